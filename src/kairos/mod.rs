@@ -1,0 +1,1 @@
+//! Pure bytes of the KairosDB Cassandra schema.

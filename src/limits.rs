@@ -1,0 +1,26 @@
+//! Every limit of the program, with its unit and default. Passing one is an error that names it.
+
+use crate::model::LabelLimits;
+
+/// Bytes of a compressed request body.
+pub const MAX_BODY_BYTES: usize = 32 << 20;
+/// Bytes that a snappy block may declare as its decoded length.
+pub const MAX_DECODED_BYTES: usize = 32 << 20;
+/// Series in one remote-write request.
+pub const MAX_SERIES_PER_REQUEST: usize = 1 << 18;
+/// Floats and histograms in one remote-write request.
+pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
+/// Buckets in one native histogram, both sides together.
+pub const MAX_HISTOGRAM_BUCKETS: usize = 1 << 12;
+/// Characters in the labels of an exemplar (remote write 2.0 specification).
+pub const MAX_EXEMPLAR_CHARS: usize = 128;
+/// Points in a chunk.
+pub const MAX_CHUNK_POINTS: usize = 120;
+/// Labels of a series.
+pub const LABEL_LIMITS: LabelLimits =
+    LabelLimits { labels: 128, name_bytes: 1 << 10, value_bytes: 16 << 10, total_bytes: 32 << 10 };
+
+const _: () = assert!(MAX_DECODED_BYTES >= MAX_BODY_BYTES);
+const _: () = assert!(MAX_CHUNK_POINTS <= u16::MAX as usize);
+// A partition key of Cassandra holds 65,535 bytes; escaping can double the labels.
+const _: () = assert!(LABEL_LIMITS.total_bytes * 2 < 65_535 + 2);

@@ -1,0 +1,2 @@
+//! promkairos.
+fn main() {}

@@ -1,0 +1,253 @@
+//! Native histograms, integer and float, exponential and with custom bounds.
+//!
+//! One layout for all: spans say which buckets exist. Integer counts are kept as
+//! deltas from bucket to bucket, float counts absolute, as on the wire (see the
+//! Prometheus remote-write 2.0 specification). [`Histogram::validate`] is the only gate; what
+//! passed it is trusted everywhere else. Arithmetic lives with PromQL, not here.
+
+use super::is_stale;
+
+/// The schema number of histograms with custom bounds (NHCB).
+pub const CUSTOM_BUCKETS_SCHEMA: i32 = -53;
+
+/// A run of neighbouring buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// First span: index of its first bucket. Later ones: gap to the end of the span before.
+    pub offset: i32,
+    /// How many buckets.
+    pub length: u32,
+}
+
+/// What the sender knows of counter resets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum ResetHint {
+    /// Nothing: compare with the sample before.
+    #[default]
+    Unknown = 0,
+    /// The counter was reset before this sample.
+    Reset = 1,
+    /// It was not.
+    NotReset = 2,
+    /// A gauge histogram: resets mean nothing.
+    Gauge = 3,
+}
+
+impl ResetHint {
+    /// The hint with this wire number; unknown numbers are [`ResetHint::Unknown`].
+    pub const fn from_number(number: u64) -> Self {
+        match number {
+            1 => Self::Reset,
+            2 => Self::NotReset,
+            3 => Self::Gauge,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// The counts: integer or float.
+#[derive(Debug, Clone)]
+pub enum Counts {
+    /// Integer histogram; buckets are deltas from the bucket before, the first from 0.
+    Integer {
+        /// Observations in all.
+        count: u64,
+        /// Observations in the zero bucket.
+        zero_count: u64,
+        /// Deltas of the positive buckets.
+        positive: Vec<i64>,
+        /// Deltas of the negative buckets.
+        negative: Vec<i64>,
+    },
+    /// Float histogram; buckets are absolute.
+    Float {
+        /// Observations in all.
+        count: f64,
+        /// Observations in the zero bucket.
+        zero_count: f64,
+        /// Counts of the positive buckets.
+        positive: Vec<f64>,
+        /// Counts of the negative buckets.
+        negative: Vec<f64>,
+    },
+}
+
+/// A native histogram.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    /// −4 to 8: buckets grow by 2^(2^−schema); [`CUSTOM_BUCKETS_SCHEMA`]: bounds are `custom_values`.
+    pub schema: i32,
+    /// Width of the zero bucket.
+    pub zero_threshold: f64,
+    /// Sum of observations. The stale marker here makes the whole sample a stale marker.
+    pub sum: f64,
+    /// What is known of counter resets.
+    pub reset_hint: ResetHint,
+    /// Which positive buckets exist.
+    pub positive_spans: Vec<Span>,
+    /// Which negative buckets exist.
+    pub negative_spans: Vec<Span>,
+    /// Upper bounds of custom buckets, rising; empty otherwise.
+    pub custom_values: Vec<f64>,
+    /// The counts.
+    pub counts: Counts,
+}
+
+/// Equality by the bits of every float.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.schema == other.schema
+            && same(self.zero_threshold, other.zero_threshold)
+            && same(self.sum, other.sum)
+            && self.reset_hint == other.reset_hint
+            && self.positive_spans == other.positive_spans
+            && self.negative_spans == other.negative_spans
+            && same_all(&self.custom_values, &other.custom_values)
+            && self.counts == other.counts
+    }
+}
+
+impl PartialEq for Counts {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Integer { count, zero_count, positive, negative },
+                Self::Integer { count: c, zero_count: z, positive: p, negative: n },
+            ) => (count, zero_count, positive, negative) == (c, z, p, n),
+            (
+                Self::Float { count, zero_count, positive, negative },
+                Self::Float { count: c, zero_count: z, positive: p, negative: n },
+            ) => {
+                same(*count, *c)
+                    && same(*zero_count, *z)
+                    && same_all(positive, p)
+                    && same_all(negative, n)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits()
+}
+
+fn same_all(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(*a, *b))
+}
+
+/// Why a histogram is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum HistogramError {
+    /// Neither −4..=8 (9..=52 are reduced on ingest) nor custom buckets.
+    #[error("histogram has an unknown schema {0}")]
+    UnknownSchema(i32),
+    /// Spans and buckets do not agree.
+    #[error(
+        "{side} side: spans need {spans} buckets, have {buckets} buckets: histogram spans and buckets do not agree"
+    )]
+    SpanMismatch {
+        /// `positive` or `negative`.
+        side: &'static str,
+        /// Sum of the span lengths.
+        spans: u64,
+        /// Number of counts.
+        buckets: usize,
+    },
+    /// A span after the first with a negative offset.
+    #[error("{side} side: span number {number} has the negative offset {offset}")]
+    NegativeOffset {
+        /// `positive` or `negative`.
+        side: &'static str,
+        /// Counted from 1.
+        number: usize,
+        /// Its offset.
+        offset: i32,
+    },
+    /// A bucket index that does not fit 32 bits.
+    #[error("{side} side: span number {number} reaches beyond the largest bucket index")]
+    IndexOverflow {
+        /// `positive` or `negative`.
+        side: &'static str,
+        /// Counted from 1.
+        number: usize,
+    },
+    /// A bucket count below zero.
+    #[error(
+        "{side} side: bucket number {number} has observation count of {count}: histogram has a bucket whose observation count is negative"
+    )]
+    NegativeBucket {
+        /// `positive` or `negative`.
+        side: &'static str,
+        /// Counted from 1.
+        number: usize,
+        /// The count.
+        count: f64,
+    },
+    /// Count or zero count below zero.
+    #[error("histogram has a negative {0}")]
+    NegativeCount(&'static str),
+    /// The count is not what the buckets hold.
+    #[error(
+        "{buckets} observations found in buckets, but the count field is {count}: histogram's observation count should equal the number of observations found in the buckets"
+    )]
+    CountMismatch {
+        /// Sum over the buckets, the zero bucket included.
+        buckets: u64,
+        /// The count field.
+        count: u64,
+    },
+    /// A bucket count that overflows 64 bits.
+    #[error("histogram bucket counts overflow")]
+    CountOverflow,
+    /// A zero threshold that is negative, infinite or NaN.
+    #[error("histogram has the zero threshold {0}")]
+    ZeroThreshold(f64),
+    /// A standard schema with custom values.
+    #[error("histogram with exponential schema must not have custom bounds")]
+    UnexpectedCustomValues,
+    /// Custom bounds that do not rise, or are not finite.
+    #[error(
+        "custom bound number {number} is {bound}: histogram custom bounds must be finite and rise"
+    )]
+    CustomBound {
+        /// Counted from 1.
+        number: usize,
+        /// The bound.
+        bound: f64,
+    },
+    /// Custom buckets know no negative side.
+    #[error("custom buckets: must not have negative {0}")]
+    CustomNegative(&'static str),
+    /// Custom buckets know no zero bucket.
+    #[error("custom buckets: must have zero {0} of 0")]
+    CustomZero(&'static str),
+    /// More buckets than bounds allow.
+    #[error(
+        "only {bounds} custom bounds defined which is insufficient to cover total span length of {extent}: histogram custom bounds are too few"
+    )]
+    CustomTooFew {
+        /// Number of bounds.
+        bounds: usize,
+        /// Buckets from the first index to the last.
+        extent: u64,
+    },
+}
+
+impl Histogram {
+    /// Whether this is a stale marker.
+    pub fn is_stale(&self) -> bool {
+        is_stale(self.sum)
+    }
+
+    /// Whether the counts are floats.
+    pub fn is_float(&self) -> bool {
+        matches!(self.counts, Counts::Float { .. })
+    }
+
+    /// Whether the bounds are custom ones.
+    pub fn has_custom_buckets(&self) -> bool {
+        self.schema == CUSTOM_BUCKETS_SCHEMA
+    }
+}

@@ -1,0 +1,531 @@
+//! Label sets: sorted by name in byte order, names unique, values non-empty, UTF-8.
+//!
+//! A label set is kept in one *canonical encoding*, which equals the bytes of
+//! `repeated Label labels = 1` of `prometheus.TimeSeries` (lengths are minimal
+//! varints, pairs sorted by name):
+//!
+//! ```text
+//! ┌──────┬────────┬──────┬──────┬──────┬──────┬──────┬───────┐
+//! │ 0x0A │ length │ 0x0A │ len  │ name │ 0x12 │ len  │ value │  for each label
+//! └──────┴────────┴──────┴──────┴──────┴──────┴──────┴───────┘
+//! ```
+//!
+//! So the labels of a well-behaved sender are compared, hashed and answered as
+//! they came, and only a series never seen before is looked at label by label.
+//! This module knows these bytes and nothing else of protobuf.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+
+/// The label that holds the metric's name.
+pub const METRIC_NAME: &str = "__name__";
+
+/// Why a label set is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LabelError {
+    /// Not the bytes of a label set.
+    #[error("labels are malformed")]
+    Malformed,
+    /// A name or value that is not UTF-8.
+    #[error("label {0:?} is not valid UTF-8")]
+    InvalidUtf8(String),
+    /// A label with an empty name.
+    #[error("label with an empty name")]
+    EmptyName,
+    /// The same name twice.
+    #[error("label {0:?} occurs twice")]
+    Duplicate(String),
+    /// No `__name__`, or an empty one.
+    #[error("no metric name")]
+    NoMetricName,
+    /// More labels than allowed.
+    #[error("{count} labels, the limit is {limit}")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+        /// How many may be.
+        limit: usize,
+    },
+    /// A name longer than allowed.
+    #[error("label name of {bytes} bytes, the limit is {limit}")]
+    NameTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A value longer than allowed.
+    #[error("value of label {name:?} has {bytes} bytes, the limit is {limit}")]
+    ValueTooLong {
+        /// The label.
+        name: String,
+        /// Length of its value.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// More bytes in all than allowed.
+    #[error("labels of {bytes} bytes in all, the limit is {limit}")]
+    TooLong {
+        /// Sum of the lengths of names and values.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// What a label set may have at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LabelLimits {
+    /// Labels in a set, `__name__` included.
+    pub labels: usize,
+    /// Bytes of one name.
+    pub name_bytes: usize,
+    /// Bytes of one value.
+    pub value_bytes: usize,
+    /// Bytes of all names and values.
+    pub total_bytes: usize,
+}
+
+/// A label set. Equality and hash are those of its canonical encoding; order is
+/// Prometheus' `labels.Compare`: pair by pair, name then value, bytewise, the
+/// shorter set first when it is a prefix of the other.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Labels(Box<[u8]>);
+
+impl Labels {
+    /// Sorts `pairs` into a label set. Labels with an empty value are left out.
+    pub fn from_pairs<N, V>(pairs: impl IntoIterator<Item = (N, V)>) -> Result<Self, LabelError>
+    where
+        N: AsRef<str>,
+        V: AsRef<str>,
+    {
+        let pairs: Vec<(N, V)> = pairs.into_iter().collect();
+        let mut refs: Vec<(&[u8], &[u8])> =
+            pairs.iter().map(|(n, v)| (n.as_ref().as_bytes(), v.as_ref().as_bytes())).collect();
+        canonical_pairs(&mut refs)?;
+        Ok(Self(encode_pairs(&refs).into()))
+    }
+
+    /// Takes bytes that were written by [`Labels::as_bytes`], checking them.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, LabelError> {
+        match RawLabels(bytes).canonical()? {
+            Cow::Borrowed(same) => Ok(Self(same.into())),
+            Cow::Owned(_) => Err(LabelError::Malformed),
+        }
+    }
+
+    /// A borrowed view.
+    pub fn as_ref(&self) -> LabelsRef<'_> {
+        LabelsRef(&self.0)
+    }
+
+    /// The canonical encoding.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The value of `name`; a missing label is the empty string.
+    pub fn get(&self, name: &str) -> &str {
+        self.as_ref().get(name)
+    }
+
+    /// Names and values in order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.as_ref().iter()
+    }
+}
+
+impl PartialOrd for Labels {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Labels {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_ref().cmp(&other.as_ref())
+    }
+}
+
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+impl fmt::Debug for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A borrowed label set: bytes in the canonical encoding, by construction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LabelsRef<'a>(&'a [u8]);
+
+impl<'a> LabelsRef<'a> {
+    /// The canonical encoding.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// An owned copy.
+    pub fn to_owned(self) -> Labels {
+        Labels(self.0.into())
+    }
+
+    /// Names and values in order of the names.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        Pairs(self.0).map(|pair| {
+            let (name, value) = pair.expect("labels are well-formed by construction");
+            (text(name), text(value))
+        })
+    }
+
+    /// The value of `name`; a missing label is the empty string.
+    pub fn get(self, name: &str) -> &'a str {
+        for (n, v) in self.iter() {
+            match n.cmp(name) {
+                Ordering::Less => {}
+                Ordering::Equal => return v,
+                Ordering::Greater => break,
+            }
+        }
+        ""
+    }
+
+    /// The metric's name; empty when the set has none.
+    pub fn metric_name(self) -> &'a str {
+        self.get(METRIC_NAME)
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("labels are UTF-8 by construction")
+}
+
+impl PartialOrd for LabelsRef<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for LabelsRef<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+impl fmt::Display for LabelsRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (i, (name, value)) in self.iter().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            write!(f, "{comma}{name}={value:?}")?;
+        }
+        f.write_str("}")
+    }
+}
+
+impl fmt::Debug for LabelsRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Labels as a sender sent them: the concatenated `labels` fields of one series,
+/// of which nothing is known yet. Equal bytes are equal label sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RawLabels<'a>(pub &'a [u8]);
+
+impl<'a> RawLabels<'a> {
+    /// The bytes.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Checks and, where needed, sorts: borrowed when the bytes are canonical already.
+    pub fn canonical(self) -> Result<Cow<'a, [u8]>, LabelError> {
+        let mut pairs = Vec::with_capacity(16);
+        for pair in Pairs(self.0) {
+            pairs.push(pair.ok_or(LabelError::Malformed)?);
+        }
+        canonical_pairs(&mut pairs)?;
+        let encoded = encode_pairs(&pairs);
+        if encoded == self.0 { Ok(Cow::Borrowed(self.0)) } else { Ok(Cow::Owned(encoded)) }
+    }
+
+    /// The label set, checked and sorted.
+    pub fn to_labels(self) -> Result<Labels, LabelError> {
+        Ok(Labels(self.canonical()?.into_owned().into()))
+    }
+
+    /// The label set of a series: within `limits`, and with a metric name.
+    pub fn to_series(self, limits: &LabelLimits) -> Result<Labels, LabelError> {
+        let labels = self.to_labels()?;
+        let (mut count, mut bytes) = (0, 0);
+        for (name, value) in labels.iter() {
+            count += 1;
+            bytes += name.len() + value.len();
+            if name.len() > limits.name_bytes {
+                return Err(LabelError::NameTooLong {
+                    bytes: name.len(),
+                    limit: limits.name_bytes,
+                });
+            }
+            if value.len() > limits.value_bytes {
+                let (name, bytes, limit) = (name.into(), value.len(), limits.value_bytes);
+                return Err(LabelError::ValueTooLong { name, bytes, limit });
+            }
+        }
+        if count > limits.labels {
+            return Err(LabelError::TooMany { count, limit: limits.labels });
+        }
+        if bytes > limits.total_bytes {
+            return Err(LabelError::TooLong { bytes, limit: limits.total_bytes });
+        }
+        if labels.get(METRIC_NAME).is_empty() {
+            return Err(LabelError::NoMetricName);
+        }
+        Ok(labels)
+    }
+
+    /// As text for an error message, shortened; never fails.
+    pub fn describe(self) -> String {
+        const LIMIT: usize = 256;
+        let mut out = String::from("{");
+        for (i, pair) in Pairs(self.0).enumerate() {
+            let Some((name, value)) = pair else { break };
+            if i > 0 {
+                out.push_str(", ");
+            }
+            let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+            out.push_str(&format!("{name}={value:?}"));
+            if out.len() > LIMIT {
+                let cut = (0..=LIMIT).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
+                out.truncate(cut);
+                out.push('…');
+                break;
+            }
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// Appends one label in the canonical encoding. The caller keeps order and uniqueness.
+pub(super) fn push_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    let inner = 2 + varint_len(name.len()) + name.len() + varint_len(value.len()) + value.len();
+    out.push(0x0A);
+    push_varint(out, inner);
+    out.push(0x0A);
+    push_varint(out, name.len());
+    out.extend_from_slice(name);
+    out.push(0x12);
+    push_varint(out, value.len());
+    out.extend_from_slice(value);
+}
+
+impl RawLabels<'_> {
+    /// Appends one label to `out` as raw label bytes, in whatever order the sender has.
+    pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+        push_label(out, name, value);
+    }
+}
+
+fn canonical_pairs(pairs: &mut Vec<(&[u8], &[u8])>) -> Result<(), LabelError> {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    for (name, value) in pairs.iter() {
+        if name.is_empty() {
+            return Err(LabelError::EmptyName);
+        }
+        if std::str::from_utf8(name).is_err() || std::str::from_utf8(value).is_err() {
+            return Err(LabelError::InvalidUtf8(lossy(name)));
+        }
+    }
+    if !pairs.is_sorted_by(|a, b| a.0 < b.0) {
+        pairs.sort();
+    }
+    if let Some(twice) = pairs.windows(2).find(|w| w[0].0 == w[1].0) {
+        return Err(LabelError::Duplicate(lossy(twice[0].0)));
+    }
+    pairs.retain(|(_, value)| !value.is_empty());
+    Ok(())
+}
+
+fn encode_pairs(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
+    let bytes = pairs.iter().map(|(n, v)| n.len() + v.len() + 8).sum();
+    let mut out = Vec::with_capacity(bytes);
+    for (name, value) in pairs {
+        push_label(&mut out, name, value);
+    }
+    out
+}
+
+fn varint_len(value: usize) -> usize {
+    let bits = usize::BITS - (value | 1).leading_zeros();
+    bits.div_ceil(7) as usize
+}
+
+fn push_varint(out: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Walks raw label bytes. Yields `None` once, and stops, where they are not a
+/// sequence of label fields; unknown fields inside a label are skipped.
+struct Pairs<'a>(&'a [u8]);
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = Option<(&'a [u8], &'a [u8])>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let pair = next_label(&mut self.0);
+        if pair.is_none() {
+            self.0 = &[];
+        }
+        Some(pair)
+    }
+}
+
+fn next_label<'a>(input: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    if read_varint(input)? != 0x0A {
+        return None;
+    }
+    let mut label = read_bytes(input)?;
+    let (mut name, mut value): (&[u8], &[u8]) = (&[], &[]);
+    while !label.is_empty() {
+        match read_varint(&mut label)? {
+            0x0A => name = read_bytes(&mut label)?,
+            0x12 => value = read_bytes(&mut label)?,
+            tag => skip_field(&mut label, tag)?,
+        }
+    }
+    Some((name, value))
+}
+
+fn skip_field(input: &mut &[u8], tag: u64) -> Option<()> {
+    match tag & 7 {
+        0 => read_varint(input).map(drop),
+        1 => take(input, 8).map(drop),
+        2 => read_bytes(input).map(drop),
+        5 => take(input, 4).map(drop),
+        _ => None,
+    }
+}
+
+fn read_varint(input: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = input.split_first()?;
+        *input = rest;
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn read_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = usize::try_from(read_varint(input)?).ok()?;
+    take(input, len)
+}
+
+fn take<'a>(input: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (head, rest) = input.split_at_checked(len)?;
+    *input = rest;
+    Some(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        Labels::from_pairs(pairs.iter().copied()).expect("valid labels")
+    }
+
+    #[test]
+    fn canonical_bytes_are_the_wire_bytes_of_a_sorted_sender() {
+        let set = labels(&[("job", "a"), ("__name__", "up")]);
+        let wire = b"\x0a\x0e\x0a\x08__name__\x12\x02up\x0a\x08\x0a\x03job\x12\x01a";
+        assert_eq!(set.as_bytes(), wire);
+        assert!(matches!(RawLabels(wire).canonical(), Ok(Cow::Borrowed(_))));
+        assert_eq!(set.to_string(), r#"{__name__="up", job="a"}"#);
+        assert_eq!((set.get("job"), set.get("nope")), ("a", ""));
+    }
+
+    #[test]
+    fn unsorted_and_empty_valued_labels_are_put_right() {
+        let mut raw = Vec::new();
+        RawLabels::push(&mut raw, b"job", b"a");
+        RawLabels::push(&mut raw, b"gone", b"");
+        RawLabels::push(&mut raw, b"__name__", b"up");
+        let set = RawLabels(&raw).to_labels().expect("valid");
+        assert_eq!(set, labels(&[("__name__", "up"), ("job", "a")]));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let check = |pairs: &[(&[u8], &[u8])], want: LabelError| {
+            let mut raw = Vec::new();
+            for (n, v) in pairs {
+                RawLabels::push(&mut raw, n, v);
+            }
+            let limits = LabelLimits { labels: 3, name_bytes: 10, value_bytes: 5, total_bytes: 26 };
+            assert_eq!(RawLabels(&raw).to_series(&limits), Err(want));
+        };
+        check(&[(b"a", b"1")], LabelError::NoMetricName);
+        check(&[(b"__name__", b""), (b"a", b"1")], LabelError::NoMetricName);
+        check(&[(b"a", b"1"), (b"b", b""), (b"a", b"2")], LabelError::Duplicate("a".into()));
+        check(&[(b"", b"1")], LabelError::EmptyName);
+        check(&[(b"a", b"\xff")], LabelError::InvalidUtf8("a".into()));
+        check(
+            &[(b"__name__", b"m"), (b"a", b"1"), (b"b", b"1"), (b"c", b"1")],
+            LabelError::TooMany { count: 4, limit: 3 },
+        );
+        check(&[(b"abcdefghijk", b"1")], LabelError::NameTooLong { bytes: 11, limit: 10 });
+        check(
+            &[(b"a", b"123456")],
+            LabelError::ValueTooLong { name: "a".into(), bytes: 6, limit: 5 },
+        );
+        check(
+            &[(b"__name__", b"12345"), (b"abcdefgh", b"12345"), (b"i", b"1")],
+            LabelError::TooLong { bytes: 28, limit: 26 },
+        );
+        assert_eq!(RawLabels(b"\x0a\x05ab").to_labels(), Err(LabelError::Malformed));
+        assert_eq!(RawLabels(b"\x10\x01").to_labels(), Err(LabelError::Malformed));
+    }
+
+    #[test]
+    fn order_is_pairwise_and_a_prefix_comes_first() {
+        let sets = [
+            labels(&[("__name__", "a")]),
+            labels(&[("__name__", "a"), ("b", "1")]),
+            labels(&[("__name__", "a"), ("b", "10")]),
+            labels(&[("__name__", "a"), ("b", "2")]),
+            labels(&[("__name__", "a"), ("c", "0")]),
+            labels(&[("__name__", "ab")]),
+        ];
+        assert!(sets.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn bytes_of_another_order_are_not_canonical() {
+        let mut raw = Vec::new();
+        RawLabels::push(&mut raw, b"b", b"1");
+        RawLabels::push(&mut raw, b"a", b"1");
+        assert_eq!(Labels::from_bytes(&raw), Err(LabelError::Malformed));
+        let set = RawLabels(&raw).to_labels().expect("valid");
+        assert_eq!(Labels::from_bytes(set.as_bytes()), Ok(set));
+    }
+}

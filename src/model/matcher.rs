@@ -1,0 +1,139 @@
+//! Label matchers: `=`, `!=`, `=~`, `!~` over the value of one label.
+//!
+//! A missing label has the empty value. Regular expressions are RE2 syntax,
+//! anchored at both ends, and the dot matches newlines, as in Prometheus.
+//! What a pattern can only match (a set of literals, a prefix) is found once, here.
+
+use regex::Regex;
+
+use super::re2::{self, RegexError};
+
+/// How a matcher compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MatchOp {
+    /// `=`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `=~`
+    Regex,
+    /// `!~`
+    NotRegex,
+}
+
+/// One condition on one label.
+#[derive(Debug, Clone)]
+pub struct Matcher {
+    name: String,
+    op: MatchOp,
+    value: String,
+    pattern: Option<Pattern>,
+}
+
+#[derive(Debug, Clone)]
+struct Pattern {
+    regex: Regex,
+    /// The pattern matches exactly these values.
+    literals: Option<Vec<String>>,
+    /// All matches begin with this; may be empty.
+    prefix: String,
+}
+
+impl Matcher {
+    /// A matcher of `name`. Fails when a regular expression is not RE2.
+    pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, RegexError> {
+        let pattern = match op {
+            MatchOp::Equal | MatchOp::NotEqual => None,
+            MatchOp::Regex | MatchOp::NotRegex => {
+                let regex = re2::anchored(value)?;
+                let literals = re2::literals(value);
+                let prefix = re2::prefix(value);
+                Some(Pattern { regex, literals, prefix })
+            }
+        };
+        Ok(Self { name: name.into(), op, value: value.into(), pattern })
+    }
+
+    /// `name = value`
+    pub fn equal(name: &str, value: &str) -> Self {
+        Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
+    }
+
+    /// The label looked at.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it compares.
+    pub fn op(&self) -> MatchOp {
+        self.op
+    }
+
+    /// The value or the pattern, as given.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Whether a label with this value passes; a missing label has the empty value.
+    pub fn matches(&self, value: &str) -> bool {
+        match (&self.pattern, self.op) {
+            (Some(pattern), MatchOp::Regex) => pattern.is_match(value),
+            (Some(pattern), _) => !pattern.is_match(value),
+            (None, MatchOp::NotEqual) => self.value != value,
+            (None, _) => self.value == value,
+        }
+    }
+
+    /// Whether a series without this label passes.
+    pub fn matches_empty(&self) -> bool {
+        self.matches("")
+    }
+
+    /// The only values that can pass, when they are few and known; `None` for negative matchers.
+    pub fn literals(&self) -> Option<Vec<&str>> {
+        match self.op {
+            MatchOp::Equal => Some(vec![&self.value]),
+            MatchOp::Regex => {
+                let literals = self.pattern.as_ref()?.literals.as_ref()?;
+                Some(literals.iter().map(String::as_str).collect())
+            }
+            MatchOp::NotEqual | MatchOp::NotRegex => None,
+        }
+    }
+
+    /// What every value that passes begins with; empty when nothing is known.
+    pub fn prefix(&self) -> &str {
+        match (&self.pattern, self.op) {
+            (Some(pattern), MatchOp::Regex) => &pattern.prefix,
+            (None, MatchOp::Equal) => &self.value,
+            _ => "",
+        }
+    }
+}
+
+impl Pattern {
+    fn is_match(&self, value: &str) -> bool {
+        match &self.literals {
+            Some(literals) => literals.iter().any(|literal| literal == value),
+            None => self.regex.is_match(value),
+        }
+    }
+}
+
+impl PartialEq for Matcher {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.op, &self.value) == (&other.name, other.op, &other.value)
+    }
+}
+
+impl std::fmt::Display for Matcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let op = match self.op {
+            MatchOp::Equal => "=",
+            MatchOp::NotEqual => "!=",
+            MatchOp::Regex => "=~",
+            MatchOp::NotRegex => "!~",
+        };
+        write!(f, "{}{op}{:?}", self.name, self.value)
+    }
+}

@@ -1,0 +1,27 @@
+//! The vocabulary every other module speaks: labels, matchers, samples,
+//! histograms, exemplars, metadata, time ranges and a batch of writes.
+//!
+//! Values here are valid by construction. No I/O, no serde, no protobuf types.
+
+mod batch;
+mod exemplar;
+mod histogram;
+mod labels;
+mod matcher;
+mod metadata;
+mod re2;
+mod sample;
+mod time;
+
+pub use batch::{
+    Body, ExemplarEntry, HistogramSample, MetadataEntry, Protocol, Reject, RejectReason,
+    Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome,
+};
+pub use exemplar::Exemplar;
+pub use histogram::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, HistogramError, ResetHint, Span};
+pub use labels::{LabelError, LabelLimits, Labels, LabelsRef, METRIC_NAME, RawLabels};
+pub use matcher::{MatchOp, Matcher};
+pub use metadata::{Metadata, MetricType};
+pub use re2::{RegexError, translate as translate_re2};
+pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
+pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};

@@ -1,0 +1,1 @@
+//! The KairosDB schema over CQL.

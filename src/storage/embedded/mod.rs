@@ -1,0 +1,1 @@
+//! The embedded store: immutable part files.

@@ -1,0 +1,1 @@
+//! Log and recent samples in memory in front of any store.

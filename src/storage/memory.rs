@@ -1,0 +1,1 @@
+//! The memory store: oracle and test store.

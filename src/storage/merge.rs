@@ -1,0 +1,1 @@
+//! Merging chunks of one series.

@@ -1,0 +1,242 @@
+//! The seam between everything above and the stores below: the trait [`Store`].
+//!
+//! It speaks of series, not of rows or files, because selecting series by label
+//! matchers is where the stores differ most. See the trait for the contract.
+
+pub mod cassandra;
+pub mod embedded;
+pub mod head;
+pub mod index;
+pub mod memory;
+pub mod merge;
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::chunk::Chunk;
+use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+
+/// A shared handle to a store.
+pub type SharedStore = Arc<dyn Store>;
+
+/// Where samples live.
+///
+/// **Writing.** `Ok` from [`write`](Store::write) means durable *and* findable, data and index, for all that the outcome
+/// counts; a read that starts after it sees it. What is refused for good is in the outcome and never an
+/// error; an error means that nothing is promised, and that the same batch may be sent
+/// again without harm. Any age and any order is welcome. A series has one
+/// point at a timestamp, whatever its kind: the last write wins, and within one batch a float
+/// wins over a histogram and otherwise the later entry. Values keep their bits.
+///
+/// **Reading.** Ranges are closed. All matchers must pass; a missing label has the
+/// empty value; no matchers at all means everything. `series`, `label_names` and `label_values` answer
+/// for series that may have points in the range; a coarse answer (too many) is
+/// allowed, a missing one is not. With a limit they stop early and say so.
+///
+/// **Deleting.** After `Ok` from [`delete`](Store::delete) the points that were acknowledged before the call are
+/// gone from every read; what is written afterwards is not touched.
+///
+/// **Flushing.** [`absorb`](Store::absorb) takes whole runs from a head in front; `Ok` means durable.
+///
+/// **Cancellation.** Every future may be dropped at any time. A dropped write may or may
+/// not happen; nothing is left half-visible in a way that a repetition would not mend.
+///
+/// **Errors** name the thing at fault; a caller decides by the variant, never by the text.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Stores a batch.
+    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError>;
+
+    /// Label sets of the series that match, sorted.
+    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError>;
+
+    /// Names of labels of the series that match, sorted.
+    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError>;
+
+    /// Values of the label `name` of the series that match, sorted, without the empty one.
+    async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError>;
+
+    /// The series that match, and a reader of their points.
+    async fn select(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &SelectHints,
+    ) -> Result<Selection, StoreError>;
+
+    /// Exemplars in the range, by series; series sorted by labels, exemplars by time and then
+    /// by labels. An exemplar is identified by series, labels and time.
+    async fn exemplars(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError>;
+
+    /// Metadata of one family or, without a name, of all, sorted by name.
+    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError>;
+
+    /// Deletes points and exemplars of the series that match.
+    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError>;
+
+    /// Takes what a head flushes. The data becomes durable and findable before `Ok`; taking the same again is harmless.
+    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError>;
+
+    /// Whether writes can be accepted and their promise kept right now.
+    async fn ready(&self) -> Result<(), StoreError>;
+
+    /// Finishes background work and releases files. No call may follow.
+    async fn close(&self) -> Result<(), StoreError>;
+
+    /// Counts for status pages.
+    async fn stats(&self) -> Result<Stats, StoreError>;
+}
+
+/// Which series a label endpoint asks for.
+#[derive(Debug, Clone)]
+pub struct SeriesQuery {
+    /// All must pass; none = everything.
+    pub matchers: Vec<Matcher>,
+    /// Series with points in here.
+    pub range: TimeRange,
+    /// At most this many results; 0 = no limit.
+    pub limit: usize,
+}
+
+/// A result that may have been cut at a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limited<T> {
+    /// The results, sorted.
+    pub items: Vec<T>,
+    /// Whether there were more.
+    pub truncated: bool,
+}
+
+/// What the caller of [`Store::select`] wishes.
+#[derive(Debug, Clone)]
+pub struct SelectHints {
+    /// Series sorted by labels; otherwise in any order.
+    pub sorted: bool,
+    /// Most bytes that the label sets may have in memory; more is [`StoreError::Limit`].
+    pub max_label_bytes: usize,
+}
+
+impl Default for SelectHints {
+    fn default() -> Self {
+        Self { sorted: true, max_label_bytes: 1 << 30 }
+    }
+}
+
+/// Selected series. The label sets are unique. The reader sees the store as it was at the selection.
+pub struct Selection {
+    /// Label sets.
+    pub series: Vec<Labels>,
+    /// Reads the points of series by their position in `series`.
+    pub reader: Box<dyn SeriesReader>,
+}
+
+/// Reads the points of a selection. Any number of workers may call it, each with its own run.
+#[async_trait]
+pub trait SeriesReader: Send + Sync {
+    /// The chunks of the series at these positions, one list a series. In a list
+    /// the points strictly rise in time from chunk to chunk. A chunk may hold points outside
+    /// the selected range; a list may be empty.
+    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError>;
+}
+
+/// What a head hands to the store below.
+pub struct Flush<'a> {
+    /// Position in the head's log up to which, inclusive, everything accepted is in this
+    /// or an earlier flush. A store that keeps it gives it back in [`Stats::flushed_through`].
+    pub through: u64,
+    /// Runs sorted by labels; one label set occurs once.
+    pub runs: Box<dyn Iterator<Item = SeriesRun> + Send + 'a>,
+    /// Exemplars by series.
+    pub exemplars: Vec<(Labels, Vec<Exemplar>)>,
+    /// Changed metadata by family.
+    pub metadata: Vec<(String, Metadata)>,
+}
+
+/// Points of one series, in order of acceptance: chunks may overlap, and at equal timestamps the later chunk wins.
+pub struct SeriesRun {
+    /// The series.
+    pub labels: Labels,
+    /// Its chunks, earlier accepted ones first.
+    pub chunks: Vec<Chunk>,
+}
+
+/// What became of a flush.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Absorbed {
+    /// Points stored.
+    pub points: u64,
+    /// Points that the store can never take; they were put into quarantine, with these reasons (shortened).
+    pub refused: Vec<String>,
+}
+
+/// Counts of a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Series with points in memory or in the newest time partition.
+    pub series: u64,
+    /// Points, where the store can tell cheaply.
+    pub points: Option<u64>,
+    /// Earliest and latest timestamp, where the store can tell cheaply.
+    pub time_range: Option<TimeRange>,
+    /// `through` of the last durable [`Flush`]; 0 = none.
+    pub flushed_through: u64,
+    /// Bytes on disk, where the store can tell.
+    pub disk_bytes: Option<u64>,
+}
+
+/// Why a store failed. Every variant asks for another answer to the client.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The store cannot be reached or cannot keep its promise now; try again after the time given.
+    #[error("{what}")]
+    Unavailable {
+        /// What is away and why.
+        what: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// A limit of the request was passed. Names the limit.
+    #[error("{0}")]
+    Limit(String),
+    /// The request makes no sense to this store.
+    #[error("{0}")]
+    Invalid(String),
+    /// Bytes on disk or in a row that are not what was written.
+    #[error("{path}: damaged at byte {offset}: {what}", path = path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A file operation failed.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The backend answered with an error that is not one of availability.
+    #[error("{what}: {source}")]
+    Backend {
+        /// What was being done.
+        what: String,
+        /// The backend's error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

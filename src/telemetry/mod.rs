@@ -1,0 +1,62 @@
+//! Logs and metrics. One [`Metrics`] is made at start and handed down; nothing is global.
+//!
+//! Each part of the program has a group of metrics in a file of its own here, so that the name of
+//! a metric, its help and its unit stand in one place.
+
+mod cassandra;
+mod head;
+mod http;
+mod ingest;
+mod store;
+
+use prometheus_client::registry::Registry;
+
+pub use cassandra::CassandraMetrics;
+pub use head::HeadMetrics;
+pub use http::HttpMetrics;
+pub use ingest::IngestMetrics;
+pub use store::StoreMetrics;
+
+/// All metrics of the process, and the registry that prints them.
+pub struct Metrics {
+    /// Requests by path and status.
+    pub http: HttpMetrics,
+    /// What remote write brought.
+    pub ingest: IngestMetrics,
+    /// The log and the samples in memory.
+    pub head: HeadMetrics,
+    /// The embedded store's files.
+    pub store: StoreMetrics,
+    /// Statements sent to Cassandra.
+    pub cassandra: CassandraMetrics,
+    registry: Registry,
+}
+
+impl Metrics {
+    /// Registers every metric under the prefix `promkairos`.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("promkairos");
+        Self {
+            http: HttpMetrics::register(&mut registry),
+            ingest: IngestMetrics::register(&mut registry),
+            head: HeadMetrics::register(&mut registry),
+            store: StoreMetrics::register(&mut registry),
+            cassandra: CassandraMetrics::register(&mut registry),
+            registry,
+        }
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)
+            .expect("writing to a String does not fail");
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}

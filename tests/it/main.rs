@@ -1,0 +1,18 @@
+//! Integration tests: one binary, a module a topic.
+
+mod api;
+mod cassandra;
+mod chunk;
+mod embedded;
+mod faults;
+mod head;
+mod kairos;
+mod kill;
+mod packaging;
+mod prometheus;
+mod replay;
+mod store;
+mod support;
+mod tidy;
+mod wire;
+mod writes;
