@@ -4,11 +4,15 @@
 //! file (a part) implement [`LabelIndex`]; [`evaluate`] is the only code that
 //! turns matchers into sets of series.
 
+mod memory;
+
 use roaring::RoaringBitmap;
 
-use crate::model::Matcher;
+use crate::model::{MatchOp, Matcher};
 
 use super::StoreError;
+
+pub use memory::MemoryIndex;
 
 /// What the evaluation of matchers needs of an index.
 pub trait LabelIndex {
@@ -46,9 +50,7 @@ pub fn evaluate<I: LabelIndex>(
                 Some(base) => base,
                 None => index.all()?,
             };
-            result = Some(
-                base - index.union_where(matcher.name(), "", &|value| !matcher.matches(value))?,
-            );
+            result = Some(base - failing(index, matcher)?);
         } else {
             let passing = match matcher.literals() {
                 Some(literals) => union_of_literals(index, matcher.name(), &literals)?,
@@ -65,6 +67,14 @@ pub fn evaluate<I: LabelIndex>(
     match result {
         Some(result) => Ok(result),
         None => index.all(),
+    }
+}
+
+/// Series that have the label of `matcher` with a value that does not pass.
+fn failing<I: LabelIndex>(index: &I, matcher: &Matcher) -> Result<RoaringBitmap, StoreError> {
+    match matcher.op() {
+        MatchOp::NotEqual => index.postings(matcher.name(), matcher.value()),
+        _ => index.union_where(matcher.name(), "", &|value| !matcher.matches(value)),
     }
 }
 
