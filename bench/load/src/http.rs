@@ -1,0 +1,84 @@
+//! A blocking HTTP/1.1 connection to 127.0.0.1 that writes ready bodies and reads answers.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// One keep-alive connection.
+pub struct Connection {
+    reader: BufReader<TcpStream>,
+    head: String,
+}
+
+/// Status of an answer and its body.
+pub struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects; `path` and `headers` (each ending in CRLF) are the same for every request.
+    pub fn open(address: SocketAddr, path: &str, headers: &str) -> io::Result<Self> {
+        if !address.ip().is_loopback() {
+            return Err(io::Error::other("the load generator talks to the loopback only"));
+        }
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\n{headers}");
+        Ok(Self { reader: BufReader::with_capacity(1 << 20, stream), head })
+    }
+
+    /// Sends `body` and reads the whole answer.
+    pub fn post(&mut self, body: &[u8]) -> io::Result<Answer> {
+        let length = self.begin(body)?;
+        match length {
+            (status, Some(length)) => {
+                let mut collected = vec![0; length];
+                self.reader.read_exact(&mut collected)?;
+                Ok(Answer { status, body: collected })
+            }
+            (status, None) => {
+                let mut collected = Vec::new();
+                while let Some(chunk) = self.next_chunk()? {
+                    collected.extend_from_slice(&chunk);
+                }
+                Ok(Answer { status, body: collected })
+            }
+        }
+    }
+
+    /// Sends `body` and reads the head of the answer: its status, and its length unless chunked.
+    pub fn begin(&mut self, body: &[u8]) -> io::Result<(u16, Option<usize>)> {
+        let mut request = Vec::with_capacity(self.head.len() + 40 + body.len());
+        write!(request, "{}Content-Length: {}\r\n\r\n", self.head, body.len())?;
+        request.extend_from_slice(body);
+        self.reader.get_mut().write_all(&request)?;
+        let mut line = String::new();
+        self.reader.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let status = status.ok_or_else(|| io::Error::other(format!("bad answer {line:?}")))?;
+        let mut length = Some(0);
+        loop {
+            line.clear();
+            self.reader.read_line(&mut line)?;
+            let header = line.trim_end().to_ascii_lowercase();
+            if header.is_empty() {
+                return Ok((status, length));
+            } else if let Some(value) = header.strip_prefix("content-length:") {
+                length = Some(value.trim().parse().map_err(io::Error::other)?);
+            } else if header == "transfer-encoding: chunked" {
+                length = None;
+            }
+        }
+    }
+
+    /// The next chunk of a chunked answer; `None` at its end.
+    pub fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut line = String::new();
+        self.reader.read_line(&mut line)?;
+        let length = usize::from_str_radix(line.trim(), 16).map_err(io::Error::other)?;
+        let mut chunk = vec![0; length + 2];
+        self.reader.read_exact(&mut chunk)?;
+        chunk.truncate(length);
+        Ok((length > 0).then_some(chunk))
+    }
+}

@@ -1,0 +1,43 @@
+//! Load generator: sends remote-write bodies made beforehand, counts what is stored, and measures
+//! the bare Cassandra driver for comparison.
+//!
+//! Bodies are made before the clock starts, each with new timestamps and values, so that the
+//! clock sees the sending alone. The generator shares the machine with the server; it writes ready
+//! bytes to blocking sockets and does nothing else.
+
+mod bodies;
+mod count;
+mod cql;
+mod http;
+mod process;
+mod send;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Sends samples by remote write 1.0 and prints rates as JSON.
+    Send(send::Options),
+    /// Counts the stored samples by remote read.
+    Count(count::Options),
+    /// Writes single rows with the bare driver.
+    Cql(cql::Options),
+}
+
+fn main() {
+    let result = match Arguments::parse().command {
+        Command::Send(options) => send::run(&options),
+        Command::Count(options) => count::run(&options),
+        Command::Cql(options) => cql::run(&options),
+    };
+    if let Err(error) = result {
+        eprintln!("load: {error}");
+        std::process::exit(1);
+    }
+}
