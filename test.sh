@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Every check of the project, with its real peers. usage: ./test.sh [long]
+# Peers are kept in .peers/ (or $PROMKAIROS_PEERS) and fetched once. `long` runs more rounds and seeds.
+set -euo pipefail
+cd "$(dirname "$0")"
+case ${1:-} in
+  "") ;;
+  long) export PROMKAIROS_TEST_LONG=1 ;;
+  *) echo "usage: ./test.sh [long]" >&2; exit 2 ;;
+esac
+
+step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
+
+step peers
+peers=${PROMKAIROS_PEERS:-$PWD/.peers}
+tests/peers/fetch.sh "$peers"
+run=$(mktemp -d "$(cd "$peers" && pwd)/run.XXXXXX")
+finish() {
+  status=$?
+  trap - EXIT
+  tests/peers/cassandra.sh down "$run"
+  rm -rf "$run"
+  exit $status
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+tests/peers/cassandra.sh up "$peers/cassandra" "$run"
+PROMKAIROS_TEST_CASSANDRA=$(cat "$run/address")
+PROMKAIROS_TEST_PROMETHEUS=$(realpath "$peers/prometheus/usr/bin/prometheus")
+export PROMKAIROS_TEST_CASSANDRA PROMKAIROS_TEST_PROMETHEUS
+echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
+
+step format
+cargo fmt --check
+step lints
+cargo clippy --all-targets -- -D warnings
+step docs
+RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --document-private-items
+step tests
+cargo test
+step "all good"

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# A one-node Cassandra from its Maven artefacts, on free ports of 127.0.0.1.
+# usage: cassandra.sh fetch JARS | up JARS RUN | down RUN
+# RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`.
+set -euo pipefail
+# shellcheck source=functions.sh
+. "$(dirname "$0")/functions.sh"
+version=${CASSANDRA_VERSION:-5.0.5}
+
+fetch() {
+  maven_jars "$1" cassandra <<XML
+<dependency><groupId>org.apache.cassandra</groupId><artifactId>cassandra-all</artifactId><version>$version</version></dependency>
+XML
+  echo "cassandra: $(basename "$1"/lib/cassandra-all-*.jar .jar)"
+}
+
+configure() {
+  local run=$1 port=$2 storage=$3
+  mkdir -p "$run/conf"
+  java_logging "$run/conf"
+  cat > "$run/conf/cassandra.yaml" <<YAML
+cluster_name: promkairos-tests
+num_tokens: 8
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+endpoint_snitch: SimpleSnitch
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+auto_snapshot: false
+listen_address: 127.0.0.1
+rpc_address: 127.0.0.1
+native_transport_port: $port
+storage_port: $storage
+seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{seeds: "127.0.0.1:$storage"}]}]
+data_file_directories: ["$run/data/data"]
+commitlog_directory: "$run/data/commitlog"
+saved_caches_directory: "$run/data/saved_caches"
+hints_directory: "$run/data/hints"
+cdc_raw_directory: "$run/data/cdc"
+YAML
+}
+
+# What Cassandra's own start script opens to it on Java 17.
+java_options() {
+  local package
+  for package in java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/sun.nio.ch \
+    java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry java.rmi/sun.rmi.server \
+    java.sql/java.sql java.base/java.lang.ref java.base/java.lang.reflect jdk.unsupported/sun.misc; do
+    echo --add-exports "$package=ALL-UNNAMED"
+  done
+  for package in java.base/java.lang.module java.base/jdk.internal.loader java.base/jdk.internal.ref \
+    java.base/jdk.internal.reflect java.base/jdk.internal.math java.base/jdk.internal.module \
+    java.base/jdk.internal.util.jar jdk.management/com.sun.management.internal java.base/sun.nio.ch \
+    java.base/java.io java.base/java.lang java.base/java.lang.reflect java.base/java.util \
+    java.base/java.util.concurrent java.base/java.util.concurrent.atomic java.base/java.nio \
+    java.rmi/sun.rmi.transport.tcp; do
+    echo --add-opens "$package=ALL-UNNAMED"
+  done
+}
+
+# One attempt. Fails when the process ends (a port was taken meanwhile) or stays silent for two minutes.
+start() {
+  local jars=$1 run=$2 port heap=${CASSANDRA_HEAP:-1g}
+  port=$(free_port)
+  configure "$run" "$port" "$(free_port)"
+  : > "$run/log"
+  # shellcheck disable=SC2046 # words are wanted
+  setsid nohup "$(find_java)" -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC $(java_options) \
+    -Dcassandra.config="file://$run/conf/cassandra.yaml" -Dlogback.configurationFile="$run/conf/logback.xml" \
+    -Dcassandra.storagedir="$run/data" -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=100 \
+    -Dcassandra.skip_wait_for_gossip_to_settle=0 -Djdk.attach.allowAttachSelf=true \
+    -cp "$run/conf:$jars/lib/*" org.apache.cassandra.service.CassandraDaemon > "$run/log" 2>&1 < /dev/null &
+  echo $! > "$run/pid"
+  for _ in $(seq 240); do
+    if grep -q "Starting listening for CQL clients" "$run/log" &&
+      (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+      echo "127.0.0.1:$port" > "$run/address"
+      return 0
+    fi
+    kill -0 "$(cat "$run/pid")" 2>/dev/null || return 1
+    sleep 0.5
+  done
+  return 1
+}
+
+case ${1:-} in
+  fetch)
+    mkdir -p "$2"
+    fetch "$(cd "$2" && pwd)"
+    ;;
+  up)
+    mkdir -p "$3"
+    jars=$(cd "$2" && pwd) run=$(cd "$3" && pwd)
+    rm -f "$run/address"
+    for _ in 1 2 3; do
+      start "$jars" "$run" && exit 0
+      stop "$run"
+      rm -rf "$run/data"
+    done
+    echo "cassandra did not start:" >&2
+    tail -20 "$run/log" >&2
+    exit 1
+    ;;
+  down) stop "$2" ;;
+  *)
+    sed -n 's/^# usage: /usage: /p' "$0" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Gets everything the peers need into DIR, once: Debian packages of this system where missing (as root),
+# Prometheus from Debian unstable (unpacked, not installed), Cassandra from Maven. usage: fetch.sh DIR
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=functions.sh
+. "$here/functions.sh"
+mkdir -p "$1"
+dir=$(cd "$1" && pwd)
+
+missing=()
+[ -n "$(find_java)" ] || missing+=(openjdk-17-jre-headless)
+command -v mvn >/dev/null || missing+=(maven)
+command -v strace >/dev/null || missing+=(strace)
+command -v curl >/dev/null || missing+=(curl)
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "installing ${missing[*]}"
+  if [ "$(id -u)" != 0 ]; then
+    echo "these Debian packages are missing and only root can install them: ${missing[*]}" >&2
+    exit 1
+  fi
+  apt-get -q update >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# Debian unstable, from the mirror that this system uses.
+unpack_unstable() {
+  local into=$1 mirror options
+  shift
+  mirror=$({ cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true; } |
+    sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' |
+    awk '!/security/ && !seen++')
+  mkdir -p "$into/apt/lists/partial" "$into/apt/cache/archives/partial"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" > "$into/apt/sid.list"
+  options=(-o Dir::Etc::sourcelist="$into/apt/sid.list" -o Dir::Etc::sourceparts=/dev/null
+    -o Dir::State::Lists="$into/apt/lists" -o Dir::Cache="$into/apt/cache" -o APT::Sandbox::User=root)
+  apt-get -q "${options[@]}" update >/dev/null
+  (cd "$into/apt" && apt-get -q "${options[@]}" download "$@" >/dev/null)
+  for deb in "$into"/apt/*.deb; do dpkg -x "$deb" "$into"; done
+  rm -rf "$into/apt"
+}
+if [ ! -x "$dir/prometheus/usr/bin/prometheus" ]; then
+  rm -rf "$dir/prometheus.part"
+  unpack_unstable "$dir/prometheus.part" prometheus
+  rm -rf "$dir/prometheus"
+  mv "$dir/prometheus.part" "$dir/prometheus"
+fi
+"$dir/prometheus/usr/bin/prometheus" --version 2>&1 | head -1
+
+"$here/cassandra.sh" fetch "$dir/cassandra"
