@@ -2,7 +2,7 @@
 //!
 //! One layout for all: spans say which buckets exist. Integer counts are kept as
 //! deltas from bucket to bucket, float counts absolute, as on the wire (see the
-//! Prometheus remote-write 2.0 specification). [`Histogram::validate`] is the only gate; what
+//! Prometheus remote-write 2.0 specification). `Histogram::validate` is the only gate; what
 //! passed it is trusted everywhere else. Arithmetic lives with PromQL, not here.
 
 use super::is_stale;
