@@ -17,6 +17,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 /// The label that holds the metric's name.
 pub const METRIC_NAME: &str = "__name__";
@@ -90,9 +91,10 @@ pub struct LabelLimits {
 
 /// A label set. Equality and hash are those of its canonical encoding; order is
 /// Prometheus' `labels.Compare`: pair by pair, name then value, bytewise, the
-/// shorter set first when it is a prefix of the other.
+/// shorter set first when it is a prefix of the other. A clone shares the bytes, so that a
+/// selection of a million series does not copy their labels.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
-pub struct Labels(Box<[u8]>);
+pub struct Labels(Arc<[u8]>);
 
 impl Labels {
     /// Sorts `pairs` into a label set. Labels with an empty value are left out.
@@ -214,7 +216,9 @@ impl PartialOrd for LabelsRef<'_> {
 
 impl Ord for LabelsRef<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.iter().cmp(other.iter())
+        // Over the bytes: UTF-8 need not be checked to be compared.
+        let pairs = |bytes| Pairs(bytes).map(|p| p.expect("labels are well-formed"));
+        pairs(self.0).cmp(pairs(other.0))
     }
 }
 

@@ -86,6 +86,19 @@ pub trait Store: Send + Sync {
     /// Deletes points and exemplars of the series that match.
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError>;
 
+    /// As [`delete`](Store::delete), for a head in front that accepted the delete at `accepted`
+    /// (milliseconds since 1970) and may repeat it later: points accepted after that time, which
+    /// it flushes with their own stamps, must not be hidden. Only a store that keeps write
+    /// stamps differs from `delete`.
+    async fn delete_accepted(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        _accepted: i64,
+    ) -> Result<(), StoreError> {
+        self.delete(matchers, range).await
+    }
+
     /// Takes what a head flushes. The data becomes durable and findable before `Ok`; taking the same again is harmless.
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError>;
 
