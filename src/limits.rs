@@ -1,5 +1,7 @@
 //! Every limit of the program, with its unit and default. Passing one is an error that names it.
 
+use std::time::Duration;
+
 use crate::model::LabelLimits;
 
 /// Bytes of a compressed request body.
@@ -16,6 +18,8 @@ pub const MAX_HISTOGRAM_BUCKETS: usize = 1 << 12;
 pub const MAX_EXEMPLAR_CHARS: usize = 128;
 /// Points in a chunk.
 pub const MAX_CHUNK_POINTS: usize = 120;
+/// How long requests under way may take when the server stops.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Labels of a series.
 pub const LABEL_LIMITS: LabelLimits =
     LabelLimits { labels: 128, name_bytes: 1 << 10, value_bytes: 16 << 10, total_bytes: 32 << 10 };

@@ -1,2 +1,19 @@
-//! promkairos.
-fn main() {}
+//! Arguments, then configuration, then the command. An error becomes one line on stderr and the
+//! exit code 2.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match promkairos::cli::run(std::env::args_os()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to be done when stderr is closed.
+            let _ = writeln!(std::io::stderr(), "promkairos: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,1 +1,166 @@
-//! Composition root.
+//! The composition root: locks the data folder, opens the store, serves, drains.
+//!
+//! HTTP is up before the store is: `/-/healthy` answers while a log is replayed, and everything
+//! that needs the store answers 503 until it is there.
+//!
+//! ```text
+//! DATA/lock              held while a process runs
+//! DATA/embedded/wal      log of the embedded store
+//! DATA/embedded/parts    its part files
+//! DATA/cassandra/wal     log in front of Cassandra (`--ack wal`)
+//! ```
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::api::{self, AppState};
+use crate::config::{Config, StoreConfig};
+use crate::limits::DRAIN_TIMEOUT;
+use crate::storage::{SharedStore, StoreError};
+use crate::telemetry::Metrics;
+
+mod lock;
+
+use lock::DataLock;
+
+/// Why the server did not start, or broke.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The data folder belongs to another process.
+    #[error("{path} is in use by another promkairos process", path = path.display())]
+    Locked {
+        /// The data folder.
+        path: PathBuf,
+    },
+    /// The data folder cannot be used.
+    #[error("{path}: {source}", path = path.display())]
+    DataDir {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The store cannot be opened, or does not close.
+    #[error("{what}: {source}")]
+    Store {
+        /// What was being done.
+        what: &'static str,
+        /// Why not.
+        source: StoreError,
+    },
+    /// The listener broke.
+    #[error("cannot serve: {0}")]
+    Serve(std::io::Error),
+}
+
+/// Serves on `listener` until `shutdown` completes; then no new requests are taken, those under
+/// way are finished, and the store is flushed and closed.
+pub async fn run(
+    config: Config,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ServerError> {
+    let _lock = DataLock::acquire(&config.data_dir)?;
+    warn_of_unserved_data(&config);
+    let metrics = Arc::new(Metrics::new());
+    let state = Arc::new(AppState::new(metrics.clone()));
+
+    let (stop, stopped) = watch::channel(false);
+    let signals = stop.clone();
+    let signal_task = tokio::spawn(async move {
+        shutdown.await;
+        signals.send_replace(true);
+    });
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!("listening on http://{address}");
+    }
+    let server = tokio::spawn(serve(listener, state.clone(), stopped.clone()));
+
+    let opened = tokio::select! {
+        opened = open_store(&config, &metrics) => Some(opened),
+        () = until_true(stopped.clone()) => None,
+    };
+    let result = match opened {
+        Some(Ok(store)) => {
+            state.open(store.clone());
+            tracing::info!("ready");
+            until_true(stopped).await;
+            drain(server, &store).await
+        }
+        Some(Err(source)) => {
+            server.abort();
+            Err(ServerError::Store { what: "cannot open the store", source })
+        }
+        None => {
+            server.abort();
+            Ok(())
+        }
+    };
+    signal_task.abort();
+    result
+}
+
+/// The HTTP server; on `stopped` it takes no more connections and finishes the requests.
+async fn serve(
+    listener: TcpListener,
+    state: Arc<AppState>,
+    stopped: watch::Receiver<bool>,
+) -> std::io::Result<()> {
+    axum::serve(listener, api::router(state)).with_graceful_shutdown(until_true(stopped)).await
+}
+
+/// Waits for the requests under way, but not for ever, and closes the store.
+async fn drain(
+    mut server: tokio::task::JoinHandle<std::io::Result<()>>,
+    store: &SharedStore,
+) -> Result<(), ServerError> {
+    let served = match tokio::time::timeout(DRAIN_TIMEOUT, &mut server).await {
+        Ok(Ok(result)) => result.map_err(ServerError::Serve),
+        Ok(Err(panic)) => Err(ServerError::Serve(std::io::Error::other(panic))),
+        Err(_) => {
+            tracing::warn!("requests still under way after {DRAIN_TIMEOUT:?} are cut off");
+            server.abort();
+            Ok(())
+        }
+    };
+    let closed = store
+        .close()
+        .await
+        .map_err(|source| ServerError::Store { what: "cannot close the store", source });
+    if closed.is_ok() {
+        tracing::info!("stopped");
+    }
+    served.and(closed)
+}
+
+async fn until_true(mut flag: watch::Receiver<bool>) {
+    // An error means that the sender is gone, and with it the server.
+    let _ = flag.wait_for(|stop| *stop).await;
+}
+
+/// Opens the store that the configuration asks for.
+async fn open_store(config: &Config, _metrics: &Metrics) -> Result<SharedStore, StoreError> {
+    let name = match config.store {
+        StoreConfig::Embedded => "embedded",
+        StoreConfig::Cassandra { .. } => "cassandra",
+    };
+    Err(StoreError::Invalid(format!("the store {name} is not part of this build")))
+}
+
+/// Says loudly that data of the embedded store lies there and is not served.
+fn warn_of_unserved_data(config: &Config) {
+    let embedded = config.data_dir.join("embedded");
+    let has_data = ["wal", "parts"].iter().any(|folder| {
+        std::fs::read_dir(embedded.join(folder)).is_ok_and(|mut entries| entries.next().is_some())
+    });
+    if matches!(config.store, StoreConfig::Cassandra { .. }) && has_data {
+        tracing::warn!(
+            "{} holds data of the embedded store: it is NOT served with --store cassandra",
+            embedded.display()
+        );
+    }
+}

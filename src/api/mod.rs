@@ -1,1 +1,98 @@
-//! The HTTP surface: router, remote write, remote read.
+//! The HTTP surface: the router, and what its handlers share.
+//!
+//! The only user of axum and prost. A handler decodes, calls the store and encodes; it decides
+//! nothing about samples.
+
+mod error;
+mod status;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::get;
+
+pub use error::ApiError;
+
+use crate::limits::MAX_BODY_BYTES;
+use crate::storage::SharedStore;
+use crate::telemetry::{HandlerLabels, Metrics, RequestLabels};
+
+/// What the handlers share.
+pub struct AppState {
+    store: OnceLock<SharedStore>,
+    /// The metrics of the process.
+    pub metrics: Arc<Metrics>,
+}
+
+impl AppState {
+    /// The state before the store is open.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { store: OnceLock::new(), metrics }
+    }
+
+    /// Gives the handlers the store, once.
+    pub fn open(&self, store: SharedStore) {
+        // A second store would be a mistake of the caller; the first one stays.
+        let _ = self.store.set(store);
+    }
+
+    /// The store; [`ApiError::NotReady`] until it is open.
+    pub fn store(&self) -> Result<&SharedStore, ApiError> {
+        self.store.get().ok_or(ApiError::NotReady)
+    }
+}
+
+/// All routes. A known path with a wrong method is 405, an unknown path 404.
+pub fn router(state: Arc<AppState>) -> Router {
+    Router::new()
+        .route("/", get(status::index))
+        .route("/-/healthy", get(status::healthy))
+        .route("/-/ready", get(status::ready))
+        .route("/metrics", get(status::metrics))
+        .fallback(unknown_path)
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(middleware::from_fn_with_state(state.clone(), observe))
+        .with_state(state)
+}
+
+async fn unknown_path() -> (StatusCode, &'static str) {
+    (StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// Counts and times every request.
+async fn observe(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    let http = &state.metrics.http;
+    let handler = match request.extensions().get::<MatchedPath>() {
+        Some(path) => path.as_str().to_owned(),
+        None => "other".to_owned(),
+    };
+    let _in_flight = InFlight::enter(&state);
+    let start = Instant::now();
+    let response = next.run(request).await;
+    let labels = HandlerLabels { handler: handler.clone() };
+    http.duration.get_or_create(&labels).observe(start.elapsed().as_secs_f64());
+    let labels = RequestLabels { handler, code: response.status().as_u16() };
+    http.requests.get_or_create(&labels).inc();
+    response
+}
+
+/// Counts a request as under way until it is dropped, also when the client goes away.
+struct InFlight<'a>(&'a AppState);
+
+impl<'a> InFlight<'a> {
+    fn enter(state: &'a AppState) -> Self {
+        state.metrics.http.in_flight.inc();
+        Self(state)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.http.in_flight.dec();
+    }
+}

@@ -1,1 +1,120 @@
-//! Commands, one file each.
+//! Commands, one file each, and the choice among them.
+//!
+//! Flags may stand before or after the command. A wrong command line is one line of text, not the
+//! page that clap would print.
+
+mod serve;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command};
+
+use crate::config::{self, Config, ConfigError};
+use crate::server::ServerError;
+
+/// Why a command failed: one line.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// A wrong command line.
+    #[error("{0}; see promkairos --help")]
+    Usage(String),
+    /// Refused settings.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// The server did not start, or broke.
+    #[error("{0}")]
+    Server(#[from] ServerError),
+    /// The operating system refused something that the command needs.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// Runs the command that `arguments` ask for; the first one is the program's name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError> {
+    let Some(matches) = parse(arguments)? else { return Ok(()) };
+    match matches.subcommand() {
+        // Flags are global: they are found in the matches of the command too.
+        Some(("serve", matches)) => serve::serve(Config::load(matches)?),
+        _ => serve::serve(Config::load(&matches)?),
+    }
+}
+
+/// The command line, taken apart; `None` when it asked for help, which is printed.
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<ArgMatches>, CliError> {
+    match command().try_get_matches_from(arguments) {
+        Ok(matches) => Ok(Some(matches)),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
+            let text = error.render().to_string();
+            std::io::stdout()
+                .write_all(text.as_bytes())
+                .map_err(|source| CliError::System { what: "stdout".into(), source })?;
+            Ok(None)
+        }
+        Err(error) => Err(CliError::Usage(one_line(&error.render().to_string()))),
+    }
+}
+
+fn command() -> Command {
+    Command::new("promkairos")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(env!("CARGO_PKG_DESCRIPTION"))
+        .args(config::arguments())
+        .subcommand(Command::new("serve").about("Serve; this is what runs without a command"))
+}
+
+/// The reason and the tip of an error of clap, without the usage that follows them.
+fn one_line(rendered: &str) -> String {
+    let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
+    let reason = lines.next().unwrap_or_default();
+    let reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
+    match lines.find_map(|line| line.strip_prefix("tip: ")) {
+        Some(tip) => format!("{reason}; {tip}"),
+        None => reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_one_line() {
+        let check = |arguments: &[&str], want: &str| {
+            let arguments = std::iter::once("promkairos").chain(arguments.iter().copied());
+            let error = parse(arguments.map(OsString::from)).expect_err("refused").to_string();
+            assert_eq!(error, want);
+        };
+        check(
+            &["--stor=x"],
+            "unexpected argument '--stor' found; a similar argument exists: '--store'; \
+             see promkairos --help",
+        );
+        check(&["nonsense"], "unrecognized subcommand 'nonsense'; see promkairos --help");
+    }
+
+    #[test]
+    fn flags_stand_before_or_after_the_command() {
+        for arguments in
+            [["promkairos", "serve", "--listen=a:1"], ["promkairos", "--listen=a:1", "serve"]]
+        {
+            let matches = parse(arguments.map(OsString::from)).expect("valid").expect("no help");
+            let (name, matches) = matches.subcommand().expect("a command");
+            assert_eq!(name, "serve");
+            assert_eq!(Config::load(matches).expect("valid").listen, "a:1");
+        }
+    }
+}

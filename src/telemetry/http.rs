@@ -1,13 +1,81 @@
-//! Metrics of HTTP requests.
+//! Metrics of HTTP requests and of remote read.
 
-use prometheus_client::registry::Registry;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
 
 /// Metrics of HTTP requests.
-#[derive(Debug, Clone, Default)]
-pub struct HttpMetrics {}
+#[derive(Debug, Clone)]
+pub struct HttpMetrics {
+    /// Answered requests.
+    pub requests: Family<RequestLabels, Counter>,
+    /// Seconds until the answer's head; a streamed body comes after it.
+    pub duration: Family<HandlerLabels, Histogram>,
+    /// Requests that are being answered.
+    pub in_flight: Gauge,
+    /// Series sent by remote read.
+    pub read_series: Counter,
+    /// Bytes sent by remote read, before compression.
+    pub read_bytes: Counter,
+    /// Remote reads that broke after the first byte was sent.
+    pub read_aborted: Counter,
+}
+
+/// A path and a status.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RequestLabels {
+    /// The route; `other` when there is none.
+    pub handler: String,
+    /// The status.
+    pub code: u16,
+}
+
+/// A path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct HandlerLabels {
+    /// The route; `other` when there is none.
+    pub handler: String,
+}
 
 impl HttpMetrics {
-    pub(super) fn register(_registry: &mut Registry) -> Self {
-        Self::default()
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            duration: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(0.001, 4.0, 8))
+            }),
+            in_flight: Gauge::default(),
+            read_series: Counter::default(),
+            read_bytes: Counter::default(),
+            read_aborted: Counter::default(),
+        };
+        registry.register("http_requests", "Answered requests", metrics.requests.clone());
+        registry.register_with_unit(
+            "http_request_duration",
+            "Time until the answer's head",
+            Unit::Seconds,
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "http_requests_in_flight",
+            "Requests that are being answered",
+            metrics.in_flight.clone(),
+        );
+        registry.register("read_series", "Series sent by remote read", metrics.read_series.clone());
+        registry.register_with_unit(
+            "read",
+            "Bytes sent by remote read, before compression",
+            Unit::Bytes,
+            metrics.read_bytes.clone(),
+        );
+        registry.register(
+            "read_aborted",
+            "Remote reads that broke after the first byte was sent",
+            metrics.read_aborted.clone(),
+        );
+        metrics
     }
 }

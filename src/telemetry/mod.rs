@@ -7,14 +7,16 @@ mod cassandra;
 mod head;
 mod http;
 mod ingest;
+mod log;
 mod store;
 
 use prometheus_client::registry::Registry;
 
 pub use cassandra::CassandraMetrics;
 pub use head::HeadMetrics;
-pub use http::HttpMetrics;
+pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
 pub use ingest::IngestMetrics;
+pub use log::start_log;
 pub use store::StoreMetrics;
 
 /// All metrics of the process, and the registry that prints them.

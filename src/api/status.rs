@@ -1,0 +1,35 @@
+//! The small pages: what this is, whether it lives, whether it is ready, its metrics.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+
+use super::{ApiError, AppState};
+
+/// `GET /`: what this is and where things are.
+pub(super) async fn index() -> &'static str {
+    "promkairos\n\
+     remote write: POST /api/v1/write\n\
+     remote read:  POST /api/v1/read\n\
+     health:       /-/healthy /-/ready\n\
+     metrics:      /metrics\n"
+}
+
+/// `GET /-/healthy`: the process lives.
+pub(super) async fn healthy() -> &'static str {
+    "promkairos is healthy.\n"
+}
+
+/// `GET /-/ready`: the log is replayed, and what is written now can be acknowledged.
+pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<&'static str, ApiError> {
+    state.store()?.ready().await?;
+    Ok("promkairos is ready.\n")
+}
+
+/// `GET /metrics`: the metrics of this process.
+pub(super) async fn metrics(State(state): State<Arc<AppState>>) -> impl IntoResponse {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], state.metrics.encode())
+}

@@ -1,1 +1,0 @@
-//! Raw settings to one validated configuration.

@@ -1,0 +1,355 @@
+//! Settings of the Cassandra store.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::raw::Raw;
+use super::{ConfigError, choice, duration, switch};
+
+/// How to reach Cassandra and what to ask of it.
+#[derive(Debug, Clone)]
+pub struct CassandraConfig {
+    /// `host:port` of the nodes to ask first; at least one.
+    pub contact_points: Vec<String>,
+    /// Keyspace of KairosDB: letters, digits and underscores.
+    pub keyspace: String,
+    /// Replication of a keyspace that has to be created.
+    pub replication: Replication,
+    /// Data centre to prefer.
+    pub local_datacenter: Option<String>,
+    /// Consistency of reads, index reads included.
+    pub read_consistency: Consistency,
+    /// Consistency of writes and deletes.
+    pub write_consistency: Consistency,
+    /// User and password.
+    pub credentials: Option<Credentials>,
+    /// Encryption; `None` = none.
+    pub tls: Option<TlsConfig>,
+    /// Compression of the connections.
+    pub compression: Compression,
+    /// How long one statement may take.
+    pub request_timeout: Duration,
+    /// Statements that may be under way at once; at least 1.
+    pub max_in_flight: usize,
+}
+
+/// Replication of a new keyspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replication {
+    /// `SimpleStrategy` with so many copies.
+    Simple(u32),
+    /// `NetworkTopologyStrategy`: copies in each data centre.
+    ByDatacenter(Vec<(String, u32)>),
+}
+
+/// How many replicas must have answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consistency {
+    /// One replica.
+    One,
+    /// Two replicas.
+    Two,
+    /// Three replicas.
+    Three,
+    /// More than half of all replicas.
+    Quorum,
+    /// All replicas.
+    All,
+    /// More than half of the replicas in the local data centre.
+    LocalQuorum,
+    /// More than half of the replicas in each data centre; for writes only.
+    EachQuorum,
+    /// One replica in the local data centre.
+    LocalOne,
+}
+
+/// User and password.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// The user.
+    pub username: String,
+    /// The password.
+    pub password: Secret,
+}
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+/// Encryption of the connections.
+#[derive(Debug, Clone)]
+pub struct TlsConfig {
+    /// PEM file with the authorities; needed unless nothing is verified.
+    pub ca: Option<PathBuf>,
+    /// PEM files with the client's certificate and its key.
+    pub client: Option<(PathBuf, PathBuf)>,
+    /// What is checked of a server.
+    pub verify: TlsVerify,
+}
+
+/// What is checked of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsVerify {
+    /// Chain and name.
+    Full,
+    /// The chain, not the name.
+    Chain,
+    /// Nothing.
+    None,
+}
+
+/// Compression of the connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// None.
+    None,
+    /// LZ4.
+    Lz4,
+    /// Snappy.
+    Snappy,
+}
+
+impl CassandraConfig {
+    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+        let max_in_flight = raw.required("cassandra-max-in-flight");
+        let max_in_flight = match max_in_flight.parse() {
+            Ok(number @ 1..=32_768) => number,
+            _ => return Err(raw.refuse("cassandra-max-in-flight", "must be from 1 to 32768")),
+        };
+        let request_timeout = duration(raw, "cassandra-request-timeout")?;
+        if request_timeout.is_zero() {
+            return Err(raw.refuse("cassandra-request-timeout", "must be more than 0"));
+        }
+        Ok(Self {
+            contact_points: contact_points(raw)?,
+            keyspace: keyspace(raw)?,
+            replication: replication(raw)?,
+            local_datacenter: raw.get("cassandra-local-datacenter").map(str::to_owned),
+            read_consistency: read_consistency(raw)?,
+            write_consistency: consistency(raw, "cassandra-write-consistency")?,
+            credentials: credentials(raw)?,
+            tls: tls(raw)?,
+            compression: choice(
+                raw,
+                "cassandra-compression",
+                &[
+                    ("none", Compression::None),
+                    ("lz4", Compression::Lz4),
+                    ("snappy", Compression::Snappy),
+                ],
+            )?,
+            request_timeout,
+            max_in_flight,
+        })
+    }
+}
+
+fn contact_points(raw: &Raw) -> Result<Vec<String>, ConfigError> {
+    const NAME: &str = "cassandra-contact-points";
+    let mut points = Vec::new();
+    for point in raw.required(NAME).split(',').map(str::trim).filter(|point| !point.is_empty()) {
+        match point.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
+            Some((host, Ok(_))) if !host.is_empty() => points.push(point.to_owned()),
+            None => points.push(format!("{point}:9042")),
+            _ => return Err(raw.refuse(NAME, format!("{point:?} is not host:port"))),
+        }
+    }
+    if points.is_empty() {
+        return Err(raw.refuse(NAME, "names no node"));
+    }
+    Ok(points)
+}
+
+fn keyspace(raw: &Raw) -> Result<String, ConfigError> {
+    let name = raw.required("cassandra-keyspace");
+    let valid = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if name.is_empty() || name.len() > 48 || !valid {
+        let reason = "must be 1 to 48 letters, digits or underscores";
+        return Err(raw.refuse("cassandra-keyspace", reason));
+    }
+    Ok(name.to_owned())
+}
+
+fn replication(raw: &Raw) -> Result<Replication, ConfigError> {
+    const NAME: &str = "cassandra-replication";
+    let text = raw.required(NAME);
+    if let Ok(copies @ 1..) = text.parse() {
+        return Ok(Replication::Simple(copies));
+    }
+    let mut datacenters = Vec::new();
+    for part in text.split(',') {
+        match part.trim().rsplit_once(':').map(|(name, copies)| (name, copies.parse())) {
+            Some((name, Ok(copies @ 1..))) if is_datacenter(name) => {
+                datacenters.push((name.to_owned(), copies));
+            }
+            _ => return Err(raw.refuse(NAME, "must be a number, or of the form dc1:3,dc2:2")),
+        }
+    }
+    Ok(Replication::ByDatacenter(datacenters))
+}
+
+/// A name that can stand in a CQL string without escaping.
+fn is_datacenter(name: &str) -> bool {
+    !name.is_empty()
+        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' '))
+}
+
+fn read_consistency(raw: &Raw) -> Result<Consistency, ConfigError> {
+    match consistency(raw, "cassandra-read-consistency")? {
+        Consistency::EachQuorum => {
+            Err(raw.refuse("cassandra-read-consistency", "Cassandra has it for writes only"))
+        }
+        level => Ok(level),
+    }
+}
+
+fn consistency(raw: &Raw, name: &'static str) -> Result<Consistency, ConfigError> {
+    choice(
+        raw,
+        name,
+        &[
+            ("ONE", Consistency::One),
+            ("TWO", Consistency::Two),
+            ("THREE", Consistency::Three),
+            ("QUORUM", Consistency::Quorum),
+            ("ALL", Consistency::All),
+            ("LOCAL_QUORUM", Consistency::LocalQuorum),
+            ("EACH_QUORUM", Consistency::EachQuorum),
+            ("LOCAL_ONE", Consistency::LocalOne),
+        ],
+    )
+}
+
+fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
+    match (raw.get("cassandra-username"), raw.get("cassandra-password-file")) {
+        (None, None) => Ok(None),
+        (Some(username), Some(path)) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|source| ConfigError::File { path: path.into(), source })?;
+            let password = Secret(text.trim_end_matches(['\r', '\n']).to_owned());
+            Ok(Some(Credentials { username: username.to_owned(), password }))
+        }
+        (Some(_), None) => Err(raw.refuse("cassandra-username", "needs --cassandra-password-file")),
+        (None, Some(_)) => Err(raw.refuse("cassandra-password-file", "needs --cassandra-username")),
+    }
+}
+
+fn tls(raw: &Raw) -> Result<Option<TlsConfig>, ConfigError> {
+    let path = |name| raw.get(name).map(|text| Path::new(text).to_owned());
+    if !switch(raw, "cassandra-tls")? {
+        for name in ["cassandra-tls-ca", "cassandra-tls-cert", "cassandra-tls-key"] {
+            if raw.get(name).is_some() {
+                return Err(raw.refuse(name, "means nothing without --cassandra-tls"));
+            }
+        }
+        return Ok(None);
+    }
+    let verify = choice(
+        raw,
+        "cassandra-tls-verify",
+        &[("full", TlsVerify::Full), ("chain", TlsVerify::Chain), ("none", TlsVerify::None)],
+    )?;
+    let ca = path("cassandra-tls-ca");
+    if ca.is_none() && verify != TlsVerify::None {
+        return Err(raw.refuse("cassandra-tls", "needs --cassandra-tls-ca to check servers"));
+    }
+    let client = match (path("cassandra-tls-cert"), path("cassandra-tls-key")) {
+        (None, None) => None,
+        (Some(cert), Some(key)) => Some((cert, key)),
+        (Some(_), None) => {
+            return Err(raw.refuse("cassandra-tls-cert", "needs --cassandra-tls-key"));
+        }
+        (None, Some(_)) => {
+            return Err(raw.refuse("cassandra-tls-key", "needs --cassandra-tls-cert"));
+        }
+    };
+    Ok(Some(TlsConfig { ca, client, verify }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, StoreConfig, arguments};
+    use super::*;
+
+    fn load(settings: &[&str]) -> Result<CassandraConfig, String> {
+        let fixed = ["promkairos", "--store=cassandra"];
+        let matches = clap::Command::new("promkairos")
+            .args(arguments())
+            .try_get_matches_from(fixed.iter().chain(settings))
+            .map_err(|error| error.to_string())?;
+        match Config::load(&matches).map_err(|error| error.to_string())?.store {
+            StoreConfig::Cassandra { cassandra, .. } => Ok(*cassandra),
+            StoreConfig::Embedded => panic!("embedded"),
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let config = load(&[]).expect("valid");
+        assert_eq!(config.contact_points, ["127.0.0.1:9042"]);
+        assert_eq!(config.keyspace, "kairosdb");
+        assert_eq!(config.replication, Replication::Simple(1));
+        assert_eq!(config.read_consistency, Consistency::LocalQuorum);
+        assert_eq!(config.write_consistency, Consistency::LocalQuorum);
+        assert!(config.credentials.is_none() && config.tls.is_none());
+    }
+
+    #[test]
+    fn lists_and_levels() {
+        let config = load(&[
+            "--cassandra-contact-points=a, b:1,[::1]:2",
+            "--cassandra-replication=dc1:3,dc2:2",
+            "--cassandra-write-consistency=each_quorum",
+        ])
+        .expect("valid");
+        assert_eq!(config.contact_points, ["a:9042", "b:1", "[::1]:2"]);
+        let want = vec![("dc1".to_owned(), 3), ("dc2".to_owned(), 2)];
+        assert_eq!(config.replication, Replication::ByDatacenter(want));
+        assert_eq!(config.write_consistency, Consistency::EachQuorum);
+    }
+
+    #[test]
+    fn a_password_is_read_from_its_file_and_never_printed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("password");
+        std::fs::write(&path, "s3cret\n").expect("written");
+        let file = format!("--cassandra-password-file={}", path.display());
+        let config = load(&["--cassandra-username=u", &file]).expect("valid");
+        let credentials = config.credentials.as_ref().expect("given");
+        assert_eq!(credentials.password.reveal(), "s3cret");
+        assert!(!format!("{config:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let check = |settings: &[&str], want: &str| {
+            let error = load(settings).expect_err("refused");
+            assert!(error.contains(want), "{error}");
+        };
+        check(&["--cassandra-keyspace=a;b"], "must be 1 to 48 letters");
+        check(&["--cassandra-contact-points=,"], "names no node");
+        check(&["--cassandra-contact-points=a:x"], "\"a:x\" is not host:port");
+        check(&["--cassandra-replication=0"], "must be a number, or of the form");
+        check(&["--cassandra-replication=d'c:1"], "must be a number, or of the form");
+        check(&["--cassandra-read-consistency=EACH_QUORUM"], "for writes only");
+        check(&["--cassandra-read-consistency=x"], "must be one of ONE, TWO");
+        check(&["--cassandra-username=u"], "needs --cassandra-password-file");
+        check(&["--cassandra-tls-ca=x"], "means nothing without --cassandra-tls");
+        check(&["--cassandra-tls"], "needs --cassandra-tls-ca");
+        check(&["--cassandra-max-in-flight=0"], "must be from 1 to 32768");
+    }
+}

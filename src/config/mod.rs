@@ -1,0 +1,342 @@
+//! Raw settings to one validated [`Config`]: the only reader of the environment and of settings
+//! files.
+//!
+//! Two stages: [`raw`] holds what was written and by whom, [`Config::load`] what the program
+//! needs. Each part of the program receives only its own part of the result. Nothing is opened or
+//! connected here, but for the file of settings and the file with the password.
+
+mod cassandra;
+mod raw;
+mod settings;
+mod units;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ArgMatches;
+
+pub use cassandra::{
+    CassandraConfig, Compression, Consistency, Credentials, Replication, Secret, TlsConfig,
+    TlsVerify,
+};
+pub use raw::Origin;
+pub use settings::{SETTINGS, Setting, arguments};
+pub use units::{UnitError, parse_duration, parse_size};
+
+use raw::Raw;
+
+/// Everything the program was told, validated.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `host:port` to listen on.
+    pub listen: String,
+    /// Folder of the log and of the embedded store.
+    pub data_dir: PathBuf,
+    /// Which store.
+    pub store: StoreConfig,
+    /// The log in front of the store.
+    pub head: HeadConfig,
+    /// How long samples are kept; `None` = for ever.
+    pub retention: Option<Duration>,
+    /// Whether deletes are allowed over HTTP.
+    pub admin_api: AdminApi,
+    /// The program's own log.
+    pub log: LogConfig,
+}
+
+/// Which store holds the samples, and what an acknowledgement means.
+#[derive(Debug, Clone)]
+pub enum StoreConfig {
+    /// Part files under the data folder, the log in front.
+    Embedded,
+    /// The KairosDB schema.
+    Cassandra {
+        /// How to reach it.
+        cassandra: Box<CassandraConfig>,
+        /// What an acknowledgement means.
+        ack: Ack,
+    },
+}
+
+/// What an acknowledgement means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ack {
+    /// In the log on this disk.
+    Wal,
+    /// In the store below.
+    Store,
+}
+
+/// The log in front of a store.
+#[derive(Debug, Clone)]
+pub struct HeadConfig {
+    /// How often samples go from the log to the store below.
+    pub flush_interval: Duration,
+    /// Bytes that the log may have.
+    pub wal_limit: u64,
+}
+
+/// Whether deletes are allowed over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminApi {
+    /// They are.
+    Enabled,
+    /// They are not.
+    Disabled,
+}
+
+/// The program's own log.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// Its format.
+    pub format: LogFormat,
+    /// What is logged: a level, or a filter of `tracing`.
+    pub filter: String,
+}
+
+/// Format of the program's own log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Why the settings are refused. Each is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file that cannot be read.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is not TOML, or not of the form expected.
+    #[error("{path}:{line}: {reason}", path = path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A key that is no setting.
+    #[error(
+        "{path}:{line}: unknown setting {key}{hint}",
+        path = path.display(),
+        hint = similar.as_ref().map(|key| format!(", did you mean {key}?")).unwrap_or_default()
+    )]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// The key.
+        key: String,
+        /// The key that was probably meant.
+        similar: Option<String>,
+    },
+    /// A value that is refused.
+    #[error("{}: {reason}", describe(name, value, origin))]
+    Invalid {
+        /// The setting.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// Who said it.
+        origin: Origin,
+        /// Why it is refused.
+        reason: String,
+    },
+}
+
+/// A setting and its value as its author wrote it.
+fn describe(name: &str, value: &str, origin: &Origin) -> String {
+    let key = name.replace('-', "_");
+    match origin {
+        Origin::Flag => format!("--{name} {value:?}"),
+        Origin::Environment => format!("PROMKAIROS_{}={value:?}", key.to_ascii_uppercase()),
+        Origin::File { path, line } => format!("{key} = {value:?} in {}:{line}", path.display()),
+        Origin::Default => format!("--{name}"),
+    }
+}
+
+impl Config {
+    /// Gathers and validates. `matches` come from a command with the [`arguments`] of this module.
+    pub fn load(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        let raw = Raw::gather(matches)?;
+        let retention = duration(&raw, "retention")?;
+        Ok(Self {
+            listen: listen(&raw)?,
+            data_dir: PathBuf::from(raw.required("data-dir")),
+            store: store(&raw)?,
+            head: head(&raw)?,
+            retention: (!retention.is_zero()).then_some(retention),
+            admin_api: match switch(&raw, "enable-admin-api")? {
+                true => AdminApi::Enabled,
+                false => AdminApi::Disabled,
+            },
+            log: LogConfig {
+                format: choice(
+                    &raw,
+                    "log-format",
+                    &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+                )?,
+                filter: log_filter(&raw)?,
+            },
+        })
+    }
+}
+
+fn listen(raw: &Raw) -> Result<String, ConfigError> {
+    let text = raw.required("listen");
+    let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(_)) => Ok(text.to_owned()),
+        _ => Err(raw.refuse("listen", "not of the form host:port")),
+    }
+}
+
+fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
+    let is_cassandra = choice(raw, "store", &[("embedded", false), ("cassandra", true)])?;
+    let ack = match raw.get("ack") {
+        Some(_) => Some(choice(raw, "ack", &[("wal", Ack::Wal), ("store", Ack::Store)])?),
+        None => None,
+    };
+    match (is_cassandra, ack) {
+        (false, Some(Ack::Store)) => {
+            Err(raw.refuse("ack", "the embedded store acknowledges from its log: only wal"))
+        }
+        (false, _) => Ok(StoreConfig::Embedded),
+        (true, ack) => Ok(StoreConfig::Cassandra {
+            cassandra: Box::new(CassandraConfig::from_raw(raw)?),
+            ack: ack.unwrap_or(Ack::Store),
+        }),
+    }
+}
+
+fn head(raw: &Raw) -> Result<HeadConfig, ConfigError> {
+    const LEAST_WAL: u64 = 64 << 20;
+    let flush_interval = duration(raw, "flush-interval")?;
+    if flush_interval.is_zero() {
+        return Err(raw.refuse("flush-interval", "must be more than 0"));
+    }
+    let wal_limit =
+        parse_size(raw.required("wal-limit")).map_err(|error| raw.refuse("wal-limit", error))?;
+    if wal_limit < LEAST_WAL {
+        return Err(raw.refuse("wal-limit", "must be at least 64MiB"));
+    }
+    Ok(HeadConfig { flush_interval, wal_limit })
+}
+
+fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
+    let text = raw.required("log-level");
+    text.parse::<tracing_subscriber::filter::Targets>()
+        .map_err(|error| raw.refuse("log-level", error))?;
+    Ok(text.to_owned())
+}
+
+fn duration(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
+    parse_duration(raw.required(name)).map_err(|error| raw.refuse(name, error))
+}
+
+fn switch(raw: &Raw, name: &'static str) -> Result<bool, ConfigError> {
+    choice(raw, name, &[("true", true), ("false", false)])
+}
+
+/// One of a few words, in any case of letters.
+fn choice<T: Copy>(raw: &Raw, name: &'static str, words: &[(&str, T)]) -> Result<T, ConfigError> {
+    let text = raw.required(name);
+    match words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) {
+        Some((_, value)) => Ok(*value),
+        None => {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            Err(raw.refuse(name, format!("must be one of {}", words.join(", "))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Loads from arguments, the test's own environment being without our variables.
+    fn load(arguments: &[&str]) -> Result<Config, String> {
+        let matches = clap::Command::new("promkairos")
+            .args(super::arguments())
+            .try_get_matches_from(std::iter::once("promkairos").chain(arguments.iter().copied()))
+            .map_err(|error| error.to_string())?;
+        Config::load(&matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_said_is_the_embedded_store_on_localhost() {
+        let config = load(&[]).expect("valid");
+        assert_eq!(config.listen, "127.0.0.1:9201");
+        assert_eq!(config.data_dir, PathBuf::from("./data"));
+        assert!(matches!(config.store, StoreConfig::Embedded));
+        assert_eq!(config.head.flush_interval, Duration::from_secs(7200));
+        assert_eq!(config.head.wal_limit, 8 << 30);
+        assert_eq!(config.retention, None);
+        assert_eq!(config.admin_api, AdminApi::Disabled);
+    }
+
+    #[test]
+    fn cassandra_acknowledges_from_the_store_unless_told() {
+        let ack = |arguments: &[&str]| match load(arguments).expect("valid").store {
+            StoreConfig::Cassandra { ack, .. } => ack,
+            StoreConfig::Embedded => panic!("embedded"),
+        };
+        assert_eq!(ack(&["--store", "cassandra"]), Ack::Store);
+        assert_eq!(ack(&["--store=Cassandra", "--ack=wal"]), Ack::Wal);
+    }
+
+    #[test]
+    fn switches_stand_alone_or_with_a_value() {
+        let admin = |argument| load(&[argument]).expect("valid").admin_api;
+        assert_eq!(admin("--enable-admin-api"), AdminApi::Enabled);
+        assert_eq!(admin("--enable-admin-api=true"), AdminApi::Enabled);
+        assert_eq!(admin("--enable-admin-api=false"), AdminApi::Disabled);
+    }
+
+    #[test]
+    fn what_is_refused_says_where_it_stood() {
+        let check = |arguments: &[&str], want: &str| {
+            assert_eq!(load(arguments).err().as_deref(), Some(want), "{arguments:?}");
+        };
+        check(&["--store=x"], "--store \"x\": must be one of embedded, cassandra");
+        check(
+            &["--ack=store"],
+            "--ack \"store\": the embedded store acknowledges from its log: only wal",
+        );
+        check(&["--listen=9201"], "--listen \"9201\": not of the form host:port");
+        check(&["--listen=a:99999"], "--listen \"a:99999\": not of the form host:port");
+        check(&["--wal-limit=1MiB"], "--wal-limit \"1MiB\": must be at least 64MiB");
+        check(&["--flush-interval=0"], "--flush-interval \"0\": must be more than 0");
+        check(
+            &["--retention=5"],
+            "--retention \"5\": not a duration; write it as 15s, 2h, 1h30m or 2y \
+             (units: ms s m h d w y)",
+        );
+        check(&["--enable-admin-api=x"], "--enable-admin-api \"x\": must be one of true, false");
+        check(
+            &["--config=/nowhere/x.toml"],
+            "/nowhere/x.toml: No such file or directory (os error 2)",
+        );
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("promkairos.toml");
+        std::fs::write(&path, "listen = \"a:1\"\nretention = \"2y\"\n").expect("written");
+        let file = format!("--config={}", path.display());
+        let config = load(&[&file, "--listen=b:2"]).expect("valid");
+        assert_eq!(config.listen, "b:2");
+        assert_eq!(config.retention, Some(Duration::from_secs(2 * 365 * 86_400)));
+    }
+}

@@ -1,0 +1,187 @@
+//! Settings as they were written, and by whom: flag, environment, file, in this order of strength.
+//!
+//! No value is understood here; [`Raw::get`] gives text and [`Raw::refuse`] makes an error that
+//! says where the text came from.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use toml::de::{DeTable, DeValue};
+
+use super::ConfigError;
+use super::settings::{SETTINGS, Setting};
+
+/// Who said it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The command line.
+    Flag,
+    /// An environment variable.
+    Environment,
+    /// A file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+    },
+    /// Nobody: the default.
+    Default,
+}
+
+/// All settings that have a value.
+#[derive(Debug, Default)]
+pub(super) struct Raw {
+    values: HashMap<&'static str, (String, Origin)>,
+}
+
+impl Raw {
+    /// Gathers the command line, the environment (which clap read) and the file of `--config`.
+    pub(super) fn gather(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        let mut raw = Self::default();
+        for setting in SETTINGS {
+            if let Some(default) = setting.default {
+                raw.values.insert(setting.name, (default.to_owned(), Origin::Default));
+            }
+        }
+        if let Some(path) = matches.get_one::<String>("config") {
+            raw.read_file(Path::new(path))?;
+        }
+        for setting in SETTINGS {
+            let key = setting.key();
+            let Some(value) = matches.get_one::<String>(&key) else { continue };
+            let origin = match matches.value_source(&key) {
+                Some(ValueSource::EnvVariable) => Origin::Environment,
+                _ => Origin::Flag,
+            };
+            raw.values.insert(setting.name, (value.clone(), origin));
+        }
+        Ok(raw)
+    }
+
+    /// The text of a setting.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        debug_assert!(SETTINGS.iter().any(|setting| setting.name == name), "{name}");
+        self.values.get(name).map(|(value, _)| value.as_str())
+    }
+
+    /// The text of a setting that has a default.
+    pub(super) fn required(&self, name: &str) -> &str {
+        self.get(name).expect("the table of settings gives it a default")
+    }
+
+    /// An error about the value of a setting.
+    pub(super) fn refuse(&self, name: &'static str, reason: impl fmt::Display) -> ConfigError {
+        let (value, origin) = match self.values.get(name) {
+            Some((value, origin)) => (value.clone(), origin.clone()),
+            None => (String::new(), Origin::Default),
+        };
+        ConfigError::Invalid { name, value, origin, reason: reason.to_string() }
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::File { path: path.into(), source })?;
+        self.read_toml(path, &text)
+    }
+
+    fn read_toml(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
+        let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+        let table = DeTable::parse(text).map_err(|error| ConfigError::Toml {
+            path: path.into(),
+            line: line_of(error.span().map_or(0, |span| span.start)),
+            reason: error.message().replace('\n', ", "),
+        })?;
+        for (key, value) in table.into_inner() {
+            let line = line_of(key.span().start);
+            let name: &str = key.get_ref();
+            let Some(setting) = SETTINGS.iter().find(|setting| setting.key() == name) else {
+                return Err(ConfigError::UnknownKey {
+                    path: path.into(),
+                    line,
+                    key: name.to_owned(),
+                    similar: similar_key(name),
+                });
+            };
+            let value = scalar(value.get_ref()).ok_or_else(|| ConfigError::Toml {
+                path: path.into(),
+                line,
+                reason: format!("{name} must be a string, a number or true/false"),
+            })?;
+            let origin = Origin::File { path: path.into(), line };
+            self.values.insert(setting.name, (value, origin));
+        }
+        Ok(())
+    }
+}
+
+/// The text of a scalar; a list of scalars is joined with commas.
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.as_str().to_owned()),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        DeValue::Array(items) => {
+            let items: Option<Vec<String>> =
+                items.iter().map(|item| scalar(item.get_ref())).collect();
+            Some(items?.join(","))
+        }
+        _ => None,
+    }
+}
+
+/// The key that was probably meant.
+fn similar_key(key: &str) -> Option<String> {
+    let key = key.replace('-', "_").to_ascii_lowercase();
+    SETTINGS
+        .iter()
+        .map(Setting::key)
+        .map(|known| (strsim::jaro_winkler(&key, &known), known))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Raw, String> {
+        let mut raw = Raw::default();
+        raw.read_toml(Path::new("x.toml"), text).map_err(|error| error.to_string())?;
+        Ok(raw)
+    }
+
+    #[test]
+    fn a_file_holds_keys_with_underscores() {
+        let raw = read(
+            "listen = \"[::1]:80\"\nenable_admin_api = true\ncassandra_max_in_flight = 12\n\
+             cassandra_contact_points = [\"a:1\", \"b:2\"]\n",
+        )
+        .expect("valid");
+        assert_eq!(raw.get("listen"), Some("[::1]:80"));
+        assert_eq!(raw.get("enable-admin-api"), Some("true"));
+        assert_eq!(raw.get("cassandra-max-in-flight"), Some("12"));
+        assert_eq!(raw.get("cassandra-contact-points"), Some("a:1,b:2"));
+        let error = raw.refuse("listen", "no").to_string();
+        assert_eq!(error, "listen = \"[::1]:80\" in x.toml:1: no");
+    }
+
+    #[test]
+    fn what_is_refused_names_file_and_line() {
+        let check = |text: &str, want: &str| {
+            assert_eq!(read(text).err().as_deref(), Some(want), "{text}");
+        };
+        check(
+            "listen = \"a:1\"\nflush_intervall = \"1h\"\n",
+            "x.toml:2: unknown setting flush_intervall, did you mean flush_interval?",
+        );
+        check("\nwal-limit = 1\n", "x.toml:2: unknown setting wal-limit, did you mean wal_limit?");
+        check("zzz = 1\n", "x.toml:1: unknown setting zzz");
+        check("listen = { a = 1 }\n", "x.toml:1: listen must be a string, a number or true/false");
+        assert!(read("a = = 1").err().is_some_and(|error| error.starts_with("x.toml:1: ")));
+    }
+}

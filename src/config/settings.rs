@@ -1,0 +1,181 @@
+//! Every setting: its name, its default and its help, in one table.
+//!
+//! The name `a-b` stands for the flag `--a-b`, the variable `PROMKAIROS_A_B` and the key `a_b` of
+//! the file. The table makes the flags, the help and the list of keys that a file may hold.
+
+use clap::{Arg, ArgAction};
+
+/// One setting.
+pub struct Setting {
+    /// Its name as a flag, without the dashes.
+    pub name: &'static str,
+    /// What the value is, for the help.
+    pub value: &'static str,
+    /// The value when nothing is said; `None` = not set, or decided by other settings.
+    pub default: Option<&'static str>,
+    /// One sentence.
+    pub help: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    value: &'static str,
+    default: Option<&'static str>,
+    help: &'static str,
+) -> Setting {
+    Setting { name, value, default, help }
+}
+
+/// All settings, in the order of the help.
+pub const SETTINGS: &[Setting] = &[
+    setting("listen", "HOST:PORT", Some("127.0.0.1:9201"), "Address to listen on"),
+    setting("data-dir", "DIR", Some("./data"), "Folder of the log and of the embedded store"),
+    setting("store", "STORE", Some("embedded"), "Where samples live: embedded or cassandra"),
+    setting(
+        "ack",
+        "ACK",
+        None,
+        "What an acknowledgement means: wal (on this disk) or store (in Cassandra). \
+         Embedded knows only wal; Cassandra's default is store",
+    ),
+    setting(
+        "cassandra-contact-points",
+        "HOST:PORT,...",
+        Some("127.0.0.1:9042"),
+        "Cassandra nodes to ask first",
+    ),
+    setting("cassandra-keyspace", "NAME", Some("kairosdb"), "Keyspace of KairosDB"),
+    setting(
+        "cassandra-replication",
+        "N|DC:N,...",
+        Some("1"),
+        "Replication of a keyspace that has to be created: a number, or a number a data centre",
+    ),
+    setting(
+        "cassandra-local-datacenter",
+        "NAME",
+        None,
+        "Data centre to prefer; without it that of the first node that answers",
+    ),
+    setting(
+        "cassandra-read-consistency",
+        "LEVEL",
+        Some("LOCAL_QUORUM"),
+        "Consistency of reads, index reads included",
+    ),
+    setting(
+        "cassandra-write-consistency",
+        "LEVEL",
+        Some("LOCAL_QUORUM"),
+        "Consistency of writes and deletes",
+    ),
+    setting("cassandra-username", "NAME", None, "User name"),
+    setting("cassandra-password-file", "FILE", None, "File with the password, and nothing else"),
+    setting("cassandra-tls", "true|false", Some("false"), "Encrypt the connections"),
+    setting(
+        "cassandra-tls-ca",
+        "FILE",
+        None,
+        "PEM file with the authorities that the servers' certificates are checked against",
+    ),
+    setting("cassandra-tls-cert", "FILE", None, "PEM file with the client's certificate"),
+    setting("cassandra-tls-key", "FILE", None, "PEM file with the client's key"),
+    setting(
+        "cassandra-tls-verify",
+        "VERIFY",
+        Some("full"),
+        "What is checked of a server: full, chain (not its name) or none",
+    ),
+    setting(
+        "cassandra-compression",
+        "NAME",
+        Some("none"),
+        "Compression of the connections: none, lz4 or snappy",
+    ),
+    setting(
+        "cassandra-request-timeout",
+        "DURATION",
+        Some("10s"),
+        "How long one statement may take",
+    ),
+    setting(
+        "cassandra-max-in-flight",
+        "N",
+        Some("256"),
+        "Statements that may be under way at once",
+    ),
+    setting(
+        "flush-interval",
+        "DURATION",
+        Some("2h"),
+        "How often samples go from the log to the store",
+    ),
+    setting("wal-limit", "SIZE", Some("8GiB"), "Largest log; beyond it writes are refused"),
+    setting(
+        "retention",
+        "DURATION",
+        Some("0"),
+        "How long samples are kept; 0 = for ever (embedded: whole partitions; Cassandra: TTL)",
+    ),
+    setting(
+        "enable-admin-api",
+        "true|false",
+        Some("false"),
+        "Allow deletes over /api/v1/admin/tsdb/delete_series",
+    ),
+    setting("log-format", "FORMAT", Some("text"), "Format of the program's log: text or json"),
+    setting(
+        "log-level",
+        "FILTER",
+        Some("info"),
+        "error, warn, info, debug, trace, or a filter such as info,promkairos::storage=debug",
+    ),
+];
+
+impl Setting {
+    /// Its key in the file, which is its id among the arguments too.
+    pub fn key(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
+    /// Its environment variable.
+    pub fn variable(&self) -> String {
+        format!("PROMKAIROS_{}", self.key().to_ascii_uppercase())
+    }
+
+    /// Whether the flag may stand without a value, meaning `true`.
+    fn is_switch(&self) -> bool {
+        self.value == "true|false"
+    }
+
+    fn argument(&self) -> Arg {
+        let help = match self.default {
+            Some(default) => format!("{} [default: {default}]", self.help),
+            None => self.help.to_owned(),
+        };
+        let argument = Arg::new(self.key())
+            .long(self.name)
+            .env(self.variable())
+            .value_name(self.value)
+            .help(help)
+            .hide_env_values(true)
+            .action(ArgAction::Set)
+            .global(true);
+        if self.is_switch() {
+            argument.num_args(0..=1).require_equals(true).default_missing_value("true")
+        } else {
+            argument
+        }
+    }
+}
+
+/// The flags of all settings, and `--config`.
+pub fn arguments() -> Vec<Arg> {
+    let file = Arg::new("config")
+        .long("config")
+        .env("PROMKAIROS_CONFIG")
+        .value_name("FILE")
+        .help("TOML file with settings; flags and the environment win over it")
+        .global(true);
+    std::iter::once(file).chain(SETTINGS.iter().map(Setting::argument)).collect()
+}

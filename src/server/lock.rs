@@ -1,0 +1,65 @@
+//! The lock file of a data folder, against two processes on one folder.
+//!
+//! The lock is the kernel's (`flock`): it goes with the process, however that ends.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::ServerError;
+
+/// Held while the process owns the folder.
+#[derive(Debug)]
+pub(super) struct DataLock {
+    _file: File,
+}
+
+impl DataLock {
+    /// Makes the folder if it is not there, and takes its lock.
+    pub(super) fn acquire(folder: &Path) -> Result<Self, ServerError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ServerError::DataDir { path, source }
+        };
+        std::fs::create_dir_all(folder).map_err(failed(folder))?;
+        let path = folder.join("lock");
+        let file = File::options()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed(&path))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(Errno::WOULDBLOCK) => Err(ServerError::Locked { path: folder.to_owned() }),
+            Err(errno) => Err(failed(&path)(errno.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_owner_at_a_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        let first = DataLock::acquire(&data).expect("free");
+        let error = DataLock::acquire(&data).expect_err("taken").to_string();
+        assert_eq!(error, format!("{} is in use by another promkairos process", data.display()));
+        drop(first);
+        DataLock::acquire(&data).expect("free again");
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data");
+        std::fs::write(&path, "").expect("written");
+        let error = DataLock::acquire(&path).expect_err("a file").to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+    }
+}
