@@ -1,1 +1,29 @@
-//! Pure bytes of the KairosDB Cassandra schema.
+//! Pure bytes of the KairosDB Cassandra schema, both ways.
+//!
+//! What a real KairosDB writes is read, and what is written here a real KairosDB
+//! reads; `docs/FORMAT.md` fixes the layouts that are ours. Everything is a function from
+//! plain values to bytes and back. Bytes from a database are hostile: decoding them
+//! never panics and allocates no more than a small multiple of their length.
+//! No I/O, no CQL, no clock, no configuration.
+
+pub mod cell;
+mod data_type;
+mod error;
+mod histogram;
+pub mod index;
+mod metadata;
+mod murmur3;
+mod row_key;
+mod row_spec;
+mod tags;
+mod varint;
+
+pub use cell::Cell;
+pub use data_type::{DataType, TableName};
+pub use error::{DecodeError, EncodeError};
+pub use row_key::{MAX_KEY_BYTES, RowKey};
+pub use row_spec::{
+    ColumnRange, DEFAULT_ROW_WIDTH, LegacyKind, Offset, RowSpec, RowTime, RowTimeBounds, SpecError,
+    TimeUnit,
+};
+pub use tags::Tags;
