@@ -12,7 +12,21 @@ pub const MAX_DECODED_BYTES: usize = 32 << 20;
 pub const MAX_SERIES_PER_REQUEST: usize = 1 << 18;
 /// Floats and histograms in one remote-write request.
 pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
-/// Buckets in one native histogram, both sides together.
+/// Native histograms in one remote-write request: two bytes of body can be one.
+pub const MAX_HISTOGRAMS_PER_REQUEST: usize = 1 << 17;
+/// Exemplars in one remote-write request.
+pub const MAX_EXEMPLARS_PER_REQUEST: usize = 1 << 17;
+/// Metadata entries in one remote-write request.
+pub const MAX_METADATA_PER_REQUEST: usize = 1 << 17;
+/// Symbols in one remote-write 2.0 request.
+pub const MAX_SYMBOLS_PER_REQUEST: usize = 1 << 20;
+/// Bytes of all label sets of a remote-write 2.0 request once its symbols are resolved.
+pub const MAX_LABEL_BYTES_PER_REQUEST: usize = 64 << 20;
+/// Spans, buckets and bounds of all native histograms of one remote-write request.
+pub const MAX_BUCKETS_PER_REQUEST: usize = 1 << 22;
+/// Bytes of the help or the name of a metric family.
+pub const MAX_METADATA_TEXT_BYTES: usize = 16 << 10;
+/// Spans, buckets and bounds in one native histogram, both sides together.
 pub const MAX_HISTOGRAM_BUCKETS: usize = 1 << 12;
 /// Characters in the labels of an exemplar (remote write 2.0 specification).
 pub const MAX_EXEMPLAR_CHARS: usize = 128;

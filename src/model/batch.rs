@@ -145,6 +145,9 @@ pub enum RejectReason {
     /// More than 128 characters of exemplar labels.
     #[error("exemplar labels have {0} characters, the limit is 128")]
     ExemplarTooLong(usize),
+    /// Metadata that is none.
+    #[error("metadata {0}")]
+    Metadata(&'static str),
     /// The store below cannot represent it.
     #[error("{0}")]
     Store(String),
@@ -160,6 +163,7 @@ impl RejectReason {
             Self::TimestampOutOfRange(_) => "timestamp",
             Self::Histogram(_) => "histogram",
             Self::ExemplarTooLong(_) => "exemplar",
+            Self::Metadata(_) => "metadata",
             Self::Store(_) => "store",
         }
     }
@@ -192,6 +196,7 @@ impl fmt::Display for Reject {
 pub struct Rejections {
     targets: Vec<Target>,
     kept: Vec<Reject>,
+    counts: Vec<(&'static str, u64)>,
 }
 
 impl Rejections {
@@ -201,6 +206,7 @@ impl Rejections {
     /// Adds one. `series` is called only when the text is kept.
     pub fn push(&mut self, target: Target, reason: RejectReason, series: impl FnOnce() -> String) {
         self.targets.push(target);
+        self.count(reason.as_str(), 1);
         if self.kept.len() < Self::KEPT {
             let series = series();
             self.kept.push(Reject { target, reason, series });
@@ -210,8 +216,30 @@ impl Rejections {
     /// Adds all of `other`.
     pub fn extend(&mut self, other: Self) {
         self.targets.extend(other.targets);
+        for (reason, count) in other.counts {
+            self.count(reason, count);
+        }
         let room = Self::KEPT.saturating_sub(self.kept.len());
         self.kept.extend(other.kept.into_iter().take(room));
+    }
+
+    fn count(&mut self, reason: &'static str, more: u64) {
+        match self.counts.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += more,
+            None => self.counts.push((reason, more)),
+        }
+    }
+
+    /// Sets the series of the reasons kept from the one numbered `from` on.
+    pub fn name_series(&mut self, from: usize, series: &str) {
+        for reject in self.kept.iter_mut().skip(from) {
+            reject.series = series.into();
+        }
+    }
+
+    /// How many were refused for each [`RejectReason::as_str`].
+    pub fn counts(&self) -> &[(&'static str, u64)] {
+        &self.counts
     }
 
     /// All targets, in the order they were refused.

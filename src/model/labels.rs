@@ -250,6 +250,12 @@ impl<'a> RawLabels<'a> {
         self.0
     }
 
+    /// Names and values as they came. Yields `None` once, and stops, where the bytes are not
+    /// a sequence of label fields.
+    pub fn pairs(self) -> impl Iterator<Item = Option<(&'a [u8], &'a [u8])>> {
+        Pairs(self.0)
+    }
+
     /// Checks and, where needed, sorts: borrowed when the bytes are canonical already.
     pub fn canonical(self) -> Result<Cow<'a, [u8]>, LabelError> {
         let mut pairs = Vec::with_capacity(16);

@@ -1,1 +1,91 @@
-//! Remote write 1.0 and 2.0, decoded from a slice.
+//! Remote write 1.0 and 2.0: bodies to batches and back.
+//!
+//! Decoding is by hand over the slice. The labels of a version 1 series are a slice of the
+//! body; those of version 2 are put together in an arena. A known series therefore costs
+//! no allocation. What is decoded from a body depends on the body, on the [`Policy`] and on the
+//! limits alone, so the log can keep bodies and decode them again.
+//!
+//! Label sets of series are not looked into here: a store checks those it has never seen.
+
+mod collect;
+mod encode;
+mod histogram;
+mod proto;
+pub mod snappy;
+pub mod v1;
+pub mod v2;
+
+use crate::model::{Body, Protocol, Target, WriteBatch};
+
+pub use encode::{encode_v1, encode_v2};
+
+/// Buffers of decoding, to be used again and again.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// The decompressed message.
+    raw: Vec<u8>,
+    /// Label sets that are not a slice of the message.
+    arena: Vec<u8>,
+}
+
+impl Scratch {
+    /// Bytes that the buffers keep allocated.
+    pub fn capacity(&self) -> usize {
+        self.raw.capacity() + self.arena.capacity()
+    }
+}
+
+/// What to leave out of a batch.
+#[derive(Debug, Clone, Copy)]
+pub enum Policy<'p> {
+    /// A request: whatever can never be accepted goes to [`WriteBatch::rejections`].
+    Accept,
+    /// A body accepted before: no policy and no limit is applied, exactly these targets are
+    /// left out.
+    Replay(&'p [Target]),
+}
+
+/// Why a whole body is refused. It will never be accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Not a snappy block.
+    #[error("body is not a snappy block: {0}")]
+    Snappy(#[from] snap::Error),
+    /// More bytes than a body may have when decoded.
+    #[error("decoded size of {declared} bytes exceeds the limit of {limit} bytes")]
+    TooLarge {
+        /// The length the block declares.
+        declared: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The message ends within a field.
+    #[error("malformed protobuf: unexpected end")]
+    Truncated,
+    /// Not a protobuf message of the type it should be.
+    #[error("malformed protobuf: {0}")]
+    Malformed(&'static str),
+    /// Too much of something in one request.
+    #[error("more than {limit} {what} in one request")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+/// Decodes a body. The batch borrows from it and from `scratch`.
+pub fn decode<'a>(
+    body: Body<'a>,
+    scratch: &'a mut Scratch,
+    policy: Policy<'_>,
+) -> Result<WriteBatch<'a>, WireError> {
+    let raw = snappy::decompress(body.compressed, &mut scratch.raw)?;
+    let mut batch = match body.protocol {
+        Protocol::V1 => v1::decode(raw, &mut scratch.arena, policy)?,
+        Protocol::V2 => v2::decode(raw, &mut scratch.arena, policy)?,
+    };
+    batch.body = Some(body);
+    Ok(batch)
+}

@@ -5,7 +5,12 @@
 //! Prometheus remote-write 2.0 specification). `Histogram::validate` is the only gate; what
 //! passed it is trusted everywhere else. Arithmetic lives with PromQL, not here.
 
+mod reduce;
+mod validate;
+
 use super::is_stale;
+
+pub use validate::HistogramError;
 
 /// The schema number of histograms with custom bounds (NHCB).
 pub const CUSTOM_BUCKETS_SCHEMA: i32 = -53;
@@ -135,104 +140,6 @@ fn same(a: f64, b: f64) -> bool {
 
 fn same_all(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(*a, *b))
-}
-
-/// Why a histogram is refused.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum HistogramError {
-    /// Neither −4..=8 (9..=52 are reduced on ingest) nor custom buckets.
-    #[error("histogram has an unknown schema {0}")]
-    UnknownSchema(i32),
-    /// Spans and buckets do not agree.
-    #[error(
-        "{side} side: spans need {spans} buckets, have {buckets} buckets: histogram spans and buckets do not agree"
-    )]
-    SpanMismatch {
-        /// `positive` or `negative`.
-        side: &'static str,
-        /// Sum of the span lengths.
-        spans: u64,
-        /// Number of counts.
-        buckets: usize,
-    },
-    /// A span after the first with a negative offset.
-    #[error("{side} side: span number {number} has the negative offset {offset}")]
-    NegativeOffset {
-        /// `positive` or `negative`.
-        side: &'static str,
-        /// Counted from 1.
-        number: usize,
-        /// Its offset.
-        offset: i32,
-    },
-    /// A bucket index that does not fit 32 bits.
-    #[error("{side} side: span number {number} reaches beyond the largest bucket index")]
-    IndexOverflow {
-        /// `positive` or `negative`.
-        side: &'static str,
-        /// Counted from 1.
-        number: usize,
-    },
-    /// A bucket count below zero.
-    #[error(
-        "{side} side: bucket number {number} has observation count of {count}: histogram has a bucket whose observation count is negative"
-    )]
-    NegativeBucket {
-        /// `positive` or `negative`.
-        side: &'static str,
-        /// Counted from 1.
-        number: usize,
-        /// The count.
-        count: f64,
-    },
-    /// Count or zero count below zero.
-    #[error("histogram has a negative {0}")]
-    NegativeCount(&'static str),
-    /// The count is not what the buckets hold.
-    #[error(
-        "{buckets} observations found in buckets, but the count field is {count}: histogram's observation count should equal the number of observations found in the buckets"
-    )]
-    CountMismatch {
-        /// Sum over the buckets, the zero bucket included.
-        buckets: u64,
-        /// The count field.
-        count: u64,
-    },
-    /// A bucket count that overflows 64 bits.
-    #[error("histogram bucket counts overflow")]
-    CountOverflow,
-    /// A zero threshold that is negative, infinite or NaN.
-    #[error("histogram has the zero threshold {0}")]
-    ZeroThreshold(f64),
-    /// A standard schema with custom values.
-    #[error("histogram with exponential schema must not have custom bounds")]
-    UnexpectedCustomValues,
-    /// Custom bounds that do not rise, or are not finite.
-    #[error(
-        "custom bound number {number} is {bound}: histogram custom bounds must be finite and rise"
-    )]
-    CustomBound {
-        /// Counted from 1.
-        number: usize,
-        /// The bound.
-        bound: f64,
-    },
-    /// Custom buckets know no negative side.
-    #[error("custom buckets: must not have negative {0}")]
-    CustomNegative(&'static str),
-    /// Custom buckets know no zero bucket.
-    #[error("custom buckets: must have zero {0} of 0")]
-    CustomZero(&'static str),
-    /// More buckets than bounds allow.
-    #[error(
-        "only {bounds} custom bounds defined which is insufficient to cover total span length of {extent}: histogram custom bounds are too few"
-    )]
-    CustomTooFew {
-        /// Number of bounds.
-        bounds: usize,
-        /// Buckets from the first index to the last.
-        extent: u64,
-    },
 }
 
 impl Histogram {

@@ -1,0 +1,324 @@
+//! Remote write 2.0: `io.prometheus.write.v2.Request`.
+//!
+//! Labels are references into a table of symbols. They are resolved into the arena in the
+//! encoding of version 1, so that stores know one form. Symbols may stand after the
+//! series that use them: the message is walked twice.
+//!
+//! Metadata comes with each series and is folded by metric name: the last one counts. It is
+//! taken whenever its own references are good, also when the series is refused. Its
+//! number as a target is that of the series.
+
+use std::collections::HashMap;
+
+use crate::limits::{self, LABEL_LIMITS};
+use crate::model::{
+    LabelError, METRIC_NAME, MetadataEntry, MetricType, RawLabels, RejectReason, Sample, WriteBatch,
+};
+
+use super::collect::{Collector, Draft, LabelBytes, text};
+use super::proto::{BYTES, FIXED64, Reader, VARINT, key};
+use super::{Policy, WireError};
+
+const SYMBOLS: u32 = key(4, BYTES);
+const TIMESERIES: u32 = key(5, BYTES);
+const REQUEST_FIELDS: &[u32] = &[4, 5];
+
+/// Decodes a decompressed message. `arena` is cleared first.
+pub fn decode<'a>(
+    message: &'a [u8],
+    arena: &'a mut Vec<u8>,
+    policy: Policy<'_>,
+) -> Result<WriteBatch<'a>, WireError> {
+    let collector = Collector::new(message.len(), arena, policy);
+    let symbols = symbols(message, &collector)?;
+    let families = HashMap::new();
+    let mut decoder = Decoder { symbols, collector, families, refs: Vec::new(), series: 0 };
+    let mut reader = Reader::new(message);
+    while let Some(key) = reader.key()? {
+        match key {
+            TIMESERIES => decoder.series(reader.bytes()?)?,
+            SYMBOLS => reader.bytes().map(drop)?,
+            _ => reader.skip(key, REQUEST_FIELDS)?,
+        }
+    }
+    Ok(decoder.collector.finish())
+}
+
+fn symbols<'a>(message: &'a [u8], collector: &Collector<'_>) -> Result<Vec<&'a [u8]>, WireError> {
+    let mut symbols = Vec::new();
+    let mut reader = Reader::new(message);
+    while let Some(key) = reader.key()? {
+        match key {
+            SYMBOLS => {
+                symbols.push(reader.bytes()?);
+                let limit = limits::MAX_SYMBOLS_PER_REQUEST;
+                collector.check_limit(symbols.len(), limit, "symbols")?;
+            }
+            TIMESERIES => reader.bytes().map(drop)?,
+            _ => reader.skip(key, REQUEST_FIELDS)?,
+        }
+    }
+    Ok(symbols)
+}
+
+struct Decoder<'a> {
+    symbols: Vec<&'a [u8]>,
+    collector: Collector<'a>,
+    /// Positions of metadata in the batch, by the reference of the metric name.
+    families: HashMap<u32, usize>,
+    /// Label references of the message at hand.
+    refs: Vec<u32>,
+    /// Series begun.
+    series: u32,
+}
+
+/// The `Metadata` message.
+#[derive(Clone, Copy, Default)]
+struct MetadataRefs {
+    kind: u64,
+    help: u32,
+    unit: u32,
+}
+
+impl<'a> Decoder<'a> {
+    fn series(&mut self, message: &'a [u8]) -> Result<(), WireError> {
+        const LABELS_REF: u32 = key(1, VARINT);
+        const LABELS_REFS: u32 = key(1, BYTES);
+        const SAMPLES: u32 = key(2, BYTES);
+        const HISTOGRAMS: u32 = key(3, BYTES);
+        const EXEMPLARS: u32 = key(4, BYTES);
+        const METADATA: u32 = key(5, BYTES);
+        const CREATED_TIMESTAMP: u32 = key(6, VARINT);
+        let draft = self.collector.begin_series()?;
+        let number = self.series;
+        self.series += 1;
+        let keeps_all = !self.collector.is_strict() && !draft.is_omitted();
+        let mut refs = Refs::new(std::mem::take(&mut self.refs), keeps_all);
+        let mut metadata = MetadataRefs::default();
+        let mut created = 0;
+        let mut reader = Reader::new(message);
+        while let Some(key) = reader.key()? {
+            match key {
+                LABELS_REF => refs.push(reader.uint32()?),
+                LABELS_REFS => refs.read(reader.bytes()?)?,
+                SAMPLES => self.collector.add_sample(&draft, sample(reader.bytes()?)?)?,
+                HISTOGRAMS => self.collector.add_histogram(&draft, reader.bytes()?)?,
+                EXEMPLARS => self.exemplar(reader.bytes()?, &draft)?,
+                METADATA => metadata.merge(reader.bytes()?)?,
+                CREATED_TIMESTAMP => created = reader.int64()?,
+                _ => reader.skip(key, &[1, 2, 3, 4, 5])?,
+            }
+        }
+        if created != 0 {
+            self.collector.set_missing_starts(&draft, created);
+        }
+        let checked = self.metadata(number, &refs.kept, metadata)?;
+        self.finish_series(draft, &refs.kept, checked)?;
+        self.refs = refs.kept;
+        Ok(())
+    }
+
+    /// Resolves the labels of a series and ends it; `checked` is what its metadata said.
+    fn finish_series(
+        &mut self,
+        draft: Draft,
+        refs: &[u32],
+        checked: Result<(), RejectReason>,
+    ) -> Result<(), WireError> {
+        if draft.is_omitted() {
+            return Ok(());
+        }
+        let resolved = self.resolve(refs)?;
+        let has_points = self.collector.has_points(&draft);
+        match (resolved, checked) {
+            (Err(reason), _) => self.collector.refuse_series(draft, reason, None),
+            (Ok(labels), Err(reason)) => {
+                self.collector.refuse_series(draft, reason, Some(labels));
+            }
+            (Ok(labels), Ok(())) if self.collector.is_strict() && !has_points => {
+                self.collector.refuse_series(draft, RejectReason::NoPoints, Some(labels));
+            }
+            (Ok(labels), Ok(())) => self.collector.finish_series(draft, labels),
+        }
+        Ok(())
+    }
+
+    /// Puts the labels behind `refs` into the arena.
+    fn resolve(&mut self, refs: &[u32]) -> Result<Result<LabelBytes<'a>, RejectReason>, WireError> {
+        if let Err(reason) = self.check_refs(refs) {
+            return Ok(Err(reason));
+        }
+        let arena = self.collector.arena();
+        let start = arena.len();
+        for pair in refs.as_chunks::<2>().0 {
+            let [name, value] = pair.map(|reference| self.symbols[reference as usize]);
+            RawLabels::push(arena, name, value);
+        }
+        let end = arena.len();
+        self.collector.check_limit(end, limits::MAX_LABEL_BYTES_PER_REQUEST, "bytes of labels")?;
+        Ok(Ok(LabelBytes::Arena(start..end)))
+    }
+
+    /// Whether the labels behind `refs` exist and are small enough to be put together.
+    fn check_refs(&self, refs: &[u32]) -> Result<(), RejectReason> {
+        let strict = self.collector.is_strict();
+        let (count, limit) = (refs.len() / 2, LABEL_LIMITS.labels);
+        if strict && count > limit {
+            return Err(LabelError::TooMany { count, limit }.into());
+        }
+        if !refs.len().is_multiple_of(2) {
+            return Err(RejectReason::OddLabelRefs(refs.len()));
+        }
+        let mut bytes = 0;
+        for reference in refs {
+            bytes += self.symbol(*reference)?.len();
+        }
+        let limit = LABEL_LIMITS.total_bytes;
+        if strict && bytes > limit {
+            return Err(LabelError::TooLong { bytes, limit }.into());
+        }
+        Ok(())
+    }
+
+    fn symbol(&self, reference: u32) -> Result<&'a [u8], RejectReason> {
+        let symbols = self.symbols.len();
+        let out_of_range = RejectReason::SymbolOutOfRange { reference: reference.into(), symbols };
+        self.symbols.get(reference as usize).copied().ok_or(out_of_range)
+    }
+
+    fn exemplar(&mut self, message: &'a [u8], draft: &Draft) -> Result<(), WireError> {
+        const LABELS_REF: u32 = key(1, VARINT);
+        const LABELS_REFS: u32 = key(1, BYTES);
+        const VALUE: u32 = key(2, FIXED64);
+        const TIMESTAMP: u32 = key(3, VARINT);
+        let target = self.collector.next_exemplar()?;
+        let mut refs = Refs::new(Vec::new(), !self.collector.is_strict());
+        let (mut value, mut timestamp) = (0.0, 0);
+        let mut reader = Reader::new(message);
+        while let Some(key) = reader.key()? {
+            match key {
+                LABELS_REF => refs.push(reader.uint32()?),
+                LABELS_REFS => refs.read(reader.bytes()?)?,
+                VALUE => value = reader.double()?,
+                TIMESTAMP => timestamp = reader.int64()?,
+                _ => reader.skip(key, &[1, 2, 3])?,
+            }
+        }
+        if self.collector.wants_exemplar(draft, target) {
+            match self.resolve(&refs.kept)? {
+                Ok(labels) => self.collector.add_exemplar(target, labels, value, timestamp),
+                Err(reason) => self.collector.reject(target, reason),
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds the metadata of the series numbered `number` into its family. The inner error
+    /// refuses the series: a reference that leads nowhere.
+    fn metadata(
+        &mut self,
+        number: u32,
+        refs: &[u32],
+        metadata: MetadataRefs,
+    ) -> Result<Result<(), RejectReason>, WireError> {
+        let texts = (self.optional_symbol(metadata.help), self.optional_symbol(metadata.unit));
+        let (help, unit) = match texts {
+            (Ok(help), Ok(unit)) => (help, unit),
+            (Err(reason), _) | (_, Err(reason)) => return Ok(Err(reason)),
+        };
+        let kind = MetricType::from_number(metadata.kind);
+        if kind == MetricType::Unknown && help.is_empty() && unit.is_empty() {
+            return Ok(Ok(()));
+        }
+        let Some((reference, family)) = self.family(refs) else { return Ok(Ok(())) };
+        let entry = text(family).and_then(|family| {
+            Ok(MetadataEntry { family, kind, help: text(help)?, unit: text(unit)? })
+        });
+        if let (Ok(entry), Some(at)) = (&entry, self.families.get(&reference))
+            && self.collector.replace_metadata(number, *at, *entry)
+        {
+            return Ok(Ok(()));
+        }
+        if let Some(at) = self.collector.add_metadata(number, entry)? {
+            self.families.insert(reference, at);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Reference 0 is "none", whatever the table holds.
+    fn optional_symbol(&self, reference: u32) -> Result<&'a [u8], RejectReason> {
+        if reference == 0 { Ok(&[]) } else { self.symbol(reference) }
+    }
+
+    /// The metric name among the labels, and its reference.
+    fn family(&self, refs: &[u32]) -> Option<(u32, &'a [u8])> {
+        refs.as_chunks::<2>().0.iter().find_map(|[name, value]| {
+            let is_name = self.symbol(*name).is_ok_and(|name| name == METRIC_NAME.as_bytes());
+            let family = self.symbol(*value).ok().filter(|family| !family.is_empty())?;
+            is_name.then_some((*value, family))
+        })
+    }
+}
+
+impl MetadataRefs {
+    fn merge(&mut self, message: &[u8]) -> Result<(), WireError> {
+        const TYPE: u32 = key(1, VARINT);
+        const HELP_REF: u32 = key(3, VARINT);
+        const UNIT_REF: u32 = key(4, VARINT);
+        let mut reader = Reader::new(message);
+        while let Some(key) = reader.key()? {
+            match key {
+                TYPE => self.kind = reader.varint()?,
+                HELP_REF => self.help = reader.uint32()?,
+                UNIT_REF => self.unit = reader.uint32()?,
+                _ => reader.skip(key, &[1, 3, 4])?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Label references: no more than it takes to see that they are too many.
+struct Refs {
+    kept: Vec<u32>,
+    limit: usize,
+}
+
+impl Refs {
+    fn new(mut buffer: Vec<u32>, keeps_all: bool) -> Self {
+        buffer.clear();
+        let limit = if keeps_all { usize::MAX } else { 2 * LABEL_LIMITS.labels + 2 };
+        Self { kept: buffer, limit }
+    }
+
+    fn push(&mut self, reference: u32) {
+        if self.kept.len() < self.limit {
+            self.kept.push(reference);
+        }
+    }
+
+    fn read(&mut self, packed: &[u8]) -> Result<(), WireError> {
+        let mut reader = Reader::new(packed);
+        while reader.position() < packed.len() {
+            self.push(reader.uint32()?);
+        }
+        Ok(())
+    }
+}
+
+fn sample(message: &[u8]) -> Result<Sample, WireError> {
+    const VALUE: u32 = key(1, FIXED64);
+    const TIMESTAMP: u32 = key(2, VARINT);
+    const START_TIMESTAMP: u32 = key(3, VARINT);
+    let mut sample = Sample { timestamp: 0, start_timestamp: 0, value: 0.0 };
+    let mut reader = Reader::new(message);
+    while let Some(key) = reader.key()? {
+        match key {
+            VALUE => sample.value = reader.double()?,
+            TIMESTAMP => sample.timestamp = reader.int64()?,
+            START_TIMESTAMP => sample.start_timestamp = reader.int64()?,
+            _ => reader.skip(key, &[1, 2, 3])?,
+        }
+    }
+    Ok(sample)
+}
