@@ -4,6 +4,7 @@
 //! nothing about samples.
 
 mod error;
+pub mod proto;
 mod status;
 
 use std::sync::{Arc, OnceLock};

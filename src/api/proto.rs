@@ -1,0 +1,16 @@
+//! The messages of `proto/`, generated. Remote read decodes its requests with them, and tests use
+//! them as an encoder and decoder that shares no code with ours.
+
+#![allow(missing_docs, reason = "the messages are described by the protocols")]
+
+/// Remote write 1.0 and remote read.
+#[allow(clippy::all, reason = "generated")]
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/prometheus.rs"));
+}
+
+/// Remote write 2.0.
+#[allow(clippy::all, reason = "generated")]
+pub mod v2 {
+    include!(concat!(env!("OUT_DIR"), "/io.prometheus.write.v2.rs"));
+}
