@@ -1,9 +1,31 @@
 //! Compressed samples: pure bytes, no I/O.
 //!
 //! Chunks of kinds 1 to 3 are byte for byte those of Prometheus' remote read, so that they
-//! can be answered as they are stored.
+//! can be answered as they are stored. Beside them lie two columns that Prometheus does not
+//! know: start timestamps and acceptance times.
+//!
+//! A chunk keeps every bit of a float. Of a histogram it keeps all but these, as Prometheus
+//! does: only the first one's reset hint (see [`HistogramAppender`]), and of a stale marker
+//! only the time and the sum.
+
+mod bits;
+mod column;
+mod frame;
+mod histogram;
+mod layout;
+mod open;
+mod points;
+mod varbit;
+mod xor;
 
 use bytes::Bytes;
+
+pub use column::ColumnValues;
+pub use frame::{decode_chunk, encode_chunk};
+pub use histogram::HistogramAppender;
+pub use open::{Appended, ChunkBuilder, OpenChunk, encode_points};
+pub use points::Points;
+pub use xor::XorAppender;
 
 /// What a chunk holds; the numbers are those of remote read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,6 +37,19 @@ pub enum ChunkKind {
     Histogram = 2,
     /// Float histograms.
     FloatHistogram = 3,
+}
+
+impl TryFrom<u8> for ChunkKind {
+    type Error = ChunkError;
+
+    fn try_from(number: u8) -> Result<Self, ChunkError> {
+        match number {
+            1 => Ok(Self::Xor),
+            2 => Ok(Self::Histogram),
+            3 => Ok(Self::FloatHistogram),
+            _ => Err(ChunkError::Kind(number)),
+        }
+    }
 }
 
 /// A run of points of one series, strictly rising in time.
@@ -34,4 +69,35 @@ pub struct Chunk {
     pub starts: Bytes,
     /// Acceptance times of the points in milliseconds, a column of its own; empty = not kept.
     pub stamps: Bytes,
+}
+
+/// What is wrong with the bytes of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ChunkError {
+    /// No such kind.
+    #[error("unknown chunk kind {0}")]
+    Kind(u8),
+    /// The bytes end too early.
+    #[error("chunk ends before its last point")]
+    Truncated,
+    /// The data have another number of points than the chunk says.
+    #[error("chunk of {expected} points has data of {found} points")]
+    Count {
+        /// What the chunk says.
+        expected: u16,
+        /// What the data say.
+        found: u16,
+    },
+    /// A timestamp is not after the one before.
+    #[error("timestamps in the chunk do not rise")]
+    Order,
+    /// First and last timestamp are not what the chunk says.
+    #[error("chunk says another time range than its points have")]
+    TimeRange,
+    /// A number that makes no sense in its place.
+    #[error("chunk has an impossible {0}")]
+    Field(&'static str),
+    /// Bytes after the last point.
+    #[error("chunk has bytes after its last point")]
+    Trailing,
 }

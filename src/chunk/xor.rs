@@ -1,0 +1,359 @@
+//! Chunks of kind 1: floats.
+//!
+//! ```text
+//! 2 bytes  number of samples, big endian
+//! bits     sample 0: zigzag varint of the time, 64 bits of the value
+//!          sample 1: varint of the time's delta, value
+//!          others:   delta of delta of the time, value
+//! delta of delta   0 | 10 + 14 bits | 110 + 17 | 1110 + 20 | 1111 + 64
+//! value            xor with the value before: 0 when equal; 10 + the bits in the
+//!                  window used before; 11 + 5 bits of leading zeros + 6 bits of
+//!                  length + the bits
+//! ```
+//!
+//! All arithmetic on times wraps: any two `i64` have a delta.
+
+use super::bits::{BitReader, BitWriter};
+use super::varbit::{fits, from_field, read_uvarint, unzigzag, write_uvarint, zigzag};
+use super::{Chunk, ChunkError, ChunkKind};
+
+/// Widths of the deltas of deltas, by the number of ones in the prefix.
+const TIME_WIDTHS: [u32; 5] = [0, 14, 17, 20, 64];
+
+/// An open chunk of floats. Takes what it is given: order and length are the caller's.
+#[derive(Debug, Clone)]
+pub struct XorAppender {
+    bits: BitWriter,
+    min_time: i64,
+    time: i64,
+    delta: i64,
+    value: u64,
+    window: Window,
+    count: u16,
+}
+
+impl XorAppender {
+    /// A chunk with its first sample.
+    pub fn new(timestamp: i64, value: f64) -> Self {
+        let mut bits = BitWriter::default();
+        write_uvarint(zigzag(timestamp), |byte| bits.write(u64::from(byte), 8));
+        let value = value.to_bits();
+        bits.write(value, 64);
+        Self {
+            bits,
+            min_time: timestamp,
+            time: timestamp,
+            delta: 0,
+            value,
+            window: Window::NONE,
+            count: 1,
+        }
+    }
+
+    /// Adds a sample that is later than all before. There must be fewer than 65,535.
+    #[inline]
+    pub fn append(&mut self, timestamp: i64, value: f64) {
+        let delta = timestamp.wrapping_sub(self.time);
+        if self.count == 1 {
+            write_uvarint(delta as u64, |byte| self.bits.write(u64::from(byte), 8));
+        } else {
+            write_time(&mut self.bits, delta.wrapping_sub(self.delta));
+        }
+        let value = value.to_bits();
+        self.window.write(&mut self.bits, value ^ self.value);
+        self.time = timestamp;
+        self.delta = delta;
+        self.value = value;
+        self.count += 1;
+    }
+
+    /// How many samples.
+    pub fn count(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Timestamp of the first sample, in milliseconds.
+    pub fn min_time(&self) -> i64 {
+        self.min_time
+    }
+
+    /// Timestamp of the last sample, in milliseconds.
+    pub fn max_time(&self) -> i64 {
+        self.time
+    }
+
+    /// The last value.
+    pub fn last_value(&self) -> f64 {
+        f64::from_bits(self.value)
+    }
+
+    /// The samples so far. The appender goes on.
+    pub fn to_chunk(&self) -> Chunk {
+        Chunk {
+            kind: ChunkKind::Xor,
+            count: self.count,
+            min_time: self.min_time,
+            max_time: self.time,
+            data: self.bits.snapshot(&self.count.to_be_bytes()),
+            starts: bytes::Bytes::new(),
+            stamps: bytes::Bytes::new(),
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bits.heap_bytes()
+    }
+}
+
+#[inline]
+fn write_time(bits: &mut BitWriter, dod: i64) {
+    if dod == 0 {
+        return bits.write(0, 1);
+    }
+    for (ones, prefix) in [(1, 0b10), (2, 0b110), (3, 0b1110)] {
+        let width = TIME_WIDTHS[ones];
+        if fits(dod, width) {
+            let field = dod as u64 & ((1 << width) - 1);
+            return bits.write(prefix << width | field, ones as u32 + 1 + width);
+        }
+    }
+    bits.write(0b1111, 4);
+    bits.write(dod as u64, 64);
+}
+
+#[inline]
+fn read_time(bits: &mut BitReader<'_>) -> Result<i64, ChunkError> {
+    let ones = bits.read_ones(4)?;
+    if ones == 0 {
+        return Ok(0);
+    }
+    let width = TIME_WIDTHS[ones as usize];
+    Ok(from_field(bits.read(width)?, width))
+}
+
+/// Which bits of an xor were significant when last said.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    leading: u8,
+    trailing: u8,
+}
+
+impl Window {
+    /// None was said yet; no xor fits.
+    pub(super) const NONE: Self = Self { leading: u8::MAX, trailing: 0 };
+
+    /// Writes the xor of a value and the one before.
+    #[inline]
+    pub(super) fn write(&mut self, bits: &mut BitWriter, xor: u64) {
+        if xor == 0 {
+            return bits.write(0, 1);
+        }
+        // The field has five bits.
+        let leading = (xor.leading_zeros() as u8).min(31);
+        let trailing = xor.trailing_zeros() as u8;
+        if leading >= self.leading && trailing >= self.trailing {
+            let length = 64 - u32::from(self.leading) - u32::from(self.trailing);
+            let field = xor >> self.trailing;
+            if length <= 62 {
+                return bits.write(0b10 << length | field, length + 2);
+            }
+            bits.write(0b10, 2);
+            return bits.write(field, length);
+        }
+        *self = Self { leading, trailing };
+        let length = 64 - u32::from(leading) - u32::from(trailing);
+        // 64 does not fit six bits; 0 never occurs and stands for it.
+        bits.write(0b11 << 11 | u64::from(leading) << 6 | u64::from(length & 63), 13);
+        bits.write(xor >> trailing, length);
+    }
+
+    /// Reads what [`Window::write`] wrote.
+    #[inline]
+    pub(super) fn read(&mut self, bits: &mut BitReader<'_>) -> Result<u64, ChunkError> {
+        match bits.read_ones(2)? {
+            0 => return Ok(0),
+            1 if self.leading == u8::MAX => return Err(ChunkError::Field("xor window")),
+            1 => {}
+            _ => {
+                let field = bits.read(11)? as u16;
+                let leading = (field >> 6) as u8;
+                let length = match (field & 63) as u8 {
+                    0 => 64,
+                    length => length,
+                };
+                let trailing =
+                    (64 - leading).checked_sub(length).ok_or(ChunkError::Field("xor window"))?;
+                *self = Self { leading, trailing };
+            }
+        }
+        let length = 64 - u32::from(self.leading) - u32::from(self.trailing);
+        Ok(bits.read(length)? << self.trailing)
+    }
+}
+
+/// A float coded by its xor with the one before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct XorValue {
+    pub(super) value: u64,
+    window: Window,
+}
+
+impl XorValue {
+    pub(super) fn new(value: f64) -> Self {
+        Self { value: value.to_bits(), window: Window::NONE }
+    }
+
+    pub(super) fn write(&mut self, bits: &mut BitWriter, value: f64) {
+        let value = value.to_bits();
+        self.window.write(bits, value ^ self.value);
+        self.value = value;
+    }
+
+    pub(super) fn read(&mut self, bits: &mut BitReader<'_>) -> Result<f64, ChunkError> {
+        self.value ^= self.window.read(bits)?;
+        Ok(f64::from_bits(self.value))
+    }
+
+    pub(super) fn read_raw(bits: &mut BitReader<'_>) -> Result<Self, ChunkError> {
+        Ok(Self { value: bits.read(64)?, window: Window::NONE })
+    }
+}
+
+/// Reads the samples of a chunk.
+#[derive(Debug, Clone)]
+pub(super) struct XorReader<'a> {
+    bits: BitReader<'a>,
+    count: u16,
+    read: u16,
+    time: i64,
+    delta: i64,
+    value: u64,
+    window: Window,
+}
+
+impl<'a> XorReader<'a> {
+    pub(super) fn new(data: &'a [u8], count: u16) -> Result<Self, ChunkError> {
+        let (head, bits) = data.split_first_chunk().ok_or(ChunkError::Truncated)?;
+        let found = u16::from_be_bytes(*head);
+        if found != count {
+            return Err(ChunkError::Count { expected: count, found });
+        }
+        Ok(Self {
+            bits: BitReader::new(bits),
+            count,
+            read: 0,
+            time: 0,
+            delta: 0,
+            value: 0,
+            window: Window::NONE,
+        })
+    }
+
+    /// The next sample, or none after the last.
+    #[inline]
+    pub(super) fn next_sample(&mut self) -> Result<Option<(i64, f64)>, ChunkError> {
+        if self.read >= 2 {
+            if self.read == self.count {
+                return Ok(None);
+            }
+            self.delta = self.delta.wrapping_add(read_time(&mut self.bits)?);
+            self.step()?;
+        } else if !self.read_early()? {
+            return Ok(None);
+        }
+        self.read += 1;
+        Ok(Some((self.time, f64::from_bits(self.value))))
+    }
+
+    /// The first two samples have codes of their own.
+    fn read_early(&mut self) -> Result<bool, ChunkError> {
+        if self.read == self.count {
+            return Ok(false);
+        }
+        let number = read_uvarint(|| Ok(self.bits.read(8)? as u8))?;
+        if self.read == 0 {
+            self.time = unzigzag(number);
+            self.value = self.bits.read(64)?;
+        } else {
+            self.delta = number as i64;
+            self.step()?;
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<(), ChunkError> {
+        let time = self.time.wrapping_add(self.delta);
+        if time <= self.time {
+            return Err(ChunkError::Order);
+        }
+        self.time = time;
+        self.value ^= self.window.read(&mut self.bits)?;
+        Ok(())
+    }
+
+    /// Bits after what was read.
+    pub(super) fn remaining(&self) -> usize {
+        self.bits.remaining()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::STALE_NAN_BITS;
+
+    fn check(samples: &[(i64, f64)], expected: &str) {
+        let mut appender = XorAppender::new(samples[0].0, samples[0].1);
+        for &(time, value) in &samples[1..] {
+            appender.append(time, value);
+        }
+        let chunk = appender.to_chunk();
+        let hex: String = chunk.data.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, expected);
+        let mut reader = XorReader::new(&chunk.data, chunk.count).expect("count");
+        for &(time, value) in samples {
+            let (t, v) = reader.next_sample().expect("readable").expect("a sample");
+            assert_eq!((t, v.to_bits()), (time, value.to_bits()));
+        }
+        assert_eq!(reader.next_sample(), Ok(None));
+        assert!(reader.remaining() < 8);
+    }
+
+    #[test]
+    fn vectors_of_prometheus() {
+        check(
+            &[
+                (1_700_000_000_000, 1.0),
+                (1_700_000_015_000, 1.0),
+                (1_700_000_030_000, 2.5),
+                (1_700_000_045_001, -3.0),
+            ],
+            "000480a0abfef9623ff00000000000009875309bffd8001c074006",
+        );
+        check(
+            &[(1_700_000_000_000, 1.0), (1_700_000_015_000, f64::from_bits(STALE_NAN_BITS))],
+            "000280a0abfef9623ff00000000000009875c3f40000000000000020",
+        );
+        check(&[(7_200_000, 12_000.0)], "000180f4ee0640c7700000000000");
+    }
+
+    #[test]
+    fn the_ends_of_time() {
+        let times = [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX];
+        let mut appender = XorAppender::new(times[0], 0.0);
+        for &time in &times[1..] {
+            appender.append(time, time as f64);
+        }
+        let chunk = appender.to_chunk();
+        let mut reader = XorReader::new(&chunk.data, chunk.count).expect("count");
+        for time in times {
+            assert_eq!(reader.next_sample().map(|s| s.map(|s| s.0)), Ok(Some(time)));
+        }
+    }
+
+    #[test]
+    fn a_small_struct() {
+        assert!(size_of::<XorAppender>() <= 72);
+    }
+}
