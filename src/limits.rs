@@ -32,6 +32,28 @@ pub const MAX_HISTOGRAM_BUCKETS: usize = 1 << 12;
 pub const MAX_EXEMPLAR_CHARS: usize = 128;
 /// Points in a chunk.
 pub const MAX_CHUNK_POINTS: usize = 120;
+/// Queries in one remote read.
+pub const MAX_READ_QUERIES: usize = 256;
+/// Protobuf fields in one remote read: matchers, hints and all.
+pub const MAX_READ_FIELDS: usize = 1 << 16;
+/// Remote reads under way at once; further ones wait in line.
+pub const MAX_CONCURRENT_READS: usize = 10;
+/// Those of them whose answer is whole in memory (SAMPLES).
+pub const MAX_CONCURRENT_SAMPLE_READS: usize = 2;
+/// Samples in an answer that is whole in memory.
+pub const MAX_READ_SAMPLES: usize = 50_000_000;
+/// Bytes of an answer that is whole in memory, before compression.
+pub const MAX_READ_RESPONSE_BYTES: usize = 1 << 30;
+/// Bytes of chunks in one frame of a streamed answer; clients refuse frames over 50,000,000.
+pub const MAX_FRAME_BYTES: usize = 16 << 20;
+/// Bytes of chunks that remote read fetches at a time; a single larger series passes it.
+pub const READ_RUN_BYTES: usize = 1 << 20;
+/// Series that remote read fetches at a time.
+pub const READ_RUN_SERIES: usize = 4096;
+/// Fetches of remote read that are under way at once.
+pub const READ_AHEAD_RUNS: usize = 4;
+/// How long a client may take nothing of a streamed answer.
+pub const READ_STALL: Duration = Duration::from_secs(60);
 /// How long requests under way may take when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Labels of a series.
@@ -42,3 +64,5 @@ const _: () = assert!(MAX_DECODED_BYTES >= MAX_BODY_BYTES);
 const _: () = assert!(MAX_CHUNK_POINTS <= u16::MAX as usize);
 // A partition key of Cassandra holds 65,535 bytes; escaping can double the labels.
 const _: () = assert!(LABEL_LIMITS.total_bytes * 2 < 65_535 + 2);
+const _: () = assert!(MAX_FRAME_BYTES + LABEL_LIMITS.total_bytes * 2 < 50_000_000);
+const _: () = assert!(MAX_CONCURRENT_SAMPLE_READS <= MAX_CONCURRENT_READS);

@@ -7,6 +7,8 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::chunk::ChunkError;
+use crate::model::Labels;
 use crate::storage::StoreError;
 
 /// Why a request failed.
@@ -21,6 +23,17 @@ pub enum ApiError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
+    /// A chunk that came out of the store does not decode.
+    #[error("damaged chunk of series {series}: {source}")]
+    Chunk {
+        /// The series.
+        series: Labels,
+        /// What is wrong.
+        source: ChunkError,
+    },
+    /// The work broke off; only the log will see it when bytes were sent already.
+    #[error("{0}")]
+    Aborted(&'static str),
 }
 
 impl ApiError {
@@ -29,6 +42,7 @@ impl ApiError {
         match self {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Chunk { .. } | Self::Aborted(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Store(error) => match error {
                 StoreError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
                 StoreError::Limit(_) | StoreError::Invalid(_) => StatusCode::BAD_REQUEST,

@@ -5,6 +5,7 @@
 
 mod error;
 pub mod proto;
+mod remote_read;
 mod status;
 
 use std::sync::{Arc, OnceLock};
@@ -15,9 +16,11 @@ use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 
 pub use error::ApiError;
+
+use remote_read::ReadGate;
 
 use crate::limits::MAX_BODY_BYTES;
 use crate::storage::SharedStore;
@@ -28,12 +31,13 @@ pub struct AppState {
     store: OnceLock<SharedStore>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
+    reads: ReadGate,
 }
 
 impl AppState {
     /// The state before the store is open.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { store: OnceLock::new(), metrics }
+        Self { store: OnceLock::new(), metrics, reads: ReadGate::default() }
     }
 
     /// Gives the handlers the store, once.
@@ -55,6 +59,7 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/-/healthy", get(status::healthy))
         .route("/-/ready", get(status::ready))
         .route("/metrics", get(status::metrics))
+        .route("/api/v1/read", post(remote_read::remote_read))
         .fallback(unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(state.clone(), observe))

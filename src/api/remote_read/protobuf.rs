@@ -1,0 +1,105 @@
+//! The few protobuf primitives that the answers are written with.
+//!
+//! Values equal to the default of proto3 are left out, as every encoder does; a double is the
+//! default only when all its bits are zero, so that -0.0 survives.
+
+use prost::encoding::{encode_varint, encoded_len_varint};
+
+/// Wire type of varints.
+const VARINT: u64 = 0;
+/// Wire type of doubles.
+const FIXED64: u64 = 1;
+/// Wire type of everything with a length.
+const BYTES: u64 = 2;
+
+/// Appends an unsigned number unless it is 0.
+pub(super) fn put_uint(out: &mut Vec<u8>, field: u64, value: u64) {
+    if value != 0 {
+        put_uint_always(out, field, value);
+    }
+}
+
+/// Appends an unsigned number, also when it is 0: for an arm of a oneof.
+pub(super) fn put_uint_always(out: &mut Vec<u8>, field: u64, value: u64) {
+    encode_varint(field << 3 | VARINT, out);
+    encode_varint(value, out);
+}
+
+/// Appends an `int64` unless it is 0.
+pub(super) fn put_int(out: &mut Vec<u8>, field: u64, value: i64) {
+    put_uint(out, field, value as u64);
+}
+
+/// Appends a `sint32` unless it is 0.
+pub(super) fn put_sint(out: &mut Vec<u8>, field: u64, value: i32) {
+    put_uint(out, field, zigzag(i64::from(value)));
+}
+
+/// Appends a double unless its bits are all 0.
+pub(super) fn put_double(out: &mut Vec<u8>, field: u64, value: f64) {
+    if value.to_bits() != 0 {
+        put_double_always(out, field, value);
+    }
+}
+
+/// Appends a double, also when it is 0: for an arm of a oneof.
+pub(super) fn put_double_always(out: &mut Vec<u8>, field: u64, value: f64) {
+    encode_varint(field << 3 | FIXED64, out);
+    out.extend_from_slice(&value.to_bits().to_le_bytes());
+}
+
+/// Appends the key and the length that stand before so many bytes.
+pub(super) fn put_length(out: &mut Vec<u8>, field: u64, length: usize) {
+    encode_varint(field << 3 | BYTES, out);
+    encode_varint(length as u64, out);
+}
+
+/// Appends a field with these bytes.
+pub(super) fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+    put_length(out, field, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends packed `sint64`s unless there are none.
+pub(super) fn put_packed_sints(out: &mut Vec<u8>, field: u64, values: &[i64]) {
+    if values.is_empty() {
+        return;
+    }
+    put_length(out, field, values.iter().map(|value| encoded_len_varint(zigzag(*value))).sum());
+    for value in values {
+        encode_varint(zigzag(*value), out);
+    }
+}
+
+/// Appends packed doubles unless there are none.
+pub(super) fn put_packed_doubles(out: &mut Vec<u8>, field: u64, values: &[f64]) {
+    if values.is_empty() {
+        return;
+    }
+    put_length(out, field, values.len() * 8);
+    for value in values {
+        out.extend_from_slice(&value.to_bits().to_le_bytes());
+    }
+}
+
+/// Makes a field of the bytes that were appended since `start`: the key and the length are put
+/// before them.
+pub(super) fn enclose(out: &mut Vec<u8>, field: u64, start: usize) {
+    let mut head = Vec::with_capacity(16);
+    put_length(&mut head, field, out.len() - start);
+    out.splice(start..start, head);
+}
+
+/// Bytes of an `int64` field, which is left out when it is 0.
+pub(super) fn int_len(value: i64) -> usize {
+    if value == 0 { 0 } else { 1 + encoded_len_varint(value as u64) }
+}
+
+/// Bytes of a field that holds so many bytes. Field numbers are below 16 here.
+pub(super) fn bytes_len(length: usize) -> usize {
+    1 + encoded_len_varint(length as u64) + length
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}

@@ -1,0 +1,224 @@
+//! A read request: from the body to matchers and ranges, and the choice of the answer's type.
+//!
+//! Whatever is wrong here is the client's fault and answered with 400. Prost would make a struct
+//! of every two bytes of a hostile body, so its fields are counted before it is decoded.
+
+use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+use crate::api::ApiError;
+use crate::api::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
+use crate::limits::{MAX_READ_FIELDS, MAX_READ_QUERIES};
+use crate::model::{MatchOp, Matcher, TimeRange};
+use crate::wire::{WireError, snappy};
+
+/// A request that makes sense.
+#[derive(Debug)]
+pub(super) struct ReadRequest {
+    /// What is asked for, in order.
+    pub(super) queries: Vec<Query>,
+    /// How to answer.
+    pub(super) response: ResponseType,
+}
+
+/// One query. Hints are advice that we do not need: the window is that of the query.
+#[derive(Debug)]
+pub(super) struct Query {
+    /// All must pass.
+    pub(super) matchers: Vec<Matcher>,
+    /// Both ends belong to it; may be empty.
+    pub(super) range: TimeRange,
+}
+
+impl ReadRequest {
+    /// Decodes a body: a snappy block with a `prometheus.ReadRequest` in it.
+    pub(super) fn decode(body: &[u8]) -> Result<Self, ApiError> {
+        let mut buffer = Vec::new();
+        let message = snappy::decompress(body, &mut buffer).map_err(|error| {
+            ApiError::BadRequest(match error {
+                WireError::TooLarge { declared, limit } => {
+                    format!("snappy: decoded length {declared} exceeds limit {limit}")
+                }
+                _ => "snappy: corrupt input".into(),
+            })
+        })?;
+        check_fields(message)?;
+        let request = v1::ReadRequest::decode(message).map_err(malformed)?;
+        if request.queries.len() > MAX_READ_QUERIES {
+            return Err(too_many("queries", MAX_READ_QUERIES));
+        }
+        let response = negotiate(&request.accepted_response_types)?;
+        let queries: Result<Vec<Query>, ApiError> =
+            request.queries.iter().map(Query::from_proto).collect();
+        Ok(Self { queries: queries?, response })
+    }
+}
+
+impl Query {
+    fn from_proto(query: &v1::Query) -> Result<Self, ApiError> {
+        let matchers: Result<Vec<Matcher>, ApiError> = query.matchers.iter().map(matcher).collect();
+        let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);
+        Ok(Self { matchers: matchers?, range })
+    }
+}
+
+fn matcher(matcher: &v1::LabelMatcher) -> Result<Matcher, ApiError> {
+    let op = match Type::try_from(matcher.r#type) {
+        Ok(Type::Eq) => MatchOp::Equal,
+        Ok(Type::Neq) => MatchOp::NotEqual,
+        Ok(Type::Re) => MatchOp::Regex,
+        Ok(Type::Nre) => MatchOp::NotRegex,
+        Err(_) => return Err(ApiError::BadRequest("invalid matcher type".into())),
+    };
+    Matcher::new(op, &matcher.name, &matcher.value)
+        .map_err(|error| ApiError::BadRequest(error.to_string()))
+}
+
+/// The first type that we know; SAMPLES when none is asked for.
+fn negotiate(accepted: &[i32]) -> Result<ResponseType, ApiError> {
+    if accepted.is_empty() {
+        return Ok(ResponseType::Samples);
+    }
+    let known = accepted.iter().find_map(|number| ResponseType::try_from(*number).ok());
+    known.ok_or_else(|| {
+        let asked: Vec<String> = accepted.iter().take(16).map(i32::to_string).collect();
+        ApiError::BadRequest(format!(
+            "server does not support any of the requested response types: [{}]; supported: \
+             map[SAMPLES:{{}} STREAMED_XOR_CHUNKS:{{}}]",
+            asked.join(" ")
+        ))
+    })
+}
+
+/// Counts the fields of the request, of its queries and of their hints, and the packed response
+/// types, against [`MAX_READ_FIELDS`].
+fn check_fields(message: &[u8]) -> Result<(), ApiError> {
+    let mut budget = MAX_READ_FIELDS;
+    count_fields(message, &mut budget, &mut |field, query, budget| match field {
+        1 => count_fields(query, budget, &mut |field, hints, budget| match field {
+            4 => count_fields(hints, budget, &mut |_, _, _| Ok(())),
+            _ => Ok(()),
+        }),
+        2 => spend(query.len(), budget),
+        _ => Ok(()),
+    })
+}
+
+/// Takes a field with a length: its number, its bytes and what is left of the budget.
+type Inside<'a> = dyn FnMut(u32, &[u8], &mut usize) -> Result<(), ApiError> + 'a;
+
+/// Walks one message and hands every field with a length to `inside`.
+fn count_fields(
+    mut message: &[u8],
+    budget: &mut usize,
+    inside: &mut Inside<'_>,
+) -> Result<(), ApiError> {
+    while !message.is_empty() {
+        spend(1, budget)?;
+        let (field, wire_type) = decode_key(&mut message).map_err(malformed)?;
+        let skipped = match wire_type {
+            WireType::Varint => {
+                decode_varint(&mut message).map_err(malformed)?;
+                0
+            }
+            WireType::SixtyFourBit => 8,
+            WireType::ThirtyTwoBit => 4,
+            WireType::LengthDelimited => decode_varint(&mut message).map_err(malformed)?,
+            WireType::StartGroup | WireType::EndGroup => {
+                return Err(malformed("groups are not supported"));
+            }
+        };
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        let (value, rest) =
+            message.split_at_checked(skipped).ok_or_else(|| malformed("unexpected EOF"))?;
+        if wire_type == WireType::LengthDelimited {
+            inside(field, value, budget)?;
+        }
+        message = rest;
+    }
+    Ok(())
+}
+
+fn spend(count: usize, budget: &mut usize) -> Result<(), ApiError> {
+    *budget = budget.checked_sub(count).ok_or_else(|| too_many("fields", MAX_READ_FIELDS))?;
+    Ok(())
+}
+
+fn malformed(reason: impl std::fmt::Display) -> ApiError {
+    ApiError::BadRequest(format!("malformed read request: {reason}"))
+}
+
+fn too_many(what: &str, limit: usize) -> ApiError {
+    ApiError::BadRequest(format!("read request with more than {limit} {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(message: &[u8]) -> Result<ReadRequest, String> {
+        let body = snappy::compress(message).expect("small");
+        ReadRequest::decode(&body).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_request_of_the_reference() {
+        let message = b"\x0a\x49\x08\xa0\xa8\x83\xff\xbc\x31\x10\x80\xd0\x95\xff\xbc\x31\
+            \x1a\x0e\x12\x08__name__\x1a\x02up\x1a\x0c\x08\x02\x12\x03job\x1a\x03a|b\
+            \x22\x1b\x08\x98\x75\x12\x04rate\x18\xa1\xa8\x83\xff\xbc\x31\x20\x80\xd0\x95\xff\xbc\x31\
+            \x38\xe0\xa7\x12\x12\x02\x01\x00";
+        let request = decode(message).expect("valid");
+        assert_eq!(request.response, ResponseType::StreamedXorChunks);
+        assert_eq!(request.queries.len(), 1);
+        let query = &request.queries[0];
+        assert_eq!(query.range, TimeRange::new(1_699_999_700_000, 1_700_000_000_000));
+        let matchers: Vec<String> = query.matchers.iter().map(ToString::to_string).collect();
+        assert_eq!(matchers, ["__name__=\"up\"", "job=~\"a|b\""]);
+    }
+
+    #[test]
+    fn the_first_known_response_type_wins() {
+        let check = |accepted: &[i32], want: Option<ResponseType>| {
+            assert_eq!(negotiate(accepted).ok(), want, "{accepted:?}");
+        };
+        check(&[], Some(ResponseType::Samples));
+        check(&[0, 1], Some(ResponseType::Samples));
+        check(&[1, 0], Some(ResponseType::StreamedXorChunks));
+        check(&[7, 0], Some(ResponseType::Samples));
+        check(&[7], None);
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let check = |message: &[u8], want: &str| {
+            let error = decode(message).expect_err("refused");
+            assert!(error.contains(want), "{error}");
+        };
+        check(b"\x0a\xff", "malformed read request");
+        check(b"\x0a\x05ab", "malformed read request");
+        check(b"\x0a\x04\x1a\x02\x08\x09", "invalid matcher type");
+        check(b"\x0a\x07\x1a\x05\x08\x02\x1a\x01[", "error parsing regexp");
+        check(b"\x12\x01\x07", "server does not support any of the requested response types: [7]");
+        // Two bytes a query, two bytes a matcher, one byte a response type.
+        check(&[0x0a, 0].repeat(MAX_READ_QUERIES + 1), "more than 256 queries");
+        check(&[0x0a, 0].repeat(MAX_READ_FIELDS + 1), "fields");
+        let mut matchers = vec![0x0a, 0x80, 0x80, 0x08];
+        matchers.extend([0x1a, 0].repeat(MAX_READ_FIELDS));
+        check(&matchers, "fields");
+        let mut types = vec![0x12, 0x80, 0x80, 0x08];
+        types.extend(vec![0; 1 << 17]);
+        check(&types, "fields");
+    }
+
+    #[test]
+    fn a_body_that_is_not_snappy_or_too_large() {
+        let check = |body: &[u8], want: &str| {
+            let error = ReadRequest::decode(body).expect_err("refused").to_string();
+            assert_eq!(error, want);
+        };
+        check(b"", "snappy: corrupt input");
+        check(b"\xff\xff\xff\xff\xff", "snappy: corrupt input");
+        let want = "snappy: decoded length 2147483648 exceeds limit 33554432";
+        check(b"\x80\x80\x80\x80\x08\x00a", want);
+    }
+}

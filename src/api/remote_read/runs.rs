@@ -1,0 +1,82 @@
+//! The series of a selection, read in runs, a few runs ahead of the consumer.
+//!
+//! How many series a run has follows the bytes that the runs before it brought, so that what is
+//! in memory stays near `READ_AHEAD_RUNS` × `READ_RUN_BYTES`, whether a series has one sample or
+//! a million; a single series is never cut.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
+
+use crate::chunk::Chunk;
+use crate::limits::{READ_AHEAD_RUNS, READ_RUN_BYTES, READ_RUN_SERIES};
+use crate::model::Labels;
+use crate::storage::{Selection, SeriesReader, StoreError};
+
+type Pending = Pin<Box<dyn Future<Output = (Range<usize>, ReadResult)> + Send>>;
+type ReadResult = Result<Vec<Vec<Chunk>>, StoreError>;
+
+/// The runs of one selection.
+pub(super) struct Runs {
+    series: Vec<Labels>,
+    reader: Arc<dyn SeriesReader>,
+    next: usize,
+    run_len: usize,
+    pending: FuturesOrdered<Pending>,
+}
+
+/// Neighbouring series and their chunks.
+pub(super) struct Run {
+    /// Position of the first series.
+    first: usize,
+    /// One list a series.
+    chunks: Vec<Vec<Chunk>>,
+}
+
+impl Runs {
+    /// Reads nothing yet.
+    pub(super) fn new(selection: Selection) -> Self {
+        let Selection { series, reader } = selection;
+        let reader = Arc::from(reader);
+        Self { series, reader, next: 0, run_len: 1, pending: FuturesOrdered::new() }
+    }
+
+    /// The next run, in order; `None` after the last one.
+    pub(super) async fn next(&mut self) -> Option<Result<Run, StoreError>> {
+        while self.pending.len() < READ_AHEAD_RUNS && self.next < self.series.len() {
+            let end = self.series.len().min(self.next + self.run_len);
+            let run = self.next..end;
+            self.next = end;
+            let reader = self.reader.clone();
+            self.pending.push_back(Box::pin(async move {
+                let chunks = reader.read(run.clone()).await;
+                (run, chunks)
+            }));
+        }
+        let (run, chunks) = self.pending.next().await?;
+        Some(chunks.map(|chunks| {
+            self.adapt(run.len(), &chunks);
+            Run { first: run.start, chunks }
+        }))
+    }
+
+    /// Labels and chunks of the series of a run.
+    pub(super) fn series<'a>(
+        &'a self,
+        run: &'a Run,
+    ) -> impl Iterator<Item = (&'a Labels, &'a [Chunk])> {
+        self.series[run.first..].iter().zip(run.chunks.iter().map(Vec::as_slice))
+    }
+
+    fn adapt(&mut self, series: usize, chunks: &[Vec<Chunk>]) {
+        let overhead = size_of::<Chunk>();
+        let bytes: usize = chunks.iter().flatten().map(|chunk| chunk.data.len() + overhead).sum();
+        let fitting = READ_RUN_BYTES / (bytes / series.max(1)).max(1);
+        // Grows slowly, as the next series may be larger; shrinks at once.
+        self.run_len = fitting.clamp(1, (self.run_len * 4).min(READ_RUN_SERIES));
+    }
+}

@@ -1,0 +1,268 @@
+//! The answer of the type SAMPLES: one snappy block with a `ReadResponse`.
+//!
+//! The block has to be whole in memory, so samples and bytes are limited. Floats and histograms
+//! are written as they are decoded; nothing is collected in between.
+
+use std::sync::Arc;
+
+use crate::api::{ApiError, AppState};
+use crate::chunk::Chunk;
+use crate::limits::{MAX_READ_RESPONSE_BYTES, MAX_READ_SAMPLES};
+use crate::model::{Counts, Histogram, Labels, Span, TimeRange, Value};
+use crate::storage::{SelectHints, SharedStore};
+use crate::wire::snappy;
+
+use super::protobuf::{
+    enclose, put_double, put_double_always, put_int, put_packed_doubles, put_packed_sints,
+    put_sint, put_uint, put_uint_always,
+};
+use super::request::Query;
+use super::runs::Runs;
+use super::window::{has_point, overlapping};
+
+/// Reads everything that the queries ask for and gives the compressed answer.
+pub(super) async fn answer(
+    state: &Arc<AppState>,
+    store: &SharedStore,
+    queries: &[Query],
+) -> Result<Vec<u8>, ApiError> {
+    let mut response = Response::with_limits(MAX_READ_SAMPLES, MAX_READ_RESPONSE_BYTES);
+    for query in queries {
+        let start = response.bytes.len();
+        if !query.range.is_empty() {
+            let series = response.read(store, query).await?;
+            state.metrics.http.read_series.inc_by(series);
+        }
+        enclose(&mut response.bytes, 1, start);
+    }
+    state.metrics.http.read_bytes.inc_by(response.bytes.len() as u64);
+    tokio::task::spawn_blocking(move || snappy::compress(&response.bytes))
+        .await
+        .map_err(|_| ApiError::Aborted("the compression broke"))?
+        .map_err(|error| ApiError::BadRequest(error.to_string()))
+}
+
+/// The answer as far as it is written.
+struct Response {
+    bytes: Vec<u8>,
+    samples: usize,
+    max_samples: usize,
+    max_bytes: usize,
+}
+
+impl Response {
+    fn with_limits(max_samples: usize, max_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), samples: 0, max_samples, max_bytes }
+    }
+
+    /// Appends the series of a query; gives their number.
+    async fn read(&mut self, store: &SharedStore, query: &Query) -> Result<u64, ApiError> {
+        // The client sorts.
+        let hints = SelectHints { sorted: false, ..SelectHints::default() };
+        let selection = store.select(&query.matchers, query.range, &hints).await?;
+        let mut runs = Runs::new(selection);
+        let mut written = 0;
+        while let Some(run) = runs.next().await {
+            let run = run?;
+            for (labels, chunks) in runs.series(&run) {
+                written += u64::from(self.push_series(labels, chunks, query.range)?);
+            }
+        }
+        Ok(written)
+    }
+
+    /// Appends a series; false when it has no point in the range, and then nothing is written.
+    fn push_series(
+        &mut self,
+        labels: &Labels,
+        chunks: &[Chunk],
+        range: TimeRange,
+    ) -> Result<bool, ApiError> {
+        let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
+        let chunks = overlapping(chunks, range);
+        if !has_point(chunks, range).map_err(damaged)? {
+            return Ok(false);
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(labels.as_bytes());
+        for chunk in chunks {
+            for point in chunk.points() {
+                let point = point.map_err(damaged)?;
+                if range.contains(point.timestamp) {
+                    self.samples += 1;
+                    match &point.value {
+                        Value::Float(value) => self.push_float(point.timestamp, *value),
+                        Value::Histogram(histogram) => {
+                            let at = self.bytes.len();
+                            push_histogram(&mut self.bytes, point.timestamp, histogram);
+                            enclose(&mut self.bytes, 4, at);
+                        }
+                    }
+                }
+            }
+            self.check_limits()?;
+        }
+        enclose(&mut self.bytes, 1, start);
+        Ok(true)
+    }
+
+    fn push_float(&mut self, timestamp: i64, value: f64) {
+        // A sample has at most 20 bytes, so its length is one byte.
+        self.bytes.extend_from_slice(&[2 << 3 | 2, 0]);
+        let start = self.bytes.len();
+        put_double(&mut self.bytes, 1, value);
+        put_int(&mut self.bytes, 2, timestamp);
+        self.bytes[start - 1] = (self.bytes.len() - start) as u8;
+    }
+
+    fn check_limits(&self) -> Result<(), ApiError> {
+        let Self { max_samples, max_bytes, .. } = self;
+        if self.samples > *max_samples {
+            return Err(ApiError::BadRequest(format!("exceeded sample limit ({max_samples})")));
+        }
+        if self.bytes.len() > *max_bytes {
+            return Err(ApiError::BadRequest(format!(
+                "exceeded response limit ({max_bytes} bytes), use STREAMED_XOR_CHUNKS"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a `prometheus.Histogram`.
+fn push_histogram(out: &mut Vec<u8>, timestamp: i64, histogram: &Histogram) {
+    match &histogram.counts {
+        Counts::Integer { count, .. } => put_uint_always(out, 1, *count),
+        Counts::Float { count, .. } => put_double_always(out, 2, *count),
+    }
+    put_double(out, 3, histogram.sum);
+    put_sint(out, 4, histogram.schema);
+    put_double(out, 5, histogram.zero_threshold);
+    match &histogram.counts {
+        Counts::Integer { zero_count, .. } => put_uint_always(out, 6, *zero_count),
+        Counts::Float { zero_count, .. } => put_double_always(out, 7, *zero_count),
+    }
+    push_spans(out, 8, &histogram.negative_spans);
+    match &histogram.counts {
+        Counts::Integer { negative, .. } => put_packed_sints(out, 9, negative),
+        Counts::Float { negative, .. } => put_packed_doubles(out, 10, negative),
+    }
+    push_spans(out, 11, &histogram.positive_spans);
+    match &histogram.counts {
+        Counts::Integer { positive, .. } => put_packed_sints(out, 12, positive),
+        Counts::Float { positive, .. } => put_packed_doubles(out, 13, positive),
+    }
+    put_uint(out, 14, histogram.reset_hint as u64);
+    put_int(out, 15, timestamp);
+    put_packed_doubles(out, 16, &histogram.custom_values);
+}
+
+fn push_spans(out: &mut Vec<u8>, field: u64, spans: &[Span]) {
+    for span in spans {
+        let start = out.len();
+        put_sint(out, 1, span.offset);
+        put_uint(out, 2, u64::from(span.length));
+        enclose(out, field, start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::api::proto::v1::{self, histogram::Count};
+    use crate::chunk::encode_points;
+    use crate::model::{Point, ResetHint, Sample};
+
+    fn labels() -> Labels {
+        Labels::from_pairs([("__name__", "up"), ("job", "a")]).expect("valid")
+    }
+
+    fn floats(samples: &[(i64, f64)]) -> Vec<Chunk> {
+        let points: Vec<Point> = samples
+            .iter()
+            .map(|&(timestamp, value)| Sample { timestamp, start_timestamp: 0, value }.into())
+            .collect();
+        encode_points(&points)
+    }
+
+    /// The series as a decoder sees it that shares no code with the encoder.
+    fn decode(response: Response) -> Vec<v1::TimeSeries> {
+        v1::QueryResult::decode(response.bytes.as_slice()).expect("a message").timeseries
+    }
+
+    #[test]
+    fn the_series_of_the_reference() {
+        let mut response = Response::with_limits(10, 1000);
+        let chunks = floats(&[(1_700_000_000_000, 1.0)]);
+        response.push_series(&labels(), &chunks, TimeRange::ALL).expect("small");
+        let want =
+            b"\x0a\x2c\x0a\x0e\x0a\x08__name__\x12\x02up\x0a\x08\x0a\x03job\x12\x01a\x12\x10\
+            \x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x10\x80\xd0\x95\xff\xbc\x31";
+        assert_eq!(response.bytes, want);
+    }
+
+    #[test]
+    fn samples_are_cut_to_the_range_and_keep_their_bits() {
+        let stale = f64::from_bits(crate::model::STALE_NAN_BITS);
+        let chunks = floats(&[(-9, 5.0), (0, -0.0), (1, 0.0), (2, stale), (9, 1.0)]);
+        let mut response = Response::with_limits(10, 1000);
+        let written = response.push_series(&labels(), &chunks, TimeRange::new(0, 2));
+        assert!(written.expect("small"));
+        let series = decode(response);
+        let samples: Vec<(i64, u64)> =
+            series[0].samples.iter().map(|s| (s.timestamp, s.value.to_bits())).collect();
+        assert_eq!(samples, [(0, (-0.0_f64).to_bits()), (1, 0), (2, stale.to_bits())]);
+
+        let mut response = Response::with_limits(10, 1000);
+        let written = response.push_series(&labels(), &chunks, TimeRange::new(3, 8));
+        assert!(!written.expect("small") && response.bytes.is_empty());
+    }
+
+    #[test]
+    fn limits_name_themselves() {
+        let chunks = floats(&[(1, 5.0), (2, 6.0), (3, 7.0)]);
+        let check = |max_samples, max_bytes, want: &str| {
+            let mut response = Response::with_limits(max_samples, max_bytes);
+            let error = response.push_series(&labels(), &chunks, TimeRange::ALL);
+            assert_eq!(error.expect_err("too much").to_string(), want);
+        };
+        check(2, 1000, "exceeded sample limit (2)");
+        check(3, 50, "exceeded response limit (50 bytes), use STREAMED_XOR_CHUNKS");
+    }
+
+    #[test]
+    fn a_histogram_has_every_field() {
+        let histogram = Histogram {
+            schema: -4,
+            zero_threshold: 0.001,
+            sum: -0.0,
+            reset_hint: ResetHint::Gauge,
+            positive_spans: vec![Span { offset: -5, length: 2 }, Span { offset: 1, length: 1 }],
+            negative_spans: vec![Span { offset: 0, length: 1 }],
+            custom_values: vec![0.5, 2.5],
+            counts: Counts::Integer {
+                count: 0,
+                zero_count: 0,
+                positive: vec![1, -1, i64::MIN],
+                negative: vec![i64::MAX],
+            },
+        };
+        let mut bytes = Vec::new();
+        push_histogram(&mut bytes, -7, &histogram);
+        let got = v1::Histogram::decode(bytes.as_slice()).expect("a message");
+        assert_eq!(got.count, Some(Count::CountInt(0)), "an arm is written also when it is 0");
+        assert_eq!(got.zero_count, Some(v1::histogram::ZeroCount::ZeroCountInt(0)));
+        assert_eq!((got.schema, got.timestamp, got.reset_hint), (-4, -7, 3));
+        assert_eq!(got.sum.to_bits(), (-0.0_f64).to_bits());
+        assert_eq!(got.zero_threshold.to_bits(), 0.001_f64.to_bits());
+        let spans: Vec<_> = got.positive_spans.iter().map(|s| (s.offset, s.length)).collect();
+        assert_eq!(spans, [(-5, 2), (1, 1)]);
+        assert_eq!(got.negative_spans.len(), 1);
+        assert_eq!(got.positive_deltas, [1, -1, i64::MIN]);
+        assert_eq!(got.negative_deltas, [i64::MAX]);
+        assert_eq!(got.custom_values, [0.5, 2.5]);
+        assert!(got.positive_counts.is_empty() && got.negative_counts.is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! The answer of the type STREAMED_XOR_CHUNKS.
+//!
+//! A task of its own reads and encodes; a channel of one place to the connection gives the
+//! back-pressure. The task ends when the client goes away, and when it takes nothing for
+//! [`READ_STALL`]. The body ends cleanly only after the explicit end: whatever else happens
+//! to the task aborts the connection, so that a client never takes a part for the whole.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::stream::{self, Stream, StreamExt};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::api::{ApiError, AppState};
+use crate::limits::READ_STALL;
+use crate::model::TimeRange;
+use crate::storage::{SelectHints, SharedStore};
+
+use super::frames::push_series;
+use super::request::Query;
+use super::runs::{Run, Runs};
+use super::window::{has_point, overlapping};
+
+/// What the task sends; `None` is the end.
+type Item = Result<Option<Bytes>, ApiError>;
+
+/// Starts the answer. An error before the first byte is returned, later ones abort the body.
+pub(super) async fn start(
+    state: Arc<AppState>,
+    store: SharedStore,
+    queries: Vec<Query>,
+    permit: OwnedSemaphorePermit,
+) -> Result<Body, ApiError> {
+    let (sender, mut receiver) = channel(1);
+    let counters = state.clone();
+    tokio::spawn(async move {
+        let _permit = permit;
+        let work = produce(&counters, &store, queries, &sender);
+        tokio::select! {
+            result = work => {
+                let end = result.map(|()| None);
+                let _ = sender.send_timeout(end, READ_STALL).await;
+            }
+            () = sender.closed() => {}
+        }
+    });
+    match receiver.recv().await {
+        Some(Ok(Some(first))) => {
+            let first = stream::once(async { Ok(first) });
+            Ok(Body::from_stream(first.chain(rest(receiver, state))))
+        }
+        Some(Ok(None)) => Ok(Body::empty()),
+        Some(Err(error)) => Err(error),
+        None => Err(broken()),
+    }
+}
+
+/// What follows the first bytes.
+fn rest(
+    receiver: Receiver<Item>,
+    state: Arc<AppState>,
+) -> impl Stream<Item = Result<Bytes, ApiError>> {
+    stream::unfold(Some(receiver), move |receiver| {
+        let state = state.clone();
+        async move {
+            let mut receiver = receiver?;
+            let error = match receiver.recv().await {
+                Some(Ok(Some(bytes))) => return Some((Ok(bytes), Some(receiver))),
+                Some(Ok(None)) => return None,
+                Some(Err(error)) => error,
+                None => broken(),
+            };
+            tracing::error!("remote read aborted: {error}");
+            state.metrics.http.read_aborted.inc();
+            Some((Err(error), None))
+        }
+    })
+}
+
+fn broken() -> ApiError {
+    ApiError::Aborted("the client took nothing for too long, or the reader broke")
+}
+
+/// Sends the frames of all queries.
+async fn produce(
+    state: &AppState,
+    store: &SharedStore,
+    queries: Vec<Query>,
+    sender: &Sender<Item>,
+) -> Result<(), ApiError> {
+    let hints = SelectHints { sorted: true, ..SelectHints::default() };
+    for (index, query) in queries.into_iter().enumerate() {
+        if query.range.is_empty() {
+            continue;
+        }
+        let selection = store.select(&query.matchers, query.range, &hints).await?;
+        let mut runs = Runs::new(selection);
+        while let Some(run) = runs.next().await {
+            let run = run?;
+            let frames = encode(state, &runs, &run, query.range, index)?;
+            if frames.is_empty() {
+                continue;
+            }
+            if sender.send_timeout(Ok(Some(frames)), READ_STALL).await.is_err() {
+                return Err(broken());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The frames of a run; series without a point in the range are left out.
+fn encode(
+    state: &AppState,
+    runs: &Runs,
+    run: &Run,
+    range: TimeRange,
+    index: usize,
+) -> Result<Bytes, ApiError> {
+    let mut out = Vec::new();
+    let mut sent = 0;
+    for (labels, chunks) in runs.series(run) {
+        let chunks = overlapping(chunks, range);
+        let found = has_point(chunks, range)
+            .map_err(|source| ApiError::Chunk { series: labels.clone(), source })?;
+        if found {
+            push_series(&mut out, labels, chunks, index);
+            sent += 1;
+        }
+    }
+    state.metrics.http.read_series.inc_by(sent);
+    state.metrics.http.read_bytes.inc_by(out.len() as u64);
+    Ok(out.into())
+}
