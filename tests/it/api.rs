@@ -1,1 +1,186 @@
-//! Tests: api.
+//! The HTTP surface and the life of the process: methods, statuses, health, limits; settings that
+//! are refused; ports and folders in use; draining and starting again.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use promkairos::api::{self, AppState};
+use promkairos::limits::MAX_BODY_BYTES;
+use promkairos::telemetry::Metrics;
+use reqwest::Method;
+
+/// A server whose store is not open yet.
+async fn server_without_store() -> SocketAddr {
+    let state = Arc::new(AppState::new(Arc::new(Metrics::new())));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move { axum::serve(listener, api::router(state)).await });
+    address
+}
+
+/// Status, `Retry-After` and body.
+async fn ask(
+    address: SocketAddr,
+    method: Method,
+    path: &str,
+    body: Vec<u8>,
+) -> (u16, Option<String>, String) {
+    let url = format!("http://{address}{path}");
+    let request = reqwest::Client::new().request(method, url).body(body);
+    let response = request.send().await.expect("the server answers");
+    let status = response.status().as_u16();
+    let retry_after = response.headers().get("retry-after");
+    let retry_after = retry_after.map(|value| value.to_str().expect("ascii").to_owned());
+    (status, retry_after, response.text().await.expect("a body"))
+}
+
+#[tokio::test]
+async fn paths_and_methods() {
+    let address = server_without_store().await;
+    for (method, path, want) in [
+        (Method::GET, "/", 200),
+        (Method::GET, "/-/healthy", 200),
+        (Method::HEAD, "/-/healthy", 200),
+        (Method::GET, "/metrics", 200),
+        (Method::GET, "/nowhere", 404),
+        (Method::POST, "/api/v1/nowhere", 404),
+        (Method::POST, "/-/healthy", 405),
+        (Method::GET, "/api/v1/read", 405),
+        (Method::PUT, "/api/v1/read", 405),
+        (Method::DELETE, "/metrics", 405),
+    ] {
+        let (status, ..) = ask(address, method.clone(), path, vec![]).await;
+        assert_eq!(status, want, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn until_the_store_is_open_only_health_answers() {
+    let address = server_without_store().await;
+    let (status, _, body) = ask(address, Method::GET, "/-/healthy", vec![]).await;
+    assert_eq!((status, body.as_str()), (200, "promkairos is healthy.\n"));
+    for (method, path) in [(Method::GET, "/-/ready"), (Method::POST, "/api/v1/read")] {
+        let (status, retry_after, body) = ask(address, method, path, vec![]).await;
+        assert_eq!((status, retry_after.as_deref()), (503, Some("1")), "{path}");
+        assert!(body.starts_with("Service Unavailable"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_413() {
+    let address = server_without_store().await;
+    let body = vec![0; MAX_BODY_BYTES + 1];
+    let (status, ..) = ask(address, Method::POST, "/api/v1/read", body).await;
+    assert_eq!(status, 413);
+}
+
+#[tokio::test]
+async fn metrics_are_open_metrics_and_count_requests() {
+    let address = server_without_store().await;
+    ask(address, Method::GET, "/nowhere", vec![]).await;
+    let url = format!("http://{address}/metrics");
+    let response = reqwest::get(url).await.expect("the server answers");
+    let content_type = response.headers()["content-type"].to_str().expect("ascii").to_owned();
+    assert_eq!(content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let text = response.text().await.expect("a body");
+    let want = "promkairos_http_requests_total{handler=\"other\",code=\"404\"} 1\n";
+    assert!(text.contains(want), "{text}");
+    assert!(text.ends_with("# EOF\n"));
+}
+
+/// Runs the binary, which must end by itself.
+fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_promkairos"))
+        .current_dir(folder)
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .output()
+        .expect("the binary runs")
+}
+
+/// The one line that the binary printed when it refused to start.
+fn refusal(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(output.stdout.is_empty());
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("promkairos: ")).collect();
+    assert_eq!(lines.len(), 1, "{text}");
+    lines[0]["promkairos: ".len()..].to_owned()
+}
+
+#[test]
+fn settings_that_are_refused_are_one_line_and_exit_code_2() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.toml"), "listen = \"x:1\"\nstroe = 1\n").expect("written");
+    let check = |arguments: &[&str], variables: &[(&str, &str)], want: &str| {
+        let output = run(folder.path(), arguments, variables);
+        assert_eq!(refusal(&output), want);
+        assert_eq!(output.stderr.iter().filter(|byte| **byte == b'\n').count(), 1);
+    };
+    check(
+        &["--flush-intervall=1h"],
+        &[],
+        "unexpected argument '--flush-intervall' found; a similar argument exists: \
+         '--flush-interval'; see promkairos --help",
+    );
+    check(&["--store=x"], &[], "--store \"x\": must be one of embedded, cassandra");
+    check(
+        &["serve"],
+        &[("PROMKAIROS_STORE", "x")],
+        "PROMKAIROS_STORE=\"x\": must be one of embedded, cassandra",
+    );
+    check(&["--config=a.toml"], &[], "a.toml:2: unknown setting stroe, did you mean store?");
+    check(
+        &[],
+        &[("PROMKAIROS_CONFIG", "b.toml")],
+        "b.toml: No such file or directory (os error 2)",
+    );
+    check(
+        &["--ack=store"],
+        &[],
+        "--ack \"store\": the embedded store acknowledges from its log: only wal",
+    );
+    assert!(!folder.path().join("data").exists(), "nothing was touched");
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.toml"), "retention = \"file\"\n").expect("written");
+    let refused = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let line = refusal(&run(folder.path(), arguments, variables));
+        line.split(": ").next().unwrap_or_default().to_owned()
+    };
+    let config = "--config=a.toml";
+    let variable = ("PROMKAIROS_RETENTION", "variable");
+    assert_eq!(refused(&[config], &[]), "retention = \"file\" in a.toml:1");
+    assert_eq!(refused(&[config], &[variable]), "PROMKAIROS_RETENTION=\"variable\"");
+    assert_eq!(refused(&[config, "--retention=flag"], &[variable]), "--retention \"flag\"");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let output = run(folder.path(), &["--listen", &address], &[]);
+    let want = format!("cannot listen on {address}: Address already in use (os error 98)");
+    assert_eq!(refusal(&output), want);
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = run(folder.path(), &["--version"], &[]);
+    assert!(output.status.success());
+    assert_eq!(output.stdout, format!("promkairos {}\n", env!("CARGO_PKG_VERSION")).into_bytes());
+    let output = run(folder.path(), &["--help"], &[]);
+    assert!(output.status.success());
+    let help = String::from_utf8(output.stdout).expect("UTF-8");
+    for setting in promkairos::config::SETTINGS {
+        assert!(help.contains(&format!("--{}", setting.name)), "{}", setting.name);
+        assert!(help.contains(&setting.variable()), "{}", setting.name);
+    }
+}
