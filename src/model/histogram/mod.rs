@@ -81,7 +81,8 @@ pub enum Counts {
 /// A native histogram.
 #[derive(Debug, Clone)]
 pub struct Histogram {
-    /// −4 to 8: buckets grow by 2^(2^−schema); [`CUSTOM_BUCKETS_SCHEMA`]: bounds are `custom_values`.
+    /// −4 to 8: buckets grow by 2^(2^−schema). [`CUSTOM_BUCKETS_SCHEMA`]: the bounds are
+    /// `custom_values`. Up to 52 on the wire, until [`Histogram::reduce_resolution`].
     pub schema: i32,
     /// Width of the zero bucket.
     pub zero_threshold: f64,

@@ -13,9 +13,7 @@ pub enum HistogramError {
     #[error("histogram has an unknown schema {0}")]
     UnknownSchema(i32),
     /// Spans and buckets do not agree.
-    #[error(
-        "{side} side: spans need {spans} buckets, have {buckets} buckets: histogram spans and buckets do not agree"
-    )]
+    #[error("{side} side: spans name {spans} buckets, but there are {buckets}")]
     SpanMismatch {
         /// `positive` or `negative`.
         side: &'static str,
@@ -43,9 +41,7 @@ pub enum HistogramError {
         number: usize,
     },
     /// A bucket count below zero.
-    #[error(
-        "{side} side: bucket number {number} has observation count of {count}: histogram has a bucket whose observation count is negative"
-    )]
+    #[error("{side} side: bucket number {number} holds {count} observations")]
     NegativeBucket {
         /// `positive` or `negative`.
         side: &'static str,
@@ -58,9 +54,7 @@ pub enum HistogramError {
     #[error("histogram has a negative {0}")]
     NegativeCount(&'static str),
     /// The count is not what the buckets hold.
-    #[error(
-        "{buckets} observations found in buckets, but the count field is {count}: histogram's observation count should equal the number of observations found in the buckets"
-    )]
+    #[error("buckets hold {buckets} observations, but the count is {count}")]
     CountMismatch {
         /// Sum over the buckets, the zero bucket included.
         buckets: u64,
@@ -80,9 +74,7 @@ pub enum HistogramError {
     #[error("histogram with exponential schema must not have custom bounds")]
     UnexpectedCustomValues,
     /// Custom bounds that do not rise, or are not finite.
-    #[error(
-        "custom bound number {number} is {bound}: histogram custom bounds must be finite and rise"
-    )]
+    #[error("custom bound number {number} is {bound}: bounds must be finite and rise")]
     CustomBound {
         /// Counted from 1.
         number: usize,
@@ -96,9 +88,7 @@ pub enum HistogramError {
     #[error("custom buckets: must have zero {0} of 0")]
     CustomZero(&'static str),
     /// More buckets than bounds allow.
-    #[error(
-        "only {bounds} custom bounds defined which is insufficient to cover total span length of {extent}: histogram custom bounds are too few"
-    )]
+    #[error("{bounds} custom bounds are too few for {extent} buckets")]
     CustomTooFew {
         /// Number of bounds.
         bounds: usize,
