@@ -8,6 +8,14 @@ use crate::model::LabelLimits;
 pub const MAX_BODY_BYTES: usize = 32 << 20;
 /// Bytes that a snappy block may declare as its decoded length.
 pub const MAX_DECODED_BYTES: usize = 32 << 20;
+/// Bytes of compressed remote-write bodies in memory at a time.
+pub const MAX_BODY_BYTES_IN_FLIGHT: usize = 128 << 20;
+/// Bytes of decoded remote-write requests in memory at a time, as estimated from their messages.
+pub const MAX_DECODED_BYTES_IN_FLIGHT: usize = 256 << 20;
+/// Longest time that a remote-write body may take to arrive.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time that a remote-write request waits for memory.
+pub const INTAKE_WAIT: Duration = Duration::from_secs(10);
 /// Series in one remote-write request.
 pub const MAX_SERIES_PER_REQUEST: usize = 1 << 18;
 /// Floats and histograms in one remote-write request.

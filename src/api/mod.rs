@@ -6,6 +6,7 @@
 mod error;
 pub mod proto;
 mod remote_read;
+mod remote_write;
 mod status;
 
 use std::sync::{Arc, OnceLock};
@@ -32,12 +33,14 @@ pub struct AppState {
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
+    intake: remote_write::Intake,
 }
 
 impl AppState {
     /// The state before the store is open.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { store: OnceLock::new(), metrics, reads: ReadGate::default() }
+        let (reads, intake) = (ReadGate::default(), remote_write::Intake::new());
+        Self { store: OnceLock::new(), metrics, reads, intake }
     }
 
     /// Gives the handlers the store, once.
@@ -60,6 +63,7 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/-/ready", get(status::ready))
         .route("/metrics", get(status::metrics))
         .route("/api/v1/read", post(remote_read::remote_read))
+        .route("/api/v1/write", post(remote_write::remote_write))
         .fallback(unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(state.clone(), observe))

@@ -1,13 +1,91 @@
 //! Metrics of remote write.
 
-use prometheus_client::registry::Registry;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
 
 /// Metrics of remote write.
-#[derive(Debug, Clone, Default)]
-pub struct IngestMetrics {}
+#[derive(Debug, Clone)]
+pub struct IngestMetrics {
+    /// Floats stored.
+    pub samples: Counter,
+    /// Native histograms stored.
+    pub histograms: Counter,
+    /// Exemplars stored.
+    pub exemplars: Counter,
+    /// Metadata entries stored.
+    pub metadata: Counter,
+    /// Parts of requests that were refused for good.
+    pub rejected: Family<ReasonLabels, Counter>,
+    /// Answered requests.
+    pub requests: Family<WriteLabels, Counter>,
+    /// Seconds from the request's head to the answer.
+    pub duration: Histogram,
+    /// Requests that are being answered.
+    pub in_flight: Gauge,
+}
+
+/// Why a part of a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabels {
+    /// A short fixed word.
+    pub reason: &'static str,
+}
+
+/// A protocol and a status.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WriteLabels {
+    /// `1`, `2` or `unknown`.
+    pub protocol: &'static str,
+    /// The status.
+    pub code: u16,
+}
 
 impl IngestMetrics {
-    pub(super) fn register(_registry: &mut Registry) -> Self {
-        Self::default()
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            samples: Counter::default(),
+            histograms: Counter::default(),
+            exemplars: Counter::default(),
+            metadata: Counter::default(),
+            rejected: Family::default(),
+            requests: Family::default(),
+            duration: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
+            in_flight: Gauge::default(),
+        };
+        let counters = [
+            ("write_samples", "Floats stored by remote write", &metrics.samples),
+            ("write_histograms", "Native histograms stored by remote write", &metrics.histograms),
+            ("write_exemplars", "Exemplars stored by remote write", &metrics.exemplars),
+            ("write_metadata", "Metadata entries stored by remote write", &metrics.metadata),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        registry.register(
+            "write_rejected",
+            "Parts of remote-write requests that were refused for good",
+            metrics.rejected.clone(),
+        );
+        registry.register(
+            "write_requests",
+            "Answered remote-write requests",
+            metrics.requests.clone(),
+        );
+        registry.register_with_unit(
+            "write_duration",
+            "Time from the head of a remote-write request to its answer",
+            Unit::Seconds,
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "write_in_flight",
+            "Remote-write requests that are being answered",
+            metrics.in_flight.clone(),
+        );
+        metrics
     }
 }

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 pub use cassandra::CassandraMetrics;
 pub use head::HeadMetrics;
 pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
-pub use ingest::IngestMetrics;
+pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};
 pub use log::start_log;
 pub use store::StoreMetrics;
 

@@ -1,0 +1,198 @@
+//! `POST /api/v1/write`: remote write 1.0 and 2.0.
+//!
+//! What can never be accepted is 400 (or 413, 415) and the rest of the request is stored; trouble
+//! of ours is 503 or 500, which senders repeat. Type and encoding are judged before the body is
+//! read. Answers to version 2 say how much was stored, failures included; answers to
+//! version 1 never do, as senders take these headers for the sign of version 2.
+
+mod intake;
+mod negotiate;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::{ApiError, AppState};
+use crate::model::{self, Protocol, Rejections, WriteOutcome};
+use crate::storage::StoreError;
+use crate::telemetry::{IngestMetrics, Metrics, ReasonLabels, WriteLabels};
+use crate::wire::{self, Policy, WireError, snappy};
+
+pub(crate) use intake::Intake;
+
+/// The handler. One request is one batch for the store.
+pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
+    let start = Instant::now();
+    let _in_flight = InFlight::enter(&state.metrics);
+    let (parts, body) = request.into_parts();
+    let (protocol, result) = match negotiate::protocol(&parts.headers) {
+        Ok(protocol) => (Some(protocol), accept(&state, protocol, &parts.headers, body).await),
+        Err(refusal) => (None, Err(refusal)),
+    };
+    let metrics = &state.metrics.ingest;
+    let response = respond(protocol, result, metrics);
+    let protocol = match protocol {
+        Some(Protocol::V1) => "1",
+        Some(Protocol::V2) => "2",
+        None => "unknown",
+    };
+    let labels = WriteLabels { protocol, code: response.status().as_u16() };
+    metrics.requests.get_or_create(&labels).inc();
+    metrics.duration.observe(start.elapsed().as_secs_f64());
+    response
+}
+
+/// Why a whole request is refused.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("{0}")]
+    UnsupportedType(String),
+    #[error("body has more than {0} bytes")]
+    BodyTooLarge(usize),
+    #[error("body did not arrive in time")]
+    BodyTooSlow,
+    #[error("body broke off: {0}")]
+    BodyBroken(axum::Error),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Api(error.into())
+    }
+}
+
+/// Reads, decodes and stores the body.
+async fn accept(
+    state: &AppState,
+    protocol: Protocol,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<WriteOutcome, Refusal> {
+    negotiate::encoding(headers)?;
+    let store = state.store()?;
+    let body = state.intake.read(headers, body).await?;
+    let decoded = snappy::declared_len(&body.bytes)?;
+    let mut room = state.intake.room_to_decode(decoded).await?;
+    let compressed = model::Body { protocol, compressed: &body.bytes };
+    let scratch = room.scratch();
+    let batch = intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))?;
+    if batch.series.is_empty() && batch.metadata.is_empty() {
+        return Ok(WriteOutcome { rejections: batch.rejections, ..WriteOutcome::default() });
+    }
+    Ok(store.write(batch).await?)
+}
+
+fn respond(
+    protocol: Option<Protocol>,
+    result: Result<WriteOutcome, Refusal>,
+    metrics: &IngestMetrics,
+) -> Response {
+    let mut written = WriteOutcome::default();
+    let mut response = match result {
+        Ok(outcome) => {
+            count(&outcome, metrics);
+            written = outcome;
+            if written.rejections.is_empty() {
+                StatusCode::NO_CONTENT.into_response()
+            } else {
+                let reasons = reasons(&written.rejections);
+                tracing::debug!("parts of a remote write were refused: {}", reasons.trim_end());
+                (StatusCode::BAD_REQUEST, reasons).into_response()
+            }
+        }
+        Err(refusal) => {
+            tracing::debug!("a remote write was refused: {refusal}");
+            refusal.into_response()
+        }
+    };
+    if protocol == Some(Protocol::V2) {
+        const SAMPLES: &str = "x-prometheus-remote-write-samples-written";
+        const HISTOGRAMS: &str = "x-prometheus-remote-write-histograms-written";
+        const EXEMPLARS: &str = "x-prometheus-remote-write-exemplars-written";
+        let headers = response.headers_mut();
+        let counts = [
+            (SAMPLES, written.samples),
+            (HISTOGRAMS, written.histograms),
+            (EXEMPLARS, written.exemplars),
+        ];
+        for (name, count) in counts {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from(count));
+        }
+    }
+    response
+}
+
+fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
+    metrics.samples.inc_by(outcome.samples);
+    metrics.histograms.inc_by(outcome.histograms);
+    metrics.exemplars.inc_by(outcome.exemplars);
+    metrics.metadata.inc_by(outcome.metadata);
+    for &(reason, count) in outcome.rejections.counts() {
+        metrics.rejected.get_or_create(&ReasonLabels { reason }).inc_by(count);
+    }
+}
+
+/// The reasons, one a line; the first line first, as senders log the first 256 or 1,024 bytes.
+fn reasons(rejections: &Rejections) -> String {
+    const LINE: usize = 512;
+    let mut text = String::new();
+    for reject in rejections.kept() {
+        text.push_str(&shortened(reject.to_string(), LINE));
+        text.push('\n');
+    }
+    let more = rejections.len() - rejections.kept().len();
+    if more > 0 {
+        text.push_str(&format!("and {more} more\n"));
+    }
+    text
+}
+
+/// `text` cut to about `limit` bytes.
+fn shortened(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        let cut = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            Self::UnsupportedType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyBroken(_) | Self::Wire(_) => StatusCode::BAD_REQUEST,
+            Self::Api(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        match self {
+            Self::Api(error) => error.into_response(),
+            refusal => (status, format!("{refusal}\n")).into_response(),
+        }
+    }
+}
+
+/// Counts a request as under way until it is dropped, also when the client goes away.
+struct InFlight<'a>(&'a Metrics);
+
+impl<'a> InFlight<'a> {
+    fn enter(metrics: &'a Metrics) -> Self {
+        metrics.ingest.in_flight.inc();
+        Self(metrics)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.ingest.in_flight.dec();
+    }
+}
