@@ -32,11 +32,11 @@ export PROMKAIROS_TEST_CASSANDRA PROMKAIROS_TEST_PROMETHEUS
 echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
 
 step format
-cargo fmt --check
+cargo fmt --all --check
 step lints
-cargo clippy --all-targets -- -D warnings
+cargo clippy --workspace --all-targets -- -D warnings
 step docs
-RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --document-private-items
+RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
 step tests
-cargo test
+cargo test --workspace
 step "all good"

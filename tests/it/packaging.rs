@@ -1,1 +1,169 @@
-//! Tests: packaging.
+//! The Docker files, read as data: every flag is one that the binary knows, every port and host
+//! is one that somebody serves, every path is there. Nothing here runs a container.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::tidy::{flags, root};
+
+#[test]
+fn the_compose_file_passes_only_known_flags() {
+    let compose = yaml("docker-compose.yml");
+    let service = &compose["services"]["promkairos"];
+    let used = flags(&service["command"].to_string());
+    assert!(used.len() >= 5, "{used:?}");
+    assert_known(&used);
+}
+
+#[test]
+fn the_dockerfile_passes_only_known_flags_and_copies_what_is_there() {
+    let file = text("Dockerfile");
+    let command = instructions(&file, "CMD").pop().expect("a CMD");
+    assert_known(&flags(&command));
+    assert!(command.contains("0.0.0.0:9201") && command.contains("/data"), "{command}");
+    assert_eq!(instructions(&file, "EXPOSE"), ["9201"]);
+    assert_eq!(instructions(&file, "VOLUME"), ["/data"]);
+    assert_eq!(instructions(&file, "ENTRYPOINT"), ["[\"promkairos\"]"]);
+    copied_paths_exist(&file);
+    let builder = instructions(&file, "FROM").remove(0);
+    let version = text("Cargo.toml");
+    let version = version.lines().find_map(|line| line.strip_prefix("rust-version = \""));
+    let version = version.expect("a rust-version").trim_end_matches('"');
+    assert!(builder.starts_with(&format!("rust:{version}-")), "{builder}");
+}
+
+#[test]
+fn the_image_holds_every_member_of_the_workspace() {
+    let copied = instructions(&text("Dockerfile"), "COPY").join("\n");
+    for line in ["Cargo.toml", "Cargo.lock", "build.rs", "proto", "src", "bench"] {
+        assert!(root().join(line).exists(), "{line}");
+        assert!(copied.contains(line), "{line} is not copied");
+    }
+}
+
+#[test]
+fn the_kairosdb_image_copies_what_is_there() {
+    let file = text("docker/kairosdb.Dockerfile");
+    copied_paths_exist(&file);
+    assert!(root().join("tests/peers/kairosdb.sh").exists());
+    assert!(text("docker/kairosdb.conf").contains("jetty.port: 8080"));
+}
+
+#[test]
+fn the_compose_file_mounts_and_builds_what_is_there() {
+    let compose = yaml("docker-compose.yml");
+    let services = compose["services"].as_object().expect("services");
+    let volumes = compose["volumes"].as_object().expect("volumes");
+    for (name, service) in services {
+        for mount in strings(&service["volumes"]) {
+            let source = mount.split(':').next().expect("a source");
+            match source.strip_prefix("./") {
+                Some(path) => assert!(root().join(path).exists(), "{name}: {mount}"),
+                None => assert!(volumes.contains_key(source), "{name}: {mount}"),
+            }
+        }
+        match &service["build"] {
+            Value::Null => assert!(service["image"].is_string(), "{name}"),
+            Value::String(context) => {
+                assert!(root().join(context).join("Dockerfile").exists(), "{name}");
+            }
+            build => {
+                let file = build["dockerfile"].as_str().expect("a dockerfile");
+                assert!(root().join(file).exists(), "{name}: {file}");
+            }
+        }
+        let needed = match &service["depends_on"] {
+            Value::Object(needed) => needed.keys().cloned().collect(),
+            list => strings(list),
+        };
+        assert!(needed.iter().all(|other| services.contains_key(other)), "{name}: {needed:?}");
+    }
+    assert_eq!(compose["services"]["kairosdb"]["profiles"][0], "kairosdb");
+}
+
+#[test]
+fn every_address_is_served() {
+    let served = ["cassandra:9042", "promkairos:9201", "prometheus:9090", "localhost:9090"];
+    for file in [
+        "docker-compose.yml",
+        "docker/prometheus.yml",
+        "docker/kairosdb.conf",
+        "grafana/provisioning/datasources/prometheus.yml",
+    ] {
+        let text = text(file);
+        let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let is_address = |c: char| c.is_alphanumeric() || ":.".contains(c);
+        let words: Vec<&str> =
+            code.flat_map(|line| line.split(move |c: char| !is_address(c))).collect();
+        for host in ["cassandra", "promkairos", "prometheus", "localhost", "kairosdb", "grafana"] {
+            for word in words.iter().filter(|word| word.starts_with(&format!("{host}:"))) {
+                let port = word.rsplit(':').next().unwrap_or_default();
+                if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) {
+                    assert!(served.contains(word), "{file}: nobody serves {word}");
+                }
+            }
+        }
+    }
+    let compose = yaml("docker-compose.yml");
+    for (service, port) in
+        [("promkairos", "9201:9201"), ("prometheus", "9090:9090"), ("grafana", "3000:3000")]
+    {
+        assert_eq!(strings(&compose["services"][service]["ports"]), [port]);
+    }
+    let command = strings(&compose["services"]["promkairos"]["command"]);
+    assert!(command.contains(&"--listen=0.0.0.0:9201".to_owned()), "{command:?}");
+}
+
+#[test]
+fn prometheus_and_grafana_are_pointed_at_what_is_there() {
+    let prometheus = yaml("docker/prometheus.yml");
+    let write = &prometheus["remote_write"][0];
+    assert_eq!(write["url"], "http://promkairos:9201/api/v1/write");
+    assert_eq!(write["protobuf_message"], "io.prometheus.write.v2.Request");
+    assert_eq!(prometheus["remote_read"][0]["url"], "http://promkairos:9201/api/v1/read");
+    let grafana = yaml("grafana/provisioning/datasources/prometheus.yml");
+    assert_eq!(grafana["apiVersion"], 1);
+    assert_eq!(grafana["datasources"][0]["type"], "prometheus");
+    assert_eq!(grafana["datasources"][0]["url"], "http://prometheus:9090");
+}
+
+fn assert_known(used: &BTreeSet<String>) {
+    let help = Command::new(env!("CARGO_BIN_EXE_promkairos")).arg("--help").output();
+    let known = flags(&String::from_utf8(help.expect("it runs").stdout).expect("UTF-8"));
+    let unknown: Vec<&String> = used.difference(&known).collect();
+    assert!(unknown.is_empty(), "promkairos --help does not know {unknown:?}");
+}
+
+fn copied_paths_exist(dockerfile: &str) {
+    let copies = instructions(dockerfile, "COPY");
+    assert!(!copies.is_empty());
+    for copy in copies.iter().filter(|copy| !copy.starts_with("--from=")) {
+        let words: Vec<&str> = copy.split_whitespace().collect();
+        let (_, sources) = words.split_last().expect("a destination");
+        for source in sources {
+            assert!(root().join(source).exists(), "COPY {copy}: no {source}");
+        }
+    }
+}
+
+/// What follows each instruction of this name.
+fn instructions(dockerfile: &str, name: &str) -> Vec<String> {
+    let joined = dockerfile.replace("\\\n", " ");
+    let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
+    joined.lines().filter_map(of_name).collect()
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().map(|item| item.as_str().expect("a string").to_owned()).collect()
+}
+
+fn yaml(path: &str) -> Value {
+    serde_norway::from_str(&text(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}

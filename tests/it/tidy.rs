@@ -1,1 +1,415 @@
-//! Tests: tidy.
+//! The style of the project, as far as text shows it: which module may use which, how files begin,
+//! how long they get, and what may not stand anywhere.
+//!
+//! Code below the line `#[cfg(test)]` of a file is test code: sizes and arrows do not count there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Longest file, in lines without its tests.
+const FILE_LINES: usize = 500;
+/// Longest function, in lines.
+const FUNCTION_LINES: usize = 70;
+
+/// Files that may be longer, and why.
+const LONG_FILES: &[(&str, &str)] = &[];
+/// Functions that may be longer, as `file: name`, and why.
+const LONG_FUNCTIONS: &[(&str, &str)] = &[];
+
+/// What each module may use of this crate. `main -> cli -> server -> api -> storage ->
+/// { kairos, chunk, wire } -> model`; limits, telemetry and config are leaves.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("limits", &["model"]),
+    ("config", &["limits"]),
+    ("telemetry", &["config", "limits"]),
+    ("chunk", &["limits", "model"]),
+    ("kairos", &["limits", "model"]),
+    ("wire", &["limits", "model"]),
+    ("storage", &["chunk", "config", "kairos", "limits", "model", "telemetry", "wire"]),
+    ("api", &["chunk", "config", "limits", "model", "storage", "telemetry", "wire"]),
+    ("server", &["api", "config", "limits", "model", "storage", "telemetry"]),
+    ("cli", &["config", "limits", "model", "server", "storage", "telemetry"]),
+    ("main", &["cli"]),
+];
+
+/// Crates and modules of the standard library that only some parts may use.
+const RESERVED: &[(&str, &[&str])] = &[
+    // The listener is served where everything is put together.
+    ("axum::", &["src/api/", "src/server"]),
+    ("prost::", &["src/api/"]),
+    ("scylla::", &["src/storage/cassandra/"]),
+    ("prometheus_client::", &["src/telemetry/"]),
+    ("clap::", &["src/cli/", "src/config/"]),
+    ("env::var", &["src/config/"]),
+];
+
+/// The pure parts know no I/O, no clock and no waiting.
+const IMPURE: &[&str] =
+    &["tokio::", "std::fs", "std::net", "std::io", "SystemTime", "Instant::now", "async fn"];
+
+#[test]
+fn modules_use_only_what_is_below_them() {
+    let mut wrong = Vec::new();
+    for file in sources("src") {
+        let module = module_of(&file.path);
+        if module == "lib" {
+            continue;
+        }
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == module) else {
+            wrong.push(format!("{}: ARROWS does not know the module {module}", file.path));
+            continue;
+        };
+        let prefix = if module == "main" { "promkairos::" } else { "crate::" };
+        for used in uses(file.code(), prefix) {
+            if used != module && !allowed.contains(&used.as_str()) {
+                wrong.push(format!("{}: {module} -> {used}", file.path));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn stores_do_not_know_each_other() {
+    let stores = ["cassandra", "embedded", "head", "memory"];
+    let mut wrong = Vec::new();
+    for file in sources("src/storage") {
+        let rest = file.path.strip_prefix("src/storage/").expect("below it");
+        let Some(own) = stores.iter().find(|store| rest.starts_with(**store)) else { continue };
+        for other in stores.iter().filter(|other| *other != own) {
+            if file.code().contains(&format!("storage::{other}")) {
+                wrong.push(format!("{}: storage::{other}", file.path));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn reserved_crates_stay_where_they_belong() {
+    let mut wrong = Vec::new();
+    for file in sources("src") {
+        for (name, places) in RESERVED {
+            let is_used = code_lines(file.code()).any(|line| has_path(line, name));
+            if is_used && !places.iter().any(|place| file.path.starts_with(place)) {
+                wrong.push(format!("{}: {name}", file.path));
+            }
+        }
+        if ["chunk", "kairos", "model", "wire"].contains(&module_of(&file.path).as_str()) {
+            for name in IMPURE {
+                if code_lines(file.code()).any(|line| line.contains(name)) {
+                    wrong.push(format!("{}: {name}", file.path));
+                }
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn files_open_with_what_they_are() {
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        let head: Vec<&str> =
+            file.text.lines().take_while(|line| line.starts_with("//!")).collect();
+        if head.is_empty() {
+            wrong.push(format!("{}: does not open with //!", file.path));
+        }
+        // Boxes of bytes and drawings stand in fences and do not count.
+        let fenced = head.split(|line| line.starts_with("//! ```")).skip(1).step_by(2).flatten();
+        let length = head.len() - fenced.count();
+        if length > 15 + 2 {
+            wrong.push(format!("{}: {length} lines of //!", file.path));
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn files_and_functions_stay_short() {
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        let lines = file.code().lines().count();
+        let is_test = file.path.starts_with("tests/");
+        if lines > FILE_LINES && !is_test && !is_listed(LONG_FILES, &file.path) {
+            wrong.push(format!("{}: {lines} lines", file.path));
+        }
+        for (name, lines) in functions(file.code()) {
+            let name = format!("{}: {name}", file.path);
+            if lines > FUNCTION_LINES && !is_listed(LONG_FUNCTIONS, &name) {
+                wrong.push(format!("{name}: {lines} lines"));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn exceptions_are_needed_and_have_a_reason() {
+    for (name, reason) in LONG_FILES.iter().chain(LONG_FUNCTIONS) {
+        assert!(!reason.is_empty(), "{name}");
+        let path = name.split(':').next().expect("a path");
+        assert!(root().join(path).exists(), "{path} is gone");
+    }
+}
+
+#[test]
+fn names_say_what_a_thing_is() {
+    const EMPTY: &[&str] =
+        &["util", "utils", "helper", "helpers", "common", "misc", "manager", "service"];
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        let path = Path::new(&file.path);
+        let parts = path.with_extension("");
+        if parts.iter().any(|part| EMPTY.iter().any(|empty| part == *empty)) {
+            wrong.push(file.path.clone());
+        }
+        for line in file.text.lines() {
+            let name = line.trim().trim_start_matches("pub ").strip_prefix("mod ");
+            let name = name.map(|rest| rest.trim_end_matches([';', '{', ' ']));
+            if name.is_some_and(|name| EMPTY.contains(&name)) {
+                wrong.push(format!("{}: {}", file.path, line.trim()));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn public_functions_take_no_bool() {
+    let mut wrong = Vec::new();
+    for file in sources("src") {
+        for (at, _) in file.code().match_indices("pub fn ") {
+            let rest = &file.code()[at..];
+            let signature = rest.split([';', '{']).next().unwrap_or_default();
+            let parameters = signature.split(") ->").next().unwrap_or_default();
+            if parameters.contains(": bool") {
+                let first = signature.lines().next().unwrap_or_default();
+                wrong.push(format!("{}: {first}", file.path));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn nothing_is_left_open_or_switched_off() {
+    // In two halves, so that this file does not find itself.
+    let words = [
+        ["todo", "!("],
+        ["unimplemented", "!("],
+        ["#[ign", "ore"],
+        ["FIX", "ME"],
+        ["XX", "X"],
+        ["dbg", "!("],
+    ];
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        for word in words.map(|halves| halves.concat()) {
+            if file.text.contains(&word) {
+                wrong.push(format!("{}: {word}", file.path));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn no_file_knows_a_machine() {
+    let words = [
+        ["/wo", "rk/"],
+        ["/ro", "ot/"],
+        ["/ho", "me/"],
+        ["deb.deb", "ian.org"],
+        ["repo1.", "maven"],
+        ["repo.", "maven"],
+        ["index.", "crates.io"],
+    ];
+    let mut wrong = Vec::new();
+    for file in text_files() {
+        for word in words.map(|halves| halves.concat()) {
+            if file.text.contains(&word) {
+                wrong.push(format!("{}: {word}", file.path));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn the_readme_describes_every_flag() {
+    let help = Command::new(env!("CARGO_BIN_EXE_promkairos")).arg("--help").output();
+    let help = String::from_utf8(help.expect("it runs").stdout).expect("UTF-8");
+    let flags = flags(&help);
+    assert!(flags.contains("--listen"), "{help}");
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("a README");
+    let missing: Vec<&String> =
+        flags.iter().filter(|flag| !readme.contains(&format!("`{flag}"))).collect();
+    assert!(missing.is_empty(), "README.md does not describe {missing:?}");
+    let unknown: Vec<String> = documented_flags(&readme).difference(&flags).cloned().collect();
+    assert!(unknown.is_empty(), "README.md describes {unknown:?}, which --help does not know");
+}
+
+/// The flags that the first column of a table names.
+fn documented_flags(readme: &str) -> BTreeSet<String> {
+    readme.lines().filter(|line| line.starts_with("| `--")).flat_map(flags_of_cell).collect()
+}
+
+fn flags_of_cell(row: &str) -> BTreeSet<String> {
+    flags(row.split('|').nth(1).unwrap_or_default())
+}
+
+/// Everything that looks like a long flag.
+pub(crate) fn flags(text: &str) -> BTreeSet<String> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let words = text.split(|c: char| !is_name(c));
+    words
+        .filter(|word| word.len() > 3 && word.starts_with("--"))
+        .filter(|word| word.as_bytes()[2].is_ascii_lowercase())
+        .map(str::to_owned)
+        .collect()
+}
+
+struct File {
+    /// Relative to the root of the project.
+    path: String,
+    text: String,
+}
+
+impl File {
+    /// All before the unit tests.
+    fn code(&self) -> &str {
+        self.text.split("#[cfg(test)]").next().unwrap_or_default()
+    }
+}
+
+/// Where the project lies.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files() -> Vec<File> {
+    ["src", "tests", "bench", "benches", "fuzz", "build.rs"].into_iter().flat_map(sources).collect()
+}
+
+fn sources(folder: &str) -> Vec<File> {
+    let mut files = files_below(&root().join(folder));
+    files.retain(|file| file.path.ends_with(".rs"));
+    files
+}
+
+/// Every text file of the project but the lock file, which names registries by its nature.
+fn text_files() -> Vec<File> {
+    let mut files = files_below(root());
+    files.retain(|file| file.path != "Cargo.lock");
+    files
+}
+
+/// Text files below a folder, without what the `.gitignore` keeps out.
+fn files_below(path: &Path) -> Vec<File> {
+    const NOT_OURS: &[&str] = &[".git", ".peers", "target", "corpus", "artifacts"];
+    let mut files = Vec::new();
+    let mut open: Vec<PathBuf> = vec![path.to_owned()];
+    while let Some(path) = open.pop() {
+        let relative = path.strip_prefix(root()).expect("below the root").to_owned();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if relative == Path::new("data") || NOT_OURS.contains(&name) {
+            continue;
+        }
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("a folder");
+            open.extend(entries.map(|entry| entry.expect("an entry").path()));
+        } else if let Ok(text) = std::fs::read_to_string(&path) {
+            files.push(File { path: relative.to_str().expect("UTF-8").to_owned(), text });
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+/// The module of the crate that a file belongs to.
+fn module_of(path: &str) -> String {
+    let rest = path.strip_prefix("src/").expect("below src");
+    rest.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned()
+}
+
+/// The modules of this crate that the code names after `prefix`.
+fn uses(code: &str, prefix: &str) -> BTreeSet<String> {
+    let code: String = code_lines(code).collect::<Vec<_>>().join("\n");
+    let rests = code.match_indices(prefix).map(|(at, _)| &code[at + prefix.len()..]);
+    rests.flat_map(first_names).collect()
+}
+
+/// The name after `crate::`, or the names at the top of a group in braces.
+fn first_names(rest: &str) -> Vec<String> {
+    let name = |text: &str| -> String {
+        text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let Some(group) = rest.strip_prefix('{') else { return vec![name(rest)] };
+    let (mut depth, mut start, mut names) = (0, 0, Vec::new());
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                names.push(name(&group[start..at]));
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                names.push(name(&group[start..at]));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    names.retain(|name| !name.is_empty() && name != "self");
+    names
+}
+
+/// The lines that are not comments.
+fn code_lines(code: &str) -> impl Iterator<Item = &str> {
+    code.lines().filter(|line| !line.trim_start().starts_with("//"))
+}
+
+/// Whether a path of this name is used, not one that ends in it.
+fn has_path(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    })
+}
+
+/// Names and lengths of the functions, found by their indentation: the code is formatted.
+fn functions(code: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = code.lines().collect();
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let words = line.trim_start().split("fn ").collect::<Vec<_>>();
+        let is_function = words.len() == 2
+            && words[0]
+                .split_whitespace()
+                .all(|word| ["pub", "pub(crate)", "pub(super)", "async", "const"].contains(&word));
+        if !is_function || line.ends_with('}') || line.ends_with(';') {
+            continue;
+        }
+        let end = lines[start + 1..].iter().position(|line| {
+            let own = line.len() - line.trim_start().len() == indent && !line.is_empty();
+            own && (line.trim() == "}" || line.ends_with(';'))
+        });
+        let name = words[1].split(['(', '<']).next().unwrap_or_default();
+        found.push((name.to_owned(), end.map_or(1, |end| end + 2)));
+    }
+    found
+}
+
+fn is_listed(list: &[(&str, &str)], name: &str) -> bool {
+    list.iter().any(|(listed, _)| *listed == name)
+}
+
+#[track_caller]
+fn none(wrong: &[String]) {
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}

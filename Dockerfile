@@ -1,0 +1,19 @@
+# promkairos with the embedded store under /data.
+FROM rust:1.95-bookworm AS build
+WORKDIR /src
+COPY Cargo.toml Cargo.lock build.rs ./
+COPY proto proto
+COPY src src
+COPY bench bench
+COPY README.md README.md
+RUN cargo build --release --locked --bin promkairos
+
+FROM debian:bookworm-slim
+RUN useradd --system --uid 9201 promkairos && mkdir /data && chown promkairos /data
+COPY --from=build /src/target/release/promkairos /usr/local/bin/promkairos
+COPY LICENSE /usr/share/doc/promkairos/LICENSE
+USER promkairos
+VOLUME /data
+EXPOSE 9201
+ENTRYPOINT ["promkairos"]
+CMD ["--listen", "0.0.0.0:9201", "--data-dir", "/data"]

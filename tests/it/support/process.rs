@@ -1,0 +1,115 @@
+//! A child process whose log is kept, and which does not outlive its test.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::DEADLINE;
+
+/// A running process. Dropping it kills it; if the test panics, its log is printed.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    log: Arc<Mutex<String>>,
+}
+
+impl Process {
+    /// Starts `command`; what it prints on either stream is its log.
+    pub(crate) fn start(name: &str, command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        let log = Arc::new(Mutex::new(String::new()));
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        keep_log(stdout.expect("stdout is piped"), log.clone());
+        keep_log(stderr.expect("stderr is piped"), log.clone());
+        Self { name: name.to_owned(), child, log }
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().expect("no reader panics").clone()
+    }
+
+    /// Waits for a line of the log from which `find` takes something; panics if the process ends first.
+    pub(crate) fn wait_for_line<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            // Asked before the log is read, so that the last words of a process are seen.
+            let ended = self.ended();
+            if let Some(found) = self.log().lines().find_map(&find) {
+                return found;
+            }
+            if let Some(status) = ended {
+                panic!("{} ended ({status}) without {what}:\n{}", self.name, self.log());
+            }
+            assert!(start.elapsed() < DEADLINE, "{}: no {what}:\n{}", self.name, self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its exit status if it has ended.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
+    /// Ends it as kill -9 does, and waits.
+    pub(crate) fn kill(&mut self) {
+        // An error means that it has ended by itself.
+        let _ = self.child.kill();
+        self.child.wait().expect("a child can be waited for");
+    }
+
+    /// Asks it to end (SIGTERM), and waits.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("the process runs");
+        self.wait()
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.ended() {
+                return status;
+            }
+            assert!(start.elapsed() < DEADLINE, "{} does not end:\n{}", self.name, self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(40)..];
+            println!("--- log of {}, its end\n{}", self.name, tail.join("\n"));
+        }
+    }
+}
+
+fn keep_log(stream: impl std::io::Read + Send + 'static, log: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            let Ok(line) = line else { break };
+            let mut log = log.lock().expect("no reader panics");
+            log.push_str(&line);
+            log.push('\n');
+        }
+    });
+}
