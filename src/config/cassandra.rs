@@ -177,29 +177,44 @@ fn contact_points(raw: &Raw) -> Result<Vec<String>, ConfigError> {
 fn keyspace(raw: &Raw) -> Result<String, ConfigError> {
     let name = raw.required("cassandra-keyspace");
     let valid = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if name.is_empty() || name.len() > 48 || !valid {
-        let reason = "must be 1 to 48 letters, digits or underscores";
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 48 || !valid {
+        let reason = "must be a letter and up to 47 letters, digits or underscores";
         return Err(raw.refuse("cassandra-keyspace", reason));
     }
     Ok(name.to_owned())
 }
 
+/// A number, `dc1=3,dc2=2` (or `dc1:3,dc2:2`), or the map that CQL would have.
 fn replication(raw: &Raw) -> Result<Replication, ConfigError> {
     const NAME: &str = "cassandra-replication";
-    let text = raw.required(NAME);
+    let refused = || raw.refuse(NAME, "must be a number, dc1=3,dc2=2, or a replication map of CQL");
+    let text = raw.required(NAME).trim();
     if let Ok(copies @ 1..) = text.parse() {
         return Ok(Replication::Simple(copies));
     }
-    let mut datacenters = Vec::new();
-    for part in text.split(',') {
-        match part.trim().rsplit_once(':').map(|(name, copies)| (name, copies.parse())) {
-            Some((name, Ok(copies @ 1..))) if is_datacenter(name) => {
-                datacenters.push((name.to_owned(), copies));
-            }
-            _ => return Err(raw.refuse(NAME, "must be a number, or of the form dc1:3,dc2:2")),
+    let map = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let (mut class, mut datacenters) = (None, Vec::new());
+    for pair in map.unwrap_or(text).split(',') {
+        let (key, value) = pair.split_once(['=', ':']).ok_or_else(refused)?;
+        let unquoted = |text: &'_ str| text.trim().trim_matches(['\'', '"']).to_owned();
+        let (key, value) = (unquoted(key), unquoted(value));
+        if map.is_some() && key == "class" {
+            class = value.rsplit('.').next().map(str::to_owned);
+            continue;
+        }
+        match value.parse() {
+            Ok(copies @ 1..) if is_datacenter(&key) => datacenters.push((key, copies)),
+            _ => return Err(refused()),
         }
     }
-    Ok(Replication::ByDatacenter(datacenters))
+    match (class.as_deref(), datacenters.as_slice()) {
+        (Some("SimpleStrategy"), [(key, copies)]) if key == "replication_factor" => {
+            Ok(Replication::Simple(*copies))
+        }
+        (Some("NetworkTopologyStrategy"), [_, ..]) => Ok(Replication::ByDatacenter(datacenters)),
+        (None, [_, ..]) if map.is_none() => Ok(Replication::ByDatacenter(datacenters)),
+        _ => Err(refused()),
+    }
 }
 
 /// A name that can stand in a CQL string without escaping.
@@ -312,14 +327,32 @@ mod tests {
     fn lists_and_levels() {
         let config = load(&[
             "--cassandra-contact-points=a, b:1,[::1]:2",
-            "--cassandra-replication=dc1:3,dc2:2",
             "--cassandra-write-consistency=each_quorum",
         ])
         .expect("valid");
         assert_eq!(config.contact_points, ["a:9042", "b:1", "[::1]:2"]);
-        let want = vec![("dc1".to_owned(), 3), ("dc2".to_owned(), 2)];
-        assert_eq!(config.replication, Replication::ByDatacenter(want));
         assert_eq!(config.write_consistency, Consistency::EachQuorum);
+    }
+
+    #[test]
+    fn replications() {
+        let check = |text: &str, want: Option<Replication>| {
+            let got = load(&[&format!("--cassandra-replication={text}")]);
+            assert_eq!(got.ok().map(|config| config.replication), want, "{text}");
+        };
+        let datacenters = || {
+            let list = vec![("dc1".to_owned(), 3), ("dc2".to_owned(), 2)];
+            Some(Replication::ByDatacenter(list))
+        };
+        check("3", Some(Replication::Simple(3)));
+        check("dc1=3,dc2=2", datacenters());
+        check("dc1:3, dc2:2", datacenters());
+        check("{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': '2'}", datacenters());
+        let simple = "{\"class\": \"org.x.SimpleStrategy\", \"replication_factor\": 3}";
+        check(simple, Some(Replication::Simple(3)));
+        for bad in ["", "0", "-1", "dc1", "dc1=0", "{}", "{'class': 'X', 'a': 1}", "a'b=1"] {
+            check(bad, None);
+        }
     }
 
     #[test]
@@ -340,11 +373,10 @@ mod tests {
             let error = load(settings).expect_err("refused");
             assert!(error.contains(want), "{error}");
         };
-        check(&["--cassandra-keyspace=a;b"], "must be 1 to 48 letters");
+        check(&["--cassandra-keyspace=a;b"], "must be a letter and");
         check(&["--cassandra-contact-points=,"], "names no node");
         check(&["--cassandra-contact-points=a:x"], "\"a:x\" is not host:port");
-        check(&["--cassandra-replication=0"], "must be a number, or of the form");
-        check(&["--cassandra-replication=d'c:1"], "must be a number, or of the form");
+        check(&["--cassandra-replication=0"], "must be a number, dc1=3");
         check(&["--cassandra-read-consistency=EACH_QUORUM"], "for writes only");
         check(&["--cassandra-read-consistency=x"], "must be one of ONE, TWO");
         check(&["--cassandra-username=u"], "needs --cassandra-password-file");

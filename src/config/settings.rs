@@ -47,7 +47,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("cassandra-keyspace", "NAME", Some("kairosdb"), "Keyspace of KairosDB"),
     setting(
         "cassandra-replication",
-        "N|DC:N,...",
+        "N|DC=N,...",
         Some("1"),
         "Replication of a keyspace that has to be created: a number, or a number a data centre",
     ),
