@@ -13,6 +13,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -26,6 +27,10 @@ use crate::telemetry::Metrics;
 mod lock;
 
 use lock::DataLock;
+
+/// Shortest and longest wait between two attempts to open the store.
+const LEAST_RETRY: Duration = Duration::from_millis(200);
+const MOST_RETRY: Duration = Duration::from_secs(10);
 
 /// Why the server did not start, or broke.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +69,10 @@ pub async fn run(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServerError> {
-    let _lock = DataLock::acquire(&config.data_dir)?;
+    let _lock = match config.keeps_files() {
+        true => Some(DataLock::acquire(&config.data_dir)?),
+        false => None,
+    };
     warn_of_unserved_data(&config);
     let metrics = Arc::new(Metrics::new());
     let state = Arc::new(AppState::new(metrics.clone()));
@@ -81,7 +89,7 @@ pub async fn run(
     let server = tokio::spawn(serve(listener, state.clone(), stopped.clone()));
 
     let opened = tokio::select! {
-        opened = open_store(&config, &metrics) => Some(opened),
+        opened = open_patiently(&config, &state) => Some(opened),
         () = until_true(stopped.clone()) => None,
     };
     let result = match opened {
@@ -140,6 +148,20 @@ async fn drain(
 async fn until_true(mut flag: watch::Receiver<bool>) {
     // An error means that the sender is gone, and with it the server.
     let _ = flag.wait_for(|stop| *stop).await;
+}
+
+/// Opens the store, again and again as long as it is only out of reach.
+async fn open_patiently(config: &Config, state: &AppState) -> Result<SharedStore, StoreError> {
+    loop {
+        match open_store(config, &state.metrics).await {
+            Err(StoreError::Unavailable { what, retry_after }) => {
+                tracing::warn!("the store cannot be opened yet: {what}");
+                state.opening(what);
+                tokio::time::sleep(retry_after.clamp(LEAST_RETRY, MOST_RETRY)).await;
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Opens the store that the configuration asks for.

@@ -18,8 +18,8 @@ pub enum ApiError {
     #[error("{0}")]
     BadRequest(String),
     /// The store is not open yet.
-    #[error("Service Unavailable: the store is not open yet")]
-    NotReady,
+    #[error("Service Unavailable: {0}")]
+    NotReady(String),
     /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -41,7 +41,7 @@ impl ApiError {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Chunk { .. } | Self::Aborted(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Store(error) => match error {
                 StoreError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -56,7 +56,7 @@ impl ApiError {
     /// When the client may try again.
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::NotReady => Some(Duration::from_secs(1)),
+            Self::NotReady(_) => Some(Duration::from_secs(1)),
             Self::Store(StoreError::Unavailable { retry_after, .. }) => Some(*retry_after),
             _ => None,
         }
@@ -95,7 +95,7 @@ mod tests {
         let away = |retry_after| StoreError::Unavailable { what: "x".into(), retry_after };
         let io = || std::io::Error::other("x");
         check(ApiError::BadRequest("x".into()), 400, None);
-        check(ApiError::NotReady, 503, Some("1"));
+        check(ApiError::NotReady("x".into()), 503, Some("1"));
         check(away(Duration::ZERO).into(), 503, Some("1"));
         check(away(Duration::from_millis(5001)).into(), 503, Some("6"));
         check(StoreError::Limit("x".into()).into(), 400, None);

@@ -18,6 +18,7 @@ use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 
 pub use error::ApiError;
 
@@ -30,6 +31,8 @@ use crate::telemetry::{HandlerLabels, Metrics, RequestLabels};
 /// What the handlers share.
 pub struct AppState {
     store: OnceLock<SharedStore>,
+    /// Why the store is not open yet.
+    opening: Mutex<String>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
@@ -39,8 +42,13 @@ pub struct AppState {
 impl AppState {
     /// The state before the store is open.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        let (reads, intake) = (ReadGate::default(), remote_write::Intake::new());
-        Self { store: OnceLock::new(), metrics, reads, intake }
+        Self {
+            store: OnceLock::new(),
+            opening: Mutex::new("the store is being opened".to_owned()),
+            metrics,
+            reads: ReadGate::default(),
+            intake: remote_write::Intake::new(),
+        }
     }
 
     /// Gives the handlers the store, once.
@@ -49,9 +57,14 @@ impl AppState {
         let _ = self.store.set(store);
     }
 
+    /// Says why the store is not open yet.
+    pub fn opening(&self, why: String) {
+        *self.opening.lock() = why;
+    }
+
     /// The store; [`ApiError::NotReady`] until it is open.
     pub fn store(&self) -> Result<&SharedStore, ApiError> {
-        self.store.get().ok_or(ApiError::NotReady)
+        self.store.get().ok_or_else(|| ApiError::NotReady(self.opening.lock().clone()))
     }
 }
 

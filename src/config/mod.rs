@@ -190,6 +190,11 @@ impl Config {
             },
         })
     }
+
+    /// Whether the process keeps samples under the data folder, and so must own it.
+    pub fn keeps_files(&self) -> bool {
+        !matches!(self.store, StoreConfig::Cassandra { ack: Ack::Store, .. })
+    }
 }
 
 fn listen(raw: &Raw) -> Result<String, ConfigError> {
