@@ -1,1 +1,273 @@
-//! Merging chunks of one series.
+//! Merging the chunks of one series, and cutting a range of time out of them.
+//!
+//! Both leave alone what they need not touch: only chunks that overlap, or that lie across
+//! an end of the range, are decoded. What comes out strictly rises in time.
+//!
+//! A reset hint says something of the point before. Where points are encoded anew, hints
+//! are found out again from the values, but for the first point and for gauges.
+
+use std::sync::Arc;
+
+use crate::chunk::{Chunk, ChunkBuilder, ChunkError};
+use crate::model::{Point, ResetHint, TimeRange, Value};
+
+/// Merges chunks that may overlap, in order of precedence: of two points at one time, that of
+/// the later chunk in the list wins. The result rises in time from chunk to chunk.
+pub fn merge(chunks: Vec<Chunk>) -> Result<Vec<Chunk>, ChunkError> {
+    if rises(&chunks) {
+        return Ok(chunks);
+    }
+    let mut order: Vec<usize> = (0..chunks.len()).collect();
+    order.sort_by_key(|&at| chunks[at].min_time);
+    let mut merged = Vec::with_capacity(chunks.len());
+    let mut rest = &mut order[..];
+    while !rest.is_empty() {
+        let (group, others) = rest.split_at_mut(overlapping(rest, &chunks));
+        if let [single] = *group {
+            // Cheap: the bytes are shared.
+            merged.push(chunks[single].clone());
+        } else {
+            group.sort_unstable();
+            let chunks: Vec<&Chunk> = group.iter().map(|&at| &chunks[at]).collect();
+            merged.extend(interleave(&chunks)?);
+        }
+        rest = others;
+    }
+    Ok(merged)
+}
+
+/// Takes out all points in `removed`. The chunks may overlap; they keep their order, and a
+/// chunk of which nothing is left goes.
+pub fn cut(chunks: Vec<Chunk>, removed: TimeRange) -> Result<Vec<Chunk>, ChunkError> {
+    let mut kept = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let range = TimeRange::new(chunk.min_time, chunk.max_time);
+        if removed.is_empty() || !range.overlaps(&removed) {
+            kept.push(chunk);
+        } else if !(removed.contains(range.start) && removed.contains(range.end)) {
+            let mut entries = Vec::with_capacity(usize::from(chunk.count));
+            decode(&chunk, &mut entries)?;
+            entries.retain(|entry| !removed.contains(entry.point.timestamp));
+            kept.extend(encode(entries));
+        }
+    }
+    Ok(kept)
+}
+
+/// A decoded point.
+struct Entry {
+    point: Point,
+    stamp: i64,
+    /// Whether it is the first of its chunk.
+    first: bool,
+}
+
+fn rises(chunks: &[Chunk]) -> bool {
+    chunks.windows(2).all(|pair| pair[0].max_time < pair[1].min_time)
+}
+
+/// How many of the chunks, which are sorted by their first time, hang together.
+fn overlapping(order: &[usize], chunks: &[Chunk]) -> usize {
+    let mut end = chunks[order[0]].max_time;
+    let mut count = 1;
+    while let Some(&next) = order.get(count) {
+        if chunks[next].min_time > end {
+            break;
+        }
+        end = end.max(chunks[next].max_time);
+        count += 1;
+    }
+    count
+}
+
+/// Merges chunks in order of precedence, point by point.
+fn interleave(chunks: &[&Chunk]) -> Result<Vec<Chunk>, ChunkError> {
+    let mut entries = Vec::with_capacity(chunks.iter().map(|c| usize::from(c.count)).sum());
+    for chunk in chunks {
+        decode(chunk, &mut entries)?;
+    }
+    // Stable: at equal times the order of precedence stays, and the last one wins.
+    entries.sort_by_key(|entry| entry.point.timestamp);
+    entries.dedup_by(|later, kept| {
+        let same = later.point.timestamp == kept.point.timestamp;
+        if same {
+            std::mem::swap(later, kept);
+        }
+        same
+    });
+    Ok(encode(entries))
+}
+
+fn decode(chunk: &Chunk, entries: &mut Vec<Entry>) -> Result<(), ChunkError> {
+    let mut first = true;
+    for stamped in chunk.stamped_points() {
+        let (point, stamp) = stamped?;
+        entries.push(Entry { point, stamp, first });
+        first = false;
+    }
+    Ok(())
+}
+
+fn encode(entries: Vec<Entry>) -> Vec<Chunk> {
+    let mut builder = ChunkBuilder::default();
+    for (at, mut entry) in entries.into_iter().enumerate() {
+        // The point before is another than it was, or may be in another chunk.
+        if !(at == 0 && entry.first) {
+            forget_hint(&mut entry.point);
+        }
+        builder.push(&entry.point, entry.stamp);
+    }
+    builder.finish()
+}
+
+fn forget_hint(point: &mut Point) {
+    if let Value::Histogram(histogram) = &mut point.value
+        && !matches!(histogram.reset_hint, ResetHint::Gauge | ResetHint::Unknown)
+    {
+        Arc::make_mut(histogram).reset_hint = ResetHint::Unknown;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::{Counts, Histogram};
+
+    fn float(timestamp: i64, value: f64) -> Point {
+        Point { timestamp, start_timestamp: 0, value: Value::Float(value) }
+    }
+
+    fn histogram(timestamp: i64, count: u64, reset_hint: ResetHint) -> Point {
+        let counts =
+            Counts::Integer { count, zero_count: count, positive: vec![], negative: vec![] };
+        let histogram = Histogram {
+            schema: 0,
+            zero_threshold: 0.0,
+            sum: 1.0,
+            reset_hint,
+            positive_spans: vec![],
+            negative_spans: vec![],
+            custom_values: vec![],
+            counts,
+        };
+        Point { timestamp, start_timestamp: 0, value: Value::Histogram(Arc::new(histogram)) }
+    }
+
+    fn one(points: &[Point]) -> Chunk {
+        let mut chunks = encode_points(points);
+        assert_eq!(chunks.len(), 1);
+        chunks.remove(0)
+    }
+
+    fn points(chunks: &[Chunk]) -> Vec<Point> {
+        chunks.iter().flat_map(Chunk::points).collect::<Result<_, _>>().expect("readable")
+    }
+
+    fn hints(chunks: &[Chunk]) -> Vec<ResetHint> {
+        let hint = |point: Point| match point.value {
+            Value::Histogram(histogram) => histogram.reset_hint,
+            Value::Float(_) => ResetHint::Unknown,
+        };
+        points(chunks).into_iter().map(hint).collect()
+    }
+
+    #[test]
+    fn what_does_not_overlap_is_not_touched() {
+        let mut a = one(&[float(1, 1.0), float(2, 1.0)]);
+        let mut b = one(&[float(3, 1.0)]);
+        // Bytes that nobody could decode.
+        a.data = bytes::Bytes::from_static(b"a");
+        b.data = bytes::Bytes::from_static(b"b");
+        assert_eq!(merge(vec![b.clone(), a.clone()]), Ok(vec![a.clone(), b.clone()]));
+        assert_eq!(cut(vec![a.clone()], TimeRange::new(3, 9)), Ok(vec![a.clone()]));
+        assert_eq!(cut(vec![a.clone()], TimeRange::new(2, 1)), Ok(vec![a.clone()]));
+        assert_eq!(cut(vec![a.clone(), b.clone()], TimeRange::new(1, 2)), Ok(vec![b.clone()]));
+        assert!(cut(vec![a.clone()], TimeRange::new(2, 9)).is_err());
+        assert!(merge(vec![a.clone(), a]).is_err());
+    }
+
+    #[test]
+    fn hints_are_found_out_again() {
+        use ResetHint::{NotReset, Reset, Unknown};
+        let a = one(&[histogram(1, 10, Reset), histogram(5, 20, Unknown)]);
+        let b = one(&[histogram(3, 1, Reset), histogram(7, 30, Unknown)]);
+        let merged = merge(vec![a.clone(), b]).expect("readable");
+        assert_eq!(hints(&merged), [Reset, Reset, NotReset, NotReset]);
+        assert_eq!(merged.len(), 2);
+        let rest = cut(vec![a], TimeRange::new(0, 4)).expect("readable");
+        assert_eq!(hints(&rest), [Unknown]);
+    }
+
+    fn any_point() -> impl Strategy<Value = (Point, i64)> {
+        let time = prop_oneof![9 => -40i64..40, 1 => Just(i64::MIN), 1 => Just(i64::MAX)];
+        (time, 0u64..6, 0u64..3, any::<bool>(), 0i64..3).prop_map(
+            |(timestamp, count, hint, is_float, stamp)| {
+                let point = if is_float {
+                    float(timestamp, count as f64)
+                } else {
+                    histogram(timestamp, count, ResetHint::from_number(hint * 3))
+                };
+                (Point { start_timestamp: stamp * 7, ..point }, stamp)
+            },
+        )
+    }
+
+    /// Any chunks, each rising, with the points in them.
+    fn any_chunks() -> impl Strategy<Value = (Vec<Chunk>, BTreeMap<i64, (Point, i64)>)> {
+        let run = prop::collection::vec(any_point(), 1..8);
+        prop::collection::vec(run, 0..8).prop_map(|runs| {
+            let (mut chunks, mut naive) = (Vec::new(), BTreeMap::new());
+            for mut run in runs {
+                run.sort_by_key(|(point, _)| point.timestamp);
+                run.dedup_by_key(|(point, _)| point.timestamp);
+                let mut builder = ChunkBuilder::default();
+                for (point, stamp) in run {
+                    builder.push(&point, stamp);
+                    naive.insert(point.timestamp, (point, stamp));
+                }
+                chunks.extend(builder.finish());
+            }
+            (chunks, naive)
+        })
+    }
+
+    fn stamped(chunks: &[Chunk]) -> Vec<(Point, i64)> {
+        let all: Result<Vec<_>, _> = chunks.iter().flat_map(Chunk::stamped_points).collect();
+        all.expect("readable").into_iter().map(bare).collect()
+    }
+
+    fn bare((mut point, stamp): (Point, i64)) -> (Point, i64) {
+        forget_hint(&mut point);
+        (point, stamp)
+    }
+
+    proptest! {
+        #[test]
+        fn as_a_map_would((chunks, naive) in any_chunks()) {
+            let merged = merge(chunks).expect("readable");
+            prop_assert!(rises(&merged));
+            for chunk in &merged {
+                prop_assert_eq!(chunk.validate(), Ok(()));
+            }
+            let naive: Vec<_> = naive.into_values().map(bare).collect();
+            prop_assert_eq!(stamped(&merged), naive);
+        }
+
+        #[test]
+        fn cut_takes_the_range((chunks, naive) in any_chunks(), start in -45i64..45, length in -2i64..50) {
+            let removed = TimeRange::new(start, start + length);
+            let left = merge(cut(chunks, removed).expect("readable")).expect("readable");
+            let naive: Vec<_> = naive
+                .into_values()
+                .filter(|(point, _)| !removed.contains(point.timestamp))
+                .map(bare)
+                .collect();
+            prop_assert_eq!(stamped(&left), naive);
+        }
+    }
+}
