@@ -64,6 +64,8 @@ pub const READ_AHEAD_RUNS: usize = 4;
 pub const READ_STALL: Duration = Duration::from_secs(60);
 /// How long requests under way may take when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of records that may wait to be written to the log.
+pub const MAX_WAL_WAITING_BYTES: usize = 64 << 20;
 /// Labels of a series.
 pub const LABEL_LIMITS: LabelLimits =
     LabelLimits { labels: 128, name_bytes: 1 << 10, value_bytes: 16 << 10, total_bytes: 32 << 10 };

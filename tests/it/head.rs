@@ -1,1 +1,3 @@
-//! Tests: head.
+//! Tests: the head, in front of a memory store, and its log.
+
+mod wal;

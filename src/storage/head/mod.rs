@@ -1,1 +1,3 @@
 //! Log and recent samples in memory in front of any store.
+
+pub mod wal;

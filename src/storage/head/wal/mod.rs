@@ -1,0 +1,76 @@
+//! The write-ahead log: what was acknowledged is on disk first.
+//!
+//! Requests append records to a buffer; one thread writes the buffer, syncs it and then answers
+//! all requests of that round (group commit). [`record`] and [`checkpoint`] fix the bytes,
+//! [`segment`] is a file, [`writer`] the thread, [`replay`] decides at start what is a torn tail
+//! and what is damage, [`repair`](fn@repair) is the way out of damage. All file operations go
+//! through [`disk`]. The log knows no samples: it keeps request bodies as they came.
+
+mod checkpoint;
+pub mod disk;
+mod record;
+mod repair;
+mod replay;
+mod segment;
+mod writer;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::storage::StoreError;
+use crate::telemetry::HeadMetrics;
+
+pub use record::{Entry, Record};
+pub use repair::{Loss, RepairMode, RepairReport, repair};
+pub use writer::{Commit, Wal};
+
+use disk::Disk;
+
+/// Where the log lies and how it is cut.
+#[derive(Clone)]
+pub struct WalOptions {
+    /// Its folder; made when absent.
+    pub dir: PathBuf,
+    /// Bytes reserved for a segment file.
+    pub segment_bytes: u64,
+    /// The file layer.
+    pub disk: Arc<dyn Disk>,
+}
+
+/// Everything up to this record is in the store below, says the log's own checkpoint; 0 = nothing.
+pub fn checkpoint(options: &WalOptions) -> Result<u64, StoreError> {
+    let WalOptions { dir, disk, .. } = options;
+    disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
+    checkpoint::read(disk.as_ref(), dir)
+}
+
+/// Opens the log: locks it, hands every record after `after` to `visit` in order, and starts
+/// the writer. Fails with [`StoreError::Corrupt`] when an acknowledged record is damaged.
+pub fn open(
+    options: WalOptions,
+    metrics: HeadMetrics,
+    after: u64,
+    visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), StoreError>,
+) -> Result<Wal, StoreError> {
+    let WalOptions { dir, disk, .. } = &options;
+    disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
+    let lock = lock(dir)?;
+    let found = replay::replay(disk.as_ref(), dir, after, visit)?;
+    Wal::start(options, metrics, found, after, lock)
+}
+
+/// Two processes on one log would destroy it. The lock goes with the file handle.
+fn lock(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join("lock");
+    let io = |source| segment::io_error(&path, source);
+    let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            let path = path.display();
+            Err(StoreError::Invalid(format!("{path}: another process uses this log")))
+        }
+        Err(std::fs::TryLockError::Error(source)) => Err(io(source)),
+    }
+}

@@ -1,0 +1,144 @@
+//! Reading the log at start: what is an end, what is a torn tail, what is damage.
+//!
+//! A bad record before the sealed end of the newest segment, or anywhere in an older one, is
+//! damage: acknowledged data would be missing, so reading stops with an error that names file and
+//! offset. Behind the sealed end it is a torn tail, never acknowledged as durable by a seal:
+//! it is zeroed with a warning. Between segments the sequence must go on, so that no segment can
+//! be missing or shorter than it was.
+
+use std::path::Path;
+
+use tracing::warn;
+
+use super::checkpoint;
+use super::disk::Disk;
+use super::record::{Entry, HEADER_LEN, Record};
+use super::segment::{self, AppendError, Closed, Frame, Reader, UNFINISHED, io_error};
+use crate::storage::StoreError;
+
+/// What was found in the log.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The segments with the last sequence in each.
+    pub(super) segments: Vec<(u64, Closed)>,
+    /// The last sequence in the log; what was asked to be skipped when there is no segment.
+    pub(super) last: u64,
+    /// Key of the checksums, when there is a segment.
+    pub(super) key: Option<u64>,
+    /// The latest acceptance time in the records read.
+    pub(super) accepted: i64,
+}
+
+/// Reads all records after `after` in order, and mends a torn tail.
+pub(super) fn replay(
+    disk: &dyn Disk,
+    dir: &Path,
+    after: u64,
+    visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), StoreError>,
+) -> Result<Found, StoreError> {
+    remove_unfinished(disk, dir)?;
+    let listed = segment::list(disk, dir)?;
+    let mut found = Found { last: after, ..Found::default() };
+    for (number, (first, path)) in listed.iter().enumerate() {
+        let mut reader = Reader::open(disk, path)?;
+        check_header(&reader, *first)?;
+        if number == 0 && reader.header.previous > after {
+            let (from, to) = (after + 1, reader.header.previous);
+            let what = format!("the log begins too late: records {from} to {to} are missing");
+            return Err(reader.corrupt(0, what));
+        }
+        if number > 0 && reader.header.previous != found.last {
+            // Reported of the older segment: it is the one that should have gone on.
+            let (_, older) = found.segments.last().expect("there was a segment before");
+            let what = format!("records up to {} are missing", reader.header.previous);
+            let (path, offset) = (older.path.clone(), older.end);
+            return Err(StoreError::Corrupt { path, offset, what });
+        }
+        let newest = number + 1 == listed.len();
+        found.last = reader.header.previous;
+        let end = scan(&mut reader, newest, &mut |entry| {
+            found.last = entry.sequence;
+            found.accepted = found.accepted.max(entry.accepted);
+            if entry.sequence > after { visit(entry) } else { Ok(()) }
+        })?;
+        found.key = Some(reader.header.key);
+        // A crash leaves the reserved space behind; only space, so a failure is no harm.
+        let _ = reader.file.release(end);
+        found.segments.push((found.last, Closed { path: path.clone(), end }));
+    }
+    Ok(found)
+}
+
+/// What a crash during the making of a file left.
+fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
+    for file in disk.list(dir).map_err(|source| io_error(dir, source))? {
+        if file.ends_with(UNFINISHED) || file == checkpoint::UNFINISHED {
+            let path = dir.join(file);
+            disk.remove(&path).map_err(|source| io_error(&path, source))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_header(reader: &Reader, first: u64) -> Result<(), StoreError> {
+    if reader.header.first != first {
+        return Err(reader.corrupt(12, "the file's name is not that of its first record"));
+    }
+    if reader.size() < reader.header.bytes {
+        let what = format!("the file is shorter than the {} bytes it had", reader.header.bytes);
+        return Err(reader.corrupt(reader.size(), what));
+    }
+    Ok(())
+}
+
+/// Visits the records of one segment, without seals and gaps. Gives the offset behind the last.
+fn scan(
+    reader: &mut Reader,
+    newest: bool,
+    visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), StoreError>,
+) -> Result<u64, StoreError> {
+    let mut offset = HEADER_LEN as u64;
+    let mut last = reader.header.first.saturating_sub(1);
+    let what = loop {
+        match reader.frame(offset)? {
+            Frame::None => break "zeros where a record should be",
+            Frame::Bad(what) => break what,
+            Frame::Record(entry, next) => {
+                let rising = match entry.record {
+                    Record::Seal(end) => end <= offset,
+                    _ => entry.sequence > last,
+                };
+                if !rising {
+                    break "the record's number is out of order";
+                }
+                if !matches!(entry.record, Record::Seal(_)) {
+                    last = entry.sequence;
+                    visit(&entry)?;
+                }
+                offset = next;
+            }
+        }
+    };
+    let litter = reader.last_nonzero(offset)?;
+    if litter == offset {
+        return Ok(offset);
+    }
+    if !newest {
+        return Err(reader.corrupt(offset, what));
+    }
+    let seal = reader.find(offset, |entry| matches!(entry.record, Record::Seal(_)))?;
+    if let Some(seal) = seal {
+        let what = format!("{what}; the seal at byte {seal} says that it was durable");
+        return Err(reader.corrupt(offset, what));
+    }
+    warn!(
+        file = %reader.path.display(), offset, bytes = litter - offset,
+        "the log ends in a torn record, which was never acknowledged; it is cut off"
+    );
+    match segment::wipe(reader.file.as_ref(), offset, litter) {
+        Ok(()) => Ok(offset),
+        Err(AppendError::Write(error) | AppendError::Sync(error)) => {
+            Err(io_error(&reader.path, error))
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! One segment file of the log: making it, appending to it, reading it.
+//!
+//! A segment is made whole (header, full length, durable name) before it is used, and never gets
+//! shorter: a shorter file is a damaged one. Behind the last record there are only zeros; what a
+//! failed write left there is zeroed and synced before the next append.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::disk::{Disk, DiskFile, write_all};
+use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, Record, SEAL_LEN};
+use crate::storage::StoreError;
+
+const SUFFIX: &str = ".wal";
+/// Suffix of a segment that is being made; leftovers are removed at start.
+pub(super) const UNFINISHED: &str = ".wal.new";
+/// Bytes read at once.
+const WINDOW: usize = 1 << 20;
+
+/// Why an append failed.
+#[derive(Debug)]
+pub(super) enum AppendError {
+    /// Nothing was promised; it may work later.
+    Write(io::Error),
+    /// A sync failed: what is on disk is unknown from now on.
+    Sync(io::Error),
+}
+
+/// A segment that takes appends.
+pub(super) struct Segment {
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    header: Header,
+    /// Where the next record goes.
+    end: u64,
+    /// Bytes of a failed write may lie up to here.
+    littered: u64,
+}
+
+/// The file name of the segment whose first sequence is `first`.
+pub(super) fn name(first: u64) -> String {
+    format!("{first:020}{SUFFIX}")
+}
+
+/// The segments in `dir` by their first sequence.
+pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
+    let names = disk.list(dir).map_err(|source| io_error(dir, source))?;
+    let parsed = names.iter().filter_map(|file| {
+        let first = file.strip_suffix(SUFFIX)?.parse().ok()?;
+        Some((first, dir.join(file)))
+    });
+    Ok(parsed.collect())
+}
+
+pub(super) fn io_error(path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { path: path.to_owned(), source }
+}
+
+impl Segment {
+    /// Makes a segment file under its final name, durably.
+    pub(super) fn create(disk: &dyn Disk, dir: &Path, header: Header) -> Result<Self, AppendError> {
+        let path = dir.join(name(header.first));
+        let unfinished = path.with_extension(&UNFINISHED[1..]);
+        let make = || {
+            let file = disk.create(&unfinished, header.bytes)?;
+            write_all(file.as_ref(), &header.encode(), 0).map_err(|(_, error)| error)?;
+            Ok(file)
+        };
+        let file = make().map_err(|error: io::Error| {
+            // The leftover is useless and may hold the last free space.
+            let _ = disk.remove(&unfinished);
+            AppendError::Write(error)
+        })?;
+        file.sync_data().map_err(AppendError::Sync)?;
+        disk.rename(&unfinished, &path).map_err(AppendError::Write)?;
+        disk.sync_dir(dir).map_err(AppendError::Sync)?;
+        let end = HEADER_LEN as u64;
+        Ok(Self { path, file, header, end, littered: end })
+    }
+
+    /// Whether `bytes` and a seal fit behind the last record.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.end + bytes as u64 + SEAL_LEN as u64 <= self.header.bytes
+    }
+
+    /// Writes records and syncs them. After a failed write the file is as before, or will be
+    /// before the next append.
+    pub(super) fn append(&mut self, records: &[u8]) -> Result<(), AppendError> {
+        self.clean()?;
+        if let Err((written, error)) = write_all(self.file.as_ref(), records, self.end) {
+            self.littered = self.end + written as u64;
+            self.clean()?;
+            return Err(AppendError::Write(error));
+        }
+        self.file.sync_data().map_err(AppendError::Sync)?;
+        self.end += records.len() as u64;
+        self.littered = self.end;
+        Ok(())
+    }
+
+    /// Notes, without a sync, that everything so far is durable. Failing to is no harm: the seal
+    /// only tells damage from a torn tail.
+    pub(super) fn seal(&mut self, sequence: u64) {
+        let mut seal = Vec::with_capacity(SEAL_LEN);
+        let entry = Entry { sequence, accepted: 0, record: Record::Seal(self.end) };
+        record::encode(&mut seal, self.header.key, &entry);
+        match write_all(self.file.as_ref(), &seal, self.end) {
+            Ok(()) => self.end += seal.len() as u64,
+            Err((written, _)) => self.littered = self.end + written as u64,
+        }
+    }
+
+    /// Syncs the last seal and gives back the reserved space behind it; nothing follows.
+    pub(super) fn finish(self) -> Result<Closed, AppendError> {
+        self.file.sync_data().map_err(AppendError::Sync)?;
+        // Only space: the length stays, and where holes cannot be made nothing is lost.
+        let _ = self.file.release(self.littered.max(self.end));
+        Ok(Closed { path: self.path, end: self.end })
+    }
+
+    /// Bytes used.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    fn clean(&mut self) -> Result<(), AppendError> {
+        if self.littered <= self.end {
+            return Ok(());
+        }
+        wipe(self.file.as_ref(), self.end, self.littered)?;
+        self.littered = self.end;
+        Ok(())
+    }
+}
+
+/// A segment that takes no more appends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Closed {
+    pub(super) path: PathBuf,
+    pub(super) end: u64,
+}
+
+/// Zeroes a range of the file, durably.
+pub(super) fn wipe(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), AppendError> {
+    let zeros = vec![0; WINDOW.min((to - from) as usize)];
+    let mut at = from;
+    while at < to {
+        let len = zeros.len().min((to - at) as usize);
+        write_all(file, &zeros[..len], at).map_err(|(_, error)| AppendError::Write(error))?;
+        at += len as u64;
+    }
+    file.sync_data().map_err(AppendError::Sync)
+}
+
+/// A segment being read, through a window that moves forward.
+pub(super) struct Reader {
+    pub(super) path: PathBuf,
+    pub(super) header: Header,
+    pub(super) file: Box<dyn DiskFile>,
+    size: u64,
+    buffer: Vec<u8>,
+    buffer_at: u64,
+}
+
+/// What lies at an offset.
+pub(super) enum Frame<'a> {
+    /// A record, and the offset behind it.
+    Record(Entry<'a>, u64),
+    /// Zeros, or the end of the file.
+    None,
+    /// Something that is not a record.
+    Bad(&'static str),
+}
+
+impl Reader {
+    /// Opens a segment and reads its header.
+    pub(super) fn open(disk: &dyn Disk, path: &Path) -> Result<Self, StoreError> {
+        let file = disk.open(path).map_err(|source| io_error(path, source))?;
+        let size = file.size().map_err(|source| io_error(path, source))?;
+        let header = Header { first: 0, previous: 0, key: 0, bytes: 0 };
+        let path = path.to_owned();
+        let mut reader = Self { path, header, file, size, buffer: Vec::new(), buffer_at: 0 };
+        let decoded = Header::decode(reader.bytes(0, HEADER_LEN)?);
+        reader.header = decoded.map_err(|what| reader.corrupt(0, what))?;
+        Ok(reader)
+    }
+
+    /// Length of the file in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The error that names this file and an offset in it.
+    pub(super) fn corrupt(&self, offset: u64, what: impl Into<String>) -> StoreError {
+        StoreError::Corrupt { path: self.path.clone(), offset, what: what.into() }
+    }
+
+    /// What lies at `offset`.
+    pub(super) fn frame(&mut self, offset: u64) -> Result<Frame<'_>, StoreError> {
+        let head = self.bytes(offset, FRAME_LEN)?;
+        let length = match <[u8; FRAME_LEN]>::try_from(head).map(record::framed_length) {
+            // Fewer bytes than a frame: nothing unless something is there.
+            Err(_) if head.iter().all(|byte| *byte == 0) => return Ok(Frame::None),
+            Err(_) => return Ok(Frame::Bad("the file ends inside a record")),
+            Ok(Ok(None)) => return Ok(Frame::None),
+            Ok(Ok(Some(length))) => length,
+            Ok(Err(what)) => return Ok(Frame::Bad(what)),
+        };
+        if offset + length as u64 > self.size {
+            return Ok(Frame::Bad("the record is longer than the file"));
+        }
+        let key = self.header.key;
+        let bytes = self.bytes(offset, length)?;
+        Ok(match record::decode(bytes, key) {
+            Ok(entry) => Frame::Record(entry, offset + length as u64),
+            Err(what) => Frame::Bad(what),
+        })
+    }
+
+    /// The next offset, at or after `from`, at which a whole valid record begins that `wanted`
+    /// accepts; for when the framing is lost.
+    pub(super) fn find(
+        &mut self,
+        from: u64,
+        wanted: impl Fn(&Entry<'_>) -> bool,
+    ) -> Result<Option<u64>, StoreError> {
+        for offset in from..self.size {
+            let head = self.bytes(offset, FRAME_LEN + 2)?;
+            // Cheap first: the version and kind bytes rule out nearly every offset.
+            if head.len() < FRAME_LEN + 2 || !record::may_begin(head) {
+                continue;
+            }
+            if let Frame::Record(entry, _) = self.frame(offset)?
+                && wanted(&entry)
+            {
+                return Ok(Some(offset));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Offset behind the last byte that is not zero, at least `from`.
+    pub(super) fn last_nonzero(&mut self, from: u64) -> Result<u64, StoreError> {
+        let (mut at, mut last) = (from, from);
+        while at < self.size {
+            let bytes = self.bytes(at, WINDOW)?;
+            let length = bytes.len() as u64;
+            if let Some(position) = bytes.iter().rposition(|byte| *byte != 0) {
+                last = at + position as u64 + 1;
+            }
+            at += length.max(1);
+        }
+        Ok(last)
+    }
+
+    /// Up to `len` bytes at `offset`; fewer only at the end of the file.
+    pub(super) fn bytes(&mut self, offset: u64, len: usize) -> Result<&[u8], StoreError> {
+        let len = len.min(self.size.saturating_sub(offset) as usize);
+        let buffered = self.buffer_at..self.buffer_at + self.buffer.len() as u64;
+        if len > 0 && (offset < buffered.start || offset + len as u64 > buffered.end) {
+            self.fill(offset, len)?;
+        }
+        let start = (offset.saturating_sub(self.buffer_at)) as usize;
+        Ok(self.buffer.get(start..start + len).unwrap_or(&[]))
+    }
+
+    fn fill(&mut self, offset: u64, len: usize) -> Result<(), StoreError> {
+        let want = len.max(WINDOW).min((self.size - offset) as usize);
+        self.buffer.resize(want, 0);
+        self.buffer_at = offset;
+        let mut done = 0;
+        while done < want {
+            match self.file.read_at(&mut self.buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(io_error(&self.path, error)),
+            }
+        }
+        self.buffer.truncate(done);
+        Ok(())
+    }
+}

@@ -1,0 +1,363 @@
+//! Group commit: one thread writes and syncs what many requests appended.
+//!
+//! A [`Commit`] is answered `Ok` only after the sync that covers its record. When a write fails
+//! (disk full), the requests of that round fail, the file is put back, and the next
+//! round tries again. After a failed sync nothing is accepted any more: the kernel may have
+//! dropped the pages, and a second sync would lie.
+
+use std::collections::hash_map::RandomState;
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tracing::{error, warn};
+
+use super::WalOptions;
+use super::checkpoint;
+use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
+use super::replay::Found;
+use super::segment::{AppendError, Closed, Segment, io_error};
+use crate::limits;
+use crate::storage::StoreError;
+use crate::telemetry::HeadMetrics;
+
+/// When a client should try again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// The open log.
+pub struct Wal {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// Bytes that may wait to be written; a slow disk makes requests wait, not memory grow.
+    admission: Arc<Semaphore>,
+    _lock: File,
+}
+
+/// A record on its way to the disk.
+#[must_use = "the record is durable only after `wait`"]
+pub struct Commit {
+    /// Its place in the log.
+    pub sequence: u64,
+    done: oneshot::Receiver<Result<(), Arc<str>>>,
+}
+
+/// Room in the log's buffer for one record; see [`Wal::admit`].
+pub struct Admission {
+    _permit: OwnedSemaphorePermit,
+}
+
+struct Shared {
+    options: WalOptions,
+    key: u64,
+    metrics: HeadMetrics,
+    state: Mutex<State>,
+    work: Condvar,
+    /// Segments that take no more appends, with the last sequence in each; oldest first.
+    closed: Mutex<Vec<(u64, Closed)>>,
+    /// Bytes of records in the segment being written.
+    active_bytes: AtomicU64,
+}
+
+struct State {
+    /// Sequence of the next record.
+    next: u64,
+    round: Round,
+    /// Begin a new segment before the next write.
+    roll: bool,
+    stop: bool,
+    /// Why nothing is accepted any more.
+    failed: Option<Arc<str>>,
+}
+
+/// The records of one write and the requests that wait for it.
+#[derive(Default)]
+struct Round {
+    bytes: Vec<u8>,
+    first: u64,
+    last: u64,
+    waiters: Vec<Waiter>,
+}
+
+struct Waiter {
+    done: oneshot::Sender<Result<(), Arc<str>>>,
+    /// Held until the bytes are written, even when the request has gone away.
+    _room: Admission,
+}
+
+impl Commit {
+    /// Waits until the record is durable.
+    pub async fn wait(self) -> Result<(), StoreError> {
+        match self.done.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(what)) => Err(unavailable(&what)),
+            Err(_) => Err(unavailable("the log was closed")),
+        }
+    }
+}
+
+fn unavailable(what: &str) -> StoreError {
+    StoreError::Unavailable { what: what.into(), retry_after: RETRY_AFTER }
+}
+
+impl Wal {
+    pub(super) fn start(
+        options: WalOptions,
+        metrics: HeadMetrics,
+        found: Found,
+        after: u64,
+        lock: File,
+    ) -> Result<Self, StoreError> {
+        let last = found.last;
+        let shared = Arc::new(Shared {
+            options,
+            // Random, as the standard library seeds its hashers: only unguessable to senders.
+            key: found.key.unwrap_or_else(|| RandomState::new().build_hasher().finish()),
+            metrics,
+            state: Mutex::new(State {
+                next: last.max(after) + 1,
+                round: Round::default(),
+                roll: false,
+                stop: false,
+                failed: None,
+            }),
+            work: Condvar::new(),
+            closed: Mutex::new(found.segments),
+            active_bytes: AtomicU64::new(0),
+        });
+        shared.publish_size();
+        let writer = Writer { shared: shared.clone(), segment: None, last };
+        let thread = std::thread::Builder::new()
+            .name("wal".into())
+            .spawn(move || writer.run())
+            .map_err(|source| io_error(&shared.options.dir, source))?;
+        let admission = Arc::new(Semaphore::new(limits::MAX_WAL_WAITING_BYTES));
+        Ok(Self { shared, thread: Some(thread), admission, _lock: lock })
+    }
+
+    /// Waits until there is room for a record of about `bytes`.
+    pub async fn admit(&self, bytes: usize) -> Admission {
+        let bytes = bytes.clamp(1, limits::MAX_WAL_WAITING_BYTES) as u32;
+        let permit = self.admission.clone().acquire_many_owned(bytes).await;
+        Admission { _permit: permit.expect("the semaphore is never closed") }
+    }
+
+    /// Appends a record to the next round. The caller orders calls as the records shall be.
+    pub fn append(
+        &self,
+        room: Admission,
+        accepted: i64,
+        record: Record<'_>,
+    ) -> Result<Commit, StoreError> {
+        let mut state = self.shared.state.lock();
+        if let Some(what) = &state.failed {
+            return Err(unavailable(what));
+        }
+        let sequence = state.next;
+        let (sender, done) = oneshot::channel();
+        let round = &mut state.round;
+        record::encode(&mut round.bytes, self.shared.key, &Entry { sequence, accepted, record });
+        if round.waiters.is_empty() {
+            round.first = sequence;
+        }
+        round.last = sequence;
+        round.waiters.push(Waiter { done: sender, _room: room });
+        state.next += 1;
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(Commit { sequence, done })
+    }
+
+    /// Sequence of the last record that was appended.
+    pub fn last(&self) -> u64 {
+        self.shared.state.lock().next - 1
+    }
+
+    /// Bytes of the records in the log.
+    pub fn used_bytes(&self) -> u64 {
+        self.shared.used_bytes()
+    }
+
+    /// Whether records are accepted.
+    pub fn ready(&self) -> Result<(), StoreError> {
+        match &self.shared.state.lock().failed {
+            Some(what) => Err(unavailable(what)),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the next record begin a new segment, so that [`Wal::forget`] can remove all before it.
+    pub fn roll(&self) {
+        self.shared.state.lock().roll = true;
+        self.shared.work.notify_one();
+    }
+
+    /// Notes that everything up to `through` is in the store below, and removes the segments that
+    /// hold nothing else.
+    pub fn forget(&self, through: u64) -> Result<(), StoreError> {
+        let WalOptions { dir, disk, .. } = &self.shared.options;
+        checkpoint::write(disk.as_ref(), dir, through)?;
+        let mut closed = self.shared.closed.lock();
+        // From the oldest on: a crash in between must not leave a hole.
+        while let Some((last, segment)) = closed.first() {
+            if *last > through {
+                break;
+            }
+            let path = &segment.path;
+            disk.remove(path).map_err(|source| io_error(path, source))?;
+            closed.remove(0);
+        }
+        drop(closed);
+        self.shared.publish_size();
+        Ok(())
+    }
+
+    /// Writes and syncs what is waiting, ends the thread and gives the lock back.
+    pub fn close(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.shared.state.lock().stop = true;
+        self.shared.work.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            error!("the thread that writes the log panicked");
+        }
+    }
+}
+
+impl Drop for Wal {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn used_bytes(&self) -> u64 {
+        let closed: u64 = self.closed.lock().iter().map(|(_, segment)| segment.end).sum();
+        closed + self.active_bytes.load(Ordering::Relaxed)
+    }
+
+    fn publish_size(&self) {
+        self.metrics.wal_bytes.set(self.used_bytes() as i64);
+        self.metrics.wal_segments.set(self.closed.lock().len() as i64);
+    }
+}
+
+/// The thread's own part.
+struct Writer {
+    shared: Arc<Shared>,
+    segment: Option<Segment>,
+    /// Last sequence written; what the next segment's header names.
+    last: u64,
+}
+
+impl Writer {
+    fn run(mut self) {
+        while let Some((round, roll)) = self.next_round() {
+            if roll {
+                self.close_segment();
+            }
+            if round.waiters.is_empty() {
+                continue;
+            }
+            let result = self.commit(&round);
+            let answer = match &result {
+                Ok(()) => Ok(()),
+                Err(AppendError::Write(error)) => {
+                    Err(format!("the log cannot be written: {error}"))
+                }
+                Err(AppendError::Sync(error)) => Err(self.fail(error)),
+            };
+            let answer = answer.map_err(Arc::<str>::from);
+            if let Err(what) = &answer {
+                self.shared.metrics.wal_failures.inc();
+                warn!("{what}; {} requests are refused", round.waiters.len());
+            }
+            for waiter in round.waiters {
+                // The request may have gone away; its record stays all the same.
+                let _ = waiter.done.send(answer.clone());
+            }
+            if let (Ok(()), Some(segment)) = (&result, &mut self.segment) {
+                segment.seal(self.last);
+            }
+            self.shared.publish_size();
+        }
+        self.close_segment();
+    }
+
+    /// Waits for records, a roll or the end.
+    fn next_round(&self) -> Option<(Round, bool)> {
+        let mut state = self.shared.state.lock();
+        loop {
+            let roll = std::mem::take(&mut state.roll);
+            if roll || !state.round.waiters.is_empty() {
+                return Some((std::mem::take(&mut state.round), roll));
+            }
+            if state.stop {
+                state.failed.get_or_insert_with(|| "the log is closed".into());
+                return None;
+            }
+            self.shared.work.wait(&mut state);
+        }
+    }
+
+    fn commit(&mut self, round: &Round) -> Result<(), AppendError> {
+        if let Some(what) = &self.shared.state.lock().failed {
+            return Err(AppendError::Write(io::Error::other(what.to_string())));
+        }
+        if self.segment.as_ref().is_some_and(|segment| !segment.has_room(round.bytes.len())) {
+            self.close_segment();
+        }
+        let segment = match &mut self.segment {
+            Some(segment) => segment,
+            none => none.insert(self.shared.create_segment(round, self.last)?),
+        };
+        let begin = Instant::now();
+        segment.append(&round.bytes)?;
+        self.shared.metrics.wal_commit_seconds.observe(begin.elapsed().as_secs_f64());
+        self.last = round.last;
+        self.shared.active_bytes.store(segment.end(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The segment takes no more appends: everything in it is synced already but its last seal.
+    fn close_segment(&mut self) {
+        let Some(segment) = self.segment.take() else { return };
+        match segment.finish() {
+            Ok(closed) => {
+                let mut list = self.shared.closed.lock();
+                list.push((self.last, closed));
+                self.shared.active_bytes.store(0, Ordering::Relaxed);
+            }
+            Err(AppendError::Write(error) | AppendError::Sync(error)) => {
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// Nothing is accepted from now on.
+    fn fail(&self, error: &io::Error) -> String {
+        let what = format!("a sync of the log failed, a restart is needed: {error}");
+        error!("{what}");
+        self.shared.state.lock().failed = Some(what.as_str().into());
+        what
+    }
+}
+
+impl Shared {
+    fn create_segment(&self, round: &Round, previous: u64) -> Result<Segment, AppendError> {
+        let needed = (HEADER_LEN + round.bytes.len() + SEAL_LEN) as u64;
+        let WalOptions { dir, disk, segment_bytes } = &self.options;
+        let bytes = needed.max(*segment_bytes);
+        let header = Header { first: round.first, previous, key: self.key, bytes };
+        Segment::create(disk.as_ref(), dir, header)
+    }
+}

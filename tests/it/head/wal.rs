@@ -1,0 +1,509 @@
+//! Tests: the write-ahead log, through a file layer that keeps a trace and fails on purpose.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use promkairos::model::{Matcher, Protocol, Target, TimeRange};
+use promkairos::storage::StoreError;
+use promkairos::storage::head::wal::disk::{Disk, DiskFile, RealDisk};
+use promkairos::storage::head::wal::{self, Record, RepairMode, Wal, WalOptions};
+use promkairos::telemetry::HeadMetrics;
+use tempfile::TempDir;
+
+/// The real disk with a trace and faults.
+#[derive(Clone, Default)]
+pub(crate) struct FaultyDisk(Arc<Mutex<Faults>>);
+
+#[derive(Default)]
+pub(crate) struct Faults {
+    /// Bytes that can still be written; `None` = no limit.
+    pub(crate) space: Option<u64>,
+    /// Syncs of files fail.
+    pub(crate) sync_fails: bool,
+    /// What happened, in order.
+    pub(crate) trace: Vec<Event>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    Write { file: PathBuf, offset: u64, bytes: u64 },
+    Sync { file: PathBuf },
+    SyncDir,
+    Answer(u64),
+}
+
+impl FaultyDisk {
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Faults)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn trace(&self) -> Vec<Event> {
+        let mut trace = Vec::new();
+        self.set(|faults| trace.clone_from(&faults.trace));
+        trace
+    }
+
+    fn wrap(&self, path: &Path, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        Box::new(FaultyFile { path: path.to_owned(), file, disk: self.clone() })
+    }
+}
+
+struct FaultyFile {
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    disk: FaultyDisk,
+}
+
+impl Disk for FaultyDisk {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.create_dir(dir)
+    }
+    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        let mut full = false;
+        self.set(|faults| full = faults.space == Some(0));
+        if full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(self.wrap(path, RealDisk.create(path, bytes)?))
+    }
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.wrap(path, RealDisk.open(path)?))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.link(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.set(|faults| faults.trace.push(Event::SyncDir));
+        RealDisk.sync_dir(dir)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        RealDisk.list(dir)
+    }
+}
+
+impl DiskFile for FaultyFile {
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let mut room = bytes.len();
+        self.disk.set(|faults| {
+            // Zeros over what is there need no space.
+            if bytes.iter().all(|byte| *byte == 0) {
+                return;
+            }
+            if let Some(space) = &mut faults.space {
+                room = room.min(*space as usize);
+                *space -= room as u64;
+            }
+        });
+        if room == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let written = self.file.write_at(&bytes[..room], offset)?;
+        let event = Event::Write { file: self.path.clone(), offset, bytes: written as u64 };
+        self.disk.set(|faults| faults.trace.push(event));
+        Ok(written)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        let mut fails = false;
+        self.disk.set(|faults| fails = faults.sync_fails);
+        if fails {
+            return Err(io::Error::other("the disk went away"));
+        }
+        self.file.sync_data()?;
+        let file = self.path.clone();
+        self.disk.set(|faults| faults.trace.push(Event::Sync { file }));
+        Ok(())
+    }
+    fn release(&self, offset: u64) -> io::Result<()> {
+        self.file.release(offset)
+    }
+}
+
+struct Log {
+    dir: TempDir,
+    disk: FaultyDisk,
+}
+
+/// What a record said, owned.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    sequence: u64,
+    accepted: i64,
+    body: Vec<u8>,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a folder"), disk: FaultyDisk::default() }
+    }
+
+    fn options(&self, segment_bytes: u64) -> WalOptions {
+        let disk = Arc::new(self.disk.clone());
+        WalOptions { dir: self.dir.path().into(), segment_bytes, disk }
+    }
+
+    fn open(&self) -> Result<(Wal, Vec<Seen>), StoreError> {
+        self.open_after(0)
+    }
+
+    fn open_after(&self, after: u64) -> Result<(Wal, Vec<Seen>), StoreError> {
+        let mut seen = Vec::new();
+        let metrics = HeadMetrics::default();
+        let log = wal::open(self.options(2048), metrics, after, &mut |entry| {
+            let body = match &entry.record {
+                Record::Write { body, .. } => body.to_vec(),
+                Record::Delete { matchers, .. } => format!("{matchers:?}").into_bytes(),
+                Record::Seal(_) | Record::Gap => return Ok(()),
+            };
+            seen.push(Seen { sequence: entry.sequence, accepted: entry.accepted, body });
+            Ok(())
+        })?;
+        Ok((log, seen))
+    }
+
+    fn bodies(&self) -> Vec<Vec<u8>> {
+        let (_, seen) = self.open().expect("the log opens");
+        seen.into_iter().map(|record| record.body).collect()
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let names = RealDisk.list(self.dir.path()).expect("a folder");
+        names.iter().filter(|n| n.ends_with(".wal")).map(|n| self.dir.path().join(n)).collect()
+    }
+}
+
+fn write(body: &[u8]) -> Record<'_> {
+    Record::Write { protocol: Protocol::V1, rejected: vec![Target::Sample(7)], body }
+}
+
+async fn put(log: &Wal, body: &[u8]) -> Result<u64, StoreError> {
+    let room = log.admit(body.len()).await;
+    let commit = log.append(room, body.len() as i64, write(body))?;
+    let sequence = commit.sequence;
+    commit.wait().await.map(|()| sequence)
+}
+
+fn body(number: usize) -> Vec<u8> {
+    (0..=40 + number % 7).map(|at| (at * 31 + number) as u8).collect()
+}
+
+/// A log with `count` acknowledged records in small segments, cleanly closed.
+async fn filled(count: usize) -> (Log, Vec<Vec<u8>>) {
+    let log = Log::new();
+    let bodies: Vec<Vec<u8>> = (0..count).map(body).collect();
+    let (wal, seen) = log.open().expect("an empty log opens");
+    assert_eq!(seen, []);
+    for (body, number) in bodies.iter().zip(1..) {
+        assert_eq!(put(&wal, body).await.expect("acknowledged"), number);
+    }
+    wal.close();
+    (log, bodies)
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_comes_back_across_segments_and_restarts() {
+    let (log, mut bodies) = filled(60).await;
+    assert!(log.files().len() > 2, "several segments");
+    for round in 0..3 {
+        let (wal, seen) = log.open().expect("the log opens");
+        assert_eq!(
+            seen.iter().map(|s| &s.body).collect::<Vec<_>>(),
+            bodies.iter().collect::<Vec<_>>()
+        );
+        assert!(seen.iter().zip(1..).all(|(record, number)| record.sequence == number));
+        let more = body(100 + round);
+        put(&wal, &more).await.expect("acknowledged");
+        bodies.push(more);
+    }
+    // A record larger than a segment gets a segment of its own.
+    let (wal, _) = log.open().expect("the log opens");
+    put(&wal, &[5; 10_000]).await.expect("acknowledged");
+    drop(wal);
+    assert_eq!(log.bodies().last().map(Vec::len), Some(10_000));
+}
+
+#[tokio::test]
+async fn a_delete_comes_back() {
+    let log = Log::new();
+    let (wal, _) = log.open().expect("the log opens");
+    let matchers = vec![Matcher::equal("a", "b")];
+    let text = format!("{matchers:?}").into_bytes();
+    let record = Record::Delete { range: TimeRange::new(1, 2), matchers };
+    let room = wal.admit(1).await;
+    wal.append(room, 5, record).expect("appended").wait().await.expect("durable");
+    drop(wal);
+    assert_eq!(log.bodies(), [text]);
+}
+
+#[tokio::test]
+async fn an_answer_comes_only_after_the_sync_of_its_record() {
+    let log = Log::new();
+    let (wal, _) = log.open().expect("the log opens");
+    let wal = Arc::new(wal);
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let (wal, disk) = (wal.clone(), log.disk.clone());
+        tasks.spawn(async move {
+            let sequence = put(&wal, &body(number)).await.expect("acknowledged");
+            disk.set(|faults| faults.trace.push(Event::Answer(sequence)));
+        });
+    }
+    tasks.join_all().await;
+    drop(wal);
+    // Where each record lies, from the files themselves.
+    let mut places: HashMap<u64, (PathBuf, u64)> = HashMap::new();
+    for path in log.files() {
+        let bytes = std::fs::read(&path).expect("readable");
+        let mut at = 48;
+        while let Some(length) = bytes.get(at..at + 4) {
+            let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
+            if length == 0 {
+                break;
+            }
+            let sequence = bytes[at + 10..at + 18].try_into().expect("8 bytes");
+            at += 8 + length;
+            if bytes[at - length + 1] == 1 {
+                places.insert(u64::from_le_bytes(sequence), (path.clone(), at as u64));
+            }
+        }
+    }
+    let (mut written, mut synced) = (HashMap::new(), HashMap::new());
+    let mut answers = 0;
+    for event in log.disk.trace() {
+        match event {
+            Event::Write { file, offset, bytes } => {
+                written.insert(finished(&file), offset + bytes);
+            }
+            Event::Sync { file } => {
+                let file = finished(&file);
+                synced.insert(file.clone(), written.get(&file).copied().unwrap_or(0));
+            }
+            Event::SyncDir => {}
+            Event::Answer(sequence) => {
+                let (file, end) = &places[&sequence];
+                assert!(synced.get(file) >= Some(end), "record {sequence} was not synced");
+                answers += 1;
+            }
+        }
+    }
+    assert_eq!(answers, 200);
+}
+
+/// A segment has another name while it is made.
+fn finished(file: &Path) -> PathBuf {
+    if file.extension().is_some_and(|end| end == "new") {
+        file.with_extension("")
+    } else {
+        file.to_owned()
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_byte_is_an_error_that_names_the_file_or_loses_nothing() {
+    let (log, bodies) = filled(40).await;
+    let files = log.files();
+    assert!(files.len() >= 2);
+    for path in &files {
+        let good = std::fs::read(path).expect("readable");
+        let used = good.iter().rposition(|byte| *byte != 0).expect("not empty") + 64;
+        for at in 0..used.min(good.len()) {
+            let mut bad = good.clone();
+            bad[at] ^= 0x41;
+            std::fs::write(path, &bad).expect("written");
+            match log.open() {
+                Ok((_, seen)) => {
+                    let seen: Vec<Vec<u8>> = seen.into_iter().map(|s| s.body).collect();
+                    assert_eq!(seen, bodies, "byte {at} of {}", path.display());
+                }
+                Err(StoreError::Corrupt { path: named, offset, .. }) => {
+                    assert_eq!(&named, path, "byte {at}");
+                    assert!(offset <= at as u64, "byte {at} reported at {offset}");
+                }
+                Err(error) => panic!("byte {at}: {error}"),
+            }
+            std::fs::write(path, &good).expect("written");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_shorter_file_is_damage() {
+    let (log, _) = filled(40).await;
+    for path in log.files() {
+        let good = std::fs::read(&path).expect("readable");
+        for len in 0..good.len() {
+            std::fs::write(&path, &good[..len]).expect("written");
+            match log.open() {
+                Err(StoreError::Corrupt { path: named, offset, .. }) => {
+                    assert_eq!(named, path);
+                    assert!(offset <= len as u64);
+                }
+                other => panic!("{len} bytes: {:?}", other.err()),
+            }
+        }
+        std::fs::write(&path, &good).expect("written");
+    }
+}
+
+/// After a crash the end of the file may never have reached the disk: it reads as zeros.
+#[tokio::test]
+async fn a_torn_tail_is_cut_and_everything_before_it_stays() {
+    let (log, bodies) = filled(40).await;
+    let files = log.files();
+    let path = files.last().expect("a segment");
+    let good = std::fs::read(path).expect("readable");
+    for len in 48..good.len() {
+        let mut torn = good.clone();
+        torn[len..].fill(0);
+        std::fs::write(path, &torn).expect("written");
+        let (wal, seen) = log.open().expect("a torn tail is no damage");
+        assert!(bodies.starts_with(&seen.iter().map(|s| s.body.clone()).collect::<Vec<_>>()));
+        // The record and its seal are whole: it must be there.
+        let whole = seen.last().map_or(0, |record| record.sequence);
+        put(&wal, b"after").await.expect("goes on after the cut");
+        drop(wal);
+        let (_, again) = log.open().expect("opens again");
+        assert_eq!(again.len() as u64, whole + 1);
+        assert_eq!(again.last().map(|record| record.body.as_slice()), Some(b"after".as_slice()));
+        for file in log.files() {
+            if !files.contains(&file) {
+                std::fs::remove_file(file).expect("removed");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
+    for space in 0..150 {
+        let log = Log::new();
+        let (wal, _) = log.open().expect("the log opens");
+        put(&wal, b"first").await.expect("acknowledged");
+        log.disk.set(|faults| faults.space = Some(space));
+        let mut acknowledged = vec![b"first".to_vec()];
+        for number in 0..3 {
+            match put(&wal, &body(number)).await {
+                Ok(_) => acknowledged.push(body(number)),
+                Err(StoreError::Unavailable { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(acknowledged.len() < 4, "{space} bytes are not enough for all");
+        wal.ready().expect("a full disk is not the end");
+        log.disk.set(|faults| faults.space = None);
+        put(&wal, b"last").await.expect("there is room again");
+        acknowledged.push(b"last".to_vec());
+        drop(wal);
+        assert_eq!(log.bodies(), acknowledged, "{space} bytes");
+    }
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_nothing_is_accepted_any_more() {
+    let log = Log::new();
+    let (wal, _) = log.open().expect("the log opens");
+    put(&wal, b"first").await.expect("acknowledged");
+    log.disk.set(|faults| faults.sync_fails = true);
+    assert!(matches!(put(&wal, b"second").await, Err(StoreError::Unavailable { .. })));
+    log.disk.set(|faults| faults.sync_fails = false);
+    assert!(matches!(put(&wal, b"third").await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(wal.ready(), Err(StoreError::Unavailable { .. })));
+    drop(wal);
+    assert!(log.bodies().starts_with(&[b"first".to_vec()]));
+}
+
+#[tokio::test]
+async fn what_is_in_the_store_below_is_forgotten() {
+    let (log, bodies) = filled(60).await;
+    let (wal, _) = log.open().expect("the log opens");
+    wal.roll();
+    put(&wal, b"more").await.expect("acknowledged");
+    let before = (log.files().len(), wal.used_bytes());
+    wal.forget(30).expect("forgotten");
+    assert!(log.files().len() < before.0 && wal.used_bytes() < before.1);
+    drop(wal);
+    assert_eq!(wal::checkpoint(&log.options(2048)).ok(), Some(30));
+    let (wal, seen) = log.open_after(30).expect("the log opens");
+    assert_eq!(seen[0].body, bodies[30]);
+    assert_eq!(seen.len(), 31);
+    // Without the checkpoint the beginning would be missing: that is an error, not less data.
+    drop(wal);
+    assert!(matches!(log.open(), Err(StoreError::Corrupt { .. })));
+    let (wal, seen) = log.open_after(1000).expect("the log opens");
+    assert_eq!((seen.len(), wal.last()), (0, 1000));
+    put(&wal, b"later").await.expect("acknowledged");
+    drop(wal);
+    let (_, seen) = log.open_after(1000).expect("the log opens");
+    assert_eq!(seen.iter().map(|record| record.sequence).collect::<Vec<_>>(), [1001]);
+}
+
+#[tokio::test]
+async fn a_missing_segment_and_a_second_process_are_refused() {
+    let (log, _) = filled(60).await;
+    let (wal, _) = log.open().expect("the log opens");
+    assert!(matches!(log.open(), Err(StoreError::Invalid(_))), "locked");
+    assert!(wal::repair(log.dir.path(), RepairMode::Show).is_err(), "locked");
+    drop(wal);
+    std::fs::remove_file(&log.files()[1]).expect("removed");
+    assert!(matches!(log.open(), Err(StoreError::Corrupt { .. })));
+}
+
+#[tokio::test]
+async fn repair_shows_and_takes_out_only_what_is_damaged() {
+    let (log, bodies) = filled(40).await;
+    let sound = wal::repair(log.dir.path(), RepairMode::Show).expect("readable");
+    assert_eq!((sound.losses.len(), sound.valid_records), (0, 40));
+    let path = log.files()[0].clone();
+    let good = std::fs::read(&path).expect("readable");
+    let used = good.iter().rposition(|byte| *byte != 0).expect("not empty");
+    for at in (48..=used).step_by(5) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x41;
+        std::fs::write(&path, &bad).expect("written");
+        assert!(matches!(log.open(), Err(StoreError::Corrupt { .. })), "byte {at}");
+        let shown = wal::repair(log.dir.path(), RepairMode::Show).expect("readable");
+        assert!(matches!(log.open(), Err(StoreError::Corrupt { .. })), "showing changes nothing");
+        let done = wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
+        assert_eq!(shown.losses, done.losses);
+        let lost: u64 = done.losses.iter().filter_map(|loss| loss.records()).sum();
+        assert!(lost <= 1, "byte {at} costs {lost} records");
+        assert_eq!(std::fs::read(&done.kept[0]).expect("kept"), bad);
+        let left = log.bodies();
+        assert_eq!(left.len() as u64, 40 - lost, "byte {at}");
+        assert!(left.iter().all(|body| bodies.contains(body)));
+        std::fs::remove_file(&done.kept[0]).expect("removed");
+        std::fs::write(&path, &good).expect("written");
+    }
+}
+
+#[tokio::test]
+async fn repair_goes_on_after_a_segment_that_was_cut_short_or_lost() {
+    let (log, bodies) = filled(60).await;
+    let files = log.files();
+    let good = std::fs::read(&files[1]).expect("readable");
+    std::fs::write(&files[1], &good[..200]).expect("written");
+    let report = wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
+    assert_eq!(report.losses.len(), 1);
+    let left = log.bodies();
+    let lost = report.losses[0].records().expect("the next segment tells");
+    assert_eq!(left.len() as u64, 60 - lost);
+    assert_eq!(left.last(), bodies.last());
+    std::fs::remove_file(&files[0]).expect("removed");
+    let report = wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
+    assert_eq!(report.losses[0].first, 1);
+    let left = log.bodies();
+    assert_eq!(left.last(), bodies.last());
+}
