@@ -1,1 +1,292 @@
-//! The memory store: oracle and test store.
+//! The memory store: maps, nothing else.
+//!
+//! It is the oracle that the other stores are compared with, so each rule of
+//! the contract of [`Store`] stands here in its plainest form. Nothing survives the process,
+//! nothing is bounded, and it is not offered to users.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::{
+    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, Stats, Store,
+    StoreError,
+};
+use crate::chunk::{self, Chunk};
+use crate::limits::LABEL_LIMITS;
+use crate::model::{
+    Exemplar, Labels, Matcher, Metadata, Point, Target, TimeRange, Value, WriteBatch, WriteOutcome,
+};
+
+/// A store in memory.
+#[derive(Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    series: BTreeMap<Labels, Series>,
+    metadata: BTreeMap<String, Metadata>,
+    flushed_through: u64,
+}
+
+#[derive(Default)]
+struct Series {
+    points: BTreeMap<i64, Point>,
+    /// Keyed by what identifies an exemplar within its series.
+    exemplars: BTreeMap<(i64, Labels), Exemplar>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
+        Ok(self.state.lock().write(batch))
+    }
+
+    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+        let state = self.state.lock();
+        let found = state.matching(&query.matchers, query.range).map(|(labels, _)| labels.clone());
+        Ok(limited(found.collect(), query.limit))
+    }
+
+    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
+        let state = self.state.lock();
+        let mut names = BTreeSet::new();
+        for (labels, _) in state.matching(&query.matchers, query.range) {
+            names.extend(labels.iter().map(|(name, _)| name.to_owned()));
+        }
+        Ok(limited(names, query.limit))
+    }
+
+    async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        let state = self.state.lock();
+        let found = state.matching(&query.matchers, query.range);
+        let values = found.map(|(labels, _)| labels.get(name)).filter(|value| !value.is_empty());
+        Ok(limited(values.map(str::to_owned).collect(), query.limit))
+    }
+
+    async fn select(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &SelectHints,
+    ) -> Result<Selection, StoreError> {
+        let state = self.state.lock();
+        let (mut series, mut points, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (labels, found) in state.matching(matchers, range) {
+            bytes += labels.as_bytes().len();
+            series.push(labels.clone());
+            points.push(found.points_in(range).cloned().collect());
+        }
+        if bytes > hints.max_label_bytes {
+            let limit = hints.max_label_bytes;
+            return Err(StoreError::Limit(format!(
+                "label sets of {bytes} bytes selected, the limit max_label_bytes is {limit}"
+            )));
+        }
+        Ok(Selection { series, reader: Box::new(Snapshot { points }) })
+    }
+
+    async fn exemplars(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        let state = self.state.lock();
+        let mut result = Vec::new();
+        for (labels, series) in &state.series {
+            let inside = series.exemplars.values().filter(|e| range.contains(e.timestamp));
+            let found: Vec<Exemplar> = inside.cloned().collect();
+            if !found.is_empty() && passes(labels, matchers) {
+                result.push((labels.clone(), found));
+            }
+        }
+        Ok(result)
+    }
+
+    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
+        let state = self.state.lock();
+        let wanted = state.metadata.iter().filter(|(name, _)| family.is_none_or(|f| f == *name));
+        Ok(wanted.map(|(name, metadata)| (name.clone(), metadata.clone())).collect())
+    }
+
+    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
+        let mut state = self.state.lock();
+        for (labels, series) in &mut state.series {
+            if passes(labels, matchers) {
+                series.points.retain(|timestamp, _| !range.contains(*timestamp));
+                series.exemplars.retain(|(timestamp, _), _| !range.contains(*timestamp));
+            }
+        }
+        state.series.retain(|_, series| !series.is_empty());
+        Ok(())
+    }
+
+    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+        self.state.lock().absorb(flush)
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        let state = self.state.lock();
+        let points = state.series.values().map(|series| series.points.len() as u64).sum();
+        let keys = || state.series.values().flat_map(|series| series.points.keys().copied());
+        let time_range = keys().min().zip(keys().max()).map(|(a, b)| TimeRange::new(a, b));
+        Ok(Stats {
+            series: state.series.values().filter(|series| !series.points.is_empty()).count() as u64,
+            points: Some(points),
+            time_range,
+            flushed_through: state.flushed_through,
+            disk_bytes: None,
+        })
+    }
+}
+
+impl State {
+    fn write(&mut self, batch: WriteBatch<'_>) -> WriteOutcome {
+        let mut outcome = WriteOutcome { rejections: batch.rejections, ..Default::default() };
+        let mut accepted = Vec::new();
+        for entry in &batch.series {
+            match entry.labels.to_series(&LABEL_LIMITS) {
+                Ok(labels) => accepted.push((labels, entry)),
+                Err(error) => {
+                    let target = Target::Series(entry.index);
+                    outcome.rejections.push(target, error.into(), || entry.labels.describe());
+                }
+            }
+        }
+        // Histograms first: within one batch a float wins.
+        for (labels, entry) in &accepted {
+            let histograms = &batch.histograms[range(&entry.histograms)];
+            outcome.histograms += histograms.len() as u64;
+            for sample in histograms {
+                let value = Value::Histogram(Arc::new(sample.histogram.clone()));
+                let (timestamp, start_timestamp) = (sample.timestamp, sample.start_timestamp);
+                self.insert(labels, Point { timestamp, start_timestamp, value });
+            }
+        }
+        for (labels, entry) in &accepted {
+            let samples = &batch.samples[range(&entry.samples)];
+            outcome.samples += samples.len() as u64;
+            for sample in samples {
+                self.insert(labels, (*sample).into());
+            }
+        }
+        for (labels, entry) in &accepted {
+            for exemplar in &batch.exemplars[range(&entry.exemplars)] {
+                let Ok(own) = exemplar.labels.to_labels() else { continue };
+                let (value, timestamp) = (exemplar.value, exemplar.timestamp);
+                self.insert_exemplar(labels, Exemplar { labels: own, value, timestamp });
+                outcome.exemplars += 1;
+            }
+        }
+        for entry in &batch.metadata {
+            let (help, unit) = (entry.help.to_owned(), entry.unit.to_owned());
+            self.metadata
+                .insert(entry.family.to_owned(), Metadata { kind: entry.kind, help, unit });
+            outcome.metadata += 1;
+        }
+        outcome
+    }
+
+    fn absorb(&mut self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+        let mut absorbed = Absorbed::default();
+        for run in flush.runs {
+            for chunk in &run.chunks {
+                for point in chunk.points() {
+                    let point = point.map_err(|error| StoreError::Invalid(error.to_string()))?;
+                    self.insert(&run.labels, point);
+                    absorbed.points += 1;
+                }
+            }
+        }
+        for (labels, exemplars) in flush.exemplars {
+            for exemplar in exemplars {
+                self.insert_exemplar(&labels, exemplar);
+            }
+        }
+        self.metadata.extend(flush.metadata);
+        self.flushed_through = self.flushed_through.max(flush.through);
+        Ok(absorbed)
+    }
+
+    fn insert(&mut self, labels: &Labels, point: Point) {
+        self.series.entry(labels.clone()).or_default().points.insert(point.timestamp, point);
+    }
+
+    fn insert_exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
+        let key = (exemplar.timestamp, exemplar.labels.clone());
+        self.series.entry(labels.clone()).or_default().exemplars.insert(key, exemplar);
+    }
+
+    fn matching<'a>(
+        &'a self,
+        matchers: &'a [Matcher],
+        range: TimeRange,
+    ) -> impl Iterator<Item = (&'a Labels, &'a Series)> {
+        self.series.iter().filter(move |(labels, series)| {
+            series.points_in(range).next().is_some() && passes(labels, matchers)
+        })
+    }
+}
+
+impl Series {
+    fn is_empty(&self) -> bool {
+        self.points.is_empty() && self.exemplars.is_empty()
+    }
+
+    fn points_in(&self, range: TimeRange) -> impl Iterator<Item = &Point> {
+        // BTreeMap::range panics on an inverted range.
+        let keys = range.start..=range.end.max(range.start);
+        self.points.range(keys).filter(move |_| !range.is_empty()).map(|(_, point)| point)
+    }
+}
+
+/// Points as they were at the selection.
+struct Snapshot {
+    points: Vec<Vec<Point>>,
+}
+
+#[async_trait]
+impl SeriesReader for Snapshot {
+    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        let points = self.points[series].iter();
+        Ok(points.map(chunk::encode_points).collect())
+    }
+}
+
+fn passes(labels: &Labels, matchers: &[Matcher]) -> bool {
+    matchers.iter().all(|matcher| matcher.matches(labels.get(matcher.name())))
+}
+
+fn range(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
+fn limited<T: Ord>(items: BTreeSet<T>, limit: usize) -> Limited<T> {
+    let truncated = limit > 0 && items.len() > limit;
+    let take = if limit > 0 { limit } else { items.len() };
+    Limited { items: items.into_iter().take(take).collect(), truncated }
+}

@@ -1,6 +1,7 @@
 //! Integration tests: one binary, a module a topic.
 
 mod api;
+mod batch;
 mod cassandra;
 mod chunk;
 mod embedded;
