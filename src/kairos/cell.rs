@@ -155,15 +155,18 @@ pub fn encode_legacy_long(value: i64) -> Vec<u8> {
     value.to_be_bytes()[zeros..].to_vec()
 }
 
-/// The value of a `kairos_legacy` cell under a column with [`LegacyKind::Float`]: as a float if
-/// that keeps its bits.
-pub fn encode_legacy_double(value: f64) -> Vec<u8> {
-    let float = value as f32;
-    if f64::from(float).to_bits() == value.to_bits() {
-        [&[LEGACY_FLOAT][..], &float.to_bits().to_be_bytes()].concat()
-    } else {
-        [&[LEGACY_DOUBLE][..], &encode_double(value)].concat()
-    }
+/// The value of a `kairos_legacy` cell under a column with [`LegacyKind::Float`], in 5 bytes.
+pub fn encode_legacy_float(value: f32) -> [u8; 5] {
+    let mut out = [LEGACY_FLOAT; 5];
+    out[1..].copy_from_slice(&value.to_bits().to_be_bytes());
+    out
+}
+
+/// The value of a `kairos_legacy` cell under a column with [`LegacyKind::Float`], in 9 bytes.
+pub fn encode_legacy_double(value: f64) -> [u8; 9] {
+    let mut out = [LEGACY_DOUBLE; 9];
+    out[1..].copy_from_slice(&encode_double(value));
+    out
 }
 
 /// The value of a `kairos_string` cell. Fails beyond 65,535 bytes.
@@ -319,9 +322,10 @@ mod tests {
             assert_eq!(encode_legacy_double(value), bytes);
             assert_eq!(read(bytes), Ok(double(value)));
         };
-        check(1.5, b"\x01\x3f\xc0\0\0");
         check(0.1, b"\x02\x3f\xb9\x99\x99\x99\x99\x99\x9a");
         check(f64::from_bits(STALE_NAN_BITS), b"\x02\x7f\xf0\0\0\0\0\0\x02");
+        assert_eq!(encode_legacy_float(1.5), *b"\x01\x3f\xc0\0\0");
+        assert_eq!(read(b"\x01\x3f\xc0\0\0"), Ok(double(1.5)));
         assert_eq!(read(b"\0\x3f\xf8\0\0\0\0\0\0"), Ok(double(1.5)));
         assert_eq!(read(b""), Err(DecodeError::Truncated("kairos_legacy")));
         assert_eq!(read(b"\x01\0\0\0"), Err(DecodeError::Truncated("kairos_legacy")));

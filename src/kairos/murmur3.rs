@@ -46,5 +46,9 @@ mod tests {
         check(&["host", "b:1"], -1_336_815_236);
         check(&["host", "😀"], -198_859_633);
         check(&["dc", "x", "host", "a", "é", "€"], -125_979_127);
+        // From Guava's streaming hasher, where its `hashString` gives something else.
+        check(&["aaé", "\u{e000}\u{10000}"], 618_596_360);
+        check(&["b:1\u{e000}", "\u{10000}€"], 1_866_208_962);
+        check(&["\0\0😀"], 1_591_458_261);
     }
 }
