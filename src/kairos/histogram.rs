@@ -9,13 +9,13 @@
 //! ├────────┼────────────────┼────────────────┼───────────────────────┤
 //! │ count  │ zero count     │ positive       │ negative buckets      │
 //! └────────┴────────────────┴────────────────┴───────────────────────┘
-//! flags   0x01 float counts · 0x06 reset hint · 0x08 custom values · 0x10 start timestamp
-//! spans   varint number, then for each: zigzag offset, varint length (first positive, then negative)
+//! flags   0x01 float counts, 0x06 reset hint, 0x08 custom values, 0x10 start timestamp
+//! spans   varint number, then for each: zigzag offset, varint length
 //! custom  varint number, then f64 BE each
-//! counts  integer: varint count and zero count, zigzag deltas · float: f64 BE throughout
+//! counts  integer: varint count and zero count, zigzag deltas; float: f64 BE throughout
 //! ```
 //!
-//! There are as many buckets as the spans say. Invariant: what decodes has spans and buckets that agree.
+//! There are as many buckets as the spans say. Invariant: what decodes is a valid histogram.
 
 use super::varint::{Reader, push_varint, push_zigzag};
 use super::{DecodeError, EncodeError};
@@ -28,8 +28,8 @@ const CUSTOM: u8 = 0x08;
 const START: u8 = 0x10;
 const ALL_FLAGS: u8 = 0x1F;
 
-/// The value of a cell. `start_timestamp` is in milliseconds, 0 = unknown. Fails when spans and
-/// buckets do not agree.
+/// The value of a cell with a valid histogram. `start_timestamp` is in milliseconds, 0 = unknown.
+/// Fails when spans and buckets do not agree.
 pub(super) fn encode(histogram: &Histogram, start_timestamp: i64) -> Result<Vec<u8>, EncodeError> {
     let h = histogram;
     let (positive, negative) = match &h.counts {
@@ -104,6 +104,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Histogram, i64), DecodeError> {
         custom_values,
         counts,
     };
+    histogram.validate()?;
     Ok((histogram, start_timestamp))
 }
 
@@ -195,7 +196,7 @@ fn span_buckets(spans: &[Span]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CUSTOM_BUCKETS_SCHEMA, STALE_NAN_BITS};
+    use crate::model::{CUSTOM_BUCKETS_SCHEMA, HistogramError, STALE_NAN_BITS};
     use proptest::prelude::*;
 
     fn integer() -> Histogram {
@@ -208,9 +209,9 @@ mod tests {
             negative_spans: vec![Span { offset: 0, length: 1 }],
             custom_values: vec![],
             counts: Counts::Integer {
-                count: 300,
+                count: 236,
                 zero_count: 1,
-                positive: vec![2, -1, 64],
+                positive: vec![2, -1, 226],
                 negative: vec![5],
             },
         }
@@ -247,8 +248,8 @@ mod tests {
             &(-1.0f64).to_be_bytes(),
             &[2, 3, 2, 2, 1],
             &[1, 0, 1],
-            &[0xac, 0x02, 1],
-            &[4, 1, 0x80, 0x01, 10],
+            &[0xec, 0x01, 1],
+            &[4, 1, 0xc4, 0x03, 10],
         ];
         check(&integer(), 0, &want.concat());
     }
@@ -295,6 +296,8 @@ mod tests {
         let what = "prom_histogram";
         assert_eq!(with(0, 2), Err(DecodeError::Version { what, version: 2 }));
         assert_eq!(with(1, 0x84), Err(DecodeError::Flags { what, flags: 0x84 }));
+        let count = HistogramError::CountMismatch { buckets: 236, count: 235 };
+        assert_eq!(with(27, 0xeb), Err(DecodeError::Histogram(count)));
         let longer = [&good[..], &[0]].concat();
         assert_eq!(decode(&longer), Err(DecodeError::TrailingBytes { what, bytes: 1 }));
         for len in 0..good.len() {
@@ -314,56 +317,68 @@ mod tests {
         assert_eq!(decode(&spans), Err(DecodeError::Truncated("prom_histogram")));
     }
 
-    fn any_spans() -> impl Strategy<Value = Vec<Span>> {
-        let span = (any::<i32>(), 0..5u32).prop_map(|(offset, length)| Span { offset, length });
-        prop::collection::vec(span, 0..4)
+    fn spans(lengths: &[(i32, u32)]) -> Vec<Span> {
+        lengths.iter().map(|&(offset, length)| Span { offset, length }).collect()
     }
 
-    fn any_double() -> impl Strategy<Value = f64> {
-        prop_oneof![any::<f64>(), any::<u64>().prop_map(f64::from_bits)]
+    /// As many counts as the spans need, out of a supply that is repeated.
+    fn counts_for(spans: &[Span], supply: &[u32]) -> Vec<u32> {
+        let number = span_buckets(spans) as usize;
+        supply.iter().copied().cycle().take(number).collect()
     }
 
-    fn any_counts(positive: usize, negative: usize) -> impl Strategy<Value = Counts> {
-        use prop::collection::vec;
-        let integer =
-            (any::<u64>(), any::<u64>(), vec(any::<i64>(), positive), vec(any::<i64>(), negative))
-                .prop_map(|(count, zero_count, positive, negative)| Counts::Integer {
-                    count,
-                    zero_count,
-                    positive,
-                    negative,
-                });
-        let float =
-            (any_double(), any_double(), vec(any_double(), positive), vec(any_double(), negative))
-                .prop_map(|(count, zero_count, positive, negative)| Counts::Float {
-                    count,
-                    zero_count,
-                    positive,
-                    negative,
-                });
-        prop_oneof![integer, float]
+    fn deltas(counts: &[u32]) -> Vec<i64> {
+        let before = std::iter::once(&0).chain(counts);
+        counts.iter().zip(before).map(|(b, a)| i64::from(*b) - i64::from(*a)).collect()
+    }
+
+    fn integer_counts(zero: u32, positive: &[u32], negative: &[u32]) -> Counts {
+        let all = positive.iter().chain(negative).chain([&zero]);
+        Counts::Integer {
+            count: all.map(|count| u64::from(*count)).sum(),
+            zero_count: zero.into(),
+            positive: deltas(positive),
+            negative: deltas(negative),
+        }
+    }
+
+    fn float_counts(zero: u32, positive: &[u32], negative: &[u32]) -> Counts {
+        let halves = |counts: &[u32]| counts.iter().map(|c| f64::from(*c) / 2.0).collect();
+        Counts::Float {
+            count: f64::NAN,
+            zero_count: f64::from(zero) / 2.0,
+            positive: halves(positive),
+            negative: halves(negative),
+        }
     }
 
     fn any_histogram() -> impl Strategy<Value = Histogram> {
-        (any_spans(), any_spans())
-            .prop_flat_map(|(positive, negative)| {
-                let counts =
-                    any_counts(span_buckets(&positive) as usize, span_buckets(&negative) as usize);
-                let fields = (any::<i32>(), any_double(), any_double(), 0..4u64);
-                let custom = prop::collection::vec(any_double(), 0..4);
-                (Just(positive), Just(negative), counts, fields, custom)
-            })
-            .prop_map(|(positive_spans, negative_spans, counts, fields, custom_values)| {
-                let (schema, zero_threshold, sum, hint) = fields;
+        use prop::collection::vec;
+        let side = || vec((0..50i32, 0..5u32), 0..4);
+        (side(), side(), -9..50i32, vec(any::<u32>(), 1..9), any::<(u64, u32, bool, bool)>())
+            .prop_map(|(positive, negative, first, supply, (sum, zero, float, custom))| {
+                let (mut positive, mut negative) = (spans(&positive), spans(&negative));
+                let mut custom_values = Vec::new();
+                let mut zero = zero;
+                if custom {
+                    (negative, zero) = (Vec::new(), 0);
+                    let extent: u32 =
+                        positive.iter().map(|s| s.offset.unsigned_abs() + s.length).sum();
+                    custom_values = (0..extent).map(|bound| f64::from(bound) - 7.5).collect();
+                } else if let Some(span) = positive.first_mut() {
+                    span.offset = first;
+                }
+                let buckets = (counts_for(&positive, &supply), counts_for(&negative, &supply));
+                let counts = if float { float_counts } else { integer_counts };
                 Histogram {
-                    schema,
-                    zero_threshold,
-                    sum,
-                    reset_hint: ResetHint::from_number(hint),
-                    positive_spans,
-                    negative_spans,
+                    schema: if custom { CUSTOM_BUCKETS_SCHEMA } else { first.clamp(-4, 8) },
+                    zero_threshold: if custom { 0.0 } else { f64::from(zero) },
+                    sum: f64::from_bits(sum),
+                    reset_hint: ResetHint::from_number(sum & 3),
+                    counts: counts(zero, &buckets.0, &buckets.1),
+                    positive_spans: positive,
+                    negative_spans: negative,
                     custom_values,
-                    counts,
                 }
             })
     }
@@ -371,6 +386,7 @@ mod tests {
     proptest! {
         #[test]
         fn round_trip(histogram in any_histogram(), start_timestamp: i64) {
+            prop_assert_eq!(histogram.validate(), Ok(()));
             let bytes = encode(&histogram, start_timestamp).expect("spans and buckets agree");
             prop_assert_eq!(decode(&bytes), Ok((histogram, start_timestamp)));
         }
@@ -389,6 +405,7 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] = byte;
             if let Ok((read, start)) = decode(&bytes) {
+                prop_assert_eq!(read.validate(), Ok(()));
                 prop_assert!(encode(&read, start).is_ok());
             }
         }

@@ -44,8 +44,8 @@ impl Tags {
         Self::from_pairs(pairs).expect("names of labels are unique")
     }
 
-    /// The series of these tags under a metric. Tags with an empty value are left out, as Prometheus
-    /// does. Fails when a tag has an empty name or is called `__name__`.
+    /// The series of these tags under a metric. Tags with an empty value are left out, as
+    /// Prometheus does. Fails when a tag has an empty name or is called `__name__`.
     pub fn to_labels(&self, metric: &str) -> Result<Labels, LabelError> {
         Labels::from_pairs(self.iter().chain([(METRIC_NAME, metric)]))
     }
@@ -111,8 +111,8 @@ fn escape(out: &mut Vec<u8>, text: &str, mark: u8) {
     }
 }
 
-/// Reads up to the first `end` that is not escaped, and over it. Of ':' and '=' one is `mark`, which
-/// stands before every literal one, and the other is `end`.
+/// Reads up to the first `end` that is not escaped, and over it. Of ':' and '=' one is `end` and
+/// the other is `mark`, which stands before every literal one of the two.
 fn unescape(text: &str, at: &mut usize, mark: u8, end: u8) -> Result<String, DecodeError> {
     let bytes = text.as_bytes();
     let (mut out, mut start) = (String::new(), *at);
@@ -196,7 +196,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(pairs in prop::collection::hash_map("[:=a\0é\u{e000}😀𐀀]{0,4}", "[:=b\0€\u{ffff}😀]{0,4}", 0..6)) {
+        fn round_trip(
+            pairs in prop::collection::hash_map(
+                "[:=a\0é\u{e000}😀𐀀]{0,4}",
+                "[:=b\0€\u{ffff}😀]{0,4}",
+                0..6,
+            ),
+        ) {
             let tags = Tags::from_pairs(pairs).expect("unique names");
             prop_assert_eq!(Tags::decode(&encoded(&tags)), Ok(tags));
         }

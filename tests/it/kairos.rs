@@ -1,8 +1,8 @@
 //! Tests: the byte format against what a real KairosDB 1.3 wrote and answered.
 //!
-//! `tests/data/kairos/*.json` hold points sent to it (`cases`), all rows that it stored (`tables`) and
-//! what it answers for them (`answers`). Every row is computed from the cases and
-//! compared, and decoded and encoded again.
+//! `tests/data/kairos/*.json` hold points sent to it (`cases`), all rows that it stored
+//! (`tables`) and what it answers for them (`answers`). Every row is computed from the
+//! cases and compared, and decoded and encoded again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
