@@ -1,5 +1,7 @@
 //! Integration tests: one binary, a module a topic.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "tests say their seeds and logs")]
+
 mod api;
 mod batch;
 mod cassandra;

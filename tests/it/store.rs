@@ -133,10 +133,10 @@ async fn read(
 
 /// Where chunks begin is a store's own affair, and with it what it knows of counter resets.
 fn forget_reset(point: &mut Point) {
-    if let Value::Histogram(histogram) = &mut point.value {
-        if histogram.reset_hint != ResetHint::Gauge {
-            Arc::make_mut(histogram).reset_hint = ResetHint::Unknown;
-        }
+    if let Value::Histogram(histogram) = &mut point.value
+        && histogram.reset_hint != ResetHint::Gauge
+    {
+        Arc::make_mut(histogram).reset_hint = ResetHint::Unknown;
     }
 }
 
@@ -346,7 +346,8 @@ async fn matchers_of_every_kind(h: Harness) {
         batch = batch.labels(set).sample(T, 1.0);
     }
     write(&*h.store, &batch).await;
-    let cases: &[(&[(MatchOp, &str, &str)], &[usize])] = &[
+    type Case = (&'static [(MatchOp, &'static str, &'static str)], &'static [usize]);
+    let cases: &[Case] = &[
         (&[], &[0, 1, 2, 3, 4]),
         (&[(Equal, "__name__", "a")], &[0, 1, 2]),
         (&[(NotEqual, "__name__", "a")], &[3, 4]),
