@@ -55,6 +55,12 @@ impl ReadRequest {
 }
 
 impl Query {
+    /// Whether the answer is empty whatever is stored: an empty range or, as with Prometheus, no
+    /// matcher at all. (To a store no matchers mean everything.)
+    pub(super) fn asks_nothing(&self) -> bool {
+        self.range.is_empty() || self.matchers.is_empty()
+    }
+
     fn from_proto(query: &v1::Query) -> Result<Self, ApiError> {
         let matchers: Result<Vec<Matcher>, ApiError> = query.matchers.iter().map(matcher).collect();
         let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);

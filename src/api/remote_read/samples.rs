@@ -29,7 +29,7 @@ pub(super) async fn answer(
     let mut response = Response::with_limits(MAX_READ_SAMPLES, MAX_READ_RESPONSE_BYTES);
     for query in queries {
         let start = response.bytes.len();
-        if !query.range.is_empty() {
+        if !query.asks_nothing() {
             let series = response.read(store, query).await?;
             state.metrics.http.read_series.inc_by(series);
         }

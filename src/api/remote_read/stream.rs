@@ -92,7 +92,7 @@ async fn produce(
 ) -> Result<(), ApiError> {
     let hints = SelectHints { sorted: true, ..SelectHints::default() };
     for (index, query) in queries.into_iter().enumerate() {
-        if query.range.is_empty() {
+        if query.asks_nothing() {
             continue;
         }
         let selection = store.select(&query.matchers, query.range, &hints).await?;
