@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use promkairos::kairos::cell::{
-    Double, encode_double, encode_legacy_double, encode_legacy_float, encode_legacy_long,
-    encode_long, encode_string,
+    Double, encode_double, encode_exemplar, encode_histogram, encode_legacy_double,
+    encode_legacy_float, encode_legacy_long, encode_long, encode_string, exemplar_column,
 };
 use promkairos::kairos::index::{
     IndexedTags, LegacyIndexRow, LegacySlice, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
@@ -106,6 +106,30 @@ fn every_row_in_the_layout_before_1_0() {
     assert_eq!(cells.len() + index.len() + 1, want);
 }
 
+#[test]
+fn every_example_of_the_format_page() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/FORMAT.md");
+    let page = std::fs::read_to_string(page).expect("the page is in the tree");
+    let (_, examples) = page.split_once("```hex\n").expect("a block of examples");
+    let (examples, _) = examples.split_once("```").expect("the end of the block");
+    let (_, offset) = RowSpec::DEFAULT.split(7);
+    let mut seen = BTreeSet::new();
+    for line in examples.lines() {
+        let (name, digits) = line.split_once(' ').expect("a type and its bytes");
+        let (data_type, value) = (DataType::parse(name), hex(&digits.into()));
+        let cell = Cell::decode(&data_type, offset, &value).expect("as the page says");
+        assert_eq!(encode_cell(&cell), value, "{line}");
+        if let Cell::Exemplar { labels, .. } = &cell {
+            let column = exemplar_column(offset, labels);
+            let digits: String = column.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert!(page.contains(&format!("`{digits}`")), "column {digits}");
+        }
+        assert_eq!(data_type.table_name(), TableName::Prometheus);
+        seen.insert(name);
+    }
+    assert_eq!(Vec::from_iter(seen), ["prom_double", "prom_exemplar", "prom_histogram"]);
+}
+
 /// Values that the old writers could also have written shorter or with another flag.
 fn canonical(value: &[u8]) -> Vec<u8> {
     match value {
@@ -201,7 +225,11 @@ fn encode_cell(cell: &Cell) -> Vec<u8> {
         Cell::Long(long) => encode_long(*long),
         Cell::Double(Double(double)) => encode_double(*double).to_vec(),
         Cell::Text(text) => encode_string(text).expect("a short text"),
-        other => panic!("not a type of these rows: {other:?}"),
+        Cell::Histogram { histogram, start_timestamp } => {
+            encode_histogram(histogram, *start_timestamp).expect("a valid histogram")
+        }
+        Cell::Exemplar { labels, value } => encode_exemplar(labels, value.0),
+        Cell::Unknown => panic!("a type of another plug-in"),
     }
 }
 
