@@ -1,1 +1,199 @@
-//! The embedded store: immutable part files.
+//! The embedded store: immutable part files, one set a day, and a manifest that lists them.
+//!
+//! There is no log here: a head in front makes recent samples durable and hands over whole runs.
+//! [`Parts::write`](Store::write) is correct all the same; each call makes a part of its own.
+//! A change becomes visible when the manifest that describes it is durable, and not before.
+//! The bytes are described in `docs/EMBEDDED-FORMAT.md`. All file I/O goes through [`Files`].
+
+mod absorb;
+mod cache;
+mod codec;
+mod compaction;
+mod cutting;
+mod direct;
+mod directory;
+mod files;
+mod frame;
+mod listing;
+mod lookup;
+mod maintenance;
+mod manifest;
+mod metadata;
+mod names;
+mod part;
+mod select;
+mod state;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use crate::telemetry::StoreMetrics;
+
+use super::{
+    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
+};
+
+pub use files::{Disk, Files, NewFile, OpenFile};
+
+use maintenance::Maintenance;
+use state::Shared;
+
+/// Settings of the embedded store.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Days whose end is further back than this are removed; zero = kept for ever.
+    pub retention: Duration,
+    /// Most bytes of unpacked index blocks kept in memory.
+    pub cache_bytes: usize,
+    /// How often compaction and retention run by themselves; `None` = only when
+    /// [`Parts::maintain`] is called.
+    pub maintenance: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let maintenance = Some(Duration::from_secs(60));
+        Self { retention: Duration::ZERO, cache_bytes: 64 << 20, maintenance }
+    }
+}
+
+/// The embedded store.
+pub struct Parts {
+    shared: Arc<Shared>,
+    maintenance: Maintenance,
+}
+
+impl Parts {
+    /// Opens the store in a folder, which is made if absent. Checks the manifest and the
+    /// footer and directory of every part; damage is an error that names the file.
+    pub fn open(dir: &Path, options: Options, metrics: StoreMetrics) -> Result<Self, StoreError> {
+        Self::open_with(Arc::new(Disk), dir, options, metrics)
+    }
+
+    /// As [`Parts::open`], over another file layer.
+    pub fn open_with(
+        files: Arc<dyn Files>,
+        dir: &Path,
+        options: Options,
+        metrics: StoreMetrics,
+    ) -> Result<Self, StoreError> {
+        let (interval, now) = (options.maintenance, maintenance::now());
+        let shared = Arc::new(Shared::open(files, dir.to_owned(), options, metrics)?);
+        shared.enforce_retention(now)?;
+        let maintenance = Maintenance::start(shared.clone(), interval)?;
+        Ok(Self { shared, maintenance })
+    }
+
+    /// Removes days beyond the retention, as seen at `now` (milliseconds since 1970), and
+    /// compacts until nothing is left to do. Blocks.
+    pub fn maintain(&self, now: i64) -> Result<(), StoreError> {
+        self.shared.maintain(now)
+    }
+}
+
+#[async_trait]
+impl Store for Parts {
+    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
+        let (flush, outcome) = direct::flush_of(batch)?;
+        absorb::absorb(self.shared.clone(), flush).await?;
+        Ok(outcome)
+    }
+
+    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+        let (state, query) = (self.shared.state(), query.clone());
+        blocking(move || listing::series(&state, &query)).await
+    }
+
+    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
+        let (state, query) = (self.shared.state(), query.clone());
+        blocking(move || listing::label_names(&state, &query)).await
+    }
+
+    async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        let (state, name, query) = (self.shared.state(), name.to_owned(), query.clone());
+        blocking(move || listing::label_values(&state, &name, &query)).await
+    }
+
+    async fn select(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &SelectHints,
+    ) -> Result<Selection, StoreError> {
+        let (state, matchers, hints) = (self.shared.state(), matchers.to_vec(), hints.clone());
+        blocking(move || select::select(state, &matchers, range, &hints)).await
+    }
+
+    async fn exemplars(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        let (state, matchers) = (self.shared.state(), matchers.to_vec());
+        blocking(move || listing::exemplars(&state, &matchers, range)).await
+    }
+
+    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
+        let all = self.shared.state().metadata.clone();
+        let pair = |(family, metadata): (&String, &Metadata)| (family.clone(), metadata.clone());
+        Ok(match family {
+            Some(family) => all.get_key_value(family).map(pair).into_iter().collect(),
+            None => all.iter().map(pair).collect(),
+        })
+    }
+
+    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
+        let (shared, matchers) = (self.shared.clone(), matchers.to_vec());
+        blocking(move || shared.delete(matchers, range)).await?;
+        self.maintenance.wake();
+        Ok(())
+    }
+
+    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+        let absorbed = absorb::absorb(self.shared.clone(), flush).await?;
+        self.maintenance.wake();
+        Ok(absorbed)
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        let stopping = self.maintenance.stop();
+        blocking(move || stopping.wait()).await
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        Ok(self.shared.state().stats())
+    }
+}
+
+/// Runs file work on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => {
+                let (what, retry_after) = (error.to_string(), Duration::from_secs(1));
+                Err(StoreError::Unavailable { what, retry_after })
+            }
+        },
+    }
+}
+
+fn io_error(path: &Path, source: std::io::Error) -> StoreError {
+    StoreError::Io { path: path.to_owned(), source }
+}

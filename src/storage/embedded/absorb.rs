@@ -1,0 +1,175 @@
+//! Taking a flush: runs of series become one new part for each day they touch.
+//!
+//! The runs come from an iterator that may borrow, so the caller's task pulls them and a
+//! blocking thread writes them. Nothing is visible until all parts are durable and one manifest
+//! lists them; a caller that goes away before the end leaves nothing behind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::chunk::{Chunk, ChunkError};
+use crate::model::{Exemplar, Labels, Metadata, TimeRange};
+use crate::storage::{Absorbed, Flush, SeriesRun, StoreError};
+
+use super::state::{Flight, Shared};
+use super::writer::PartWriter;
+use super::{blocking, cutting, metadata, names};
+
+/// Bytes of chunks that are handed to the writing thread at once.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// What comes after the runs.
+struct Ending {
+    through: u64,
+    exemplars: Vec<(Labels, Vec<Exemplar>)>,
+    metadata: Vec<(String, Metadata)>,
+}
+
+enum Message {
+    Runs(Vec<SeriesRun>),
+    End(Ending),
+}
+
+/// Writes a flush. `Ok` means durable and findable.
+pub(super) async fn absorb(shared: Arc<Shared>, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+    let (sender, receiver) = mpsc::channel(4);
+    // Deletes from here on concern what is being written too: it was accepted before them.
+    let flight = Shared::begin_flight(&shared);
+    let writer = blocking(move || write(&flight, receiver));
+    let Flush { through, runs, exemplars, metadata } = flush;
+    let send = async move {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for run in runs {
+            bytes += run.chunks.iter().map(|chunk| chunk.data.len() + 64).sum::<usize>();
+            batch.push(run);
+            if bytes >= BATCH_BYTES {
+                bytes = 0;
+                // A writer that has gone has failed; its own error says why.
+                if sender.send(Message::Runs(std::mem::take(&mut batch))).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if sender.send(Message::Runs(batch)).await.is_ok() {
+            let end = Message::End(Ending { through, exemplars, metadata });
+            drop(sender.send(end).await);
+        }
+    };
+    let (written, ()) = tokio::join!(writer, send);
+    written
+}
+
+fn write(flight: &Flight, mut receiver: mpsc::Receiver<Message>) -> Result<Absorbed, StoreError> {
+    let shared = &*flight.shared;
+    let mut parts = Writers { shared, open: BTreeMap::new() };
+    let mut points = 0;
+    loop {
+        match receiver.blocking_recv() {
+            Some(Message::Runs(runs)) => {
+                for run in &runs {
+                    points += run.chunks.iter().map(|c| u64::from(c.count)).sum::<u64>();
+                    parts.add(run)?;
+                }
+            }
+            Some(Message::End(end)) => {
+                parts.finish(end, flight.cut_through)?;
+                shared.metrics.points.inc_by(points);
+                return Ok(Absorbed { points, refused: Vec::new() });
+            }
+            None => {
+                let what = "the flush was given up by its sender".into();
+                return Err(StoreError::Invalid(what));
+            }
+        }
+    }
+}
+
+/// One part being written for each time partition.
+struct Writers<'a> {
+    shared: &'a Shared,
+    open: BTreeMap<i64, PartWriter>,
+}
+
+impl Writers<'_> {
+    fn add(&mut self, run: &SeriesRun) -> Result<(), StoreError> {
+        let parted = by_partition(&run.chunks).map_err(|error| {
+            StoreError::Invalid(format!("a flushed chunk of {}: {error}", run.labels))
+        })?;
+        for (partition, chunks) in parted {
+            self.writer(partition).add_series(&run.labels, &chunks)?;
+        }
+        Ok(())
+    }
+
+    fn add_exemplars(&mut self, mut series: Vec<(Labels, Vec<Exemplar>)>) {
+        series.sort_by(|a, b| a.0.cmp(&b.0));
+        for (labels, exemplars) in series {
+            let mut by_day: BTreeMap<i64, Vec<Exemplar>> = BTreeMap::new();
+            for exemplar in exemplars {
+                by_day.entry(names::partition_of(exemplar.timestamp)).or_default().push(exemplar);
+            }
+            for (partition, exemplars) in by_day {
+                self.writer(partition).add_exemplars(&labels, &exemplars);
+            }
+        }
+    }
+
+    fn writer(&mut self, partition: i64) -> &mut PartWriter {
+        let shared = self.shared;
+        self.open.entry(partition).or_insert_with(|| {
+            PartWriter::new(shared.files.clone(), &shared.dir, partition, shared.new_id())
+        })
+    }
+
+    fn finish(mut self, end: Ending, cut_through: u64) -> Result<(), StoreError> {
+        self.add_exemplars(end.exemplars);
+        let shared = self.shared;
+        let mut finished = Vec::new();
+        for writer in self.open.into_values() {
+            finished.extend(writer.finish(cut_through)?);
+        }
+        let metadata_id = shared.new_id();
+        shared.commit(|state| {
+            for part in finished {
+                // Listed before it is checked: should that fail, the commit removes it.
+                let part = shared.adopt(part.publish()?);
+                state.parts.push(part.clone());
+                part.check()?;
+            }
+            if state.merge_metadata(end.metadata) {
+                let bytes = metadata::encode(&state.metadata);
+                shared.write_file(&names::metadata(metadata_id), &bytes)?;
+                state.manifest.metadata = metadata_id;
+            }
+            let through = &mut state.manifest.flushed_through;
+            *through = end.through.max(*through);
+            Ok(())
+        })
+    }
+}
+
+/// Chunks by the time partition they lie in, each list in the order given; a chunk that lies in
+/// several is cut.
+fn by_partition(chunks: &[Chunk]) -> Result<BTreeMap<i64, Vec<Chunk>>, ChunkError> {
+    let mut by_partition: BTreeMap<i64, Vec<Chunk>> = BTreeMap::new();
+    for chunk in chunks {
+        let first = names::partition_of(chunk.min_time);
+        if names::partition_of(chunk.max_time) == first {
+            by_partition.entry(first).or_default().push(chunk.clone());
+            continue;
+        }
+        let mut next = Some(first);
+        while let Some(partition) = next.filter(|partition| *partition <= chunk.max_time) {
+            let end = names::partition_end(partition);
+            let here = cutting::within(chunk, TimeRange::new(partition, end))?;
+            if !here.is_empty() {
+                by_partition.entry(partition).or_default().extend(here);
+            }
+            next = end.checked_add(1);
+        }
+    }
+    Ok(by_partition)
+}

@@ -1,0 +1,218 @@
+//! The smallest pieces of the embedded store's files: varints, strings, checksums, blocks.
+//!
+//! Pure bytes, no I/O. Reading never panics and never allocates by a length that the bytes at
+//! hand do not bear out. A block is
+//!
+//! ```text
+//! ┌────────────┬────────────────┬─────────┬────────────────────────────┐
+//! │ u8 packing │ u32 raw length │ payload │ u32 crc32c of all before it │
+//! └────────────┴────────────────┴─────────┴────────────────────────────┘
+//! packing: 0 = the payload as it is, 1 = zstd. Integers are little-endian.
+//! ```
+
+use bytes::Bytes;
+
+use crate::model::Labels;
+
+/// Bytes around the payload of a block.
+const BLOCK_OVERHEAD: usize = 9;
+/// Most bytes that a block may unpack to.
+const MAX_RAW_BLOCK: usize = 64 << 20;
+/// Level of zstd: the fastest; blocks are small and repetitive.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Bytes that are not what was written; says what is wrong with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Damage(pub(super) &'static str);
+
+/// Bytes being taken apart from the front.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
+
+impl<'a> Cursor<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], Damage> {
+        let (head, rest) = self.0.split_at_checked(len).ok_or(Damage("ends too early"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, Damage> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Damage> {
+        let bytes = self.take(4)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, Damage> {
+        let (low, high) = (self.u32()?, self.u32()?);
+        Ok(u64::from(low) | u64::from(high) << 32)
+    }
+
+    pub(super) fn varint(&mut self) -> Result<u64, Damage> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Damage("a varint is too long"))
+    }
+
+    pub(super) fn varint_u32(&mut self) -> Result<u32, Damage> {
+        u32::try_from(self.varint()?).map_err(|_| Damage("a number is too large"))
+    }
+
+    pub(super) fn zigzag(&mut self) -> Result<i64, Damage> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Damage> {
+        let len = self.varint()?;
+        self.take(usize::try_from(len).map_err(|_| Damage("ends too early"))?)
+    }
+
+    pub(super) fn text(&mut self) -> Result<&'a str, Damage> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Damage("text is not UTF-8"))
+    }
+
+    pub(super) fn labels(&mut self) -> Result<Labels, Damage> {
+        labels(self.bytes()?)
+    }
+}
+
+/// A label set from its canonical bytes.
+pub(super) fn labels(bytes: &[u8]) -> Result<Labels, Damage> {
+    Labels::from_bytes(bytes).map_err(|_| Damage("a label set is malformed"))
+}
+
+pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(super) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
+}
+
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends the checksum of `out[start..]`.
+pub(super) fn seal(out: &mut Vec<u8>, start: usize) {
+    let crc = crc32c::crc32c(&out[start..]);
+    out.extend_from_slice(&crc.to_le_bytes());
+}
+
+/// What [`seal`] has sealed, without the checksum.
+pub(super) fn unseal(bytes: &[u8]) -> Result<&[u8], Damage> {
+    let at = bytes.len().checked_sub(4).ok_or(Damage("ends too early"))?;
+    let (content, crc) = bytes.split_at(at);
+    if crc32c::crc32c(content).to_le_bytes() != crc {
+        return Err(Damage("the checksum is wrong"));
+    }
+    Ok(content)
+}
+
+/// Packs `raw` as a block; packed only where that is smaller.
+pub(super) fn pack(raw: &[u8]) -> Vec<u8> {
+    // A failure to compress is no failure to store.
+    let packed =
+        zstd::bulk::compress(raw, ZSTD_LEVEL).ok().filter(|packed| packed.len() < raw.len());
+    let (packing, payload) = match &packed {
+        Some(packed) => (1, packed.as_slice()),
+        None => (0, raw),
+    };
+    let mut block = Vec::with_capacity(payload.len() + BLOCK_OVERHEAD);
+    block.push(packing);
+    block.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+    block.extend_from_slice(payload);
+    seal(&mut block, 0);
+    block
+}
+
+/// The bytes given to [`pack`].
+pub(super) fn unpack(block: &[u8]) -> Result<Bytes, Damage> {
+    let mut cursor = Cursor(unseal(block)?);
+    let packing = cursor.u8()?;
+    let raw_len = cursor.u32()? as usize;
+    if raw_len > MAX_RAW_BLOCK {
+        return Err(Damage("a block is too large"));
+    }
+    let raw = match packing {
+        0 => cursor.0.to_vec(),
+        1 => zstd::bulk::decompress(cursor.0, raw_len)
+            .map_err(|_| Damage("a block does not decompress"))?,
+        _ => return Err(Damage("a block has an unknown packing")),
+    };
+    if raw.len() != raw_len {
+        return Err(Damage("a block has the wrong length"));
+    }
+    Ok(raw.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn blocks_give_back_what_was_packed_and_notice_every_flip() {
+        for raw in [vec![], b"short".to_vec(), b"again and again and ".repeat(100)] {
+            let block = pack(&raw);
+            assert_eq!(unpack(&block).expect("just packed"), raw);
+            for at in 0..block.len() {
+                let mut flipped = block.clone();
+                flipped[at] ^= 0x10;
+                assert_eq!(unpack(&flipped), Err(Damage("the checksum is wrong")));
+                assert!(unpack(&block[..at]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_declared_length_is_not_believed() {
+        let mut block = vec![1];
+        block.extend_from_slice(&u32::MAX.to_le_bytes());
+        seal(&mut block, 0);
+        assert_eq!(unpack(&block), Err(Damage("a block is too large")));
+        assert!(Cursor(&[0xff; 11]).varint().is_err());
+        assert!(
+            Cursor(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).bytes().is_err()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_come_back(unsigned: u64, signed: i64) {
+            let mut out = Vec::new();
+            put_varint(&mut out, unsigned);
+            put_zigzag(&mut out, signed);
+            let mut cursor = Cursor(&out);
+            prop_assert_eq!(cursor.varint(), Ok(unsigned));
+            prop_assert_eq!(cursor.zigzag(), Ok(signed));
+            prop_assert!(cursor.is_empty());
+        }
+
+        #[test]
+        fn hostile_bytes_are_refused_quietly(mut bytes: Vec<u8>) {
+            let _ = unpack(&bytes);
+            seal(&mut bytes, 0);
+            let _ = unpack(&bytes);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Compaction: neighbouring small parts of one day become one, and deletes are carried out.
+//!
+//! Only parts that follow each other in the manifest, within their day, are merged, so the
+//! precedence of their points stays. The new part takes their place in one manifest; whoever
+//! still reads the old ones keeps them. One runs at a time.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Bytes;
+
+use crate::chunk::{Chunk, ChunkError, ChunkKind, encode_points};
+use crate::limits::MAX_CHUNK_POINTS;
+use crate::model::{Labels, TimeRange};
+use crate::storage::index::evaluate;
+use crate::storage::{StoreError, merge};
+
+use super::codec::Cursor;
+use super::lookup::read_row;
+use super::manifest::{PartEntry, Tombstone};
+use super::part::{Part, PartReader};
+use super::state::{Shared, State};
+use super::writer::{Finished, PartWriter};
+use super::{cutting, frame, listing, names};
+
+/// Parts merged at once.
+const MAX_INPUTS: usize = 16;
+/// Bytes merged at once.
+const MAX_BYTES: u64 = 8 << 30;
+/// A day is over for good so long after its end: late samples have come.
+const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
+
+impl Shared {
+    /// Does the most useful piece of work, if there is any; returns whether there was.
+    pub(super) fn compact_once(&self, now: i64) -> Result<bool, StoreError> {
+        let _one_at_a_time = self.compacting.lock();
+        if self.stopping.load(Relaxed) {
+            return Ok(false);
+        }
+        let state = self.state();
+        let Some(inputs) = choose(&state, now) else { return Ok(false) };
+        if let [part] = inputs.as_slice()
+            && is_untouched(&state, part)?
+        {
+            self.mark_cut(&state, part)?;
+            return Ok(true);
+        }
+        let Some(merged) = self.merge(&state, &inputs)? else { return Ok(false) };
+        self.replace(&inputs, merged)?;
+        self.metrics.compactions.inc();
+        Ok(true)
+    }
+
+    /// Writes one part in place of several; `None` when the store is being closed.
+    fn merge(&self, state: &State, inputs: &[Arc<Part>]) -> Result<Option<Merged>, StoreError> {
+        let id = self.new_id();
+        let partition = inputs[0].entry.partition;
+        let mut writer = PartWriter::new(self.files.clone(), &self.dir, partition, id);
+        let mut merging = Merging { tombstones: &state.manifest.tombstones, scans: Vec::new() };
+        for part in inputs {
+            merging.scans.push(Scan::new(part)?);
+        }
+        while let Some((labels, chunks)) = merging.next()? {
+            if self.stopping.load(Relaxed) {
+                return Ok(None);
+            }
+            writer.add_series(&labels, &chunks)?;
+        }
+        let of_inputs = State { parts: inputs.to_vec(), ..State::clone(state) };
+        for (labels, exemplars) in listing::exemplars(&of_inputs, &[], TimeRange::ALL)? {
+            writer.add_exemplars(&labels, &exemplars);
+        }
+        Ok(Some(Merged(writer.finish(state.manifest.last_tombstone)?)))
+    }
+
+    /// Lists the merged part instead of its inputs, where the last of them stood.
+    fn replace(&self, inputs: &[Arc<Part>], merged: Merged) -> Result<(), StoreError> {
+        self.commit(|state| {
+            let is_input =
+                |part: &Arc<Part>| inputs.iter().any(|input| input.entry.id == part.entry.id);
+            if state.parts.iter().filter(|part| is_input(part)).count() != inputs.len() {
+                // Retention or a delete removed an input meanwhile: the new part is given up.
+                return Ok(());
+            }
+            let Some(last) = state.parts.iter().rposition(is_input) else { return Ok(()) };
+            let Merged(Some(finished)) = merged else {
+                state.parts.retain(|part| !is_input(part));
+                return Ok(());
+            };
+            let part = self.adopt(finished.publish()?);
+            state.parts[last] = part.clone();
+            state.parts.retain(|part| !is_input(part));
+            part.check()
+        })
+    }
+
+    /// Notes that the tombstones so far cut nothing of a part.
+    fn mark_cut(&self, seen: &State, part: &Part) -> Result<(), StoreError> {
+        let cut_through = seen.manifest.last_tombstone;
+        self.commit(|state| {
+            for known in &mut state.parts {
+                if known.entry.id == part.entry.id {
+                    *known = self.adopt(PartEntry { cut_through, ..part.entry });
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What is left of the inputs; `None` = nothing.
+struct Merged(Option<Finished>);
+
+/// Parts worth merging or rewriting; all of one day, in order.
+fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
+    let mut days: BTreeMap<i64, Vec<&Arc<Part>>> = BTreeMap::new();
+    for part in &state.parts {
+        days.entry(part.entry.partition).or_default().push(part);
+    }
+    for (partition, parts) in days.iter().rev() {
+        let sizes: Vec<u64> = parts.iter().map(|part| part.entry.bytes).collect();
+        let end = names::partition_end(*partition).saturating_add(CLOSED_AFTER_MS);
+        let age = if end < now { Age::Closed } else { Age::Open };
+        if let Some(run) = worth_merging(&sizes, age) {
+            return Some(parts[run].iter().map(|part| Arc::clone(part)).collect());
+        }
+    }
+    let mut parts = state.parts.iter();
+    let cut = |part: &&Arc<Part>| {
+        state.manifest.tombstones.iter().any(|tombstone| tombstone.concerns(&part.entry))
+    };
+    parts.find(cut).map(|part| vec![part.clone()])
+}
+
+/// Whether a day still gets flushes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Age {
+    Open,
+    Closed,
+}
+
+/// The run of neighbours whose merge saves most parts for the bytes it writes. A part that is
+/// much larger than the others of the run together is not written again for their sake.
+fn worth_merging(sizes: &[u64], age: Age) -> Option<Range<usize>> {
+    let (fewest, ratio) = match age {
+        Age::Open => (4, 2),
+        Age::Closed => (2, 4),
+    };
+    let mut best: Option<(u64, Range<usize>)> = None;
+    for start in 0..sizes.len() {
+        let (mut total, mut largest) = (0u64, 0);
+        for (end, size) in sizes.iter().enumerate().skip(start).take(MAX_INPUTS) {
+            total = total.saturating_add(*size);
+            largest = largest.max(*size);
+            let count = end + 1 - start;
+            if total > MAX_BYTES {
+                break;
+            }
+            if count < fewest || largest > (total - largest).saturating_mul(ratio) {
+                continue;
+            }
+            let price = total / (count as u64 - 1);
+            if best.as_ref().is_none_or(|(least, _)| price < *least) {
+                best = Some((price, start..end + 1));
+            }
+        }
+    }
+    best.map(|(_, run)| run)
+}
+
+/// Whether no tombstone that concerns a part cuts anything in it.
+fn is_untouched(state: &State, part: &Part) -> Result<bool, StoreError> {
+    if part.entry.exemplars > 0 {
+        return Ok(false);
+    }
+    let reader = part.reader()?;
+    for tombstone in &state.manifest.tombstones {
+        if tombstone.concerns(&part.entry) && !evaluate(&reader, &tombstone.matchers)?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The series of several parts, merged.
+struct Merging<'a> {
+    tombstones: &'a [Arc<Tombstone>],
+    scans: Vec<Scan<'a>>,
+}
+
+impl Merging<'_> {
+    /// The next label set with its chunks, cut and in order.
+    fn next(&mut self) -> Result<Option<(Labels, Vec<Chunk>)>, StoreError> {
+        let heads = self.scans.iter().filter_map(|scan| scan.head.as_ref());
+        let Some(labels) = heads.map(|head| &head.labels).min().cloned() else { return Ok(None) };
+        let mut chunks = Vec::new();
+        for scan in &mut self.scans {
+            let matches = |head: &Head| head.labels.cmp(&labels) == Ordering::Equal;
+            if scan.head.as_ref().is_some_and(matches) {
+                chunks.extend(scan.take(self.tombstones)?);
+            }
+        }
+        let merged = merge::merge(chunks).and_then(repack);
+        merged.map(|chunks| Some((labels, chunks))).map_err(|error| {
+            let part = self.scans[0].reader.part;
+            part.chunk_damage(0, error)
+        })
+    }
+}
+
+/// Reads the series of one part from first to last.
+struct Scan<'a> {
+    reader: PartReader<'a>,
+    next_block: usize,
+    /// Rows of the current block that are still to come, with their frames.
+    rows: std::vec::IntoIter<Head>,
+    head: Option<Head>,
+}
+
+struct Head {
+    labels: Labels,
+    offset: u64,
+    frame: Bytes,
+}
+
+impl<'a> Scan<'a> {
+    fn new(part: &'a Part) -> Result<Self, StoreError> {
+        let reader = part.reader()?;
+        let mut scan = Self { reader, next_block: 0, rows: Vec::new().into_iter(), head: None };
+        scan.advance()?;
+        Ok(scan)
+    }
+
+    /// The chunks of the head, without what was deleted; goes on to the next one.
+    fn take(&mut self, tombstones: &[Arc<Tombstone>]) -> Result<Vec<Chunk>, StoreError> {
+        let Some(head) = self.head.take() else { return Ok(Vec::new()) };
+        let part = self.reader.part;
+        let chunks = frame::chunks_of(&head.frame, part.entry.partition)
+            .map_err(|damage| part.damage(head.offset, damage))?;
+        let cuts = cutting::cuts(tombstones, &part.entry, &head.labels);
+        let chunks = cutting::without(chunks, &cuts)
+            .map_err(|error| part.chunk_damage(head.offset, error))?;
+        self.advance()?;
+        Ok(chunks)
+    }
+
+    fn advance(&mut self) -> Result<(), StoreError> {
+        while self.rows.len() == 0 && self.next_block < self.reader.directory.series.len() {
+            self.rows = self.read_block()?.into_iter();
+            self.next_block += 1;
+        }
+        self.head = self.rows.next();
+        Ok(())
+    }
+
+    fn read_block(&self) -> Result<Vec<Head>, StoreError> {
+        let block = self.reader.directory.series[self.next_block];
+        let part = self.reader.part;
+        let raw = self.reader.uncached_block(block.block)?;
+        let frames = self.reader.bytes(block.frames, block.frames_len)?;
+        let damage = |damage| part.damage(block.block.offset, damage);
+        let mut cursor = Cursor(&raw);
+        let mut heads = Vec::new();
+        let mut offset = block.frames;
+        for _ in 0..block.count {
+            let row = read_row(&mut cursor, offset, part.entry.partition).map_err(damage)?;
+            let from = offset - block.frames;
+            offset += u64::from(row.frame.len);
+            let to = offset - block.frames;
+            if to > block.frames_len {
+                return Err(damage(super::codec::Damage("a series points beyond its block")));
+            }
+            let labels = super::codec::labels(row.labels).map_err(damage)?;
+            let frame = frames.slice(from as usize..to as usize);
+            heads.push(Head { labels, offset: row.frame.offset, frame });
+        }
+        Ok(heads)
+    }
+}
+
+/// Joins neighbouring small chunks of floats. Histograms stay as they are: what is known of
+/// their counter resets belongs to the chunk.
+fn repack(chunks: Vec<Chunk>) -> Result<Vec<Chunk>, ChunkError> {
+    let mut packed = Vec::with_capacity(chunks.len());
+    let mut group: Vec<Chunk> = Vec::new();
+    let mut points = 0;
+    for chunk in chunks {
+        let count = usize::from(chunk.count);
+        if chunk.kind != ChunkKind::Xor || points + count > MAX_CHUNK_POINTS {
+            join(&mut packed, &mut group)?;
+            points = 0;
+        }
+        if chunk.kind == ChunkKind::Xor {
+            points += count;
+            group.push(chunk);
+        } else {
+            packed.push(chunk);
+        }
+    }
+    join(&mut packed, &mut group)?;
+    Ok(packed)
+}
+
+fn join(packed: &mut Vec<Chunk>, group: &mut Vec<Chunk>) -> Result<(), ChunkError> {
+    if group.len() <= 1 {
+        packed.append(group);
+        return Ok(());
+    }
+    let points = group.iter().flat_map(Chunk::points).collect::<Result<Vec<_>, _>>()?;
+    packed.extend(encode_points(&points));
+    group.clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_worth_merging() {
+        let check = |age, sizes: &[u64], want| assert_eq!(worth_merging(sizes, age), want);
+        check(Age::Open, &[10, 10, 10], None);
+        check(Age::Open, &[10, 10, 10, 10], Some(0..4));
+        check(Age::Open, &[1_000, 10, 10, 10], None);
+        check(Age::Open, &[1_000, 10, 10, 10, 10], Some(1..5));
+        check(Age::Closed, &[10], None);
+        check(Age::Closed, &[1_000, 10], None);
+        check(Age::Closed, &[1_000, 300], Some(0..2));
+        check(Age::Closed, &[MAX_BYTES, MAX_BYTES], None);
+        check(Age::Open, &[1; 40], Some(0..16));
+    }
+}

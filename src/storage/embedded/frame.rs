@@ -1,0 +1,128 @@
+//! A frame: the chunks of one series in one part, in order of precedence.
+//!
+//! Pure bytes. The data of a chunk comes back as a slice of the bytes read, without a copy.
+//! Acceptance times are not kept: here the order of parts and chunks decides who wins.
+//!
+//! ```text
+//! ┌──────────┬──────────────┬─────────────┬────────────────────────────┐
+//! │ varint n │ n chunk heads │ n chunk data │ u32 crc32c of all before it │
+//! └──────────┴──────────────┴─────────────┴────────────────────────────┘
+//! chunk head: u8 kind · varint points · zigzag first time, from the last time of the chunk before
+//!             (the first chunk: from the start of the partition) · varint last time, from the first ·
+//!             varint bytes of samples · varint bytes of start timestamps
+//! chunk data: the samples, then the start timestamps
+//! ```
+
+use bytes::Bytes;
+
+use crate::chunk::{Chunk, ChunkKind};
+
+use super::codec::{Cursor, Damage, put_varint, put_zigzag, seal, unseal};
+
+/// Appends a frame; returns its length.
+pub(super) fn put_frame(out: &mut Vec<u8>, partition: i64, chunks: &[Chunk]) -> usize {
+    let start = out.len();
+    put_varint(out, chunks.len() as u64);
+    let mut before = partition;
+    for chunk in chunks {
+        out.push(chunk.kind as u8);
+        put_varint(out, chunk.count.into());
+        put_zigzag(out, chunk.min_time.wrapping_sub(before));
+        put_varint(out, chunk.max_time.wrapping_sub(chunk.min_time) as u64);
+        put_varint(out, chunk.data.len() as u64);
+        put_varint(out, chunk.starts.len() as u64);
+        before = chunk.max_time;
+    }
+    for chunk in chunks {
+        out.extend_from_slice(&chunk.data);
+        out.extend_from_slice(&chunk.starts);
+    }
+    seal(out, start);
+    out.len() - start
+}
+
+/// The chunks of a frame.
+pub(super) fn chunks_of(frame: &Bytes, partition: i64) -> Result<Vec<Chunk>, Damage> {
+    let content = unseal(frame)?;
+    let mut cursor = Cursor(content);
+    let count = cursor.varint()?;
+    // Every chunk has a head of at least six bytes.
+    if count > content.len() as u64 {
+        return Err(Damage("ends too early"));
+    }
+    let mut chunks = Vec::with_capacity(count as usize);
+    let mut lengths = Vec::with_capacity(count as usize);
+    let mut before = partition;
+    for _ in 0..count {
+        let (chunk, samples, starts) = head(&mut cursor, before)?;
+        before = chunk.max_time;
+        chunks.push(chunk);
+        lengths.push((samples, starts));
+    }
+    for (chunk, (samples, starts)) in chunks.iter_mut().zip(lengths) {
+        chunk.data = frame.slice_ref(cursor.take(samples)?);
+        chunk.starts = frame.slice_ref(cursor.take(starts)?);
+    }
+    if !cursor.is_empty() {
+        return Err(Damage("a frame is too long"));
+    }
+    Ok(chunks)
+}
+
+fn head(cursor: &mut Cursor<'_>, before: i64) -> Result<(Chunk, usize, usize), Damage> {
+    let kind = match cursor.u8()? {
+        1 => ChunkKind::Xor,
+        2 => ChunkKind::Histogram,
+        3 => ChunkKind::FloatHistogram,
+        _ => return Err(Damage("a chunk of an unknown kind")),
+    };
+    let count = u16::try_from(cursor.varint()?).map_err(|_| Damage("a chunk is too long"))?;
+    let min_time = before.wrapping_add(cursor.zigzag()?);
+    let max_time = min_time.wrapping_add(cursor.varint()? as i64);
+    if count == 0 || min_time > max_time {
+        return Err(Damage("a chunk contradicts itself"));
+    }
+    let (samples, starts) = (cursor.varint_u32()? as usize, cursor.varint_u32()? as usize);
+    let (data, empty) = (Bytes::new(), Bytes::new());
+    let chunk =
+        Chunk { kind, count, min_time, max_time, data, starts: empty.clone(), stamps: empty };
+    Ok((chunk, samples, starts))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn chunk(kind: ChunkKind, min_time: i64, max_time: i64, data: &'static [u8]) -> Chunk {
+        let (data, starts) = (Bytes::from_static(data), Bytes::from_static(&data[..1]));
+        Chunk { kind, count: 3, min_time, max_time, data, starts, stamps: Bytes::new() }
+    }
+
+    #[test]
+    fn a_frame_comes_back_and_notices_every_flip() {
+        let chunks = [
+            chunk(ChunkKind::Xor, 1_000, 2_000, b"samples"),
+            chunk(ChunkKind::FloatHistogram, -5, 1_500, b"others"),
+            chunk(ChunkKind::Histogram, i64::MIN, i64::MAX, b"extreme"),
+        ];
+        let mut out = Vec::new();
+        assert_eq!(put_frame(&mut out, 86_400_000, &chunks), out.len());
+        let frame = Bytes::from(out);
+        assert_eq!(chunks_of(&frame, 86_400_000), Ok(chunks.to_vec()));
+        for at in 0..frame.len() {
+            let mut flipped = frame.to_vec();
+            flipped[at] ^= 2;
+            assert!(chunks_of(&flipped.into(), 86_400_000).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_are_refused_quietly(mut bytes: Vec<u8>) {
+            seal(&mut bytes, 0);
+            let _ = chunks_of(&bytes.into(), 0);
+        }
+    }
+}

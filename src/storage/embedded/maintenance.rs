@@ -1,0 +1,136 @@
+//! The thread that keeps the store in order: retention, and one compaction at a time.
+//!
+//! It runs at an interval and when it is woken. A failure is counted and said, and tried again
+//! at the next interval; it never stops the store.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::storage::StoreError;
+
+use super::names;
+use super::state::Shared;
+
+/// The handle of the thread, if there is one.
+pub(super) struct Maintenance {
+    shared: Arc<Shared>,
+    signal: Arc<Signal>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A thread that was asked to stop.
+pub(super) struct Stopping(Option<JoinHandle<()>>);
+
+#[derive(Default)]
+struct Signal {
+    wishes: Mutex<Wishes>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Wishes {
+    wake: bool,
+    stop: bool,
+}
+
+/// Milliseconds since 1970 by the clock of the system.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Maintenance {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        interval: Option<Duration>,
+    ) -> Result<Self, StoreError> {
+        let signal = Arc::new(Signal::default());
+        let mut thread = None;
+        if let Some(interval) = interval {
+            let (shared, signal) = (shared.clone(), signal.clone());
+            let builder = std::thread::Builder::new().name("parts".into());
+            let spawned = builder.spawn(move || run(&shared, &signal, interval));
+            thread = Some(spawned.map_err(|error| StoreError::Unavailable {
+                what: format!("cannot start the maintenance thread: {error}"),
+                retry_after: Duration::from_secs(1),
+            })?);
+        }
+        Ok(Self { shared, signal, thread: Mutex::new(thread) })
+    }
+
+    /// There may be something to do.
+    pub(super) fn wake(&self) {
+        self.signal.wishes.lock().wake = true;
+        self.signal.changed.notify_all();
+    }
+
+    /// Asks the thread to stop soon: a running compaction is given up.
+    pub(super) fn stop(&self) -> Stopping {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        self.signal.wishes.lock().stop = true;
+        self.signal.changed.notify_all();
+        Stopping(self.thread.lock().take())
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Stopping {
+    /// Waits until the thread has ended. Blocks.
+    pub(super) fn wait(self) -> Result<(), StoreError> {
+        match self.0.map(JoinHandle::join) {
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn run(shared: &Shared, signal: &Signal, interval: Duration) {
+    loop {
+        let mut wishes = signal.wishes.lock();
+        if !wishes.wake && !wishes.stop {
+            signal.changed.wait_for(&mut wishes, interval);
+        }
+        wishes.wake = false;
+        if wishes.stop {
+            return;
+        }
+        drop(wishes);
+        if let Err(error) = shared.maintain(now()) {
+            shared.metrics.maintenance_failures.inc();
+            tracing::error!(%error, "maintenance of the embedded store failed");
+        }
+    }
+}
+
+impl Shared {
+    /// Retention, then compaction until nothing is left to do.
+    pub(super) fn maintain(&self, now: i64) -> Result<(), StoreError> {
+        self.enforce_retention(now)?;
+        while self.compact_once(now)? {}
+        Ok(())
+    }
+
+    /// Removes the days that ended longer than the retention before `now`.
+    pub(super) fn enforce_retention(&self, now: i64) -> Result<(), StoreError> {
+        let retention = i64::try_from(self.options.retention.as_millis()).unwrap_or(i64::MAX);
+        let oldest = now.saturating_sub(retention);
+        let expired = |partition| names::partition_end(partition) < oldest;
+        let state = self.state();
+        if retention == 0 || !state.parts.iter().any(|part| expired(part.entry.partition)) {
+            return Ok(());
+        }
+        self.commit(|state| {
+            state.parts.retain(|part| !expired(part.entry.partition));
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! The manifest: what the embedded store consists of. Only what it lists exists.
+//!
+//! It is one small file, replaced as a whole by rename, so that every change of the store is
+//! one atomic step. Parts stand in order of precedence: at equal timestamps of one series the
+//! later part wins. A tombstone cuts the parts whose `cut_through` is below its number.
+//! This file knows the bytes only; `docs/EMBEDDED-FORMAT.md` has the boxes.
+
+use std::sync::Arc;
+
+use crate::model::{MatchOp, Matcher, TimeRange};
+
+use super::codec::{Cursor, Damage, put_bytes, put_varint, put_zigzag, seal, unseal};
+
+/// First bytes of a manifest.
+const HEAD: &[u8; 8] = b"pkmani\x01\n";
+
+/// The whole state of a store but for the content of its parts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Manifest {
+    /// No file has or had this id or a higher one.
+    pub(super) next_id: u64,
+    /// `through` of the last flush.
+    pub(super) flushed_through: u64,
+    /// Number of the last tombstone ever.
+    pub(super) last_tombstone: u64,
+    /// Id of the metadata file; 0 = none yet.
+    pub(super) metadata: u64,
+    pub(super) parts: Vec<PartEntry>,
+    pub(super) tombstones: Vec<Arc<Tombstone>>,
+}
+
+/// One part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PartEntry {
+    pub(super) id: u64,
+    /// First millisecond of its time partition.
+    pub(super) partition: i64,
+    /// Length of its file.
+    pub(super) bytes: u64,
+    /// Earliest and latest timestamp in it.
+    pub(super) range: TimeRange,
+    pub(super) series: u32,
+    pub(super) points: u64,
+    pub(super) exemplars: u64,
+    /// Tombstones up to this number do not concern it: they came before it or were applied.
+    pub(super) cut_through: u64,
+    /// Checksum of its footer.
+    pub(super) footer_crc: u32,
+}
+
+/// A delete that is applied on reading.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Tombstone {
+    pub(super) number: u64,
+    pub(super) matchers: Vec<Matcher>,
+    pub(super) range: TimeRange,
+}
+
+impl Tombstone {
+    /// Whether it may cut something in this part.
+    pub(super) fn concerns(&self, part: &PartEntry) -> bool {
+        self.number > part.cut_through && self.range.overlaps(&part.range)
+    }
+}
+
+impl Manifest {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = HEAD.to_vec();
+        put_varint(&mut out, self.next_id);
+        put_varint(&mut out, self.flushed_through);
+        put_varint(&mut out, self.last_tombstone);
+        put_varint(&mut out, self.metadata);
+        put_varint(&mut out, self.parts.len() as u64);
+        for part in &self.parts {
+            put_varint(&mut out, part.id);
+            put_zigzag(&mut out, part.partition);
+            put_varint(&mut out, part.bytes);
+            put_range(&mut out, part.range);
+            put_varint(&mut out, part.series.into());
+            put_varint(&mut out, part.points);
+            put_varint(&mut out, part.exemplars);
+            put_varint(&mut out, part.cut_through);
+            out.extend_from_slice(&part.footer_crc.to_le_bytes());
+        }
+        put_varint(&mut out, self.tombstones.len() as u64);
+        for tombstone in &self.tombstones {
+            put_varint(&mut out, tombstone.number);
+            put_range(&mut out, tombstone.range);
+            put_varint(&mut out, tombstone.matchers.len() as u64);
+            for matcher in &tombstone.matchers {
+                out.push(op_number(matcher.op()));
+                put_bytes(&mut out, matcher.name().as_bytes());
+                put_bytes(&mut out, matcher.value().as_bytes());
+            }
+        }
+        seal(&mut out, 0);
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        let content = unseal(bytes)?;
+        let content = content.strip_prefix(HEAD).ok_or(Damage("a manifest of another version"))?;
+        let mut cursor = Cursor(content);
+        let mut manifest = Self {
+            next_id: cursor.varint()?,
+            flushed_through: cursor.varint()?,
+            last_tombstone: cursor.varint()?,
+            metadata: cursor.varint()?,
+            ..Self::default()
+        };
+        for _ in 0..cursor.varint()? {
+            manifest.parts.push(decode_part(&mut cursor)?);
+        }
+        for _ in 0..cursor.varint()? {
+            manifest.tombstones.push(Arc::new(decode_tombstone(&mut cursor)?));
+        }
+        if !cursor.is_empty() {
+            return Err(Damage("the manifest is too long"));
+        }
+        Ok(manifest)
+    }
+
+    /// Forgets tombstones that concern no part any more, but for those with a number
+    /// above `needed_from`.
+    pub(super) fn drop_spent_tombstones(&mut self, needed_from: u64) {
+        let parts = &self.parts;
+        self.tombstones.retain(|tombstone| {
+            tombstone.number > needed_from || parts.iter().any(|part| tombstone.concerns(part))
+        });
+    }
+}
+
+fn decode_part(cursor: &mut Cursor<'_>) -> Result<PartEntry, Damage> {
+    Ok(PartEntry {
+        id: cursor.varint()?,
+        partition: cursor.zigzag()?,
+        bytes: cursor.varint()?,
+        range: range(cursor)?,
+        series: cursor.varint_u32()?,
+        points: cursor.varint()?,
+        exemplars: cursor.varint()?,
+        cut_through: cursor.varint()?,
+        footer_crc: cursor.u32()?,
+    })
+}
+
+fn decode_tombstone(cursor: &mut Cursor<'_>) -> Result<Tombstone, Damage> {
+    let number = cursor.varint()?;
+    let range = range(cursor)?;
+    let mut matchers = Vec::new();
+    for _ in 0..cursor.varint()? {
+        let op = match cursor.u8()? {
+            0 => MatchOp::Equal,
+            1 => MatchOp::NotEqual,
+            2 => MatchOp::Regex,
+            3 => MatchOp::NotRegex,
+            _ => return Err(Damage("a matcher of an unknown kind")),
+        };
+        let (name, value) = (cursor.text()?, cursor.text()?);
+        let matcher = Matcher::new(op, name, value);
+        matchers.push(matcher.map_err(|_| Damage("a matcher that is no regular expression"))?);
+    }
+    Ok(Tombstone { number, matchers, range })
+}
+
+const fn op_number(op: MatchOp) -> u8 {
+    match op {
+        MatchOp::Equal => 0,
+        MatchOp::NotEqual => 1,
+        MatchOp::Regex => 2,
+        MatchOp::NotRegex => 3,
+    }
+}
+
+fn put_range(out: &mut Vec<u8>, range: TimeRange) {
+    put_zigzag(out, range.start);
+    put_zigzag(out, range.end);
+}
+
+fn range(cursor: &mut Cursor<'_>) -> Result<TimeRange, Damage> {
+    Ok(TimeRange::new(cursor.zigzag()?, cursor.zigzag()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let part = PartEntry {
+            id: 7,
+            partition: -86_400_000,
+            bytes: 1 << 33,
+            range: TimeRange::new(-86_399_999, -1),
+            series: 3,
+            points: 4,
+            exemplars: 5,
+            cut_through: 1,
+            footer_crc: 0xdead_beef,
+        };
+        let matchers = vec![
+            Matcher::equal("a", "1"),
+            Matcher::new(MatchOp::NotRegex, "b", "x.*").expect("valid"),
+        ];
+        let tombstone =
+            |number, range| Arc::new(Tombstone { number, matchers: matchers.clone(), range });
+        Manifest {
+            next_id: 9,
+            flushed_through: 1_000,
+            last_tombstone: 3,
+            metadata: 8,
+            parts: vec![part],
+            tombstones: vec![
+                tombstone(1, TimeRange::ALL),
+                tombstone(2, TimeRange::ALL),
+                tombstone(3, TimeRange::new(0, 5)),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_manifest_comes_back_and_notices_every_flip() {
+        let manifest = manifest();
+        let bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes), Ok(manifest));
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 4;
+            assert_eq!(Manifest::decode(&flipped), Err(Damage("the checksum is wrong")));
+            assert!(Manifest::decode(&bytes[..at]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_tombstone_lasts_as_long_as_a_part_it_concerns() {
+        let mut manifest = manifest();
+        let mut left = |needed_from| {
+            manifest.drop_spent_tombstones(needed_from);
+            manifest.tombstones.iter().map(|t| t.number).collect::<Vec<_>>()
+        };
+        assert_eq!(left(2), [2, 3]);
+        assert_eq!(left(3), [2]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The metadata file: type, help and unit of every metric family.
+//!
+//! Pure bytes. The file is written anew when something changed; the manifest names the one that
+//! counts, so metadata changes in the same step as the parts.
+//!
+//! ```text
+//! ┌──────────┬──────────┬──────────────────────────────────────────────────────┬────────────┐
+//! │ 8 B head │ varint n │ n times: family · u8 type · help · unit (with lengths) │ u32 crc32c │
+//! └──────────┴──────────┴──────────────────────────────────────────────────────┴────────────┘
+//! ```
+
+use std::collections::BTreeMap;
+
+use crate::model::{Metadata, MetricType};
+
+use super::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
+
+/// First bytes of a metadata file.
+const HEAD: &[u8; 8] = b"pkmeta\x01\n";
+
+/// Metadata by metric family.
+pub(super) type MetadataMap = BTreeMap<String, Metadata>;
+
+pub(super) fn encode(map: &MetadataMap) -> Vec<u8> {
+    let mut out = HEAD.to_vec();
+    put_varint(&mut out, map.len() as u64);
+    for (family, metadata) in map {
+        put_bytes(&mut out, family.as_bytes());
+        out.push(metadata.kind as u8);
+        put_bytes(&mut out, metadata.help.as_bytes());
+        put_bytes(&mut out, metadata.unit.as_bytes());
+    }
+    seal(&mut out, 0);
+    out
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Result<MetadataMap, Damage> {
+    let content = unseal(bytes)?;
+    let content = content.strip_prefix(HEAD).ok_or(Damage("metadata of another version"))?;
+    let mut cursor = Cursor(content);
+    let mut map = MetadataMap::new();
+    for _ in 0..cursor.varint()? {
+        let family = cursor.text()?.to_owned();
+        let kind = MetricType::from_number(cursor.u8()?.into());
+        let metadata = Metadata { kind, help: cursor.text()?.into(), unit: cursor.text()?.into() };
+        map.insert(family, metadata);
+    }
+    if !cursor.is_empty() {
+        return Err(Damage("the metadata is too long"));
+    }
+    Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_comes_back_and_notices_every_flip() {
+        let entry =
+            |kind, help: &str, unit: &str| Metadata { kind, help: help.into(), unit: unit.into() };
+        let map = MetadataMap::from([
+            ("a".into(), entry(MetricType::StateSet, "what\nit is", "")),
+            ("b_seconds".into(), entry(MetricType::Counter, "", "seconds")),
+        ]);
+        let bytes = encode(&map);
+        assert_eq!(decode(&bytes), Ok(map));
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            assert!(decode(&flipped).is_err());
+            assert!(decode(&bytes[..at]).is_err());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A part on disk, as the readers see it.
+//!
+//! Immutable: nothing here changes the file but its removal, which waits for the last reader.
+//! Every byte is checked before it is believed: the footer and the directory when the store is
+//! opened, blocks and frames whenever they are read. No file stays open between reads, so that
+//! years of parts need no descriptors.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+
+use crate::chunk::ChunkError;
+use crate::storage::StoreError;
+
+use super::cache::{BlockCache, Cached};
+use super::codec::{Damage, unpack};
+use super::directory::{BlockRef, Directory, FOOTER_BYTES, Footer, PART_HEAD, footer_crc};
+use super::files::{Files, OpenFile};
+use super::manifest::PartEntry;
+use super::{io_error, names};
+
+/// A part that the manifest lists.
+pub(super) struct Part {
+    pub(super) entry: PartEntry,
+    path: PathBuf,
+    files: Arc<dyn Files>,
+    cache: Arc<BlockCache>,
+    retired: AtomicBool,
+}
+
+/// A part with its file open and its directory at hand.
+pub(super) struct PartReader<'a> {
+    pub(super) part: &'a Part,
+    pub(super) directory: Arc<Directory>,
+    file: Box<dyn OpenFile>,
+}
+
+impl Part {
+    /// The part that `entry` lists; its file is not looked at yet.
+    pub(super) fn new(
+        files: Arc<dyn Files>,
+        dir: &Path,
+        entry: PartEntry,
+        cache: Arc<BlockCache>,
+    ) -> Self {
+        let path = dir.join(names::part(entry.partition, entry.id));
+        Self { entry, path, files, cache, retired: AtomicBool::new(false) }
+    }
+
+    /// The part for reading.
+    pub(super) fn reader(&self) -> Result<PartReader<'_>, StoreError> {
+        let file = self.file()?;
+        let directory = self.directory(&*file)?;
+        Ok(PartReader { part: self, directory, file })
+    }
+
+    /// Its file, opened.
+    pub(super) fn file(&self) -> Result<Box<dyn OpenFile>, StoreError> {
+        self.files.open(&self.path).map_err(|source| io_error(&self.path, source))
+    }
+
+    /// Reads bytes of the file; what lies outside it is damage.
+    pub(super) fn read(
+        &self,
+        file: &dyn OpenFile,
+        offset: u64,
+        len: u64,
+    ) -> Result<Bytes, StoreError> {
+        if offset.checked_add(len).is_none_or(|end| end > self.entry.bytes) {
+            return Err(self.damage(offset, Damage("points beyond the end of the file")));
+        }
+        let mut buffer = vec![0; len as usize];
+        file.read_exact_at(&mut buffer, offset).map_err(|source| io_error(&self.path, source))?;
+        Ok(buffer.into())
+    }
+
+    /// The error for damage found in this part.
+    pub(super) fn damage(&self, offset: u64, damage: Damage) -> StoreError {
+        StoreError::Corrupt { path: self.path.clone(), offset, what: damage.0.into() }
+    }
+
+    /// The error for a chunk of this part whose bytes make no sense.
+    pub(super) fn chunk_damage(&self, offset: u64, error: ChunkError) -> StoreError {
+        StoreError::Corrupt { path: self.path.clone(), offset, what: error.to_string() }
+    }
+
+    /// Removes the file as soon as nobody reads it. The manifest must not list it any more.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Checks the file's length, footer and directory.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let file = &*self.file()?;
+        let size = file.size().map_err(|source| io_error(&self.path, source))?;
+        if size != self.entry.bytes {
+            let what = format!("the file has {size} bytes, not {}", self.entry.bytes);
+            return Err(StoreError::Corrupt { path: self.path.clone(), offset: size, what });
+        }
+        let head = self.read(file, 0, PART_HEAD.len() as u64)?;
+        if head != PART_HEAD.as_slice() {
+            return Err(self.damage(0, Damage("it does not begin as a part does")));
+        }
+        let footer = self.footer(file)?;
+        let entry = &self.entry;
+        let same = (footer.partition, footer.series, footer.points, footer.exemplars)
+            == (entry.partition, entry.series, entry.points, entry.exemplars);
+        if !same || (footer.min_time, footer.max_time) != (entry.range.start, entry.range.end) {
+            return Err(self.damage(size, Damage("the footer is not that of the manifest")));
+        }
+        let directory = self.load_directory(file)?;
+        let series = directory.series.last();
+        if series.map_or(0, |last| last.first.saturating_add(last.count)) != footer.series {
+            return Err(self.damage(footer.directory.offset, Damage("series are missing")));
+        }
+        Ok(())
+    }
+
+    fn footer(&self, file: &dyn OpenFile) -> Result<Footer, StoreError> {
+        let at = self.entry.bytes.saturating_sub(FOOTER_BYTES as u64);
+        let bytes = self.read(file, at, FOOTER_BYTES as u64)?;
+        if footer_crc(&bytes) != self.entry.footer_crc {
+            return Err(self.damage(at, Damage("the footer is not that of the manifest")));
+        }
+        Footer::decode(&bytes).map_err(|damage| self.damage(at, damage))
+    }
+
+    fn load_directory(&self, file: &dyn OpenFile) -> Result<Directory, StoreError> {
+        let BlockRef { offset, len } = self.footer(file)?.directory;
+        let block = self.read(file, offset, len.into())?;
+        unpack(&block)
+            .and_then(|raw| Directory::decode(&raw))
+            .map_err(|damage| self.damage(offset, damage))
+    }
+
+    fn directory(&self, file: &dyn OpenFile) -> Result<Arc<Directory>, StoreError> {
+        // No block begins at offset 0, so the directory can have that key.
+        let key = (self.entry.id, 0);
+        if let Some(Cached::Directory(directory)) = self.cache.get(key) {
+            return Ok(directory);
+        }
+        let directory = Arc::new(self.load_directory(file)?);
+        self.cache.insert(key, Cached::Directory(directory.clone()));
+        Ok(directory)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if self.retired.load(Ordering::Acquire)
+            && let Err(error) = self.files.remove(&self.path)
+        {
+            // The next start removes what the manifest does not list.
+            tracing::debug!(path = %self.path.display(), %error, "retired part stays");
+        }
+    }
+}
+
+impl PartReader<'_> {
+    /// The content of a block, from the cache where it has it.
+    pub(super) fn block(&self, block: BlockRef) -> Result<Bytes, StoreError> {
+        let key = (self.part.entry.id, block.offset);
+        if let Some(Cached::Block(raw)) = self.part.cache.get(key) {
+            return Ok(raw);
+        }
+        let raw = self.uncached_block(block)?;
+        self.part.cache.insert(key, Cached::Block(raw.clone()));
+        Ok(raw)
+    }
+
+    /// The content of a block that will hardly be wanted again.
+    pub(super) fn uncached_block(&self, block: BlockRef) -> Result<Bytes, StoreError> {
+        let packed = self.bytes(block.offset, block.len.into())?;
+        unpack(&packed).map_err(|damage| self.part.damage(block.offset, damage))
+    }
+
+    /// Bytes of the file as they are.
+    pub(super) fn bytes(&self, offset: u64, len: u64) -> Result<Bytes, StoreError> {
+        self.part.read(&*self.file, offset, len)
+    }
+}

@@ -1,0 +1,244 @@
+//! Selecting series over all parts, and reading their points.
+//!
+//! A selection keeps label sets and, for each series, where its frames are; the points are read
+//! a run of series at a time, neighbouring frames in one go. It holds the state it was
+//! made from, so later changes of the store do not touch it.
+
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hashbrown::HashTable;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::chunk::Chunk;
+use crate::model::{Labels, Matcher, TimeRange};
+use crate::storage::index::evaluate;
+use crate::storage::{SelectHints, Selection, SeriesReader, StoreError, merge};
+
+use super::lookup::Frame;
+use super::part::Part;
+use super::state::State;
+use super::{blocking, cutting, frame};
+
+/// Frames with at most so many bytes between them are read in one go.
+const READ_GAP: u64 = 16 << 10;
+/// Bytes read in one go at most, but for a single larger frame.
+const READ_SPAN: u64 = 4 << 20;
+
+/// The series that match and have points in the range, about.
+pub(super) fn select(
+    state: Arc<State>,
+    matchers: &[Matcher],
+    range: TimeRange,
+    hints: &SelectHints,
+) -> Result<Selection, StoreError> {
+    let mut found = Found::default();
+    for (at, part) in state.parts_in(range) {
+        found.search(part, at as u32, matchers, range, hints.max_label_bytes)?;
+    }
+    let (series, places) = found.arrange(hints.sorted);
+    let reader = PlacesReader { state, range, labels: series.clone(), places };
+    Ok(Selection { series, reader: Box::new(Reader(Arc::new(reader))) })
+}
+
+/// Where one frame of a series is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Position of the part in the state.
+    part: u32,
+    frame: Frame,
+}
+
+/// Frames by series.
+struct Places {
+    /// Frames of series `i` are `all[starts[i]..starts[i + 1]]`, in order of precedence.
+    starts: Vec<usize>,
+    all: Vec<Place>,
+}
+
+/// Label sets found so far, each once, with their frames.
+#[derive(Default)]
+struct Found {
+    labels: Vec<Labels>,
+    by_labels: HashTable<u32>,
+    label_bytes: usize,
+    places: Vec<(u32, Place)>,
+}
+
+impl Found {
+    fn search(
+        &mut self,
+        part: &Part,
+        at: u32,
+        matchers: &[Matcher],
+        range: TimeRange,
+        max_label_bytes: usize,
+    ) -> Result<(), StoreError> {
+        let reader = part.reader()?;
+        let ids = evaluate(&reader, matchers)?;
+        reader.for_series(&ids, &mut |row| {
+            if row.range.overlaps(&range) {
+                let series = self.series(row.labels).map_err(|d| part.damage(0, d))?;
+                if self.label_bytes > max_label_bytes {
+                    return Err(StoreError::Limit(format!(
+                        "label sets of more than {max_label_bytes} bytes selected, \
+                         which is the limit max_label_bytes"
+                    )));
+                }
+                self.places.push((series, Place { part: at, frame: row.frame }));
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// The number of a label set, new or known.
+    fn series(&mut self, bytes: &[u8]) -> Result<u32, super::codec::Damage> {
+        let hash = xxh3_64(bytes);
+        let labels = &self.labels;
+        let known = self.by_labels.find(hash, |at| labels[*at as usize].as_bytes() == bytes);
+        if let Some(at) = known {
+            return Ok(*at);
+        }
+        let at = self.labels.len() as u32;
+        let set = super::codec::labels(bytes)?;
+        self.label_bytes += bytes.len() + size_of::<Labels>();
+        self.labels.push(set);
+        let labels = &self.labels;
+        self.by_labels.insert_unique(hash, at, |at| xxh3_64(labels[*at as usize].as_bytes()));
+        Ok(at)
+    }
+
+    /// The label sets, sorted if wanted, and the frames in the same order.
+    fn arrange(self, sorted: bool) -> (Vec<Labels>, Places) {
+        let Self { labels, places, .. } = self;
+        let mut order: Vec<u32> = (0..labels.len() as u32).collect();
+        if sorted {
+            order.sort_by(|a, b| labels[*a as usize].cmp(&labels[*b as usize]));
+        }
+        let mut rank = vec![0u32; labels.len()];
+        for (position, series) in order.iter().enumerate() {
+            rank[*series as usize] = position as u32;
+        }
+        // A stable sort: frames of one series stay in order of precedence.
+        let mut places: Vec<(u32, Place)> = places;
+        places.sort_by_key(|(series, _)| rank[*series as usize]);
+        let mut starts = vec![0usize; labels.len() + 1];
+        for (series, _) in &places {
+            starts[rank[*series as usize] as usize + 1] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        let series = order.iter().map(|at| labels[*at as usize].clone()).collect();
+        (series, Places { starts, all: places.into_iter().map(|(_, place)| place).collect() })
+    }
+}
+
+struct Reader(Arc<PlacesReader>);
+
+#[async_trait]
+impl SeriesReader for Reader {
+    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        let reader = self.0.clone();
+        blocking(move || reader.read(series)).await
+    }
+}
+
+struct PlacesReader {
+    state: Arc<State>,
+    range: TimeRange,
+    labels: Vec<Labels>,
+    places: Places,
+}
+
+impl PlacesReader {
+    fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        if series.start > series.end || series.end > self.labels.len() {
+            let what = format!("series {series:?} of {} were asked for", self.labels.len());
+            return Err(StoreError::Invalid(what));
+        }
+        let first = self.places.starts[series.start];
+        let places = &self.places.all[first..self.places.starts[series.end]];
+        let frames = read_frames(&self.state.parts, places)?;
+        let mut result = Vec::with_capacity(series.len());
+        for at in series {
+            let own = self.places.starts[at] - first..self.places.starts[at + 1] - first;
+            let lists = places[own.clone()].iter().zip(&frames[own]);
+            result.push(self.series(&self.labels[at], lists)?);
+        }
+        Ok(result)
+    }
+
+    fn series<'a>(
+        &self,
+        labels: &Labels,
+        frames: impl Iterator<Item = (&'a Place, &'a Bytes)>,
+    ) -> Result<Vec<Chunk>, StoreError> {
+        let mut chunks = Vec::new();
+        let mut last = None;
+        for (place, bytes) in frames {
+            let part = &self.state.parts[place.part as usize];
+            let own = frame::chunks_of(bytes, part.entry.partition)
+                .map_err(|damage| part.damage(place.frame.offset, damage))?;
+            let overlap = |chunk: &Chunk| {
+                TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&self.range)
+            };
+            let own = own.into_iter().filter(overlap).collect();
+            let cuts = cutting::cuts(&self.state.manifest.tombstones, &part.entry, labels);
+            let own = cutting::without(own, &cuts);
+            chunks.extend(own.map_err(|error| part.chunk_damage(place.frame.offset, error))?);
+            last = Some((part, place.frame.offset));
+        }
+        merge::merge(chunks).map_err(|error| match last {
+            Some((part, offset)) => part.chunk_damage(offset, error),
+            None => StoreError::Invalid(error.to_string()),
+        })
+    }
+}
+
+/// The bytes of frames, in the order given.
+fn read_frames(parts: &[Arc<Part>], places: &[Place]) -> Result<Vec<Bytes>, StoreError> {
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_by_key(|at| (places[*at].part, places[*at].frame.offset));
+    let mut frames = vec![Bytes::new(); places.len()];
+    let mut rest = order.as_slice();
+    while let Some(first) = rest.first() {
+        let in_part = rest.iter().take_while(|at| places[**at].part == places[*first].part).count();
+        let (here, others) = rest.split_at(in_part);
+        let part = &parts[places[*first].part as usize];
+        let file = part.file()?;
+        let mut here = here;
+        while let Some(first) = here.first() {
+            let start = places[*first].frame.offset;
+            let (count, end) = together(places, here);
+            let bytes = part.read(&*file, start, end - start)?;
+            for at in &here[..count] {
+                let from = (places[*at].frame.offset - start) as usize;
+                frames[*at] = bytes.slice(from..from + places[*at].frame.len as usize);
+            }
+            here = &here[count..];
+        }
+        rest = others;
+    }
+    Ok(frames)
+}
+
+/// How many of the frames at the front, sorted by offset, are read in one go, and where they end.
+fn together(places: &[Place], order: &[usize]) -> (usize, u64) {
+    let mut count = 0;
+    let (mut start, mut end) = (0, 0);
+    for at in order {
+        let frame = places[*at].frame;
+        let frame_end = frame.offset.saturating_add(frame.len.into());
+        if count == 0 {
+            (start, end) = (frame.offset, frame_end);
+        } else if frame.offset > end + READ_GAP || frame_end - start > READ_SPAN {
+            break;
+        }
+        end = end.max(frame_end);
+        count += 1;
+    }
+    (count, end)
+}

@@ -1,0 +1,355 @@
+//! What the store consists of at one moment, and how it changes.
+//!
+//! Invariant: memory shows a state only after the manifest that describes it is durable. Readers
+//! hold a [`State`] and are not disturbed by later ones. When it is not known whether a new
+//! manifest became durable, memory keeps the old state and the files of both are left alone
+//! until a later manifest is durable for certain.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::model::{Metadata, TimeRange};
+use crate::storage::{Stats, StoreError};
+use crate::telemetry::StoreMetrics;
+
+use super::cache::BlockCache;
+use super::codec::Damage;
+use super::files::Files;
+use super::manifest::{Manifest, PartEntry};
+use super::metadata::{self, MetadataMap};
+use super::part::Part;
+use super::{Options, io_error, names};
+
+/// A state of the store; never changed once it is shown.
+#[derive(Clone, Default)]
+pub(super) struct State {
+    pub(super) manifest: Manifest,
+    /// One for each part of the manifest, in its order.
+    pub(super) parts: Vec<Arc<Part>>,
+    pub(super) metadata: Arc<MetadataMap>,
+}
+
+/// The store itself, shared by its handle, its readers and the maintenance thread.
+pub(super) struct Shared {
+    pub(super) files: Arc<dyn Files>,
+    pub(super) dir: PathBuf,
+    pub(super) options: Options,
+    pub(super) metrics: StoreMetrics,
+    pub(super) cache: Arc<BlockCache>,
+    state: RwLock<Arc<State>>,
+    next_id: AtomicU64,
+    commits: Mutex<Commits>,
+    /// `cut_through` of every flush being written.
+    flights: Mutex<Vec<u64>>,
+    /// Held while a compaction runs.
+    pub(super) compacting: Mutex<()>,
+    /// The store is being closed.
+    pub(super) stopping: AtomicBool,
+}
+
+/// A flush being written: tombstones that come meanwhile are kept for it.
+pub(super) struct Flight {
+    pub(super) shared: Arc<Shared>,
+    /// Tombstones up to this number came before it.
+    pub(super) cut_through: u64,
+}
+
+/// What is left over from changes of unknown outcome; also the lock that orders changes.
+#[derive(Default)]
+struct Commits {
+    limbo: Vec<Arc<Part>>,
+    limbo_metadata: Vec<u64>,
+}
+
+/// How far a change of the manifest got.
+enum Failed {
+    /// The old manifest is certainly in place.
+    Before(StoreError),
+    /// It is not known which one is in place.
+    Unknown(StoreError),
+}
+
+impl Shared {
+    /// Reads the manifest, checks every part it lists, and removes what it does not list.
+    pub(super) fn open(
+        files: Arc<dyn Files>,
+        dir: PathBuf,
+        options: Options,
+        metrics: StoreMetrics,
+    ) -> Result<Self, StoreError> {
+        files.create_dir(&dir).map_err(|source| io_error(&dir, source))?;
+        let cache = Arc::new(BlockCache::new(options.cache_bytes));
+        let shared = Self {
+            files,
+            dir,
+            options,
+            metrics,
+            cache,
+            state: RwLock::default(),
+            next_id: AtomicU64::new(1),
+            commits: Mutex::default(),
+            flights: Mutex::default(),
+            compacting: Mutex::default(),
+            stopping: AtomicBool::new(false),
+        };
+        let listed = shared.list()?;
+        if listed.iter().any(|name| name == names::MANIFEST) {
+            shared.load()?;
+        } else {
+            shared.begin(&listed)?;
+        }
+        shared.remove_leftovers(&listed);
+        shared.show_counts();
+        Ok(shared)
+    }
+
+    /// The state now.
+    pub(super) fn state(&self) -> Arc<State> {
+        self.state.read().clone()
+    }
+
+    /// An id that no file has or had.
+    pub(super) fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes the beginning of a flush.
+    pub(super) fn begin_flight(shared: &Arc<Self>) -> Flight {
+        let mut flights = shared.flights.lock();
+        let cut_through = shared.state().manifest.last_tombstone;
+        flights.push(cut_through);
+        Flight { shared: shared.clone(), cut_through }
+    }
+
+    /// A part whose file has just been written.
+    pub(super) fn adopt(&self, entry: PartEntry) -> Arc<Part> {
+        Arc::new(Part::new(self.files.clone(), &self.dir, entry, self.cache.clone()))
+    }
+
+    /// Changes the state in one durable step. `edit` sees the latest state and nothing
+    /// changes meanwhile. New parts must be whole and have their names. After an error the
+    /// state is as before; new parts are removed as soon as that is safe.
+    pub(super) fn commit(
+        &self,
+        edit: impl FnOnce(&mut State) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut commits = self.commits.lock();
+        let old = self.state();
+        let mut new = State::clone(&old);
+        if let Err(error) = edit(&mut new) {
+            retire_missing(&new.parts, &old.parts);
+            return Err(error);
+        }
+        new.manifest.parts = new.parts.iter().map(|part| part.entry).collect();
+        new.manifest.next_id = self.next_id.load(Ordering::Relaxed);
+        // A flush that begins now may not see the newest tombstone yet: that one stays for it.
+        let flights = self.flights.lock().iter().min().copied().unwrap_or(u64::MAX);
+        let needed_from = flights.min(old.manifest.last_tombstone);
+        new.manifest.drop_spent_tombstones(needed_from);
+        match self.write_manifest(&new.manifest) {
+            Ok(()) => {}
+            Err(Failed::Before(error)) => {
+                retire_missing(&new.parts, &old.parts);
+                self.remove_metadata(new.manifest.metadata, old.manifest.metadata);
+                return Err(error);
+            }
+            Err(Failed::Unknown(error)) => {
+                commits.limbo.extend(new.parts);
+                commits.limbo_metadata.push(new.manifest.metadata);
+                return Err(error);
+            }
+        }
+        let current = new.manifest.metadata;
+        let gone = std::mem::take(&mut *commits);
+        retire_missing(&gone.limbo, &new.parts);
+        retire_missing(&old.parts, &new.parts);
+        for id in gone.limbo_metadata.into_iter().chain([old.manifest.metadata]) {
+            self.remove_metadata(id, current);
+        }
+        *self.state.write() = Arc::new(new);
+        self.show_counts();
+        Ok(())
+    }
+
+    /// Writes a file whole and durable, but for its name in the folder.
+    pub(super) fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let temporary = self.dir.join(names::temporary(name));
+        let written = self.files.create(&temporary).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync()
+        });
+        if let Err(source) = written {
+            self.remove(&names::temporary(name));
+            return Err(io_error(&temporary, source));
+        }
+        let path = self.dir.join(name);
+        self.files.rename(&temporary, &path).map_err(|source| {
+            self.remove(&names::temporary(name));
+            io_error(&path, source)
+        })
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        self.files.list(&self.dir).map_err(|source| io_error(&self.dir, source))
+    }
+
+    /// A new store: the empty manifest is durable before anything else is written.
+    fn begin(&self, listed: &[String]) -> Result<(), StoreError> {
+        if listed.iter().any(|name| names::is_ours(name) && !name.ends_with(".tmp")) {
+            let what = "the manifest is missing, but files that it lists are there".into();
+            let path = self.dir.join(names::MANIFEST);
+            return Err(StoreError::Corrupt { path, offset: 0, what });
+        }
+        self.commit(|_| Ok(()))
+    }
+
+    fn load(&self) -> Result<(), StoreError> {
+        let path = self.dir.join(names::MANIFEST);
+        let bytes = self.read_file(names::MANIFEST)?;
+        let damage = |Damage(what)| StoreError::Corrupt { path, offset: 0, what: what.into() };
+        let manifest = Manifest::decode(&bytes).map_err(damage)?;
+        self.next_id.store(manifest.next_id, Ordering::Relaxed);
+        let mut parts = Vec::with_capacity(manifest.parts.len());
+        for entry in &manifest.parts {
+            let part = self.adopt(*entry);
+            part.check()?;
+            parts.push(part);
+        }
+        let metadata = match manifest.metadata {
+            0 => MetadataMap::new(),
+            id => {
+                let name = names::metadata(id);
+                let bytes = self.read_file(&name)?;
+                metadata::decode(&bytes).map_err(|Damage(what)| {
+                    let path = self.dir.join(name);
+                    StoreError::Corrupt { path, offset: 0, what: what.into() }
+                })?
+            }
+        };
+        *self.state.write() = Arc::new(State { manifest, parts, metadata: metadata.into() });
+        Ok(())
+    }
+
+    fn read_file(&self, name: &str) -> Result<Vec<u8>, StoreError> {
+        let path = self.dir.join(name);
+        let read = self.files.open(&path).and_then(|file| {
+            let mut bytes = vec![0; file.size()? as usize];
+            file.read_exact_at(&mut bytes, 0)?;
+            Ok(bytes)
+        });
+        read.map_err(|source| io_error(&path, source))
+    }
+
+    fn remove_leftovers(&self, listed: &[String]) {
+        let state = self.state();
+        let mut keep: HashSet<String> = HashSet::from([names::metadata(state.manifest.metadata)]);
+        let parts = state.manifest.parts.iter();
+        keep.extend(parts.map(|part| names::part(part.partition, part.id)));
+        for name in listed.iter().filter(|name| names::is_ours(name) && !keep.contains(*name)) {
+            tracing::info!(file = %self.dir.join(name).display(), "removing an unfinished file");
+            self.remove(name);
+        }
+    }
+
+    fn write_manifest(&self, manifest: &Manifest) -> Result<(), Failed> {
+        let sync = || self.files.sync_dir(&self.dir).map_err(|source| io_error(&self.dir, source));
+        // The names of new parts come before the manifest that lists them.
+        sync().map_err(Failed::Before)?;
+        let temporary = self.dir.join(names::temporary(names::MANIFEST));
+        let written = self.files.create(&temporary).and_then(|mut file| {
+            file.write_all(&manifest.encode())?;
+            file.sync()
+        });
+        if let Err(source) = written {
+            self.remove(&names::temporary(names::MANIFEST));
+            return Err(Failed::Before(io_error(&temporary, source)));
+        }
+        let path = self.dir.join(names::MANIFEST);
+        if let Err(source) = self.files.rename(&temporary, &path) {
+            self.remove(&names::temporary(names::MANIFEST));
+            return Err(Failed::Unknown(io_error(&path, source)));
+        }
+        sync().map_err(Failed::Unknown)
+    }
+
+    /// Removes a file nobody needs; when that fails the next start tries again.
+    fn remove(&self, name: &str) {
+        if let Err(error) = self.files.remove(&self.dir.join(name)) {
+            tracing::debug!(name, %error, "unlisted file stays");
+        }
+    }
+
+    fn remove_metadata(&self, id: u64, current: u64) {
+        if id != current && id != 0 {
+            self.remove(&names::metadata(id));
+        }
+    }
+
+    fn show_counts(&self) {
+        let state = self.state();
+        let parts = &state.manifest.parts;
+        let bytes = parts.iter().map(|part| part.bytes).sum::<u64>();
+        self.metrics.parts.set(parts.len() as i64);
+        self.metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.metrics.tombstones.set(state.manifest.tombstones.len() as i64);
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let mut flights = self.shared.flights.lock();
+        if let Some(at) = flights.iter().position(|flight| *flight == self.cut_through) {
+            flights.swap_remove(at);
+        }
+    }
+}
+
+/// Lets the parts go that are not among `kept`.
+fn retire_missing(parts: &[Arc<Part>], kept: &[Arc<Part>]) {
+    let kept: HashSet<u64> = kept.iter().map(|part| part.entry.id).collect();
+    for part in parts.iter().filter(|part| !kept.contains(&part.entry.id)) {
+        part.retire();
+    }
+}
+
+impl State {
+    /// Parts with points or exemplars in the range, about, and their positions.
+    pub(super) fn parts_in(&self, range: TimeRange) -> impl Iterator<Item = (usize, &Arc<Part>)> {
+        let parts = self.parts.iter().enumerate();
+        parts.filter(move |(_, part)| !range.is_empty() && part.entry.range.overlaps(&range))
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let parts = &self.manifest.parts;
+        let newest = parts.iter().map(|part| part.partition).max();
+        // Parts of one day share most series: the largest says best how many there are.
+        let newest = parts.iter().filter(|part| Some(part.partition) == newest);
+        let start = parts.iter().map(|part| part.range.start).min();
+        let end = parts.iter().map(|part| part.range.end).max();
+        Stats {
+            series: newest.map(|part| part.series.into()).max().unwrap_or(0),
+            points: Some(parts.iter().map(|part| part.points).sum()),
+            time_range: start.zip(end).map(|(start, end)| TimeRange::new(start, end)),
+            flushed_through: self.manifest.flushed_through,
+            disk_bytes: Some(parts.iter().map(|part| part.bytes).sum()),
+        }
+    }
+
+    /// Takes over changed metadata; returns whether anything is new.
+    pub(super) fn merge_metadata(&mut self, changed: Vec<(String, Metadata)>) -> bool {
+        let same = |(family, metadata): &(String, Metadata)| {
+            self.metadata.get(family).is_some_and(|known| known == metadata)
+        };
+        if changed.iter().all(same) {
+            return false;
+        }
+        let mut all: BTreeMap<String, Metadata> = (*self.metadata).clone();
+        all.extend(changed);
+        self.metadata = Arc::new(all);
+        true
+    }
+}
