@@ -49,7 +49,7 @@ pub enum Policy<'p> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Not a snappy block.
-    #[error("body is not a snappy block: {0}")]
+    #[error("body is not a valid snappy block")]
     Snappy(#[from] snap::Error),
     /// More bytes than a body may have when decoded.
     #[error("decoded size of {declared} bytes exceeds the limit of {limit} bytes")]

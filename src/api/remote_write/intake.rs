@@ -39,6 +39,10 @@ pub(crate) struct Intake {
     bodies: Semaphore,
     decoded: Semaphore,
     buffers: Mutex<Vec<Scratch>>,
+    /// Longest wait for room.
+    wait: Duration,
+    /// Longest time for a body to arrive.
+    body_timeout: Duration,
 }
 
 /// A body, and its share of the room.
@@ -61,6 +65,8 @@ impl Intake {
             bodies: Semaphore::new(limits::MAX_BODY_BYTES_IN_FLIGHT / PIECE),
             decoded: Semaphore::new(limits::MAX_DECODED_BYTES_IN_FLIGHT / PIECE),
             buffers: Mutex::default(),
+            wait: limits::INTAKE_WAIT,
+            body_timeout: limits::BODY_TIMEOUT,
         }
     }
 
@@ -75,9 +81,9 @@ impl Intake {
         if declared > limits::MAX_BODY_BYTES {
             return Err(Refusal::BodyTooLarge(limits::MAX_BODY_BYTES));
         }
-        let permit = bounded(self.bodies.acquire_many(1)).await?;
+        let permit = self.in_time(self.bodies.acquire_many(1)).await?;
         let reading = self.read_pieces(permit, body, declared.min(PIECE));
-        timeout(limits::BODY_TIMEOUT, reading).await.map_err(|_| Refusal::BodyTooSlow)?
+        timeout(self.body_timeout, reading).await.map_err(|_| Refusal::BodyTooSlow)?
     }
 
     async fn read_pieces<'a>(
@@ -107,9 +113,20 @@ impl Intake {
     /// Room for a message of `decoded` bytes, as soon as there is some.
     pub(super) async fn room_to_decode(&self, decoded: usize) -> Result<Room<'_>, Refusal> {
         let pieces = (decoded * EXPANSION).div_ceil(PIECE).max(1);
-        let permit = bounded(self.decoded.acquire_many(pieces as u32)).await?;
+        let permit = self.in_time(self.decoded.acquire_many(pieces as u32)).await?;
         let scratch = self.buffers.lock().pop().unwrap_or_default();
         Ok(Room { intake: self, scratch, _permit: permit })
+    }
+
+    async fn in_time<'a, E>(
+        &self,
+        permit: impl Future<Output = Result<SemaphorePermit<'a>, E>>,
+    ) -> Result<SemaphorePermit<'a>, Refusal> {
+        match timeout(self.wait, permit).await {
+            Ok(Ok(permit)) => Ok(permit),
+            // The semaphores are never closed.
+            Ok(Err(_)) | Err(_) => Err(overloaded()),
+        }
     }
 }
 
@@ -146,17 +163,70 @@ pub(super) fn run_long<T>(length: usize, decode: impl FnOnce() -> T) -> T {
     }
 }
 
-async fn bounded<'a, E>(
-    permit: impl Future<Output = Result<SemaphorePermit<'a>, E>>,
-) -> Result<SemaphorePermit<'a>, Refusal> {
-    match timeout(limits::INTAKE_WAIT, permit).await {
-        Ok(Ok(permit)) => Ok(permit),
-        // The semaphores are never closed.
-        Ok(Err(_)) | Err(_) => Err(overloaded()),
-    }
-}
-
 fn overloaded() -> Refusal {
     let what = "too many remote-write requests at a time".to_owned();
     StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ApiError;
+
+    fn small(body_pieces: usize, decoded_pieces: usize) -> Intake {
+        Intake {
+            bodies: Semaphore::new(body_pieces),
+            decoded: Semaphore::new(decoded_pieces),
+            buffers: Mutex::default(),
+            wait: Duration::from_millis(1),
+            body_timeout: Duration::from_secs(60),
+        }
+    }
+
+    fn is_overloaded<T>(result: Result<T, Refusal>) -> bool {
+        matches!(result, Err(Refusal::Api(ApiError::Store(StoreError::Unavailable { .. }))))
+    }
+
+    #[tokio::test]
+    async fn a_body_takes_room_for_what_has_come() {
+        let intake = small(4, 0);
+        let headers = HeaderMap::new();
+        let first = intake.read(&headers, Body::from(vec![1; 3 * PIECE])).await.expect("room");
+        assert_eq!(first.bytes, vec![1; 3 * PIECE]);
+        assert!(is_overloaded(intake.read(&headers, Body::from(vec![1; 2 * PIECE])).await));
+        let second = intake.read(&headers, Body::from(vec![1; PIECE])).await.expect("room");
+        assert!(is_overloaded(intake.read(&headers, Body::empty()).await));
+        drop((first, second));
+        intake.read(&headers, Body::from(vec![1; 4 * PIECE])).await.expect("room again");
+    }
+
+    #[tokio::test]
+    async fn bodies_that_are_too_large_or_too_slow_are_refused() {
+        let intake = small(limits::MAX_BODY_BYTES / PIECE, 0);
+        let headers = HeaderMap::new();
+        let largest = Body::from(vec![0; limits::MAX_BODY_BYTES]);
+        intake.read(&headers, largest).await.expect("just within the limit");
+        let larger = Body::from(vec![0; limits::MAX_BODY_BYTES + 1]);
+        let refused = intake.read(&headers, larger).await;
+        assert!(matches!(refused, Err(Refusal::BodyTooLarge(limits::MAX_BODY_BYTES))));
+        let endless = futures::stream::pending::<Result<Bytes, std::io::Error>>();
+        let hasty = Intake { body_timeout: Duration::from_millis(1), ..small(1, 0) };
+        let refused = hasty.read(&headers, Body::from_stream(endless)).await;
+        assert!(matches!(refused, Err(Refusal::BodyTooSlow)));
+        let broken = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("gone"))]);
+        let refused = intake.read(&headers, Body::from_stream(broken)).await;
+        assert!(matches!(refused, Err(Refusal::BodyBroken(_))));
+        assert_eq!(intake.bodies.available_permits(), limits::MAX_BODY_BYTES / PIECE);
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_room_to_decode_is_sent_away() {
+        let intake = small(0, 4);
+        let room = intake.room_to_decode(PIECE).await.expect("3 of 4 pieces");
+        assert!(is_overloaded(intake.room_to_decode(PIECE).await));
+        let other = intake.room_to_decode(0).await.expect("the fourth");
+        drop((room, other));
+        intake.room_to_decode(PIECE).await.expect("room again");
+        assert_eq!(intake.buffers.lock().len(), 2, "buffers wait for the next request");
+    }
 }

@@ -145,7 +145,9 @@ fn reasons(rejections: &Rejections) -> String {
     const LINE: usize = 512;
     let mut text = String::new();
     for reject in rejections.kept() {
-        text.push_str(&shortened(reject.to_string(), LINE));
+        // Names of labels may hold anything.
+        let line = reject.to_string().replace(['\n', '\r'], " ");
+        text.push_str(&shortened(line, LINE));
         text.push('\n');
     }
     let more = rejections.len() - rejections.kept().len();
