@@ -33,7 +33,7 @@ pub struct Matcher {
 #[derive(Debug, Clone)]
 struct Pattern {
     regex: Regex,
-    /// The pattern matches exactly these values.
+    /// The pattern matches exactly these values; sorted.
     literals: Option<Vec<String>>,
     /// All matches begin with this; may be empty.
     prefix: String,
@@ -114,7 +114,7 @@ impl Matcher {
 impl Pattern {
     fn is_match(&self, value: &str) -> bool {
         match &self.literals {
-            Some(literals) => literals.iter().any(|literal| literal == value),
+            Some(literals) => literals.binary_search_by(|l| l.as_str().cmp(value)).is_ok(),
             None => self.regex.is_match(value),
         }
     }
