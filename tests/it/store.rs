@@ -11,8 +11,10 @@ use promkairos::model::{
     Counts, Histogram, Labels, MatchOp, Matcher, MetricType, Point, ResetHint, STALE_NAN_BITS,
     Span, TimeRange, Value,
 };
+use promkairos::storage::embedded::{self, Parts};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{SelectHints, SeriesQuery, SharedStore, Store};
+use promkairos::telemetry::StoreMetrics;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -42,6 +44,19 @@ async fn memory() -> Harness {
     let same = store.clone();
     let reopen = Box::new(move || Box::pin(std::future::ready(same.clone())) as Opening);
     Harness { store, reopen, keep: Vec::new() }
+}
+
+/// Part files without a log: each batch becomes a part.
+async fn parts() -> Harness {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().to_owned();
+    let open = move || -> SharedStore {
+        let parts = Parts::open(&path, embedded::Options::default(), StoreMetrics::default());
+        Arc::new(parts.expect("part files"))
+    };
+    let store = open();
+    let reopen = Box::new(move || Box::pin(std::future::ready(open())) as Opening);
+    Harness { store, reopen, keep: vec![Box::new(dir)] }
 }
 
 macro_rules! conformance {
@@ -84,7 +99,7 @@ macro_rules! conformance_cases {
     };
 }
 
-conformance!(memory);
+conformance!(memory, parts);
 
 /// A time in 2023, in milliseconds.
 const T: i64 = 1_700_000_000_000;
