@@ -264,7 +264,9 @@ mod tests {
 
         #[test]
         fn any_text_is_read_without_harm(pattern in r"[a-z0-9()\[\]{}|*+?\\^$.:,<>&~#ékPQEx-]{0,40}") {
-            let _ = translate(&pattern).map(|translated| regex_syntax::parse(&translated));
+            if let Ok(translated) = translate(&pattern) {
+                let _ = regex_syntax::parse(&translated);
+            }
             let _ = (literals(&pattern), prefix(&pattern));
         }
 
