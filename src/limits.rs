@@ -64,6 +64,8 @@ pub const READ_AHEAD_RUNS: usize = 4;
 pub const READ_STALL: Duration = Duration::from_secs(60);
 /// How long requests under way may take when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Width of a time partition: no chunk of the head or of a part file passes its end.
+pub const PARTITION_MS: i64 = 86_400_000;
 /// Bytes of records that may wait to be written to the log.
 pub const MAX_WAL_WAITING_BYTES: usize = 64 << 20;
 /// Labels of a series.

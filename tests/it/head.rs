@@ -1,3 +1,395 @@
-//! Tests: the head, in front of a memory store, and its log.
+//! Tests: the head in front of a memory store that can be away, and its log.
 
 mod wal;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use promkairos::model::{
+    Exemplar, Labels, Matcher, Metadata, Point, TimeRange, Value, WriteBatch, WriteOutcome,
+};
+use promkairos::storage::head::{Head, Options, Stamps};
+use promkairos::storage::memory::MemoryStore;
+use promkairos::storage::{
+    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
+    StoreError,
+};
+use promkairos::telemetry::HeadMetrics;
+use tempfile::TempDir;
+
+use crate::batch::Batch;
+use crate::store::{Harness, Opening};
+use wal::FaultyDisk;
+
+/// How a head ends before it is opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Restart {
+    /// Closed: all is in the store below.
+    Close,
+    /// Nothing was ever flushed: all is in the log.
+    Crash,
+    /// Flushed all the time.
+    FlushBefore,
+}
+
+/// A head over a memory store for the conformance suite.
+pub(crate) async fn harness(restart: Restart) -> Harness {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let mut options = options(&dir);
+    match restart {
+        Restart::Close => {}
+        Restart::Crash => below.set(Mode::NoFlush),
+        Restart::FlushBefore => options.flush_interval = Duration::from_micros(200),
+    }
+    let reopen = move || {
+        let (options, below) = (options.clone(), below.clone());
+        Box::pin(async move { Arc::new(open(options, &below).await) as SharedStore }) as Opening
+    };
+    Harness { store: reopen().await, reopen: Box::new(reopen), keep: vec![Box::new(dir)] }
+}
+
+fn options(dir: &TempDir) -> Options {
+    let mut options = Options::new(dir.path());
+    options.segment_bytes = 1 << 16;
+    options
+}
+
+async fn open(options: Options, below: &Arc<Gate>) -> Head {
+    let below: SharedStore = below.clone();
+    Head::open(options, below, HeadMetrics::default()).await.expect("the head opens")
+}
+
+/// What a gate lets through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Open = 0,
+    /// Flushes fail.
+    NoFlush = 1,
+    /// Flushes are taken, but the answer is lost.
+    FlushUnanswered = 2,
+    /// Everything fails.
+    Away = 3,
+}
+
+/// A memory store that can be away.
+#[derive(Default)]
+struct Gate {
+    store: MemoryStore,
+    mode: AtomicU8,
+    /// Acceptance times of the points of flushes.
+    stamps: std::sync::Mutex<Vec<(i64, i64)>>,
+}
+
+impl Gate {
+    fn set(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::SeqCst);
+    }
+
+    fn is(&self, mode: Mode) -> bool {
+        self.mode.load(Ordering::SeqCst) == mode as u8
+    }
+
+    fn through(&self) -> Result<&MemoryStore, StoreError> {
+        if self.is(Mode::Away) { Err(away()) } else { Ok(&self.store) }
+    }
+
+    fn record_stamps(&self, run: &promkairos::storage::SeriesRun) {
+        let mut stamps = self.stamps.lock().expect("no test panicked with it");
+        for chunk in &run.chunks {
+            let points = chunk.stamped_points().map(|entry| entry.expect("a good chunk"));
+            stamps.extend(points.map(|(point, stamp)| (point.timestamp, stamp)));
+        }
+    }
+}
+
+fn away() -> StoreError {
+    StoreError::Unavailable { what: "away".into(), retry_after: Duration::from_secs(1) }
+}
+
+#[async_trait]
+impl Store for Gate {
+    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
+        self.through()?.write(batch).await
+    }
+    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+        self.through()?.series(query).await
+    }
+    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
+        self.through()?.label_names(query).await
+    }
+    async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        self.through()?.label_values(name, query).await
+    }
+    async fn select(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &SelectHints,
+    ) -> Result<Selection, StoreError> {
+        self.through()?.select(matchers, range, hints).await
+    }
+    async fn exemplars(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        self.through()?.exemplars(matchers, range).await
+    }
+    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
+        self.through()?.metadata(family).await
+    }
+    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
+        self.through()?.delete(matchers, range).await
+    }
+    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+        if self.is(Mode::NoFlush) {
+            return Err(away());
+        }
+        let Flush { through, runs, exemplars, metadata } = flush;
+        let runs = Box::new(runs.inspect(|run| self.record_stamps(run)));
+        let flush = Flush { through, runs, exemplars, metadata };
+        let absorbed = self.through()?.absorb(flush).await?;
+        if self.is(Mode::FlushUnanswered) { Err(away()) } else { Ok(absorbed) }
+    }
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.through().map(drop)
+    }
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        // As Cassandra: it does not keep the position.
+        Ok(Stats { flushed_through: 0, ..self.through()?.stats().await? })
+    }
+}
+
+const T: i64 = 1_700_000_000_000;
+
+fn one(name: &str, timestamp: i64, value: f64) -> Batch {
+    Batch::new().series(&[("__name__", name)]).sample(timestamp, value)
+}
+
+async fn values(store: &dyn Store, name: &str) -> Result<Vec<(i64, f64)>, StoreError> {
+    let matchers = [Matcher::equal("__name__", name)];
+    let selection = store.select(&matchers, TimeRange::ALL, &SelectHints::default()).await?;
+    let chunks = selection.reader.read(0..selection.series.len()).await?;
+    let points = chunks.iter().flatten().flat_map(|chunk| chunk.points());
+    let float = |point: Point| match point.value {
+        Value::Float(value) => (point.timestamp, value),
+        Value::Histogram(_) => panic!("no histogram was written"),
+    };
+    Ok(points.map(|point| float(point.expect("a good chunk"))).collect())
+}
+
+async fn put(head: &Head, batch: &Batch) {
+    head.write(batch.build()).await.expect("acknowledged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_below_that_is_away_loses_nothing_and_ends_at_the_limit() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let mut options = options(&dir);
+    options.wal_limit = 200_000;
+    let head = open(options.clone(), &below).await;
+    below.set(Mode::Away);
+    let mut written = 0;
+    let refused = loop {
+        let mut batch = Batch::new();
+        for series in 0..40 {
+            batch = batch.series(&[("__name__", "m"), ("i", &format!("{written}-{series}"))]);
+            batch = batch.sample(T, f64::from(written));
+        }
+        match head.write(batch.build()).await {
+            Ok(outcome) => assert_eq!(outcome.samples, 40),
+            Err(error) => break error,
+        }
+        written += 1;
+    };
+    assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused}");
+    assert!(written > 50);
+    assert!(matches!(head.ready().await, Err(StoreError::Unavailable { .. })));
+    assert!(head.flush().await.is_err());
+    drop(head);
+    // The next process finds the log, still without the store below.
+    let head = open(options, &below).await;
+    assert!(head.ready().await.is_err());
+    assert!(values(&head, "m").await.is_err(), "never silently less");
+    below.set(Mode::Open);
+    head.flush().await.expect("the store is back");
+    head.ready().await.expect("there is room again");
+    put(&head, &one("n", T, 1.0)).await;
+    let found = values(&head, "m").await.expect("readable");
+    assert_eq!(found.len(), 40 * written as usize);
+    let in_store = values(&below.store, "m").await.expect("readable");
+    assert_eq!(in_store.len(), found.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unanswered_flush_and_a_crash_repeat_what_was_flushed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let head = open(options(&dir), &below).await;
+    below.set(Mode::FlushUnanswered);
+    put(&head, &one("m", T, 1.0)).await;
+    head.flush().await.expect_err("the answer is lost");
+    put(&head, &one("m", T, 2.0)).await;
+    put(&head, &one("m", T + 1, 3.0)).await;
+    put(&head, &one("m", T - 1, 4.0)).await;
+    let want = [(T - 1, 4.0), (T, 2.0), (T + 1, 3.0)];
+    assert_eq!(values(&head, "m").await.expect("readable"), want);
+    drop(head);
+    let head = open(options(&dir), &below).await;
+    assert_eq!(values(&head, "m").await.expect("readable"), want);
+    below.set(Mode::Open);
+    head.close().await.expect("closed");
+    assert_eq!(values(&below.store, "m").await.expect("readable"), want);
+    let head = open(options(&dir), &below).await;
+    assert_eq!(values(&head, "m").await.expect("readable"), want);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_that_the_store_below_missed_is_repeated_before_any_read() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let head = open(options(&dir), &below).await;
+    put(&head, &one("m", T, 1.0)).await;
+    put(&head, &one("n", T, 1.0)).await;
+    head.flush().await.expect("flushed");
+    below.set(Mode::Away);
+    let matchers = [Matcher::equal("__name__", "m")];
+    head.delete(&matchers, TimeRange::ALL).await.expect_err("the store below is away");
+    put(&head, &one("m", T + 1, 2.0)).await;
+    drop(head);
+    let head = open(options(&dir), &below).await;
+    assert!(values(&head, "m").await.is_err());
+    below.set(Mode::Open);
+    assert_eq!(values(&head, "m").await.expect("readable"), [(T + 1, 2.0)]);
+    assert_eq!(values(&head, "n").await.expect("readable"), [(T, 1.0)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn points_keep_the_time_of_their_acceptance_through_a_replay() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    below.set(Mode::NoFlush);
+    let mut options = options(&dir);
+    options.stamps = Stamps::Kept;
+    let head = open(options.clone(), &below).await;
+    for i in 0..5 {
+        put(&head, &one("m", T + i, 1.0)).await;
+        put(&head, &one("m", T - i, 1.0)).await;
+    }
+    assert!(head.flush().await.is_err());
+    drop(head);
+    let head = open(options.clone(), &below).await;
+    below.set(Mode::FlushUnanswered);
+    assert!(head.flush().await.is_err());
+    drop(head);
+    let head = open(options, &below).await;
+    below.set(Mode::Open);
+    head.flush().await.expect("flushed");
+    let stamps = below.stamps.lock().expect("no panic").clone();
+    let (first, second) = stamps.split_at(stamps.len() / 2);
+    assert!(!first.is_empty() && first.iter().all(|(_, stamp)| *stamp > T));
+    assert_eq!(first, second, "each attempt brings the same times");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_the_log_refuses_is_an_error_and_the_next_one_works() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let disk = FaultyDisk::default();
+    let mut options = options(&dir);
+    options.disk = Arc::new(disk.clone());
+    let head = open(options.clone(), &below).await;
+    disk.set(|faults| faults.space = Some(0));
+    let error = head.write(one("m", T, 1.0).build()).await.expect_err("the disk is full");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    disk.set(|faults| faults.space = None);
+    put(&head, &one("m", T, 2.0)).await;
+    disk.set(|faults| faults.sync_fails = true);
+    head.write(one("m", T + 1, 3.0).build()).await.expect_err("the sync fails");
+    disk.set(|faults| faults.sync_fails = false);
+    head.ready().await.expect_err("a restart is needed");
+    drop(head);
+    let head = open(options, &below).await;
+    let found = values(&head, "m").await.expect("readable");
+    assert_eq!(found.first(), Some(&(T, 2.0)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_acknowledged_is_read_while_others_write_and_flush() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let mut options = options(&dir);
+    options.flush_interval = Duration::from_millis(1);
+    let head = Arc::new(open(options, &below).await);
+    let mut tasks = tokio::task::JoinSet::new();
+    for writer in 0..8 {
+        let head = head.clone();
+        tasks.spawn(async move {
+            let name = format!("m{writer}");
+            for i in 0..60i32 {
+                // Every third point comes late.
+                let at = if i % 3 == 2 { T + i64::from(i) - 100 } else { T + i64::from(i) };
+                put(&head, &one(&name, at, f64::from(i))).await;
+                let found = values(&*head, &name).await.expect("readable");
+                assert_eq!(found.len() as i32, i + 1, "{name} after {i}: {found:?}");
+                assert!(found.contains(&(at, f64::from(i))));
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.expect("a writer that saw all it wrote");
+    }
+    let all = head.select(&[], TimeRange::ALL, &SelectHints::default()).await.expect("readable");
+    assert_eq!(all.series.len(), 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_selection_stays_as_it_was() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let head = open(options(&dir), &below).await;
+    for i in 0..300 {
+        put(&head, &one("m", T + i, i as f64)).await;
+    }
+    let selection =
+        head.select(&[], TimeRange::ALL, &SelectHints::default()).await.expect("selected");
+    head.flush().await.expect("flushed");
+    head.delete(&[], TimeRange::ALL).await.expect("deleted");
+    put(&head, &one("m", T + 1000, 0.0)).await;
+    let chunks = selection.reader.read(0..1).await.expect("readable");
+    assert_eq!(chunks[0].iter().map(|chunk| usize::from(chunk.count)).sum::<usize>(), 300);
+    assert_eq!(values(&head, "m").await.expect("readable"), [(T + 1000, 0.0)]);
+}
+
+/// Series without points leave memory; the next point brings them back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_come_and_go() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let head = open(options(&dir), &below).await;
+    for round in 0..6i32 {
+        for i in 0..20 {
+            put(&head, &one(&format!("m{}", i + round * 10), T + i64::from(round), 1.0)).await;
+        }
+        head.flush().await.expect("flushed");
+    }
+    for i in 0..70 {
+        let want = if (10..60).contains(&i) { 2 } else { 1 };
+        let found = values(&head, &format!("m{i}")).await.expect("readable");
+        assert_eq!(found.len(), want, "m{i}");
+    }
+    head.flush().await.expect("flushed");
+    let series = head.stats().await.expect("readable").series;
+    assert_eq!(series, 70);
+}

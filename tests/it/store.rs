@@ -12,9 +12,10 @@ use promkairos::model::{
     Span, TimeRange, Value,
 };
 use promkairos::storage::embedded::{self, Parts};
+use promkairos::storage::head::{self, Head};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{SelectHints, SeriesQuery, SharedStore, Store};
-use promkairos::telemetry::StoreMetrics;
+use promkairos::telemetry::{HeadMetrics, StoreMetrics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -59,6 +60,38 @@ async fn parts() -> Harness {
     Harness { store, reopen, keep: vec![Box::new(dir)] }
 }
 
+/// The embedded store whole: log and head over part files.
+async fn head_over_parts() -> Harness {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().to_owned();
+    let reopen = move || {
+        let path = path.clone();
+        Box::pin(async move {
+            let parts = path.join("parts");
+            let options = embedded::Options::default();
+            let parts = Parts::open(&parts, options, StoreMetrics::default());
+            let parts: SharedStore = Arc::new(parts.expect("part files"));
+            let options = head::Options::new(path.join("wal"));
+            let head = Head::open(options, parts, HeadMetrics::default()).await;
+            Arc::new(head.expect("a head")) as SharedStore
+        }) as Opening
+    };
+    Harness { store: reopen().await, reopen: Box::new(reopen), keep: vec![Box::new(dir)] }
+}
+
+async fn head_over_memory() -> Harness {
+    crate::head::harness(crate::head::Restart::Close).await
+}
+
+async fn head_that_crashes() -> Harness {
+    crate::head::harness(crate::head::Restart::Crash).await
+}
+
+/// Flushes all the time, so that points are found in memory, below, and in both.
+async fn head_that_flushes() -> Harness {
+    crate::head::harness(crate::head::Restart::FlushBefore).await
+}
+
 macro_rules! conformance {
     ($($store:ident),* $(,)?) => { $( conformance_of!($store); )* };
 }
@@ -99,7 +132,14 @@ macro_rules! conformance_cases {
     };
 }
 
-conformance!(memory, parts);
+conformance!(
+    memory,
+    parts,
+    head_over_parts,
+    head_over_memory,
+    head_that_crashes,
+    head_that_flushes,
+);
 
 /// A time in 2023, in milliseconds.
 const T: i64 = 1_700_000_000_000;

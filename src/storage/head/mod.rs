@@ -1,3 +1,321 @@
 //! Log and recent samples in memory in front of any store.
+//!
+//! A write is acknowledged when its record is on disk ([`wal`]); its points are in memory by
+//! then, and go to the store below in long runs ([`flush`]). Reads merge both
+//! ([`read`]). The order of acceptance is the order of the log, of the application to memory and
+//! of precedence: one short lock makes the three agree.
+//!
+//! Invariant: what was accepted up to the checkpoint is in the store below; the rest is in the
+//! log and in memory. The head knows nothing of how the store below keeps data.
 
+mod flush;
+mod map;
+mod memory;
+mod open;
+mod read;
+mod series;
 pub mod wal;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tracing::warn;
+
+use super::{
+    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
+    StoreError,
+};
+use crate::model::{
+    Body, Exemplar, Labels, Matcher, Metadata, Protocol, TimeRange, WriteBatch, WriteOutcome,
+};
+use crate::telemetry::HeadMetrics;
+use crate::wire;
+
+use flush::Flusher;
+use memory::{Judge, Memory};
+use wal::disk::{Disk, RealDisk};
+use wal::{Commit, Record, Wal};
+
+pub use memory::Refuse;
+
+/// Whether every point keeps its acceptance time, for a store below that writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamps {
+    /// Points keep it.
+    Kept,
+    /// They do not.
+    Dropped,
+}
+
+/// How a head works.
+#[derive(Clone)]
+pub struct Options {
+    /// Folder of the log; made when absent.
+    pub dir: PathBuf,
+    /// Bytes that the log may have; beyond it writes are refused until a flush succeeds.
+    pub wal_limit: u64,
+    /// Bytes of a segment file of the log.
+    pub segment_bytes: u64,
+    /// How often samples go to the store below.
+    pub flush_interval: Duration,
+    /// Bytes of points in memory, about, that make a flush begin early.
+    pub memory_limit: u64,
+    /// Whether points keep their acceptance times.
+    pub stamps: Stamps,
+    /// Series that the store below can never take are refused at once.
+    pub refuse: Option<Refuse>,
+    /// The file layer of the log.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Options {
+    /// The usual head with its log in `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            wal_limit: 8 << 30,
+            segment_bytes: 128 << 20,
+            flush_interval: Duration::from_secs(2 * 3600),
+            memory_limit: 512 << 20,
+            stamps: Stamps::Dropped,
+            refuse: None,
+            disk: Arc::new(RealDisk),
+        }
+    }
+}
+
+/// A store with a log and recent samples in front of another.
+pub struct Head {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: Options,
+    wal: Wal,
+    memory: Arc<Memory>,
+    /// Held while a record gets its place in the log and its points go to memory.
+    order: Mutex<Order>,
+    flusher: Flusher,
+    /// Wakes the task that flushes.
+    wake: Arc<Notify>,
+    below: SharedStore,
+    metrics: HeadMetrics,
+}
+
+#[derive(Default)]
+struct Order {
+    /// The last acceptance time given out, in milliseconds since 1970. It never falls.
+    stamp: i64,
+}
+
+impl Order {
+    fn next_stamp(&mut self) -> i64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.stamp = self.stamp.max(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        self.stamp
+    }
+}
+
+impl Head {
+    /// Opens the log in front of `below`, reads back what is not in `below` yet, and begins to
+    /// flush in the background. Fails when acknowledged records are damaged.
+    pub async fn open(
+        options: Options,
+        below: SharedStore,
+        metrics: HeadMetrics,
+    ) -> Result<Self, StoreError> {
+        let inner = Arc::new(open::open(options, below, metrics).await?);
+        flush::spawn(&inner);
+        Ok(Self { inner })
+    }
+
+    /// Hands everything accepted so far to the store below.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.inner.flush().await
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The task that flushes sees that the head is gone.
+        self.wake.notify_one();
+    }
+}
+
+impl Inner {
+    /// Whether the log may grow by `bytes`.
+    fn check_limit(&self, bytes: usize) -> Result<(), StoreError> {
+        let (used, limit) = (self.wal.used_bytes(), self.options.wal_limit);
+        if used + bytes as u64 <= limit {
+            return Ok(());
+        }
+        self.wake.notify_one();
+        Err(StoreError::Unavailable {
+            what: format!("the log has {used} of at most {limit} bytes not in the store below yet"),
+            retry_after: Duration::from_secs(30),
+        })
+    }
+
+    /// Gives the batch its place in the log and in memory. Synchronous, so that no lock is held
+    /// over an await.
+    fn accept(
+        &self,
+        room: wal::Admission,
+        batch: &WriteBatch<'_>,
+        encoded: &[u8],
+    ) -> Result<(WriteOutcome, Commit), StoreError> {
+        let mut resolved = self.memory.resolve(batch, Judge::Accept(self.options.refuse));
+        let mut rejections = batch.rejections.clone();
+        rejections.extend(std::mem::take(&mut resolved.rejections));
+        let targets = rejections.targets().to_vec();
+        let record = match &batch.body {
+            Some(body) => {
+                Record::Write { protocol: body.protocol, rejected: targets, body: body.compressed }
+            }
+            None => {
+                let rejected = own_rejections(batch, &resolved);
+                Record::Write { protocol: Protocol::V2, rejected, body: encoded }
+            }
+        };
+        let mut order = self.order.lock();
+        let accepted = order.next_stamp();
+        let commit = self.wal.append(room, accepted, record)?;
+        let stamp = match self.options.stamps {
+            Stamps::Kept => accepted,
+            Stamps::Dropped => 0,
+        };
+        let outcome = self.memory.apply(&resolved, batch, stamp);
+        drop(order);
+        Ok((WriteOutcome { rejections, ..outcome }, commit))
+    }
+
+    fn wake_if_full(&self) {
+        let full = self.wal.used_bytes() > self.options.wal_limit / 2
+            || self.memory.bytes() > self.options.memory_limit;
+        if full {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// Positions in the encoding of a batch without a body are those of the batch.
+fn own_rejections(
+    batch: &WriteBatch<'_>,
+    resolved: &memory::Resolved<'_>,
+) -> Vec<crate::model::Target> {
+    let refused = (0..batch.series.len()).filter(|position| !resolved.is_taken(*position));
+    refused.map(|position| crate::model::Target::Series(position as u32)).collect()
+}
+
+/// A body for a batch that came without one.
+fn encode(batch: &WriteBatch<'_>) -> Result<Vec<u8>, StoreError> {
+    let raw = wire::encode_v2(batch);
+    let body =
+        wire::snappy::compress(&raw).map_err(|error| StoreError::Invalid(error.to_string()))?;
+    wire::snappy::declared_len(&body).map_err(|error| StoreError::Limit(error.to_string()))?;
+    Ok(body)
+}
+
+#[async_trait]
+impl Store for Head {
+    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
+        let encoded = match batch.body {
+            Some(Body { .. }) => Vec::new(),
+            None => encode(&batch)?,
+        };
+        let bytes = batch.body.map_or(encoded.len(), |body| body.compressed.len());
+        self.inner.check_limit(bytes)?;
+        let room = self.inner.wal.admit(bytes).await;
+        let (outcome, commit) = self.inner.accept(room, &batch, &encoded)?;
+        commit.wait().await?;
+        self.inner.wake_if_full();
+        Ok(outcome)
+    }
+
+    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+        self.inner.series(query).await
+    }
+
+    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
+        self.inner.label_names(query).await
+    }
+
+    async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        self.inner.label_values(name, query).await
+    }
+
+    async fn select(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &SelectHints,
+    ) -> Result<Selection, StoreError> {
+        self.inner.select(matchers, range, hints).await
+    }
+
+    async fn exemplars(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        self.inner.exemplars(matchers, range).await
+    }
+
+    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
+        self.inner.metadata(family).await
+    }
+
+    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
+        self.inner.delete(matchers, range).await
+    }
+
+    async fn absorb(&self, _flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+        Err(StoreError::Invalid("a head takes writes, not the flush of another head".into()))
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.inner.wal.ready()?;
+        // Some room for the next requests: not ready while one of usual size is refused.
+        self.inner.check_limit((self.inner.options.wal_limit / 64) as usize)
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        if let Err(error) = self.inner.flush().await {
+            warn!("the last flush failed, its samples stay in the log: {error}");
+        }
+        let inner = self.inner.clone();
+        blocking(move || inner.wal.close()).await?;
+        self.inner.below.close().await
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        let below = self.inner.below.stats().await?;
+        let wal = self.inner.wal.used_bytes();
+        Ok(Stats {
+            series: below.series.max(self.inner.memory.series_count() as u64),
+            // Points in memory may be in the store below as well: not cheap to tell.
+            points: None,
+            time_range: None,
+            disk_bytes: below.disk_bytes.map(|bytes| bytes + wal),
+            ..below
+        })
+    }
+}
+
+/// Runs work that takes long off the threads that answer requests.
+async fn blocking<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Backend {
+        what: "a task of the head ended early".into(),
+        source: Box::new(error),
+    })
+}

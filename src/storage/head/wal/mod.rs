@@ -23,7 +23,7 @@ use crate::telemetry::HeadMetrics;
 
 pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair};
-pub use writer::{Commit, Wal};
+pub use writer::{Admission, Commit, Wal};
 
 use disk::Disk;
 

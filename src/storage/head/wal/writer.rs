@@ -33,10 +33,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The open log.
 pub struct Wal {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     /// Bytes that may wait to be written; a slow disk makes requests wait, not memory grow.
     admission: Arc<Semaphore>,
-    _lock: File,
+    lock: Mutex<Option<File>>,
 }
 
 /// A record on its way to the disk.
@@ -137,7 +137,12 @@ impl Wal {
             .spawn(move || writer.run())
             .map_err(|source| io_error(&shared.options.dir, source))?;
         let admission = Arc::new(Semaphore::new(limits::MAX_WAL_WAITING_BYTES));
-        Ok(Self { shared, thread: Some(thread), admission, _lock: lock })
+        Ok(Self {
+            shared,
+            thread: Mutex::new(Some(thread)),
+            admission,
+            lock: Mutex::new(Some(lock)),
+        })
     }
 
     /// Waits until there is room for a record of about `bytes`.
@@ -217,25 +222,23 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes and syncs what is waiting, ends the thread and gives the lock back.
-    pub fn close(mut self) {
-        self.stop();
-    }
-
-    fn stop(&mut self) {
+    /// Writes and syncs what is waiting, ends the thread and gives the lock back. Nothing is
+    /// accepted afterwards.
+    pub fn close(&self) {
         self.shared.state.lock().stop = true;
         self.shared.work.notify_one();
-        if let Some(thread) = self.thread.take()
+        if let Some(thread) = self.thread.lock().take()
             && thread.join().is_err()
         {
             error!("the thread that writes the log panicked");
         }
+        *self.lock.lock() = None;
     }
 }
 
 impl Drop for Wal {
     fn drop(&mut self) {
-        self.stop();
+        self.close();
     }
 }
 

@@ -1,0 +1,200 @@
+//! Handing samples down: flushes, deletes, and the task that flushes in the background.
+//!
+//! A flush moves all points into a snapshot, gives it to the store below as sorted runs, and only
+//! after its `Ok` moves the checkpoint, evicts the snapshot and removes log segments. Points that
+//! come in meanwhile may be part of it or not: the log repeats them, and taking them twice is
+//! harmless. A failed flush is tried again with the same snapshot. Deletes and flushes exclude
+//! each other, so that no snapshot brings back what a delete has removed below.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex, Notify};
+use tracing::{info, warn};
+
+use super::wal::{Admission, Commit, Record};
+use super::{Inner, blocking};
+use crate::model::{Matcher, Metadata, TimeRange};
+use crate::storage::{Flush, SeriesRun, StoreError};
+
+/// The first and the longest wait after a failed flush.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// A delete in the log that the store below has not confirmed.
+pub(super) struct PendingDelete {
+    pub(super) matchers: Vec<Matcher>,
+    pub(super) range: TimeRange,
+    /// When it was accepted, in milliseconds since 1970.
+    pub(super) accepted: i64,
+}
+
+/// Excludes flushes and deletes from each other.
+pub(super) struct Flusher {
+    turn: Mutex<Turn>,
+    /// Whether there are deletes that the store below may not know; reads wait for them.
+    deletes_pending: AtomicBool,
+}
+
+struct Turn {
+    deletes: Vec<PendingDelete>,
+    /// The last record in the snapshot of a flush that has not succeeded yet.
+    pending: Option<u64>,
+    /// The last record in the store below, as far as this process knows.
+    through: u64,
+}
+
+impl Flusher {
+    /// `through` is the last record known to be in the store below.
+    pub(super) fn new(deletes: Vec<PendingDelete>, through: u64) -> Self {
+        let deletes_pending = (!deletes.is_empty()).into();
+        let turn = Mutex::new(Turn { deletes, pending: None, through });
+        Self { turn, deletes_pending }
+    }
+}
+
+/// Flushes at the interval and when woken, until the head is dropped.
+pub(super) fn spawn(inner: &Arc<Inner>) {
+    let head = Arc::downgrade(inner);
+    tokio::spawn(flush_for_ever(head, inner.wake.clone(), inner.options.flush_interval));
+}
+
+async fn flush_for_ever(head: Weak<Inner>, wake: Arc<Notify>, interval: Duration) {
+    let mut backoff = None;
+    loop {
+        match backoff {
+            // Being woken does not make a store come back sooner.
+            Some(backoff) => tokio::time::sleep(backoff).await,
+            None => {
+                let _ = tokio::time::timeout(interval, wake.notified()).await;
+            }
+        }
+        let Some(head) = head.upgrade() else { return };
+        match head.flush().await {
+            Ok(()) => backoff = None,
+            Err(error) => {
+                let next = backoff.map_or(BACKOFF.0, |backoff| (backoff * 2).min(BACKOFF.1));
+                warn!("a flush failed and is tried again in {next:?}: {error}");
+                backoff = Some(next);
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Hands everything accepted so far to the store below.
+    pub(super) async fn flush(&self) -> Result<(), StoreError> {
+        let mut turn = self.flusher.turn.lock().await;
+        let begin = Instant::now();
+        let result = self.flush_in_turn(&mut turn).await;
+        match &result {
+            Ok(()) => {
+                self.metrics.flushes.inc();
+                self.metrics.flush_seconds.observe(begin.elapsed().as_secs_f64());
+            }
+            Err(_) => drop(self.metrics.flush_failures.inc()),
+        }
+        result
+    }
+
+    async fn flush_in_turn(&self, turn: &mut Turn) -> Result<(), StoreError> {
+        self.repeat_deletes_in_turn(turn).await?;
+        if let Some(through) = turn.pending {
+            self.hand_down(turn, through).await?;
+        }
+        if self.wal.last() == turn.through {
+            return Ok(());
+        }
+        let through = {
+            // What is in the log up to here is in memory: the lock covers both.
+            let _order = self.order.lock();
+            self.wal.last()
+        };
+        self.wal.roll();
+        turn.pending = Some(through);
+        let memory = self.memory.clone();
+        blocking(move || memory.begin_flush()).await?;
+        self.hand_down(turn, through).await
+    }
+
+    /// Gives the snapshot to the store below, and forgets it here once it is there.
+    async fn hand_down(&self, turn: &mut Turn, through: u64) -> Result<(), StoreError> {
+        let memory = self.memory.clone();
+        let series = blocking(move || memory.flushing()).await?;
+        let mut exemplars = self.memory.exemplars(&[], &TimeRange::ALL)?;
+        exemplars.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let metadata: Vec<(String, Metadata)> = self.memory.metadata().into_iter().collect();
+        let runs = series.into_iter().map(|(labels, id)| {
+            let chunks = self.memory.flushing_chunks(id);
+            SeriesRun { labels, chunks }
+        });
+        let flush = Flush {
+            through,
+            runs: Box::new(runs.filter(|run| !run.chunks.is_empty())),
+            exemplars: exemplars.clone(),
+            metadata: metadata.clone(),
+        };
+        let absorbed = self.below.absorb(flush).await?;
+        for what in &absorbed.refused {
+            warn!("the store below refused: {what}");
+        }
+        self.metrics.refused.inc_by(absorbed.refused.len() as u64);
+        info!(points = absorbed.points, through, "flushed");
+        // Evicted only now: the store below shows it. A failure further down costs nothing but
+        // a repetition after a restart.
+        let memory = self.memory.clone();
+        blocking(move || memory.end_flush(&exemplars, &metadata)).await?;
+        (turn.pending, turn.through) = (None, through);
+        self.wal.forget(through)
+    }
+
+    /// Deletes in memory and below; durable before the answer.
+    pub(super) async fn delete(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<(), StoreError> {
+        let mut turn = self.flusher.turn.lock().await;
+        self.repeat_deletes_in_turn(&mut turn).await?;
+        let room = self.wal.admit(1 << 10).await;
+        let (commit, accepted) = self.accept_delete(room, matchers, range)?;
+        commit.wait().await?;
+        self.below.delete_accepted(matchers, range, accepted).await
+    }
+
+    fn accept_delete(
+        &self,
+        room: Admission,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<(Commit, i64), StoreError> {
+        let resolved = self.memory.lock_series();
+        let mut order = self.order.lock();
+        let accepted = order.next_stamp();
+        let record = Record::Delete { range, matchers: matchers.to_vec() };
+        let commit = self.wal.append(room, accepted, record)?;
+        resolved.delete(matchers, &range)?;
+        // No later write shares the delete's time: on ties a delete would win.
+        order.stamp = accepted + 1;
+        Ok((commit, accepted))
+    }
+
+    /// Reads see no data below that a delete in the log has removed.
+    pub(super) async fn repeat_deletes(&self) -> Result<(), StoreError> {
+        if !self.flusher.deletes_pending.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut turn = self.flusher.turn.lock().await;
+        self.repeat_deletes_in_turn(&mut turn).await
+    }
+
+    async fn repeat_deletes_in_turn(&self, turn: &mut Turn) -> Result<(), StoreError> {
+        while let Some(delete) = turn.deletes.first() {
+            let PendingDelete { matchers, range, accepted } = delete;
+            self.below.delete_accepted(matchers, *range, *accepted).await?;
+            turn.deletes.remove(0);
+        }
+        self.flusher.deletes_pending.store(false, Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! The series in memory: by label bytes, by id, and in a label index.
+//!
+//! Lock order: the map, then the order of acceptance, then a page. A write keeps the map locked
+//! for reading from looking its series up until its points are in, so that no id it found can go
+//! away meanwhile. Ids are dense and used again after a series has gone.
+
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::series::MemSeries;
+use crate::model::Labels;
+use crate::storage::index::MemoryIndex;
+
+/// Series under one lock. Neighbouring ids are series first seen together, which are sent
+/// together too: a request takes few locks.
+const PAGE: usize = 256;
+
+/// All series in memory.
+#[derive(Default)]
+pub(super) struct SeriesMap {
+    table: HashTable<u32>,
+    identities: Vec<Option<Identity>>,
+    pages: Vec<Mutex<Box<[MemSeries]>>>,
+    free: Vec<u32>,
+    /// Which series have which label.
+    pub(super) index: MemoryIndex,
+    /// Rises when ids may have changed hands.
+    pub(super) epoch: u64,
+}
+
+struct Identity {
+    hash: u64,
+    labels: Labels,
+}
+
+/// The hash under which label bytes are found.
+pub(super) fn hash(labels: &[u8]) -> u64 {
+    xxh3_64(labels)
+}
+
+impl SeriesMap {
+    /// The series with exactly these canonical bytes.
+    pub(super) fn find(&self, hash: u64, labels: &[u8]) -> Option<u32> {
+        let same = |id: &u32| {
+            let identity = self.identities[*id as usize].as_ref();
+            identity.is_some_and(|i| i.hash == hash && i.labels.as_bytes() == labels)
+        };
+        self.table.find(hash, same).copied()
+    }
+
+    /// The series with these labels; a new one when there is none.
+    pub(super) fn find_or_insert(&mut self, labels: Labels) -> u32 {
+        let hash = hash(labels.as_bytes());
+        if let Some(id) = self.find(hash, labels.as_bytes()) {
+            return id;
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.identities.push(None);
+            (self.identities.len() - 1) as u32
+        });
+        if id as usize / PAGE == self.pages.len() {
+            let page = std::iter::repeat_with(MemSeries::default).take(PAGE).collect();
+            self.pages.push(Mutex::new(page));
+        }
+        self.index.add(id, labels.as_ref());
+        self.identities[id as usize] = Some(Identity { hash, labels });
+        let identities = &self.identities;
+        self.table.insert_unique(hash, id, |id| {
+            identities[*id as usize].as_ref().map_or(0, |identity| identity.hash)
+        });
+        id
+    }
+
+    /// The labels of a series.
+    pub(super) fn labels(&self, id: u32) -> &Labels {
+        &self.identities[id as usize].as_ref().expect("the id is in use").labels
+    }
+
+    /// How many series there are.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// A cursor over the points of series.
+    pub(super) fn pager(&self) -> Pager<'_> {
+        Pager { map: self, page: None }
+    }
+
+    /// Visits all series, one page locked at a time.
+    pub(super) fn for_each(&self, mut visit: impl FnMut(u32, &mut MemSeries)) {
+        for (number, page) in self.pages.iter().enumerate() {
+            let mut page = page.lock();
+            for (at, series) in page.iter_mut().enumerate() {
+                let id = number * PAGE + at;
+                if self.identities.get(id).is_some_and(Option::is_some) {
+                    visit(id as u32, series);
+                }
+            }
+        }
+    }
+
+    /// Drops series that have had nothing for a while.
+    pub(super) fn drop_gone(&mut self) {
+        let mut gone = Vec::new();
+        self.for_each(|id, series| {
+            if series.is_gone() {
+                gone.push(id);
+                *series = MemSeries::default();
+            }
+        });
+        if gone.is_empty() {
+            return;
+        }
+        self.epoch += 1;
+        for id in gone {
+            let Some(identity) = self.identities[id as usize].take() else { continue };
+            self.index.remove([(id, identity.labels.as_ref())]);
+            if let Ok(entry) = self.table.find_entry(identity.hash, |other| *other == id) {
+                entry.remove();
+            }
+            self.free.push(id);
+        }
+    }
+}
+
+/// Walks series and keeps the lock of the last page.
+pub(super) struct Pager<'m> {
+    map: &'m SeriesMap,
+    page: Option<(usize, MutexGuard<'m, Box<[MemSeries]>>)>,
+}
+
+impl Pager<'_> {
+    /// The points of a series.
+    pub(super) fn series(&mut self, id: u32) -> &mut MemSeries {
+        let (number, at) = (id as usize / PAGE, id as usize % PAGE);
+        if self.page.as_ref().is_none_or(|(held, _)| *held != number) {
+            // The old page first: two at once could wait for each other.
+            self.page = None;
+            self.page = Some((number, self.map.pages[number].lock()));
+        }
+        let (_, page) = self.page.as_mut().expect("it was locked above");
+        &mut page[at]
+    }
+}

@@ -1,0 +1,169 @@
+//! Reading memory and the store below as one.
+//!
+//! Memory is pinned first, then the store below is read: a flush evicts only after the store
+//! below shows the data, so nothing can fall between the two. What is in both is merged, and
+//! memory, accepted later, wins.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use async_trait::async_trait;
+
+use super::memory::{check_label_bytes, chunk_error};
+use super::{Inner, blocking};
+use crate::chunk::Chunk;
+use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange};
+use crate::storage::{
+    Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError, merge,
+};
+
+/// Where the points of one selected series are.
+struct Place {
+    below: Option<usize>,
+    /// Chunks in memory, in order of acceptance.
+    memory: Vec<Chunk>,
+}
+
+struct MergedReader {
+    places: Vec<Place>,
+    below: Box<dyn SeriesReader>,
+}
+
+impl Inner {
+    pub(super) async fn select(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &SelectHints,
+    ) -> Result<Selection, StoreError> {
+        self.repeat_deletes().await?;
+        let (memory, own, limit) = (self.memory.clone(), matchers.to_vec(), hints.max_label_bytes);
+        let recent = blocking(move || memory.select(&own, &range, limit)).await??;
+        // Sorted in any case: that is what makes a run of the union a run below.
+        let sorted = SelectHints { sorted: true, ..hints.clone() };
+        let below = self.below.select(matchers, range, &sorted).await?;
+        let (series, places) = union(below.series, recent);
+        let bytes = series.iter().map(|labels| labels.as_bytes().len()).sum();
+        check_label_bytes(bytes, hints.max_label_bytes)?;
+        Ok(Selection { series, reader: Box::new(MergedReader { places, below: below.reader }) })
+    }
+
+    pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+        self.repeat_deletes().await?;
+        let (memory, own) = (self.memory.clone(), query.clone());
+        let recent = blocking(move || memory.series(&own.matchers, &own.range)).await??;
+        Ok(combine(self.below.series(query).await?, recent, query.limit))
+    }
+
+    pub(super) async fn label_names(
+        &self,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        self.repeat_deletes().await?;
+        let recent = self.memory.ask_index(&query.matchers, &query.range, |index, within| {
+            index.names(Some(within)).into_iter().map(str::to_owned).collect()
+        })?;
+        Ok(combine(self.below.label_names(query).await?, recent, query.limit))
+    }
+
+    pub(super) async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        self.repeat_deletes().await?;
+        let recent = self.memory.ask_index(&query.matchers, &query.range, |index, within| {
+            index.values(name, Some(within)).into_iter().map(str::to_owned).collect()
+        })?;
+        Ok(combine(self.below.label_values(name, query).await?, recent, query.limit))
+    }
+
+    pub(super) async fn exemplars(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        self.repeat_deletes().await?;
+        let recent = self.memory.exemplars(matchers, &range)?;
+        let below = self.below.exemplars(matchers, range).await?;
+        let mut all: BTreeMap<Labels, BTreeMap<(i64, Labels), Exemplar>> = BTreeMap::new();
+        for (labels, exemplars) in below.into_iter().chain(recent) {
+            let keyed = exemplars.into_iter().map(|e| ((e.timestamp, e.labels.clone()), e));
+            all.entry(labels).or_default().extend(keyed);
+        }
+        let listed = all.into_iter().map(|(labels, e)| (labels, e.into_values().collect()));
+        Ok(listed.collect())
+    }
+
+    pub(super) async fn metadata(
+        &self,
+        family: Option<&str>,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+        let mut recent = self.memory.metadata();
+        recent.retain(|name, _| family.is_none_or(|family| family == name));
+        let mut all: BTreeMap<String, Metadata> =
+            self.below.metadata(family).await?.into_iter().collect();
+        all.extend(recent);
+        Ok(all.into_iter().collect())
+    }
+}
+
+#[async_trait]
+impl SeriesReader for MergedReader {
+    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        let places = &self.places[series];
+        let below = places.iter().filter_map(|place| place.below);
+        let run = below.clone().min().zip(below.max());
+        let mut older = match run {
+            Some((first, last)) => self.below.read(first..last + 1).await?.into_iter(),
+            None => Vec::new().into_iter(),
+        };
+        let mut merged = Vec::with_capacity(places.len());
+        for place in places {
+            let mut chunks = match place.below {
+                Some(_) => older.next().unwrap_or_default(),
+                None => Vec::new(),
+            };
+            chunks.extend(place.memory.iter().cloned());
+            merged.push(merge::merge(chunks).map_err(chunk_error)?);
+        }
+        Ok(merged)
+    }
+}
+
+/// The union of two sorted selections. Positions below rise with positions in the union.
+fn union(below: Vec<Labels>, recent: Vec<(Labels, Vec<Chunk>)>) -> (Vec<Labels>, Vec<Place>) {
+    let mut series = Vec::with_capacity(below.len().max(recent.len()));
+    let mut places = Vec::with_capacity(series.capacity());
+    let mut below = below.into_iter().enumerate().peekable();
+    let mut recent = recent.into_iter().peekable();
+    loop {
+        let order = match (below.peek(), recent.peek()) {
+            (Some((_, a)), Some((b, _))) => a.cmp(b),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return (series, places),
+        };
+        let older = if order.is_le() { below.next() } else { None };
+        let newer = if order.is_ge() { recent.next() } else { None };
+        let position = older.as_ref().map(|(position, _)| *position);
+        let (own, memory) = newer.map_or((None, Vec::new()), |(l, chunks)| (Some(l), chunks));
+        series.extend(own.or(older.map(|(_, labels)| labels)));
+        places.push(Place { below: position, memory });
+    }
+}
+
+/// Both answers as one, sorted, up to the limit (0 = none). A cut answer from below is still
+/// right: it has the first ones.
+fn combine<T: Ord>(below: Limited<T>, recent: Vec<T>, limit: usize) -> Limited<T> {
+    let Limited { mut items, mut truncated } = below;
+    items.extend(recent);
+    items.sort_unstable();
+    items.dedup();
+    if limit > 0 && items.len() > limit {
+        items.truncate(limit);
+        truncated = true;
+    }
+    Limited { items, truncated }
+}

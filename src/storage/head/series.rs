@@ -1,0 +1,278 @@
+//! The recent points of one series.
+//!
+//! Points newer than all before grow an open chunk; the others lie in a small sorted buffer. An
+//! in-order point never shares its timestamp with an earlier one, so at equal timestamps what was
+//! late was accepted later: late points win over chunks in order. What a flush hands down stays
+//! here, and in reads, until the store below shows it.
+
+use std::cmp::Ordering;
+
+use crate::chunk::{Chunk, ChunkBuilder, ChunkError, OpenChunk};
+use crate::limits::PARTITION_MS;
+use crate::model::{Exemplar, Point, Sample, TimeRange, Value};
+use crate::storage::merge;
+
+/// Late points that are kept as points; more are encoded.
+const LATE_POINTS: usize = 512;
+
+/// One series in memory.
+#[derive(Debug, Default)]
+pub(super) struct MemSeries {
+    open: Option<OpenChunk>,
+    /// Closed chunks of points in order.
+    sealed: Vec<Chunk>,
+    /// What the flush under way hands to the store below, in order of acceptance.
+    flushing: Vec<Chunk>,
+    rare: Option<Box<Rare>>,
+    /// Points in order pass this; `None` where only the open chunk tells.
+    newest: Option<i64>,
+    /// Whether a start timestamp was ever known.
+    starts: bool,
+    /// Flushes in a row that found nothing here.
+    idle: u8,
+}
+
+/// What most series do not have.
+#[derive(Debug, Default)]
+struct Rare {
+    /// Late points with their acceptance times, by timestamp.
+    late: Vec<(Point, i64)>,
+    late_sealed: Vec<Chunk>,
+    exemplars: Vec<Exemplar>,
+}
+
+/// How a point was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Newer than all before.
+    InOrder,
+    /// Not newer.
+    Late,
+    /// The newest point again, bit for bit.
+    Again,
+}
+
+impl MemSeries {
+    /// Takes a float. `stamp` is its acceptance time; 0 = not kept.
+    pub(super) fn push_float(&mut self, sample: &Sample, stamp: i64) -> Taken {
+        let Sample { timestamp, start_timestamp, value } = *sample;
+        self.starts |= start_timestamp != 0;
+        let Some(open) = &mut self.open else {
+            if self.is_late(timestamp) {
+                return self.push_late((*sample).into(), stamp);
+            }
+            self.open = Some(OpenChunk::with_float(timestamp, start_timestamp, value, stamp));
+            return Taken::InOrder;
+        };
+        match timestamp.cmp(&open.max_time()) {
+            Ordering::Greater => {}
+            Ordering::Equal if self.is_again(sample, stamp) => return Taken::Again,
+            Ordering::Equal | Ordering::Less => return self.push_late((*sample).into(), stamp),
+        }
+        let fits = same_partition(open.min_time(), timestamp);
+        if fits
+            && open.append_float(timestamp, start_timestamp, value, stamp)
+                == crate::chunk::Appended::Yes
+        {
+            return Taken::InOrder;
+        }
+        self.sealed.push(open.to_chunk());
+        *open = OpenChunk::with_float(timestamp, start_timestamp, value, stamp);
+        Taken::InOrder
+    }
+
+    /// Takes a point of any kind.
+    pub(super) fn push(&mut self, point: Point, stamp: i64) -> Taken {
+        if let Value::Float(value) = point.value {
+            let Point { timestamp, start_timestamp, .. } = point;
+            return self.push_float(&Sample { timestamp, start_timestamp, value }, stamp);
+        }
+        let late = match &self.open {
+            Some(open) => point.timestamp <= open.max_time(),
+            None => self.is_late(point.timestamp),
+        };
+        if late {
+            return self.push_late(point, stamp);
+        }
+        match &mut self.open {
+            Some(open) if same_partition(open.min_time(), point.timestamp) => {
+                self.sealed.extend(open.push(&point, stamp));
+            }
+            open => {
+                self.sealed.extend(open.take().map(|open| open.to_chunk()));
+                *open = Some(OpenChunk::new(&point, stamp));
+            }
+        }
+        Taken::InOrder
+    }
+
+    /// Keeps an exemplar; the same labels and time again replace it.
+    pub(super) fn push_exemplar(&mut self, exemplar: Exemplar) {
+        let exemplars = &mut self.rare.get_or_insert_default().exemplars;
+        let same =
+            |e: &&mut Exemplar| e.timestamp == exemplar.timestamp && e.labels == exemplar.labels;
+        match exemplars.iter_mut().find(same) {
+            Some(old) => *old = exemplar,
+            None => exemplars.push(exemplar),
+        }
+    }
+
+    /// The chunks that share time with `range`, in order of acceptance; they may overlap.
+    pub(super) fn chunks(&self, range: &TimeRange) -> Vec<Chunk> {
+        let inside = |chunk: &&Chunk| overlaps(chunk, range);
+        let mut chunks: Vec<Chunk> =
+            self.flushing.iter().chain(&self.sealed).filter(inside).cloned().collect();
+        if let Some(open) = &self.open
+            && range.overlaps(&TimeRange::new(open.min_time(), open.max_time()))
+        {
+            chunks.push(open.to_chunk());
+        }
+        if let Some(rare) = &self.rare {
+            chunks.extend(rare.late_sealed.iter().filter(inside).cloned());
+            chunks.extend(encode(rare.late.iter().filter(|(p, _)| range.contains(p.timestamp))));
+        }
+        chunks
+    }
+
+    /// Whether a point may lie in `range`.
+    pub(super) fn may_have(&self, range: &TimeRange) -> bool {
+        let inside = |chunk: &Chunk| overlaps(chunk, range);
+        self.flushing.iter().any(inside)
+            || self.sealed.iter().any(inside)
+            || self.open.as_ref().is_some_and(|open| {
+                range.overlaps(&TimeRange::new(open.min_time(), open.max_time()))
+            })
+            || self.rare.as_ref().is_some_and(|rare| {
+                rare.late_sealed.iter().any(inside)
+                    || rare.late.iter().any(|(point, _)| range.contains(point.timestamp))
+            })
+    }
+
+    /// The exemplars.
+    pub(super) fn exemplars(&self) -> &[Exemplar] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.exemplars)
+    }
+
+    /// Moves all points into the flush. Gives how many chunks it has of this series.
+    pub(super) fn begin_flush(&mut self) -> usize {
+        let newest = self.newest();
+        self.flushing.append(&mut self.sealed);
+        self.flushing.extend(self.open.take().map(|open| open.to_chunk()));
+        if let Some(rare) = &mut self.rare {
+            self.flushing.append(&mut rare.late_sealed);
+            self.flushing.extend(encode(&std::mem::take(&mut rare.late)));
+        }
+        self.sealed.shrink_to_fit();
+        if self.flushing.is_empty() {
+            self.idle = self.idle.saturating_add(1);
+        } else {
+            self.idle = 0;
+        }
+        // A later point that is not newer must stay late while the flush is in reads.
+        self.newest = newest;
+        self.flushing.len()
+    }
+
+    /// What the flush has of this series.
+    pub(super) fn flushing(&self) -> &[Chunk] {
+        &self.flushing
+    }
+
+    /// Forgets what was flushed; the store below shows it now.
+    pub(super) fn end_flush(&mut self, exemplars: &[Exemplar]) {
+        self.flushing = Vec::new();
+        // What is older than all that is left counts as in order again.
+        self.newest = self.sealed.iter().map(|chunk| chunk.max_time).max();
+        let Some(rare) = &mut self.rare else { return };
+        let late = rare.late.last().map(|(point, _)| point.timestamp);
+        let late_sealed = rare.late_sealed.iter().map(|chunk| chunk.max_time).max();
+        self.newest = self.newest.max(late).max(late_sealed);
+        rare.exemplars.retain(|exemplar| !exemplars.contains(exemplar));
+        if rare.late.is_empty() && rare.late_sealed.is_empty() && rare.exemplars.is_empty() {
+            self.rare = None;
+        }
+    }
+
+    /// Whether there is nothing, and was not for a while.
+    pub(super) fn is_gone(&self) -> bool {
+        self.idle >= 2 && !self.may_have(&TimeRange::ALL) && self.exemplars().is_empty()
+    }
+
+    /// Takes the points and exemplars in `range` out.
+    pub(super) fn delete(&mut self, range: &TimeRange) -> Result<(), ChunkError> {
+        let newest = self.newest();
+        if let Some(open) = &self.open
+            && range.overlaps(&TimeRange::new(open.min_time(), open.max_time()))
+        {
+            self.sealed.push(open.to_chunk());
+            self.open = None;
+        }
+        self.newest = newest;
+        self.flushing = merge::cut(std::mem::take(&mut self.flushing), *range)?;
+        self.sealed = merge::cut(std::mem::take(&mut self.sealed), *range)?;
+        let Some(rare) = &mut self.rare else { return Ok(()) };
+        rare.late_sealed = merge::cut(std::mem::take(&mut rare.late_sealed), *range)?;
+        rare.late.retain(|(point, _)| !range.contains(point.timestamp));
+        rare.exemplars.retain(|exemplar| !range.contains(exemplar.timestamp));
+        Ok(())
+    }
+
+    /// The newest timestamp that points in order must pass.
+    fn newest(&self) -> Option<i64> {
+        let open = self.open.as_ref().map(OpenChunk::max_time);
+        open.max(self.newest)
+    }
+
+    fn is_late(&self, timestamp: i64) -> bool {
+        self.newest().is_some_and(|newest| timestamp <= newest)
+    }
+
+    /// Whether this is the newest point again. Start timestamps cannot be seen in the open chunk.
+    fn is_again(&self, sample: &Sample, stamp: i64) -> bool {
+        let last = self.open.as_ref().and_then(OpenChunk::last_float);
+        let late = self.rare.as_ref().is_some_and(|rare| {
+            // A late point at this time would be newer than the one in order.
+            !rare.late.is_empty() || !rare.late_sealed.is_empty()
+        });
+        stamp == 0
+            && !self.starts
+            && !late
+            && last.is_some_and(|v| v.to_bits() == sample.value.to_bits())
+    }
+
+    fn push_late(&mut self, point: Point, stamp: i64) -> Taken {
+        let rare = self.rare.get_or_insert_default();
+        match rare.late.binary_search_by_key(&point.timestamp, |(p, _)| p.timestamp) {
+            Ok(at) => rare.late[at] = (point, stamp),
+            Err(at) => rare.late.insert(at, (point, stamp)),
+        }
+        if rare.late.len() >= LATE_POINTS {
+            rare.late_sealed.extend(encode(&std::mem::take(&mut rare.late)));
+        }
+        Taken::Late
+    }
+}
+
+fn overlaps(chunk: &Chunk, range: &TimeRange) -> bool {
+    range.overlaps(&TimeRange::new(chunk.min_time, chunk.max_time))
+}
+
+fn same_partition(a: i64, b: i64) -> bool {
+    a.div_euclid(PARTITION_MS) == b.div_euclid(PARTITION_MS)
+}
+
+/// Chunks of points that rise in time, cut at partitions.
+fn encode<'a>(points: impl IntoIterator<Item = &'a (Point, i64)>) -> Vec<Chunk> {
+    let mut chunks = Vec::new();
+    let mut builder = ChunkBuilder::default();
+    let mut before = None;
+    for (point, stamp) in points {
+        if before.is_some_and(|before| !same_partition(before, point.timestamp)) {
+            chunks.extend(std::mem::take(&mut builder).finish());
+        }
+        before = Some(point.timestamp);
+        builder.push(point, *stamp);
+    }
+    chunks.extend(builder.finish());
+    chunks
+}
