@@ -7,7 +7,7 @@ mod model;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use promkairos::model::{Labels, MatchOp, Matcher, TimeRange, WriteBatch};
 use promkairos::storage::embedded::{Options, Parts};
@@ -368,32 +368,30 @@ fn a_given_up_flush_leaves_nothing() {
 fn days_beyond_the_retention_go() {
     let disk = SimulatedDisk::default();
     let set = labels(&[("job", "a")]);
-    let options = Options { retention: Duration::from_secs(2 * 86_400), ..options() };
-    let files = Arc::new(disk.clone());
-    let now = Path::new(DIR);
+    let points = (0..10).map(|day| point(day * DAY + 5)).collect::<Vec<_>>();
+    let runs = vec![(set.clone(), vec![points])];
+    let step = Step::Absorb { through: 1, runs, exemplars: vec![], metadata: vec![] };
     let store = open(&disk).expect("a new store opens");
-    block_on(async {
-        let points = (0..10).map(|day| point(day * DAY + 5)).collect::<Vec<_>>();
-        let runs = vec![(set.clone(), vec![points])];
-        let step = Step::Absorb { through: 1, runs, exemplars: vec![], metadata: vec![] };
-        apply(&store, &step).await.expect("nothing fails");
-    });
+    block_on(apply(&store, &step)).expect("nothing fails");
+    store.maintain(LATER).expect("nothing fails");
+    assert_eq!(block_on(content(&store)).expect("it can be read").series[&set].len(), 10);
     drop(store);
-    // On opening by the clock of today, all of 1970 is gone.
-    let copy = disk.after_crash(Forget::Nothing);
-    let opened = Parts::open_with(Arc::new(copy), now, options.clone(), StoreMetrics::default());
-    let found = block_on(content(&opened.expect("it opens"))).expect("it can be read");
-    assert!(found.series.is_empty());
-    // By an earlier clock, the days that ended within two days before stay.
-    let store = open(&disk).expect("it opens");
-    drop(store);
-    let stays = block_on(async {
-        let store = Parts::open_with(files, now, self::options(), StoreMetrics::default());
-        let store = store.expect("it opens");
-        store.maintain(8 * DAY).expect("kept for ever");
-        content(&store).await.expect("it can be read")
-    });
-    assert_eq!(stays.series[&set].len(), 10);
+
+    // As long ago as the first second of the fifth day: what ended before goes on opening.
+    let fifth_day = Duration::from_millis((4 * DAY + 1_000) as u64);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let options = Options { retention: now - fifth_day, ..options() };
+    let files = Arc::new(disk.clone());
+    let store = Parts::open_with(files, Path::new(DIR), options, StoreMetrics::default());
+    let store = store.expect("it opens");
+    let left = block_on(content(&store)).expect("it can be read");
+    let days: Vec<i64> = left.series[&set].keys().map(|timestamp| timestamp / DAY).collect();
+    assert_eq!(days, [4, 5, 6, 7, 8, 9]);
+    // Another three days pass.
+    store.maintain(now.as_millis() as i64 + 3 * DAY).expect("nothing fails");
+    let left = block_on(content(&store)).expect("it can be read");
+    assert_eq!(left.series[&set].len(), 3);
+    assert_eq!(disk.names().iter().filter(|name| name.ends_with(".part")).count(), 3);
 }
 
 #[test]

@@ -162,7 +162,8 @@ fn worth_merging(sizes: &[u64], age: Age) -> Option<Range<usize>> {
             if count < fewest || largest > (total - largest).saturating_mul(ratio) {
                 continue;
             }
-            let price = total / (count as u64 - 1);
+            // Scaled, so that it is exact enough for tiny parts too.
+            let price = total.saturating_mul(1 << 20) / (count as u64 - 1);
             if best.as_ref().is_none_or(|(least, _)| price < *least) {
                 best = Some((price, start..end + 1));
             }

@@ -234,3 +234,106 @@ impl LabelIndex for PartReader<'_> {
         Ok(union)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::cache::BlockCache;
+    use super::super::files::Disk;
+    use super::super::part::Part;
+    use super::super::writer::PartWriter;
+    use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::{MatchOp, Matcher, Point, Value};
+    use crate::storage::index::{MemoryIndex, evaluate};
+
+    /// Many blocks of everything, and postings of every size.
+    fn sets() -> Vec<Labels> {
+        let mut sets: Vec<Labels> = (0..3_000)
+            .map(|n| {
+                let zone = if n % 7 == 0 { "" } else { "north" };
+                let pairs = [
+                    ("__name__", format!("metric_{}", n / 100)),
+                    ("host", format!("host-{n:05}-with-a-long-name")),
+                    ("rack", format!("r{}", n % 150)),
+                    ("zone", zone.into()),
+                ];
+                Labels::from_pairs(pairs).expect("valid labels")
+            })
+            .collect();
+        sets.sort();
+        sets
+    }
+
+    fn write(sets: &[Labels], dir: &std::path::Path) -> Part {
+        let files = Arc::new(Disk);
+        let mut writer = PartWriter::new(files.clone(), dir, 0, 1);
+        for (n, labels) in sets.iter().enumerate() {
+            let value = Value::Float(1.0);
+            let point = Point { timestamp: n as i64, start_timestamp: 0, value };
+            writer.add_series(labels, &encode_points([&point])).expect("written");
+        }
+        let finished = writer.finish(0).expect("written").expect("not empty");
+        let entry = finished.publish().expect("renamed");
+        let part = Part::new(files, dir, entry, Arc::new(BlockCache::new(1 << 20)));
+        part.check().expect("just written");
+        part
+    }
+
+    #[test]
+    fn a_part_answers_as_the_index_in_memory() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let sets = sets();
+        let part = write(&sets, dir.path());
+        let reader = part.reader().expect("it opens");
+        let blocks = |name| reader.directory.name(name).map_or(0, |entry| entry.blocks.len());
+        assert!(reader.directory.series.len() > 10 && blocks("host") > 5);
+        let mut memory = MemoryIndex::new();
+        sets.iter().enumerate().for_each(|(id, set)| memory.add(id as u32, set.as_ref()));
+        let check = |op, name: &str, value: &str| {
+            let matchers = [Matcher::new(op, name, value).expect("valid")];
+            let want = evaluate(&memory, &matchers).expect("no I/O");
+            assert_eq!(evaluate(&reader, &matchers).expect("well-formed"), want, "{matchers:?}");
+        };
+        for host in ["host-00000-with-a-long-name", "host-01234-with-a-long-name", "a", "z", ""] {
+            check(MatchOp::Equal, "host", host);
+            check(MatchOp::NotEqual, "host", host);
+        }
+        check(MatchOp::Equal, "zone", "north");
+        check(MatchOp::Equal, "zone", "");
+        check(MatchOp::Regex, "host", "host-01.*");
+        check(MatchOp::Regex, "host", ".*99.*");
+        check(MatchOp::NotRegex, "host", "host-0[01].*");
+        check(MatchOp::Regex, "rack", "r1|r149|r7.?");
+        check(MatchOp::Regex, "absent", ".*");
+        check(MatchOp::Regex, "absent", ".+");
+    }
+
+    #[test]
+    fn rows_and_values_come_in_order() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let sets = sets();
+        let part = write(&sets, dir.path());
+        let reader = part.reader().expect("it opens");
+        let ids: RoaringBitmap = (0..3_000).filter(|id| id % 97 == 3 || *id > 2_990).collect();
+        let mut found = Vec::new();
+        let visit = &mut |row: SeriesRow<'_>| {
+            found.push((row.labels.to_vec(), row.range.start));
+            Ok(ControlFlow::Continue(()))
+        };
+        reader.for_series(&ids, visit).expect("well-formed");
+        let of = |id: u32| (sets[id as usize].as_bytes().to_vec(), i64::from(id));
+        assert_eq!(found, ids.iter().map(of).collect::<Vec<_>>());
+
+        let mut values = Vec::new();
+        let visit = &mut |value: &str| {
+            values.push(value.to_owned());
+            Ok(ControlFlow::Continue(()))
+        };
+        reader.for_values("host", Some(&ids), visit).expect("well-formed");
+        let mut want: Vec<&str> = ids.iter().map(|id| sets[id as usize].get("host")).collect();
+        want.sort_unstable();
+        assert_eq!(values, want);
+    }
+}
