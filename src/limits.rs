@@ -38,6 +38,10 @@ pub const MAX_METADATA_TEXT_BYTES: usize = 16 << 10;
 pub const MAX_HISTOGRAM_BUCKETS: usize = 1 << 12;
 /// Characters in the labels of an exemplar (remote write 2.0 specification).
 pub const MAX_EXEMPLAR_CHARS: usize = 128;
+/// Nesting of groups and repetitions in a regular expression.
+pub const MAX_REGEX_DEPTH: u32 = 250;
+/// Bytes that a compiled regular expression may take.
+pub const MAX_REGEX_BYTES: usize = 32 << 20;
 /// Points in a chunk.
 pub const MAX_CHUNK_POINTS: usize = 120;
 /// Queries in one remote read.

@@ -2,8 +2,8 @@
 //!
 //! Prometheus' patterns are Go's RE2; the `regex` crate reads a slightly different
 //! language. [`translate`] reads RE2 and writes text that means the same to the crate, or
-//! refuses. Differences that stay: nesting is limited to [`MAX_DEPTH`], compiled size to
-//! [`MAX_BYTES`], a group name that the crate cannot take becomes a group without one, and the
+//! refuses. Differences that stay: nesting is limited to [`MAX_REGEX_DEPTH`], compiled size to
+//! [`MAX_REGEX_BYTES`], a group name that the crate cannot take becomes a group without one, and the
 //! tables of Unicode are those of the crate.
 
 mod class;
@@ -12,15 +12,13 @@ mod translate;
 
 use regex::{Regex, RegexBuilder};
 
+use crate::limits::{MAX_REGEX_BYTES, MAX_REGEX_DEPTH};
+
 pub(super) use literals::{literals, prefix};
 pub use translate::translate;
 
-/// Deepest nesting of groups and repetitions. Go allows 1,000; no one has written them by hand.
-const MAX_DEPTH: u32 = 250;
-/// Bytes that a compiled pattern may take.
-const MAX_BYTES: usize = 32 << 20;
-/// Levels of the crate's syntax tree for [`MAX_DEPTH`] levels of ours.
-const NEST_LIMIT: u32 = 4 * MAX_DEPTH + 16;
+/// Levels of the crate's syntax tree for [`MAX_REGEX_DEPTH`] levels of ours.
+const NEST_LIMIT: u32 = 4 * MAX_REGEX_DEPTH + 16;
 
 /// Why a pattern is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +35,7 @@ pub enum RegexError {
 pub(super) fn anchored(pattern: &str) -> Result<Regex, RegexError> {
     let translated = translate(pattern)?;
     RegexBuilder::new(&format!("^(?s:{translated})$"))
-        .size_limit(MAX_BYTES)
+        .size_limit(MAX_REGEX_BYTES)
         .nest_limit(NEST_LIMIT)
         .build()
         .map_err(|error| match error {
@@ -176,7 +174,7 @@ mod tests {
     #[test]
     fn sizes_are_limited() {
         let nested = |depth| format!("{}a{}", "(?:".repeat(depth), "*)".repeat(depth));
-        let deep = nested(MAX_DEPTH as usize / 2 - 1);
+        let deep = nested(MAX_REGEX_DEPTH as usize / 2 - 1);
         // Little stack: these run on the threads of a server.
         let small = std::thread::Builder::new().stack_size(512 << 10);
         let deepest = small.spawn(move || {

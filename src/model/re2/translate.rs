@@ -4,8 +4,9 @@
 //! means the same wherever it is put. The rules are those of Go's `regexp/syntax` with
 //! its Perl flags, and with `.` matching newlines at the start.
 
+use super::RegexError;
 use super::class::{self, Source};
-use super::{MAX_DEPTH, RegexError};
+use crate::limits::MAX_REGEX_DEPTH;
 
 /// Most copies that nested counted repetitions may make of what is innermost.
 const MAX_REPEAT: u64 = 1000;
@@ -189,7 +190,7 @@ impl<'a> Translator<'a> {
     }
 
     fn open(&mut self, text: &str) -> Result<(), RegexError> {
-        if self.groups.len() >= MAX_DEPTH as usize {
+        if self.groups.len() >= MAX_REGEX_DEPTH as usize {
             return Err(RegexError::TooLarge);
         }
         let scope = std::mem::take(&mut self.scope);
@@ -211,7 +212,7 @@ impl<'a> Translator<'a> {
     }
 
     fn deeper(&self, depth: u32) -> Result<u32, RegexError> {
-        if depth + 1 > MAX_DEPTH { Err(RegexError::TooLarge) } else { Ok(depth + 1) }
+        if depth + 1 > MAX_REGEX_DEPTH { Err(RegexError::TooLarge) } else { Ok(depth + 1) }
     }
 
     /// What follows `(?`: a named group, flags, or flags with a group.
