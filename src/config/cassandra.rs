@@ -93,23 +93,10 @@ impl fmt::Debug for Secret {
 /// Encryption of the connections.
 #[derive(Debug, Clone)]
 pub struct TlsConfig {
-    /// PEM file with the authorities; needed unless nothing is verified.
-    pub ca: Option<PathBuf>,
+    /// PEM file with the authorities that the servers' certificates are checked against.
+    pub ca: PathBuf,
     /// PEM files with the client's certificate and its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// What is checked of a server.
-    pub verify: TlsVerify,
-}
-
-/// What is checked of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TlsVerify {
-    /// Chain and name.
-    Full,
-    /// The chain, not the name.
-    Chain,
-    /// Nothing.
-    None,
 }
 
 /// Compression of the connections.
@@ -273,15 +260,9 @@ fn tls(raw: &Raw) -> Result<Option<TlsConfig>, ConfigError> {
         }
         return Ok(None);
     }
-    let verify = choice(
-        raw,
-        "cassandra-tls-verify",
-        &[("full", TlsVerify::Full), ("chain", TlsVerify::Chain), ("none", TlsVerify::None)],
-    )?;
-    let ca = path("cassandra-tls-ca");
-    if ca.is_none() && verify != TlsVerify::None {
+    let Some(ca) = path("cassandra-tls-ca") else {
         return Err(raw.refuse("cassandra-tls", "needs --cassandra-tls-ca to check servers"));
-    }
+    };
     let client = match (path("cassandra-tls-cert"), path("cassandra-tls-key")) {
         (None, None) => None,
         (Some(cert), Some(key)) => Some((cert, key)),
@@ -292,7 +273,7 @@ fn tls(raw: &Raw) -> Result<Option<TlsConfig>, ConfigError> {
             return Err(raw.refuse("cassandra-tls-key", "needs --cassandra-tls-cert"));
         }
     };
-    Ok(Some(TlsConfig { ca, client, verify }))
+    Ok(Some(TlsConfig { ca, client }))
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use clap::ArgMatches;
 
 pub use cassandra::{
     CassandraConfig, Compression, Consistency, Credentials, Replication, Secret, TlsConfig,
-    TlsVerify,
 };
 pub use raw::Origin;
 pub use settings::{SETTINGS, Setting, arguments};

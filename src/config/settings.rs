@@ -81,12 +81,6 @@ pub const SETTINGS: &[Setting] = &[
     setting("cassandra-tls-cert", "FILE", None, "PEM file with the client's certificate"),
     setting("cassandra-tls-key", "FILE", None, "PEM file with the client's key"),
     setting(
-        "cassandra-tls-verify",
-        "VERIFY",
-        Some("full"),
-        "What is checked of a server: full, chain (not its name) or none",
-    ),
-    setting(
         "cassandra-compression",
         "NAME",
         Some("none"),
