@@ -13,6 +13,7 @@ mod kairos;
 mod kill;
 mod packaging;
 mod prometheus;
+mod reading;
 mod replay;
 mod store;
 mod support;
