@@ -25,8 +25,11 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 mod lock;
+mod stores;
 
 use lock::DataLock;
+
+pub use stores::wal_dir;
 
 /// Shortest and longest wait between two attempts to open the store.
 const LEAST_RETRY: Duration = Duration::from_millis(200);
@@ -153,7 +156,7 @@ async fn until_true(mut flag: watch::Receiver<bool>) {
 /// Opens the store, again and again as long as it is only out of reach.
 async fn open_patiently(config: &Config, state: &AppState) -> Result<SharedStore, StoreError> {
     loop {
-        match open_store(config, &state.metrics).await {
+        match stores::open(config, &state.metrics).await {
             Err(StoreError::Unavailable { what, retry_after }) => {
                 tracing::warn!("the store cannot be opened yet: {what}");
                 state.opening(what);
@@ -162,15 +165,6 @@ async fn open_patiently(config: &Config, state: &AppState) -> Result<SharedStore
             result => return result,
         }
     }
-}
-
-/// Opens the store that the configuration asks for.
-async fn open_store(config: &Config, _metrics: &Metrics) -> Result<SharedStore, StoreError> {
-    let name = match config.store {
-        StoreConfig::Embedded => "embedded",
-        StoreConfig::Cassandra { .. } => "cassandra",
-    };
-    Err(StoreError::Invalid(format!("the store {name} is not part of this build")))
 }
 
 /// Says loudly that data of the embedded store lies there and is not served.

@@ -4,6 +4,7 @@
 //! page that clap would print.
 
 mod serve;
+mod wal;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -26,6 +27,9 @@ pub enum CliError {
     /// The server did not start, or broke.
     #[error("{0}")]
     Server(#[from] ServerError),
+    /// A command could not do what it was asked.
+    #[error("{0}")]
+    Command(String),
     /// The operating system refused something that the command needs.
     #[error("{what}: {source}")]
     System {
@@ -42,6 +46,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
         Some(("serve", matches)) => serve::serve(Config::load(matches)?),
+        Some(("wal", matches)) => match matches.subcommand() {
+            Some(("repair", matches)) => wal::run_repair(&Config::load(matches)?, matches),
+            _ => unreachable!("clap requires one of the commands defined in wal.rs"),
+        },
         _ => serve::serve(Config::load(&matches)?),
     }
 }
@@ -69,6 +77,7 @@ fn command() -> Command {
         .about(env!("CARGO_PKG_DESCRIPTION"))
         .args(config::arguments())
         .subcommand(Command::new("serve").about("Serve; this is what runs without a command"))
+        .subcommand(wal::command())
 }
 
 /// The reason and the tip of an error of clap, without the usage that follows them.

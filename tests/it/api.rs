@@ -6,10 +6,16 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use promkairos::api::proto::v1;
 use promkairos::api::{self, AppState};
 use promkairos::limits::MAX_BODY_BYTES;
 use promkairos::telemetry::Metrics;
+use promkairos::wire::snappy;
+use prost::Message;
 use reqwest::Method;
+
+use super::support::promkairos::{Backend, Message as WriteMessage, Promkairos};
+use super::support::remote_read::Point;
 
 /// A server whose store is not open yet.
 async fn server_without_store() -> SocketAddr {
@@ -183,4 +189,66 @@ fn help_and_version_are_no_errors() {
         assert!(help.contains(&format!("--{}", setting.name)), "{}", setting.name);
         assert!(help.contains(&setting.variable()), "{}", setting.name);
     }
+}
+
+/// One float of `up{job="<job>"}` as a remote-write body.
+fn float_body(job: &str, timestamp: i64, value: f64) -> Vec<u8> {
+    let label = |name: &str, value: &str| v1::Label { name: name.into(), value: value.into() };
+    let series = v1::TimeSeries {
+        labels: vec![label("__name__", "up"), label("job", job)],
+        samples: vec![v1::Sample { value, timestamp }],
+        ..Default::default()
+    };
+    let request = v1::WriteRequest { timeseries: vec![series], metadata: vec![] };
+    snappy::compress(&request.encode_to_vec()).expect("small")
+}
+
+#[tokio::test]
+async fn sigterm_drains_and_a_second_start_finds_everything() {
+    let data = tempfile::tempdir().expect("a folder");
+    let mut want = Vec::new();
+    for round in 0..3 {
+        let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+        let found = server.read("__name__", "up").await.expect("it can be read");
+        assert_eq!(found.len(), want.len(), "after {round} restarts");
+        for (series, (job, value)) in found.iter().zip(&want) {
+            assert_eq!(series.labels["job"], *job);
+            let points: Vec<_> = series.points.iter().map(|(time, point)| (*time, point)).collect();
+            assert_eq!(points, [(1000, &Point::Float(f64::to_bits(*value)))]);
+        }
+        let (job, value) = (format!("job-{round}"), f64::from(round) + 0.5);
+        let body = float_body(&job, 1000, value);
+        let answer = server.write(WriteMessage::V1, body).await.expect("it answers");
+        assert_eq!(answer.status, 204, "{}", answer.body);
+        want.push((job, value));
+        assert!(server.process.terminate().success(), "{}", server.process.log());
+    }
+}
+
+#[tokio::test]
+async fn a_second_process_on_the_same_folder_is_locked_out() {
+    let data = tempfile::tempdir().expect("a folder");
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    let folder = data.path().to_str().expect("UTF-8");
+    let output = run(data.path(), &["--listen=127.0.0.1:0", "--data-dir", folder], &[]);
+    assert_eq!(refusal(&output), format!("{folder} is in use by another promkairos process"));
+    assert_eq!(server.get("/-/ready").await.expect("it answers").0, 200);
+    assert!(server.process.terminate().success());
+}
+
+#[tokio::test]
+async fn a_sound_log_needs_no_repair_and_a_log_in_use_is_refused() {
+    let data = tempfile::tempdir().expect("a folder");
+    let folder = data.path().to_str().expect("UTF-8");
+    let repair = ["wal", "repair", "--data-dir", folder];
+    let missing = format!("no log of the embedded store at {folder}/embedded/wal");
+    assert_eq!(refusal(&run(data.path(), &repair, &[])), missing);
+
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    assert!(refusal(&run(data.path(), &repair, &[])).contains("another process uses this log"));
+    assert!(server.process.terminate().success());
+    let output = run(data.path(), &repair, &[]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.starts_with("The log is sound: "), "{text}");
 }

@@ -19,6 +19,8 @@ use promkairos::telemetry::Metrics;
 use prost::Message;
 use serde_json::Value as Json;
 
+use super::support::promkairos::{Backend, Promkairos};
+
 const WRITES: &str = include_str!("../data/prometheus-3.14/writes.jsonl");
 const READS: &str = include_str!("../data/prometheus-3.14/reads.jsonl");
 
@@ -36,6 +38,13 @@ async fn over_the_memory_store() {
     let url = format!("http://{}", listener.local_addr().expect("bound"));
     tokio::spawn(async move { axum::serve(listener, api::router(state)).await });
     replay(&url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_the_embedded_store() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    replay(&server.url("")).await;
 }
 
 /// Loads an empty server with the writes and asks it all reads.

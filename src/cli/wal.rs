@@ -1,0 +1,120 @@
+//! `promkairos wal repair`: shows what of a damaged log would be lost and, with `--apply`, takes
+//! the damage out.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::config::{Config, StoreConfig};
+use crate::server::wal_dir;
+use crate::storage::head::wal::{Loss, RepairMode, RepairReport, repair};
+
+use super::CliError;
+
+/// The command's definition.
+pub(super) fn command() -> Command {
+    let apply = Arg::new("apply")
+        .long("apply")
+        .action(ArgAction::SetTrue)
+        .help("Take the damage out; without it only say what would be lost");
+    Command::new("wal").about("Look after the log").subcommand_required(true).subcommand(
+        Command::new("repair")
+            .about("Show what of a damaged log would be lost, and take the damage out")
+            .arg(apply),
+    )
+}
+
+/// Runs `wal repair` on the log of the chosen store.
+pub(super) fn run_repair(config: &Config, matches: &ArgMatches) -> Result<(), CliError> {
+    let mode = match matches.get_flag("apply") {
+        true => RepairMode::Apply,
+        false => RepairMode::Show,
+    };
+    let store = match config.store {
+        StoreConfig::Embedded => "embedded",
+        StoreConfig::Cassandra { .. } => "cassandra",
+    };
+    let folder = wal_dir(&config.data_dir, &config.store);
+    if !folder.is_dir() {
+        let what = format!("no log of the {store} store at {}", folder.display());
+        return Err(CliError::Command(what));
+    }
+    let report = repair(&folder, mode).map_err(|error| CliError::Command(error.to_string()))?;
+    std::io::stdout()
+        .write_all(describe(&report, mode).as_bytes())
+        .map_err(|source| CliError::System { what: "stdout".into(), source })
+}
+
+/// The report as text, a line a loss.
+fn describe(report: &RepairReport, mode: RepairMode) -> String {
+    let mut text = String::new();
+    for loss in &report.losses {
+        describe_loss(&mut text, loss).expect("writing to a String does not fail");
+    }
+    let RepairReport { losses, valid_records, kept } = report;
+    let summary = match (losses.is_empty(), mode) {
+        (true, _) => format!("The log is sound: {valid_records} records.\n"),
+        (false, RepairMode::Show) => format!(
+            "{valid_records} records are good. Nothing was changed; --apply takes the damage out.\n"
+        ),
+        (false, RepairMode::Apply) => {
+            let kept: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
+            let kept = kept.join(", ");
+            format!(
+                "{valid_records} records are good. Repaired; the damaged files are kept: {kept}\n"
+            )
+        }
+    };
+    text + &summary
+}
+
+fn describe_loss(text: &mut String, loss: &Loss) -> std::fmt::Result {
+    let Loss { path, bytes, what, first, last, accepted } = loss;
+    write!(text, "{}: bytes {} to {}: {what}: ", path.display(), bytes.start, bytes.end)?;
+    match last {
+        Some(last) => write!(text, "records {first} to {last} are lost")?,
+        None => write!(text, "records from {first} on are lost, how many is unknown")?,
+    }
+    if let Some(after) = accepted.0 {
+        write!(text, ", accepted after {after} ms")?;
+    }
+    if let Some(before) = accepted.1 {
+        write!(text, ", accepted before {before} ms")?;
+    }
+    text.push('\n');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(losses: Vec<Loss>) -> RepairReport {
+        RepairReport { losses, valid_records: 7, kept: vec!["/d/1.wal.damaged".into()] }
+    }
+
+    #[test]
+    fn a_report_names_file_bytes_and_records() {
+        assert_eq!(describe(&report(vec![]), RepairMode::Show), "The log is sound: 7 records.\n");
+        let loss = Loss {
+            path: "/d/1.wal".into(),
+            bytes: 10..20,
+            what: "checksum".into(),
+            first: 3,
+            last: Some(4),
+            accepted: (Some(100), None),
+        };
+        let line = "/d/1.wal: bytes 10 to 20: checksum: records 3 to 4 are lost, \
+                    accepted after 100 ms\n";
+        assert_eq!(
+            describe(&report(vec![loss.clone()]), RepairMode::Show),
+            format!(
+                "{line}7 records are good. Nothing was changed; --apply takes the damage out.\n"
+            )
+        );
+        let text = describe(&report(vec![Loss { last: None, ..loss }]), RepairMode::Apply);
+        assert!(text.contains("records from 3 on are lost, how many is unknown"), "{text}");
+        assert!(text.ends_with("the damaged files are kept: /d/1.wal.damaged\n"), "{text}");
+    }
+}
