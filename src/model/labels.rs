@@ -327,6 +327,16 @@ impl<'a> RawLabels<'a> {
 
 /// Appends one label in the canonical encoding. The caller keeps order and uniqueness.
 pub(super) fn push_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    let short = 4 + name.len() + value.len();
+    if short < 0x80 {
+        // All lengths take one byte, and so the most frequent labels few steps.
+        out.reserve(short + 2);
+        out.extend_from_slice(&[0x0A, short as u8, 0x0A, name.len() as u8]);
+        out.extend_from_slice(name);
+        out.extend_from_slice(&[0x12, value.len() as u8]);
+        out.extend_from_slice(value);
+        return;
+    }
     let inner = 2 + varint_len(name.len()) + name.len() + varint_len(value.len()) + value.len();
     out.push(0x0A);
     push_varint(out, inner);

@@ -75,6 +75,18 @@ pub enum WireError {
     },
 }
 
+impl From<proto::Broken> for WireError {
+    fn from(broken: proto::Broken) -> Self {
+        match broken {
+            proto::Broken::Truncated => Self::Truncated,
+            proto::Broken::LongVarint => Self::Malformed("varint of more than 64 bits"),
+            proto::Broken::FieldNumber => Self::Malformed("field number out of range"),
+            proto::Broken::WireType => Self::Malformed("field with a wrong wire type"),
+            proto::Broken::Group => Self::Malformed("groups are not supported"),
+        }
+    }
+}
+
 /// Decodes a body. The batch borrows from it and from `scratch`.
 pub fn decode<'a>(
     body: Body<'a>,

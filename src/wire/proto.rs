@@ -4,7 +4,20 @@
 //! It never reads past the end, never allocates and never trusts a length. It knows
 //! no message: those are in `v1`, `v2` and `histogram`. Groups are refused.
 
-use super::WireError;
+/// Why a message cannot be read. One byte, as it is in every result of the hot path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The message ends within a field.
+    Truncated,
+    /// More than 64 bits.
+    LongVarint,
+    /// A field number that is 0 or has more than 29 bits.
+    FieldNumber,
+    /// A field of ours with another wire type.
+    WireType,
+    /// A group, or a wire type that does not exist.
+    Group,
+}
 
 /// Wire type of varints.
 pub(super) const VARINT: u32 = 0;
@@ -34,39 +47,44 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes read so far.
+    #[inline]
     pub(super) fn position(&self) -> usize {
         self.at
     }
 
     /// The next key; `None` at the end of the message.
     #[inline]
-    pub(super) fn key(&mut self) -> Result<Option<u32>, WireError> {
+    pub(super) fn key(&mut self) -> Result<Option<u32>, Broken> {
         if self.at == self.input.len() {
             return Ok(None);
         }
         let key = self.varint()?;
         match u32::try_from(key) {
             Ok(key) if key >= 1 << 3 => Ok(Some(key)),
-            _ => Err(WireError::Malformed("field number out of range")),
+            _ => Err(Broken::FieldNumber),
         }
     }
 
     /// A varint of up to ten bytes.
-    #[inline]
-    pub(super) fn varint(&mut self) -> Result<u64, WireError> {
-        match self.input.get(self.at) {
-            Some(&byte) if byte < 0x80 => {
+    #[inline(always)]
+    pub(super) fn varint(&mut self) -> Result<u64, Broken> {
+        match self.input.get(self.at..) {
+            Some(&[byte, ..]) if byte < 0x80 => {
                 self.at += 1;
                 Ok(u64::from(byte))
+            }
+            Some(&[low, high, ..]) if high < 0x80 => {
+                self.at += 2;
+                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
             }
             _ => self.long_varint(),
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, WireError> {
+    fn long_varint(&mut self) -> Result<u64, Broken> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
-            let byte = *self.input.get(self.at).ok_or(WireError::Truncated)?;
+            let byte = *self.input.get(self.at).ok_or(Broken::Truncated)?;
             self.at += 1;
             if shift == 63 && byte > 1 {
                 break;
@@ -76,69 +94,80 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(WireError::Malformed("varint of more than 64 bits"))
+        Err(Broken::LongVarint)
+    }
+
+    /// Skips length-delimited fields with `key` for as long as one follows the other.
+    #[inline]
+    pub(super) fn skip_run(&mut self, key: u8) -> Result<(), Broken> {
+        while self.input.get(self.at) == Some(&key) {
+            self.at += 1;
+            self.bytes()?;
+        }
+        Ok(())
     }
 
     /// A varint as `int64`.
-    pub(super) fn int64(&mut self) -> Result<i64, WireError> {
+    #[inline]
+    pub(super) fn int64(&mut self) -> Result<i64, Broken> {
         Ok(self.varint()? as i64)
     }
 
     /// A varint as `uint32`: protobuf keeps the low 32 bits.
-    pub(super) fn uint32(&mut self) -> Result<u32, WireError> {
+    pub(super) fn uint32(&mut self) -> Result<u32, Broken> {
         Ok(self.varint()? as u32)
     }
 
     /// A zigzag varint as `sint32`.
-    pub(super) fn sint32(&mut self) -> Result<i32, WireError> {
+    pub(super) fn sint32(&mut self) -> Result<i32, Broken> {
         let raw = self.varint()? as u32;
         Ok((raw >> 1) as i32 ^ -((raw & 1) as i32))
     }
 
     /// A zigzag varint as `sint64`.
-    pub(super) fn sint64(&mut self) -> Result<i64, WireError> {
+    pub(super) fn sint64(&mut self) -> Result<i64, Broken> {
         let raw = self.varint()?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
     /// Eight bytes as `double`, its bits kept.
     #[inline]
-    pub(super) fn double(&mut self) -> Result<f64, WireError> {
+    pub(super) fn double(&mut self) -> Result<f64, Broken> {
         let rest = &self.input[self.at..];
-        let bytes = rest.first_chunk::<8>().ok_or(WireError::Truncated)?;
+        let bytes = rest.first_chunk::<8>().ok_or(Broken::Truncated)?;
         self.at += 8;
         Ok(f64::from_bits(u64::from_le_bytes(*bytes)))
     }
 
     /// A length and that many bytes.
     #[inline]
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], WireError> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Broken> {
         let length = self.varint()?;
         let rest = &self.input[self.at..];
-        let length = usize::try_from(length).map_err(|_| WireError::Truncated)?;
-        let bytes = rest.get(..length).ok_or(WireError::Truncated)?;
+        let length = usize::try_from(length).map_err(|_| Broken::Truncated)?;
+        let bytes = rest.get(..length).ok_or(Broken::Truncated)?;
         self.at += length;
         Ok(bytes)
     }
 
     /// Skips the value of a field that no arm took. `known` are the numbers of the
     /// message's fields: one of them with another wire type is an error.
-    pub(super) fn skip(&mut self, key: u32, known: &[u32]) -> Result<(), WireError> {
+    pub(super) fn skip(&mut self, key: u32, known: &[u32]) -> Result<(), Broken> {
         if known.contains(&(key >> 3)) {
-            return Err(WireError::Malformed("field with a wrong wire type"));
+            return Err(Broken::WireType);
         }
         match key & 7 {
             VARINT => self.varint().map(drop),
             FIXED64 => self.advance(8),
             BYTES => self.bytes().map(drop),
             FIXED32 => self.advance(4),
-            _ => Err(WireError::Malformed("groups are not supported")),
+            _ => Err(Broken::Group),
         }
     }
 
-    fn advance(&mut self, count: usize) -> Result<(), WireError> {
+    fn advance(&mut self, count: usize) -> Result<(), Broken> {
         if self.input.len() - self.at < count {
-            return Err(WireError::Truncated);
+            return Err(Broken::Truncated);
         }
         self.at += count;
         Ok(())
@@ -156,11 +185,11 @@ mod tests {
         assert_eq!(read(b"\xac\x02"), Ok(300));
         assert_eq!(read(b"\x80\x00"), Ok(0), "not minimal, still a varint");
         assert_eq!(read(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), Ok(u64::MAX));
-        let too_long = Err(WireError::Malformed("varint of more than 64 bits"));
+        let too_long = Err(Broken::LongVarint);
         assert_eq!(read(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), too_long);
         assert_eq!(read(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x81\x00"), too_long);
-        assert_eq!(read(b""), Err(WireError::Truncated));
-        assert_eq!(read(b"\x80"), Err(WireError::Truncated));
+        assert_eq!(read(b""), Err(Broken::Truncated));
+        assert_eq!(read(b"\x80"), Err(Broken::Truncated));
     }
 
     #[test]
@@ -173,10 +202,10 @@ mod tests {
 
     #[test]
     fn lengths_beyond_the_end_and_groups_are_refused() {
-        assert_eq!(Reader::new(b"\x03ab").bytes(), Err(WireError::Truncated));
+        assert_eq!(Reader::new(b"\x03ab").bytes(), Err(Broken::Truncated));
         let huge = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-        assert_eq!(Reader::new(huge).bytes(), Err(WireError::Truncated));
-        assert_eq!(Reader::new(b"1234567").double(), Err(WireError::Truncated));
+        assert_eq!(Reader::new(huge).bytes(), Err(Broken::Truncated));
+        assert_eq!(Reader::new(b"1234567").double(), Err(Broken::Truncated));
         for (wire_type, rest) in [(1, 7), (5, 3), (2, 0), (0, 0), (3, 9), (4, 9), (6, 9), (7, 9)] {
             let rest = vec![0x80; rest];
             assert!(Reader::new(&rest).skip(key(9, wire_type), &[]).is_err(), "{wire_type}");

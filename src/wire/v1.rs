@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::model::{MetadataEntry, MetricType, Sample, WriteBatch};
 
 use super::collect::{Collector, Draft, LabelBytes, text};
-use super::proto::{BYTES, FIXED64, Reader, VARINT, key};
+use super::proto::{BYTES, Broken, FIXED64, Reader, VARINT, key};
 use super::{Policy, WireError};
 
 /// Decodes a decompressed message. `arena` is cleared first.
@@ -50,6 +50,7 @@ fn series<'a>(message: &'a [u8], collector: &mut Collector<'a>) -> Result<(), Wi
         match key {
             LABELS => {
                 reader.bytes()?;
+                reader.skip_run(LABELS as u8)?;
                 labels.add(start..reader.position());
             }
             SAMPLES => collector.add_sample(&draft, sample(reader.bytes()?)?)?,
@@ -63,7 +64,7 @@ fn series<'a>(message: &'a [u8], collector: &mut Collector<'a>) -> Result<(), Wi
     Ok(())
 }
 
-fn sample(message: &[u8]) -> Result<Sample, WireError> {
+fn sample(message: &[u8]) -> Result<Sample, Broken> {
     const VALUE: u32 = key(1, FIXED64);
     const TIMESTAMP: u32 = key(2, VARINT);
     let mut sample = Sample { timestamp: 0, start_timestamp: 0, value: 0.0 };

@@ -16,7 +16,7 @@ use crate::model::{
 };
 
 use super::collect::{Collector, Draft, LabelBytes, text};
-use super::proto::{BYTES, FIXED64, Reader, VARINT, key};
+use super::proto::{BYTES, Broken, FIXED64, Reader, VARINT, key};
 use super::{Policy, WireError};
 
 const SYMBOLS: u32 = key(4, BYTES);
@@ -181,9 +181,10 @@ impl<'a> Decoder<'a> {
     }
 
     fn symbol(&self, reference: u32) -> Result<&'a [u8], RejectReason> {
-        let symbols = self.symbols.len();
-        let out_of_range = RejectReason::SymbolOutOfRange { reference: reference.into(), symbols };
-        self.symbols.get(reference as usize).copied().ok_or(out_of_range)
+        self.symbols.get(reference as usize).copied().ok_or_else(|| {
+            let symbols = self.symbols.len();
+            RejectReason::SymbolOutOfRange { reference: reference.into(), symbols }
+        })
     }
 
     fn exemplar(&mut self, message: &'a [u8], draft: &Draft) -> Result<(), WireError> {
@@ -297,7 +298,7 @@ impl Refs {
         }
     }
 
-    fn read(&mut self, packed: &[u8]) -> Result<(), WireError> {
+    fn read(&mut self, packed: &[u8]) -> Result<(), Broken> {
         let mut reader = Reader::new(packed);
         while reader.position() < packed.len() {
             self.push(reader.uint32()?);
@@ -306,7 +307,7 @@ impl Refs {
     }
 }
 
-fn sample(message: &[u8]) -> Result<Sample, WireError> {
+fn sample(message: &[u8]) -> Result<Sample, Broken> {
     const VALUE: u32 = key(1, FIXED64);
     const TIMESTAMP: u32 = key(2, VARINT);
     const START_TIMESTAMP: u32 = key(3, VARINT);
