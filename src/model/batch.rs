@@ -133,7 +133,7 @@ pub enum RejectReason {
     /// Label references come in pairs of name and value.
     #[error("odd number of label references ({0})")]
     OddLabelRefs(usize),
-    /// Neither samples nor histograms.
+    /// Neither samples nor histograms, and no exemplars.
     #[error("series has neither samples nor histograms")]
     NoPoints,
     /// Outside the years 1 to 9999.

@@ -250,9 +250,12 @@ impl<'a> Collector<'a> {
             .for_each(|known| *known = start);
     }
 
-    /// Whether the request brought floats or histograms for the series, refused or not.
-    pub(super) fn has_points(&self, draft: &Draft) -> bool {
-        self.seen.samples > draft.before.samples || self.seen.histograms > draft.before.histograms
+    /// Whether the request brought nothing for the series: no floats, histograms or exemplars,
+    /// refused or not.
+    pub(super) fn is_empty(&self, draft: &Draft) -> bool {
+        let (seen, before) = (&self.seen, &draft.before);
+        (seen.samples, seen.histograms, seen.exemplars)
+            == (before.samples, before.histograms, before.exemplars)
     }
 
     /// Ends the series with what was added to it.

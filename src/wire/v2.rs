@@ -129,13 +129,14 @@ impl<'a> Decoder<'a> {
             return Ok(());
         }
         let resolved = self.resolve(refs)?;
-        let has_points = self.collector.has_points(&draft);
+        let is_empty = self.collector.is_empty(&draft);
         match (resolved, checked) {
             (Err(reason), _) => self.collector.refuse_series(draft, reason, None),
             (Ok(labels), Err(reason)) => {
                 self.collector.refuse_series(draft, reason, Some(labels));
             }
-            (Ok(labels), Ok(())) if self.collector.is_strict() && !has_points => {
+            // Exemplars alone are taken: Prometheus sends each in a series of its own.
+            (Ok(labels), Ok(())) if self.collector.is_strict() && is_empty => {
                 self.collector.refuse_series(draft, RejectReason::NoPoints, Some(labels));
             }
             (Ok(labels), Ok(())) => self.collector.finish_series(draft, labels),
