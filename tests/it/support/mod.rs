@@ -3,6 +3,7 @@
 //! A peer comes from the environment that `./test.sh` sets up. Where it is missing a test fails;
 //! it never skips. Waiting is always for a condition, with a deadline that is far off.
 
+pub(crate) mod load;
 pub(crate) mod process;
 pub(crate) mod prometheus;
 pub(crate) mod promkairos;
@@ -10,6 +11,7 @@ pub(crate) mod proto;
 pub(crate) mod proxy;
 pub(crate) mod remote_read;
 pub(crate) mod target;
+pub(crate) mod trace;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

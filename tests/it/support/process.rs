@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,6 +15,7 @@ pub(crate) struct Process {
     name: String,
     child: Child,
     log: Arc<Mutex<String>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Process {
@@ -27,9 +29,11 @@ impl Process {
             .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
         let log = Arc::new(Mutex::new(String::new()));
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        keep_log(stdout.expect("stdout is piped"), log.clone());
-        keep_log(stderr.expect("stderr is piped"), log.clone());
-        Self { name: name.to_owned(), child, log }
+        let readers = vec![
+            keep_log(stdout.expect("stdout is piped"), log.clone()),
+            keep_log(stderr.expect("stderr is piped"), log.clone()),
+        ];
+        Self { name: name.to_owned(), child, log, readers }
     }
 
     /// What it has printed so far.
@@ -37,17 +41,25 @@ impl Process {
         self.log.lock().expect("no reader panics").clone()
     }
 
-    /// Waits for a line of the log from which `find` takes something; panics if the process ends first.
-    pub(crate) fn wait_for_line<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
+    /// Waits for a line of the log from which `find` takes something. If the process ends first,
+    /// gives its log.
+    pub(crate) fn wait_for_line<T>(
+        &mut self,
+        what: &str,
+        find: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, String> {
         let start = Instant::now();
         loop {
-            // Asked before the log is read, so that the last words of a process are seen.
             let ended = self.ended();
+            if ended.is_some() {
+                // So that its last words are in the log.
+                self.readers.drain(..).for_each(|reader| reader.join().expect("it reads"));
+            }
             if let Some(found) = self.log().lines().find_map(&find) {
-                return found;
+                return Ok(found);
             }
             if let Some(status) = ended {
-                panic!("{} ended ({status}) without {what}:\n{}", self.name, self.log());
+                return Err(format!("{} ended ({status}):\n{}", self.name, self.log()));
             }
             assert!(start.elapsed() < DEADLINE, "{}: no {what}:\n{}", self.name, self.log());
             std::thread::sleep(Duration::from_millis(10));
@@ -83,6 +95,7 @@ impl Process {
         let start = Instant::now();
         loop {
             if let Some(status) = self.ended() {
+                self.readers.drain(..).for_each(|reader| reader.join().expect("it reads"));
                 return status;
             }
             assert!(start.elapsed() < DEADLINE, "{} does not end:\n{}", self.name, self.log());
@@ -103,7 +116,10 @@ impl Drop for Process {
     }
 }
 
-fn keep_log(stream: impl std::io::Read + Send + 'static, log: Arc<Mutex<String>>) {
+fn keep_log(
+    stream: impl std::io::Read + Send + 'static,
+    log: Arc<Mutex<String>>,
+) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines() {
             let Ok(line) = line else { break };
@@ -111,5 +127,5 @@ fn keep_log(stream: impl std::io::Read + Send + 'static, log: Arc<Mutex<String>>
             log.push_str(&line);
             log.push('\n');
         }
-    });
+    })
 }

@@ -36,6 +36,7 @@ impl Prometheus {
             let line = line.split_once("\"Listening on\"")?.1;
             line.split_once("address=")?.1.trim().parse().ok()
         });
+        let address = address.unwrap_or_else(|log| panic!("{log}"));
         let prometheus = Self { process, address, folder, http: reqwest::Client::new() };
         eventually("Prometheus is ready", async || match prometheus.get("/-/ready").await {
             Ok((200, _)) => Ok(()),

@@ -94,11 +94,16 @@ impl Promkairos {
         backend: &Backend,
         flags: &[&str],
     ) -> Self {
-        let mut process = Process::start("promkairos", &mut command(wrapper, data, backend, flags));
-        let address = process.wait_for_line("its address", |line| {
-            line.split_once("listening on http://")?.1.trim().parse().ok()
-        });
-        Self { process, address, http: reqwest::Client::new() }
+        Self::listening(wrapper, data, backend, flags).unwrap_or_else(|log| panic!("{log}"))
+    }
+
+    /// Starts the binary; if it ends before it listens, gives its log.
+    pub(crate) fn try_start(
+        data: &Path,
+        backend: &Backend,
+        flags: &[&str],
+    ) -> Result<Self, String> {
+        Self::listening(&[], data, backend, flags)
     }
 
     /// Starts the binary and waits until it is ready.
@@ -127,6 +132,19 @@ impl Promkairos {
             }
         })
         .await
+    }
+
+    fn listening(
+        wrapper: &[&str],
+        data: &Path,
+        backend: &Backend,
+        flags: &[&str],
+    ) -> Result<Self, String> {
+        let mut process = Process::start("promkairos", &mut command(wrapper, data, backend, flags));
+        let address = process.wait_for_line("its address", |line| {
+            line.split_once("listening on http://")?.1.trim().parse().ok()
+        })?;
+        Ok(Self { process, address, http: reqwest::Client::new() })
     }
 
     /// The URL of a path.
@@ -168,13 +186,6 @@ impl Promkairos {
         let range = i64::from(i32::MIN)..=i64::MAX / 2;
         remote_read::samples(&self.http, &self.url("/api/v1/read"), name, value, range).await
     }
-}
-
-/// Runs the binary until it ends by itself. Gives its exit status and what it printed.
-pub(crate) fn run_to_end(data: &Path, backend: &Backend, flags: &[&str]) -> (ExitStatus, String) {
-    let mut process = Process::start("promkairos", &mut command(&[], data, backend, flags));
-    let status = process.wait();
-    (status, process.log())
 }
 
 fn command(wrapper: &[&str], data: &Path, backend: &Backend, flags: &[&str]) -> Command {

@@ -98,7 +98,7 @@ fn text_page(n: u64) -> String {
     page.push_str(&shown);
     // No minus zero: Prometheus sends it as zero.
     page.push_str("# TYPE odd gauge\n");
-    let third = if n % 3 == 0 { "NaN" } else { "0.1" };
+    let third = if n.is_multiple_of(3) { "NaN" } else { "0.1" };
     for (kind, value) in [
         ("nan", "NaN"),
         ("nan_sometimes", third),
