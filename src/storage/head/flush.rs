@@ -42,13 +42,15 @@ struct Turn {
     pending: Option<u64>,
     /// The last record in the store below, as far as this process knows.
     through: u64,
+    /// Up to which record the log could not be cut yet, for a full disk perhaps.
+    uncut: Option<u64>,
 }
 
 impl Flusher {
     /// `through` is the last record known to be in the store below.
     pub(super) fn new(deletes: Vec<PendingDelete>, through: u64) -> Self {
         let deletes_pending = (!deletes.is_empty()).into();
-        let turn = Mutex::new(Turn { deletes, pending: None, through });
+        let turn = Mutex::new(Turn { deletes, pending: None, through, uncut: None });
         Self { turn, deletes_pending }
     }
 }
@@ -99,6 +101,10 @@ impl Inner {
 
     async fn flush_in_turn(&self, turn: &mut Turn) -> Result<(), StoreError> {
         self.repeat_deletes_in_turn(turn).await?;
+        if let Some(through) = turn.uncut {
+            self.wal.forget(through)?;
+            turn.uncut = None;
+        }
         if let Some(through) = turn.pending {
             self.hand_down(turn, through).await?;
         }
@@ -144,8 +150,10 @@ impl Inner {
         // a repetition after a restart.
         let memory = self.memory.clone();
         blocking(move || memory.end_flush(&exemplars, &metadata)).await?;
-        (turn.pending, turn.through) = (None, through);
-        self.wal.forget(through)
+        (turn.pending, turn.through, turn.uncut) = (None, through, Some(through));
+        self.wal.forget(through)?;
+        turn.uncut = None;
+        Ok(())
     }
 
     /// Deletes in memory and below; durable before the answer.
@@ -158,8 +166,12 @@ impl Inner {
         self.repeat_deletes_in_turn(&mut turn).await?;
         let room = self.wal.admit(1 << 10).await;
         let (commit, accepted) = self.accept_delete(room, matchers, range)?;
+        // Kept until the store below has confirmed it, whatever becomes of this call: the next
+        // flush must not bring newer points past a delete that is still to come.
+        turn.deletes.push(PendingDelete { matchers: matchers.to_vec(), range, accepted });
+        self.flusher.deletes_pending.store(true, Ordering::Release);
         commit.wait().await?;
-        self.below.delete_accepted(matchers, range, accepted).await
+        self.repeat_deletes_in_turn(&mut turn).await
     }
 
     fn accept_delete(

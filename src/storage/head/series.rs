@@ -276,3 +276,74 @@ fn encode<'a>(points: impl IntoIterator<Item = &'a (Point, i64)>) -> Vec<Chunk> 
     chunks.extend(builder.finish());
     chunks
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(timestamp: i64, value: f64) -> Sample {
+        Sample { timestamp, start_timestamp: 0, value }
+    }
+
+    fn points(series: &MemSeries) -> Vec<(i64, f64)> {
+        let merged = merge::merge(series.chunks(&TimeRange::ALL)).expect("own chunks");
+        let points = merged.iter().flat_map(|chunk| chunk.points());
+        let float = |point: Point| match point.value {
+            Value::Float(value) => (point.timestamp, value),
+            Value::Histogram(_) => panic!("no histogram was pushed"),
+        };
+        points.map(|point| float(point.expect("own chunks"))).collect()
+    }
+
+    #[test]
+    fn the_last_value_of_a_time_wins_before_during_and_after_a_flush() {
+        let mut series = MemSeries::default();
+        let mut pushed = Vec::new();
+        for (timestamp, value, taken) in [
+            (10, 1.0, Taken::InOrder),
+            (20, 2.0, Taken::InOrder),
+            (20, 2.0, Taken::Again),
+            (20, 3.0, Taken::Late),
+            (20, 2.0, Taken::Late),
+            (5, 4.0, Taken::Late),
+            (30, 5.0, Taken::InOrder),
+        ] {
+            pushed.push(series.push_float(&sample(timestamp, value), 0));
+            assert_eq!(pushed.last(), Some(&taken), "{timestamp} {value}");
+        }
+        let want = [(5, 4.0), (10, 1.0), (20, 2.0), (30, 5.0)];
+        assert_eq!(points(&series), want);
+        series.begin_flush();
+        assert_eq!(points(&series), want);
+        assert_eq!(series.push_float(&sample(30, 6.0), 0), Taken::Late);
+        series.end_flush(&[]);
+        assert_eq!(points(&series), [(30, 6.0)]);
+        // The late point left is the newest: what is not newer is late again.
+        assert_eq!(series.push_float(&sample(30, 7.0), 0), Taken::Late);
+        assert_eq!(points(&series), [(30, 7.0)]);
+    }
+
+    #[test]
+    fn chunks_end_at_partitions_and_a_delete_leaves_the_rest() {
+        let mut series = MemSeries::default();
+        for i in 0..1000 {
+            series.push_float(&sample(i * 1_000_000, i as f64), 0);
+        }
+        for i in (0..2000).rev() {
+            series.push_float(&sample(i * 500_000 + 1, -1.0), 0);
+        }
+        let chunks = series.chunks(&TimeRange::ALL);
+        assert!(chunks.iter().all(|chunk| same_partition(chunk.min_time, chunk.max_time)));
+        assert_eq!(points(&series).len(), 3000);
+        series.delete(&TimeRange::new(100_000_000, 899_999_999)).expect("own chunks");
+        let left = points(&series);
+        assert_eq!(left.len(), 600);
+        assert!(left.iter().all(|(t, _)| !(100_000_000..900_000_000).contains(t)));
+        assert!(series.may_have(&TimeRange::ALL) && !series.is_gone());
+    }
+
+    #[test]
+    fn a_series_in_memory_is_small() {
+        assert!(size_of::<MemSeries>() <= 240, "{} bytes", size_of::<MemSeries>());
+    }
+}
