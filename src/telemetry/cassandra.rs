@@ -1,13 +1,142 @@
 //! Metrics of the statements sent to Cassandra.
 
-use prometheus_client::registry::Registry;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// How a statement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum StatementOutcome {
+    /// Done.
+    Ok,
+    /// Failed, will be tried again.
+    Retried,
+    /// Failed for lack of time or of a server.
+    Unavailable,
+    /// Refused by the server for good.
+    Refused,
+    /// Failed in another way.
+    Failed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Attempt {
+    statement: &'static str,
+    outcome: StatementOutcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    statement: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
 
 /// Metrics of the statements sent to Cassandra.
-#[derive(Debug, Clone, Default)]
-pub struct CassandraMetrics {}
+#[derive(Debug, Clone)]
+pub struct CassandraMetrics {
+    statements: Family<Attempt, Counter>,
+    latency: Family<Kind, Histogram, fn() -> Histogram>,
+    skipped: Family<Reason, Counter>,
+    /// Statements in flight now.
+    pub in_flight: Gauge,
+    /// Rows written to `data_points`.
+    pub rows_written: Counter,
+    /// Rows read from `data_points`.
+    pub rows_read: Counter,
+    /// Index rows written.
+    pub index_rows_written: Counter,
+    /// Index rows remembered.
+    pub index_rows_remembered: Gauge,
+    /// Rows put into quarantine.
+    pub quarantined: Counter,
+    /// Our clock minus the coordinator's, in milliseconds.
+    pub clock_skew_ms: Gauge,
+}
+
+impl Default for CassandraMetrics {
+    fn default() -> Self {
+        Self {
+            statements: Family::default(),
+            latency: Family::new_with_constructor(latency_buckets),
+            skipped: Family::default(),
+            in_flight: Gauge::default(),
+            rows_written: Counter::default(),
+            rows_read: Counter::default(),
+            index_rows_written: Counter::default(),
+            index_rows_remembered: Gauge::default(),
+            quarantined: Counter::default(),
+            clock_skew_ms: Gauge::default(),
+        }
+    }
+}
+
+fn latency_buckets() -> Histogram {
+    Histogram::new([0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0])
+}
 
 impl CassandraMetrics {
-    pub(super) fn register(_registry: &mut Registry) -> Self {
-        Self::default()
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let new = Self::default();
+        let registry = registry.sub_registry_with_prefix("cassandra");
+        registry.register(
+            "statements",
+            "Attempts of statements by outcome",
+            new.statements.clone(),
+        );
+        registry.register_with_unit(
+            "statement_duration",
+            "Time of one attempt",
+            Unit::Seconds,
+            new.latency.clone(),
+        );
+        registry.register(
+            "skipped",
+            "Rows found that are no points to us, by reason",
+            new.skipped.clone(),
+        );
+        registry.register("in_flight", "Statements in flight", new.in_flight.clone());
+        registry.register("rows_written", "Rows written to data_points", new.rows_written.clone());
+        registry.register("rows_read", "Rows read from data_points", new.rows_read.clone());
+        registry.register(
+            "index_rows_written",
+            "Index rows written",
+            new.index_rows_written.clone(),
+        );
+        registry.register(
+            "index_rows_remembered",
+            "Index rows remembered as written",
+            new.index_rows_remembered.clone(),
+        );
+        registry.register(
+            "quarantined",
+            "Rows of flushes that Cassandra refused for good",
+            new.quarantined.clone(),
+        );
+        registry.register(
+            "clock_skew_milliseconds",
+            "Our clock minus the coordinator's",
+            new.clock_skew_ms.clone(),
+        );
+        new
+    }
+
+    /// Counts an attempt of `statement` and its time.
+    pub fn attempt(&self, statement: &'static str, outcome: StatementOutcome, took: Duration) {
+        self.statements.get_or_create(&Attempt { statement, outcome }).inc();
+        self.latency.get_or_create(&Kind { statement }).observe(took.as_secs_f64());
+    }
+
+    /// Counts rows that were left out of a read.
+    pub fn skip(&self, reason: &'static str, rows: u64) {
+        self.skipped.get_or_create(&Reason { reason }).inc_by(rows);
     }
 }

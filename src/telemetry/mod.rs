@@ -12,7 +12,7 @@ mod store;
 
 use prometheus_client::registry::Registry;
 
-pub use cassandra::CassandraMetrics;
+pub use cassandra::{CassandraMetrics, StatementOutcome};
 pub use head::HeadMetrics;
 pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
 pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};

@@ -1,1 +1,197 @@
-//! The KairosDB schema over CQL.
+//! The KairosDB schema over CQL, shared with KairosDB itself.
+//!
+//! A write is durable and findable when it is answered: index first, then data, each at
+//! the write consistency. The process keeps no state that a restart would miss; what it
+//! remembers of the index only saves work. Decisions are pure (`plan`, `routing`, `retry`,
+//! `stamp`, `index_memory`), the rest carries them out.
+//!
+//! Not here: the tag index and the legacy `row_key_index`, which are neither read nor written,
+//! and start timestamps of floats, for which a `kairos_double` cell has no room.
+
+mod absorb;
+mod clock;
+mod delete;
+mod executor;
+mod exemplars;
+mod finder;
+mod identity;
+mod index_memory;
+mod index_writer;
+mod labels;
+mod metadata;
+mod options;
+mod plan;
+mod reader;
+mod retry;
+mod routing;
+mod schema;
+mod session;
+mod shared;
+mod stamp;
+mod statements;
+mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::RwLock;
+use tokio::task::JoinHandle;
+
+pub use options::{
+    ClientCertificate, Credentials, Keyspace, Options, OptionsError, Replication, Tls,
+};
+pub use scylla::client::Compression;
+pub use scylla::statement::Consistency;
+
+use self::clock::Skew;
+use self::executor::Executor;
+use self::index_memory::IndexMemory;
+use self::reader::CassandraReader;
+use self::shared::Shared;
+use self::statements::Statements;
+use super::{
+    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
+};
+use crate::kairos::{DataType, RowSpec};
+use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use crate::telemetry::CassandraMetrics;
+
+/// How often the clocks are compared.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// A keyspace in KairosDB's schema.
+pub struct CassandraStore {
+    shared: Arc<Shared>,
+    clock_watch: JoinHandle<()>,
+}
+
+impl CassandraStore {
+    /// Connects, verifies the keyspace or creates it, and prepares every statement.
+    ///
+    /// [`StoreError::Unavailable`] when Cassandra does not answer, [`StoreError::Invalid`] when a
+    /// setting makes no sense or the keyspace is not KairosDB's; nothing is written then.
+    pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self, StoreError> {
+        options.check(stamp::now_ms()).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let session = session::connect(&options).await?;
+        let found = schema::prepare(&session, &options).await?;
+        let statements = Statements::prepare(&session, &options).await?;
+        let executor = Executor::new(session, metrics, options.in_flight, options.patience);
+        let shared = Arc::new(Shared {
+            executor,
+            statements,
+            spec: found.row_spec,
+            names: found.names,
+            stamps: stamp::Stamps::default(),
+            memory: IndexMemory::new(options.index_memory_rows),
+            skew: Skew::default(),
+            index_gate: RwLock::new(()),
+            options,
+        });
+        shared.skew.measure(&shared.executor, &shared.statements.clock).await?;
+        let clock_watch = tokio::spawn(watch_clock(Arc::clone(&shared)));
+        Ok(Self { shared, clock_watch })
+    }
+
+    /// How the keyspace cuts time into rows.
+    pub fn row_spec(&self) -> RowSpec {
+        self.shared.spec
+    }
+}
+
+impl Drop for CassandraStore {
+    fn drop(&mut self) {
+        self.clock_watch.abort();
+    }
+}
+
+async fn watch_clock(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(CLOCK_INTERVAL).await;
+        // A Cassandra that is away shows in the statements of others.
+        let _ = shared.skew.measure(&shared.executor, &shared.statements.clock).await;
+    }
+}
+
+#[async_trait]
+impl Store for CassandraStore {
+    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
+        self.shared.write(batch).await
+    }
+
+    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+        self.shared.series(query).await
+    }
+
+    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
+        self.shared.label_names(query).await
+    }
+
+    async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        self.shared.label_values(name, query).await
+    }
+
+    async fn select(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &SelectHints,
+    ) -> Result<Selection, StoreError> {
+        let wanted = DataType::holds_points;
+        let mut found = self.shared.find(matchers, range, wanted, hints.max_label_bytes).await?;
+        if hints.sorted {
+            found.sort_by(|a, b| a.labels.cmp(&b.labels));
+        }
+        let (series, rows) = found.into_iter().map(|found| (found.labels, found.rows)).unzip();
+        let reader = CassandraReader { shared: Arc::clone(&self.shared), range, rows };
+        Ok(Selection { series, reader: Box::new(reader) })
+    }
+
+    async fn exemplars(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        self.shared.exemplars(matchers, range).await
+    }
+
+    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
+        self.shared.metadata(family).await
+    }
+
+    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
+        self.shared.delete(matchers, range).await
+    }
+
+    async fn delete_accepted(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        accepted: i64,
+    ) -> Result<(), StoreError> {
+        self.shared.delete_points(matchers, range, accepted).await.map(drop)
+    }
+
+    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+        self.shared.absorb(flush).await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.shared.skew.measure(&self.shared.executor, &self.shared.statements.clock).await?;
+        self.shared.skew.check()
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.clock_watch.abort();
+        Ok(())
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        // Cassandra cannot count cheaply: what this process wrote lately is what there is to say.
+        Ok(Stats { series: self.shared.memory.len() as u64, ..Stats::default() })
+    }
+}

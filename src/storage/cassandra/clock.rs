@@ -1,0 +1,94 @@
+//! The distance between our clock and the coordinator's.
+//!
+//! Write stamps decide which of two writers wins, so a clock that is far off would hide
+//! others' data, or ours. A distance is only believed beyond what the round trip explains.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::executor::{Executor, RETRY_AFTER, unreadable};
+use super::stamp::now_ms;
+use super::statements::Prepared;
+use crate::storage::StoreError;
+
+/// Beyond this a warning is logged, in milliseconds.
+const WARN_MS: i64 = 1_000;
+/// Beyond this writes are refused, in milliseconds.
+const REFUSE_MS: i64 = 30_000;
+
+/// The distance as last measured.
+#[derive(Default)]
+pub(super) struct Skew(AtomicI64);
+
+impl Skew {
+    /// Measures. Fails when Cassandra does not answer.
+    pub(super) async fn measure(
+        &self,
+        executor: &Executor,
+        clock: &Prepared,
+    ) -> Result<(), StoreError> {
+        let before = now_ms();
+        let result = executor.run(clock, (), executor.deadline()).await?;
+        let after = now_ms();
+        let rows = result.into_rows_result().map_err(|e| unreadable(clock.name, e))?;
+        let (theirs,) = rows.first_row::<(i64,)>().map_err(|e| unreadable(clock.name, e))?;
+        let skew = distance(before, after, theirs);
+        if skew.abs() > WARN_MS && self.get().abs() <= WARN_MS {
+            tracing::warn!(skew_ms = skew, "our clock differs from Cassandra's");
+        }
+        executor.metrics.clock_skew_ms.set(skew);
+        self.0.store(skew, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Refuses when the distance is too large for stamps to mean anything.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let skew = self.get();
+        if skew.abs() <= REFUSE_MS {
+            return Ok(());
+        }
+        let what = format!(
+            "our clock is {skew} ms ahead of Cassandra's (clock skew limit {REFUSE_MS} ms): \
+             writes would hide others or be hidden"
+        );
+        Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
+    }
+
+    fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Ours minus theirs, in milliseconds; 0 where the round trip may explain it.
+fn distance(before: i64, after: i64, theirs: i64) -> i64 {
+    if theirs < before {
+        before - theirs
+    } else if theirs > after {
+        after - theirs
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_is_no_skew() {
+        for (before, after, theirs, want) in
+            [(100, 120, 100, 0), (100, 120, 115, 0), (100, 120, 40, 60), (100, 120, 180, -60)]
+        {
+            assert_eq!(distance(before, after, theirs), want);
+        }
+    }
+
+    #[test]
+    fn writes_are_refused_beyond_the_limit() {
+        for (skew, refused) in
+            [(0, false), (30_000, false), (-30_000, false), (30_001, true), (-30_001, true)]
+        {
+            let result = Skew(AtomicI64::new(skew)).check();
+            assert_eq!(matches!(result, Err(StoreError::Unavailable { .. })), refused, "{skew}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Runs statements: a bound on what is in flight, repetitions until the patience is over, metrics.
+//!
+//! A statement waits for its turn no longer than the patience allows, so a slow Cassandra costs
+//! callers a bounded wait and the process bounded memory. It knows no table.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, stream};
+use scylla::client::session::Session;
+use scylla::errors::ExecutionError;
+use scylla::response::query_result::{QueryResult, QueryRowsResult};
+use scylla::response::{PagingState, PagingStateResponse};
+use scylla::serialize::batch::BatchValues;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::batch::Batch;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::retry::{self, Verdict};
+use super::statements::Prepared;
+use crate::storage::StoreError;
+use crate::telemetry::{CassandraMetrics, StatementOutcome};
+
+/// What clients are told to wait.
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Runs statements on a session.
+pub(super) struct Executor {
+    pub(super) session: Session,
+    pub(super) metrics: CassandraMetrics,
+    permits: Semaphore,
+    patience: Duration,
+}
+
+/// Why a statement was not done.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The server will never take these values, and says why.
+    Refused(String),
+    /// Anything else.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(why) => Self::Backend { what: "Cassandra".into(), source: why.into() },
+            Failure::Store(error) => error,
+        }
+    }
+}
+
+/// When to give up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline(Instant);
+
+impl Executor {
+    pub(super) fn new(
+        session: Session,
+        metrics: CassandraMetrics,
+        in_flight: usize,
+        patience: Duration,
+    ) -> Self {
+        Self { session, metrics, permits: Semaphore::new(in_flight.max(1)), patience }
+    }
+
+    /// The end of the patience of what begins now.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline(Instant::now() + self.patience)
+    }
+
+    /// Runs a statement without rows, or with rows that fit one answer.
+    pub(super) async fn run(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+        deadline: Deadline,
+    ) -> Result<QueryResult, Failure> {
+        let mut attempts = Attempts::new(self, prepared.name, deadline);
+        loop {
+            let turn = attempts.begin().await?;
+            let result = self.session.execute_unpaged(&prepared.statement, &values).await;
+            if let Some(result) = attempts.end(turn, result).await? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Runs an unlogged batch.
+    pub(super) async fn batch(
+        &self,
+        name: &'static str,
+        batch: &Batch,
+        values: impl BatchValues,
+        deadline: Deadline,
+    ) -> Result<(), Failure> {
+        let mut attempts = Attempts::new(self, name, deadline);
+        loop {
+            let turn = attempts.begin().await?;
+            let result = self.session.batch(batch, &values).await;
+            if attempts.end(turn, result).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs a SELECT page by page; each page has the patience anew. `visit` may end it early.
+    pub(super) async fn pages(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+        mut visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut state = PagingState::start();
+        loop {
+            let (result, next) = self.page(prepared, &values, &state).await?;
+            let rows = result.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
+            if visit(rows)?.is_break() {
+                return Ok(());
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(next) => state = next,
+            }
+        }
+    }
+
+    async fn page(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+        state: &PagingState,
+    ) -> Result<(QueryResult, PagingStateResponse), Failure> {
+        let mut attempts = Attempts::new(self, prepared.name, self.deadline());
+        loop {
+            let turn = attempts.begin().await?;
+            let page =
+                self.session.execute_single_page(&prepared.statement, &values, state.clone());
+            if let Some(page) = attempts.end(turn, page.await).await? {
+                return Ok(page);
+            }
+        }
+    }
+}
+
+/// The attempts of one statement.
+struct Attempts<'a> {
+    executor: &'a Executor,
+    name: &'static str,
+    deadline: Deadline,
+    number: u32,
+}
+
+/// One attempt: counted as in flight until it is dropped.
+struct Turn<'a> {
+    _permit: SemaphorePermit<'a>,
+    metrics: &'a CassandraMetrics,
+    start: Instant,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.metrics.in_flight.dec();
+    }
+}
+
+impl<'a> Attempts<'a> {
+    fn new(executor: &'a Executor, name: &'static str, deadline: Deadline) -> Self {
+        Self { executor, name, deadline, number: 0 }
+    }
+
+    /// Waits for the turn of the next attempt.
+    async fn begin(&mut self) -> Result<Turn<'a>, Failure> {
+        self.number += 1;
+        let permit = self.executor.permits.acquire();
+        let permit = tokio::time::timeout_at(self.deadline.0.into(), permit)
+            .await
+            .map_err(|_| away("Cassandra: too many statements are waiting".into()))?
+            .expect("the semaphore is never closed");
+        let metrics = &self.executor.metrics;
+        metrics.in_flight.inc();
+        Ok(Turn { _permit: permit, metrics, start: Instant::now() })
+    }
+
+    /// Judges what came of it; None means that it is time for another attempt.
+    async fn end<T>(
+        &self,
+        turn: Turn<'a>,
+        result: Result<T, ExecutionError>,
+    ) -> Result<Option<T>, Failure> {
+        let (metrics, took) = (turn.metrics, turn.start.elapsed());
+        drop(turn);
+        let error = match result {
+            Ok(result) => {
+                metrics.attempt(self.name, StatementOutcome::Ok, took);
+                return Ok(Some(result));
+            }
+            Err(error) => error,
+        };
+        let pause = retry::pause(self.number);
+        let (outcome, failure) = match retry::judge(&error) {
+            Verdict::Again if Instant::now() + pause < self.deadline.0 => {
+                metrics.attempt(self.name, StatementOutcome::Retried, took);
+                tracing::debug!(statement = self.name, %error, "trying again");
+                tokio::time::sleep(pause).await;
+                return Ok(None);
+            }
+            Verdict::Again => {
+                let what = format!("Cassandra: {}: {error}", self.name);
+                (StatementOutcome::Unavailable, away(what))
+            }
+            Verdict::Refused => (StatementOutcome::Refused, Failure::Refused(error.to_string())),
+            Verdict::Broken => (StatementOutcome::Failed, broken(self.name, error)),
+        };
+        metrics.attempt(self.name, outcome, took);
+        Err(failure)
+    }
+}
+
+/// Futures that are made one by one.
+pub(super) type Futures<'a, T> =
+    Box<dyn Iterator<Item = BoxFuture<'a, Result<T, StoreError>>> + Send + 'a>;
+
+/// Runs some futures at a time; their results in order, or the first error.
+pub(super) async fn all<T>(at_once: usize, futures: Futures<'_, T>) -> Result<Vec<T>, StoreError> {
+    stream::iter(futures).buffered(at_once).try_collect().await
+}
+
+/// An answer whose rows are not what was asked for.
+pub(super) fn unreadable(
+    what: &'static str,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> StoreError {
+    StoreError::Backend { what: format!("Cassandra: answer to {what}"), source: Box::new(error) }
+}
+
+fn away(what: String) -> Failure {
+    Failure::Store(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
+}
+
+fn broken(name: &'static str, error: ExecutionError) -> Failure {
+    Failure::Store(StoreError::Backend {
+        what: format!("Cassandra: {name}"),
+        source: Box::new(error),
+    })
+}

@@ -1,0 +1,326 @@
+//! Makes sure that the index rows of a plan stand in Cassandra before its data is written.
+//!
+//! The first sight of a window reads its `row_keys`, and only what is missing is written. A row
+//! whose `value` is null is KairosDB's, and nobody can tell when it expires: ours is written over it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use futures::FutureExt;
+use scylla::deserialize::value::MapIterator;
+use scylla::value::CqlTimestamp;
+
+use super::executor::{Deadline, Failure, all, unreadable};
+use super::identity::Identity;
+use super::index_memory::{Expiry, Known, Missing, NEVER, Window, recheck_since};
+use super::plan::{Plan, PlannedRow};
+use super::shared::Shared;
+use super::stamp::now_ms;
+use crate::kairos::{DataType, RowTime, TableName, index::StringIndexRow};
+use crate::model::{Labels, METRIC_NAME};
+use crate::storage::StoreError;
+
+/// Windows looked after at the same time by one write.
+const WINDOWS_AT_ONCE: usize = 32;
+/// Rows of `row_keys` in one batch, all of one partition.
+const ROWS_A_BATCH: usize = 100;
+/// Batches of one window at the same time.
+const BATCHES_AT_ONCE: usize = 8;
+
+/// Series whose index rows Cassandra refuses for good, and why.
+pub(super) type Refused = HashMap<u32, String>;
+
+/// A partition of `row_keys`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WindowKey<'a> {
+    pub(super) metric: &'a str,
+    pub(super) table_name: TableName,
+    pub(super) row_time: RowTime,
+}
+
+impl WindowKey<'_> {
+    pub(super) fn identity(&self) -> Identity {
+        Identity::of(&[self.metric.as_bytes(), self.table_name.as_str().as_bytes()])
+            .with(self.row_time.millis())
+    }
+
+    pub(super) fn values(&self) -> (&str, &str, CqlTimestamp) {
+        (self.metric, self.table_name.as_str(), CqlTimestamp(self.row_time.millis()))
+    }
+}
+
+/// What stands for a row of `row_keys` within its window.
+fn row_identity(series: Identity, data_type: &DataType) -> Identity {
+    series.with(match data_type {
+        DataType::Double => 1,
+        DataType::PromDouble => 2,
+        DataType::PromHistogram => 3,
+        DataType::PromExemplar => 4,
+        DataType::Long => 5,
+        DataType::Legacy => 6,
+        DataType::String | DataType::Other(_) => 0,
+    })
+}
+
+/// The rows of a plan that share a window.
+struct Demand<'a> {
+    key: WindowKey<'a>,
+    window: Arc<Window>,
+    rows: Vec<&'a PlannedRow>,
+    identities: Vec<Identity>,
+}
+
+impl Shared {
+    /// Ok: every index row of the plan stands, but for those of the series that are refused.
+    pub(super) async fn ensure_index(
+        &self,
+        plan: &Plan,
+        deadline: Deadline,
+    ) -> Result<Refused, StoreError> {
+        let needed = self.index_needed();
+        let since = recheck_since(self.options.index_recheck);
+        let demands: Vec<_> = self
+            .demands(plan)
+            .into_iter()
+            .filter(|demand| {
+                let missing = demand.window.missing(&demand.identities, needed, since);
+                missing.is_none_or(|missing| !missing.is_empty())
+            })
+            .collect();
+        let ensure = move |demand| self.ensure_window(plan, demand, deadline).boxed();
+        let refused = all(WINDOWS_AT_ONCE, Box::new(demands.into_iter().map(ensure))).await?;
+        self.executor.metrics.index_rows_remembered.set(self.memory.len() as i64);
+        Ok(refused.into_iter().flatten().collect())
+    }
+
+    /// Until when index rows must last for data that is accepted now.
+    fn index_needed(&self) -> Expiry {
+        match self.options.ttl_seconds {
+            0 => NEVER,
+            ttl => now_ms() / 1000 + i64::from(ttl),
+        }
+    }
+
+    /// TTL in seconds of an index row that is written now, and when it expires.
+    fn index_ttl(&self) -> (i32, Expiry) {
+        match self.options.ttl_seconds {
+            0 => (0, NEVER),
+            ttl => {
+                let ttl = i64::from(ttl).saturating_add(self.spec.index_ttl_seconds());
+                let ttl = ttl.min(super::options::MAX_TTL_SECONDS);
+                (i32::try_from(ttl).unwrap_or(i32::MAX), now_ms() / 1000 + ttl)
+            }
+        }
+    }
+
+    fn demands<'a>(&self, plan: &'a Plan) -> Vec<Demand<'a>> {
+        let mut windows: HashMap<Identity, Demand<'a>> = HashMap::new();
+        for row in &plan.rows {
+            let series = &plan.series[row.series as usize];
+            let key = WindowKey {
+                metric: series.metric(),
+                table_name: row.data_type.table_name(),
+                row_time: row.row_time,
+            };
+            let id = key.identity();
+            let demand = windows.entry(id).or_insert_with(|| Demand {
+                key,
+                window: self.memory.window(id),
+                rows: Vec::new(),
+                identities: Vec::new(),
+            });
+            demand.rows.push(row);
+            demand.identities.push(row_identity(series.identity, &row.data_type));
+        }
+        windows.into_values().collect()
+    }
+
+    async fn ensure_window(
+        &self,
+        plan: &Plan,
+        demand: Demand<'_>,
+        deadline: Deadline,
+    ) -> Result<Refused, StoreError> {
+        let needed = self.index_needed();
+        let since = recheck_since(self.options.index_recheck);
+        let missing = {
+            let _one = demand.window.reading.lock().await;
+            match demand.window.missing(&demand.identities, needed, since) {
+                Some(missing) => missing,
+                None => {
+                    let known = self.read_window(demand.key).await?;
+                    demand.window.learn(known);
+                    let missing = demand.window.missing(&demand.identities, needed, None);
+                    // None: dropped again from a memory that is too small. Then all is written.
+                    missing.unwrap_or_else(|| Missing {
+                        row_keys: (0..demand.rows.len()).collect(),
+                        row_time: true,
+                        name: true,
+                    })
+                }
+            }
+        };
+        let refused = self.write_row_keys(plan, &demand, &missing, deadline);
+        let leading = self.write_leading(&demand, &missing, deadline);
+        let (refused, ()) = futures::try_join!(refused, leading)?;
+        Ok(refused)
+    }
+
+    /// The rows of `row_keys` that are missing, in batches.
+    async fn write_row_keys(
+        &self,
+        plan: &Plan,
+        demand: &Demand<'_>,
+        missing: &Missing,
+        deadline: Deadline,
+    ) -> Result<Refused, StoreError> {
+        let batches = missing.row_keys.chunks(ROWS_A_BATCH);
+        let write = move |rows| self.write_row_key_batch(plan, demand, rows, deadline).boxed();
+        let refused = all(BATCHES_AT_ONCE, Box::new(batches.map(write))).await?;
+        Ok(refused.into_iter().flatten().collect())
+    }
+
+    async fn write_row_key_batch(
+        &self,
+        plan: &Plan,
+        demand: &Demand<'_>,
+        rows: &[usize],
+        deadline: Deadline,
+    ) -> Result<Refused, StoreError> {
+        let stamp = self.stamps.for_index(now_ms());
+        let (ttl, expiry) = self.index_ttl();
+        let (metric, table_name, row_time) = demand.key.values();
+        let values: Vec<_> = rows
+            .iter()
+            .map(|at| {
+                let row = demand.rows[*at];
+                let tags = tags_of(&plan.series[row.series as usize].labels);
+                (metric, table_name, row_time, row.data_type.as_str(), tags, stamp, ttl)
+            })
+            .collect();
+        let insert = &self.statements.row_keys.insert_many;
+        let identities = rows.iter().map(|at| demand.identities[*at]);
+        let sent = self.executor.batch(insert.name, insert.of(values.len()), &values[..], deadline);
+        let mut refused = Refused::new();
+        match sent.await {
+            Ok(()) => {
+                demand.window.remember_row_keys(identities, expiry);
+                self.executor.metrics.index_rows_written.inc_by(rows.len() as u64);
+            }
+            Err(Failure::Store(error)) => return Err(error),
+            Err(Failure::Refused(_)) => {
+                // One bad row spoils a batch: find it.
+                for (at, value) in rows.iter().zip(&values) {
+                    let one = std::slice::from_ref(value);
+                    match self.executor.batch(insert.name, insert.of(1), one, deadline).await {
+                        Ok(()) => {
+                            let identity = demand.identities[*at];
+                            demand.window.remember_row_keys([identity].into_iter(), expiry);
+                        }
+                        Err(Failure::Store(error)) => return Err(error),
+                        Err(Failure::Refused(why)) => {
+                            refused.insert(demand.rows[*at].series, why);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    /// The rows that lead to a partition of `row_keys`: time index and name.
+    async fn write_leading(
+        &self,
+        demand: &Demand<'_>,
+        missing: &Missing,
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        let (metric, table_name, row_time) = demand.key.values();
+        let stamp = self.stamps.for_index(now_ms());
+        if missing.row_time {
+            let (ttl, expiry) = self.index_ttl();
+            let insert = &self.statements.row_times.insert;
+            let values = (metric, table_name, row_time, stamp, ttl);
+            self.executor.run(insert, values, deadline).await?;
+            demand.window.remember_row_time(expiry);
+            self.executor.metrics.index_rows_written.inc();
+        }
+        if missing.name {
+            let list = StringIndexRow::key(demand.key.table_name);
+            let insert = &self.statements.names.insert;
+            let name = self.names.value(metric);
+            self.executor.run(insert, (list, name, stamp), deadline).await?;
+            demand.window.remember_name();
+            self.executor.metrics.index_rows_written.inc();
+        }
+        Ok(())
+    }
+
+    /// What stands in Cassandra for a window.
+    async fn read_window(&self, key: WindowKey<'_>) -> Result<Known, StoreError> {
+        let mut known = Known { name: self.name_is_listed(key).await?, ..Known::default() };
+        let now = now_ms() / 1000;
+        let check = &self.statements.row_times.check;
+        let result = self.executor.run(check, key.values(), self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
+        let first = rows.maybe_first_row::<(Option<&str>, Option<i32>)>();
+        if let Some((value, ttl)) = first.map_err(|e| unreadable(check.name, e))?
+            && value.is_some()
+        {
+            known.row_time = expiry(now, ttl);
+        }
+        let check = &self.statements.row_keys.check;
+        let most = self.options.index_memory_rows;
+        // All null where every row is deleted and `mtime` alone is left.
+        type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
+        type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
+        self.executor
+            .pages(check, key.values(), |page| {
+                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name, e))? {
+                    let (data_type, tags, value, ttl) =
+                        row.map_err(|e| unreadable(check.name, e))?;
+                    let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
+                    let tags: Vec<(&str, &str)> =
+                        tags.collect::<Result<_, _>>().map_err(|e| unreadable(check.name, e))?;
+                    if let (Some(_), Some(series)) = (value, series_identity(key.metric, &tags)) {
+                        let row = row_identity(series, &DataType::parse(data_type));
+                        known.row_keys.insert(row, expiry(now, ttl));
+                    }
+                }
+                let full = known.row_keys.len() >= most;
+                Ok(if full {
+                    std::ops::ControlFlow::Break(())
+                } else {
+                    std::ops::ControlFlow::Continue(())
+                })
+            })
+            .await?;
+        Ok(known)
+    }
+
+    async fn name_is_listed(&self, key: WindowKey<'_>) -> Result<bool, StoreError> {
+        let check = &self.statements.names.check;
+        let values = (StringIndexRow::key(key.table_name), self.names.value(key.metric));
+        let result = self.executor.run(check, values, self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
+        Ok(rows.rows_num() > 0)
+    }
+}
+
+fn expiry(now: i64, ttl: Option<i32>) -> Expiry {
+    ttl.map_or(NEVER, |ttl| now + i64::from(ttl))
+}
+
+/// Tags as `frozen<map<text, text>>` has them: in the order of their bytes, like labels.
+pub(super) fn tags_of(labels: &Labels) -> BTreeMap<&str, &str> {
+    labels.iter().filter(|(name, _)| *name != METRIC_NAME).collect()
+}
+
+/// The series of a row that we wrote. None where a series of ours would have other tags.
+fn series_identity(metric: &str, tags: &[(&str, &str)]) -> Option<Identity> {
+    if tags.iter().any(|(_, value)| value.is_empty()) {
+        return None;
+    }
+    let labels = Labels::from_pairs(tags.iter().copied().chain([(METRIC_NAME, metric)])).ok()?;
+    Some(Identity::of(&[labels.as_bytes()]))
+}

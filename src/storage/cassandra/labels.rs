@@ -1,0 +1,122 @@
+//! The label endpoints, from the index alone: `row_keys`, or the names where no tag is asked for.
+//!
+//! With a limit only the smallest results are kept while reading, so memory is bounded by it.
+
+use std::collections::BTreeSet;
+
+use super::finder::labels_of;
+use super::routing::route;
+use super::shared::Shared;
+use crate::kairos::DataType;
+use crate::model::{Labels, METRIC_NAME};
+use crate::storage::{Limited, SeriesQuery, StoreError};
+
+/// The smallest of what is added, up to a limit and one more.
+struct Smallest<T> {
+    items: BTreeSet<T>,
+    /// 0 = none.
+    limit: usize,
+}
+
+impl<T: Ord> Smallest<T> {
+    fn new(limit: usize) -> Self {
+        Self { items: BTreeSet::new(), limit }
+    }
+
+    fn add(&mut self, item: T) {
+        self.items.insert(item);
+        if self.limit > 0 && self.items.len() > self.limit.saturating_add(1) {
+            self.items.pop_last();
+        }
+    }
+
+    fn finish(mut self) -> Limited<T> {
+        let truncated = self.limit > 0 && self.items.len() > self.limit;
+        if truncated {
+            self.items.pop_last();
+        }
+        Limited { items: self.items.into_iter().collect(), truncated }
+    }
+}
+
+impl Shared {
+    /// [`Store::series`](crate::storage::Store::series)
+    pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+        let mut all = Smallest::new(query.limit);
+        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row| {
+            if let Some(labels) = labels_of(&row) {
+                all.add(labels);
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(all.finish())
+    }
+
+    /// [`Store::label_names`](crate::storage::Store::label_names)
+    pub(super) async fn label_names(
+        &self,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        let mut all = Smallest::new(query.limit);
+        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row| {
+            if labels_of(&row).is_none() {
+                return Ok(());
+            }
+            let names = row.tags.iter().filter(|(_, value)| !value.is_empty());
+            for name in names.map(|(name, _)| *name).chain([METRIC_NAME]) {
+                if !all.items.contains(name) {
+                    all.add(name.to_owned());
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(all.finish())
+    }
+
+    /// [`Store::label_values`](crate::storage::Store::label_values)
+    pub(super) async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        let mut all = Smallest::new(query.limit);
+        if name == METRIC_NAME && route(&query.matchers).tags.is_empty() {
+            for name in self.names_in(&query.matchers, query.range).await? {
+                all.add(name);
+            }
+            return Ok(all.finish());
+        }
+        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row| {
+            let tag = row.tags.iter().find(|(tag, _)| *tag == name).map(|(_, value)| *value);
+            let value = if name == METRIC_NAME { Some(row.metric) } else { tag };
+            let value = value.filter(|value| !value.is_empty() && !all.items.contains(*value));
+            if let (Some(value), true) = (value, labels_of(&row).is_some()) {
+                all.add(value.to_owned());
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(all.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_are_kept() {
+        let keep = |limit| {
+            let mut all = Smallest::new(limit);
+            [5, 3, 9, 1, 3, 7].into_iter().for_each(|n| all.add(n));
+            let limited = all.finish();
+            (limited.items, limited.truncated)
+        };
+        assert_eq!(keep(0), (vec![1, 3, 5, 7, 9], false));
+        assert_eq!(keep(2), (vec![1, 3], true));
+        assert_eq!(keep(4), (vec![1, 3, 5, 7], true));
+        assert_eq!(keep(5), (vec![1, 3, 5, 7, 9], false));
+    }
+}

@@ -1,0 +1,53 @@
+//! Metadata of metric families, kept in `service_index`.
+
+use std::ops::ControlFlow;
+
+use super::executor::unreadable;
+use super::shared::Shared;
+use super::statements::Prepared;
+use crate::kairos::index::MetadataRow;
+use crate::model::Metadata;
+use crate::storage::StoreError;
+
+impl Shared {
+    /// [`Store::metadata`](crate::storage::Store::metadata)
+    pub(super) async fn metadata(
+        &self,
+        family: Option<&str>,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+        let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
+        let statements = &self.statements.metadata;
+        match family {
+            Some(family) => {
+                self.metadata_rows(&statements.select, (service, service_key, family)).await
+            }
+            None => self.metadata_rows(&statements.select_all, (service, service_key)).await,
+        }
+    }
+
+    async fn metadata_rows(
+        &self,
+        select: &Prepared,
+        values: impl scylla::serialize::row::SerializeRow,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+        let mut all = Vec::new();
+        self.executor
+            .pages(select, values, |page| {
+                type Row<'f> = (&'f str, Option<&'f str>);
+                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                    let (family, value) = row.map_err(|e| unreadable(select.name, e))?;
+                    match MetadataRow::decode(family, value.unwrap_or_default()) {
+                        Ok(row) => all.push((family.to_owned(), row.metadata)),
+                        Err(error) => {
+                            tracing::warn!(family, %error, "metadata cannot be read");
+                            self.executor.metrics.skip("metadata", 1);
+                        }
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await?;
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(all)
+    }
+}

@@ -1,0 +1,335 @@
+//! What the Cassandra store can be told, already checked where a wrong value would reach CQL.
+//!
+//! The password never appears in `Debug`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use scylla::client::Compression;
+use scylla::statement::Consistency;
+
+use crate::kairos::RowSpec;
+
+/// Longest TTL that Cassandra takes: 20 years, in seconds.
+pub(super) const MAX_TTL_SECONDS: i64 = 20 * 365 * 24 * 3600;
+
+/// Settings of a [`CassandraStore`](super::CassandraStore).
+#[derive(Clone)]
+pub struct Options {
+    /// `host:port` of some nodes; the driver finds the others.
+    pub contact_points: Vec<String>,
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// How the keyspace is created when it is absent.
+    pub replication: Replication,
+    /// Only nodes of this data centre are asked; none = any.
+    pub local_datacenter: Option<String>,
+    /// User and password.
+    pub credentials: Option<Credentials>,
+    /// TLS towards the nodes; none = plain.
+    pub tls: Option<Tls>,
+    /// Compression of frames.
+    pub compression: Option<Compression>,
+    /// Longest wait for a connection at start.
+    pub connect_timeout: Duration,
+    /// Longest wait for one statement.
+    pub request_timeout: Duration,
+    /// Longest time a write or a page of a read may take in all, its queueing and retries included.
+    pub patience: Duration,
+    /// Consistency of reads, index reads included.
+    pub read_consistency: Consistency,
+    /// Consistency of writes and deletes.
+    pub write_consistency: Consistency,
+    /// Rows a page.
+    pub page_size: i32,
+    /// Statements in flight at most, over all requests.
+    pub in_flight: usize,
+    /// Time to live of data in seconds; 0 = for ever.
+    pub ttl_seconds: u32,
+    /// Rows of a keyspace that is created or empty; an existing `spec` wins.
+    pub row_spec: RowSpec,
+    /// Remembered index rows are checked again after this time.
+    pub index_recheck: Duration,
+    /// Index rows remembered at most.
+    pub index_memory_rows: usize,
+    /// Rows of flushes that Cassandra refuses for good are appended here; none = only reported.
+    pub quarantine: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            contact_points: vec!["127.0.0.1:9042".into()],
+            keyspace: Keyspace("kairosdb".into()),
+            replication: Replication::Simple(1),
+            local_datacenter: None,
+            credentials: None,
+            tls: None,
+            compression: None,
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(10),
+            patience: Duration::from_secs(20),
+            read_consistency: Consistency::LocalQuorum,
+            write_consistency: Consistency::LocalQuorum,
+            page_size: 5_000,
+            in_flight: 256,
+            ttl_seconds: 0,
+            row_spec: RowSpec::DEFAULT,
+            index_recheck: Duration::from_secs(300),
+            index_memory_rows: 4_000_000,
+            quarantine: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("contact_points", &self.contact_points)
+            .field("keyspace", &self.keyspace)
+            .field("replication", &self.replication)
+            .field("local_datacenter", &self.local_datacenter)
+            .field("credentials", &self.credentials)
+            .field("tls", &self.tls)
+            .field("request_timeout", &self.request_timeout)
+            .field("read_consistency", &self.read_consistency)
+            .field("write_consistency", &self.write_consistency)
+            .field("ttl_seconds", &self.ttl_seconds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// Refuses what Cassandra would refuse later, row by row; warns of what weakens promises.
+    /// `now` is in milliseconds since 1970.
+    pub(super) fn check(&self, now: i64) -> Result<(), OptionsError> {
+        if !overlap(self.read_consistency, self.write_consistency) {
+            tracing::warn!(
+                read = %self.read_consistency,
+                write = %self.write_consistency,
+                "reads may miss what was acknowledged: R + W > RF is not given"
+            );
+        }
+        if self.ttl_seconds == 0 {
+            return Ok(());
+        }
+        // With its default settings Cassandra refuses what expires after 2038-01-19.
+        const LAST_SECOND: i64 = i32::MAX as i64 - 1;
+        let longest = i64::from(self.ttl_seconds) + self.row_spec.index_ttl_seconds();
+        if i64::from(self.ttl_seconds) > MAX_TTL_SECONDS {
+            return Err(OptionsError::Ttl(self.ttl_seconds));
+        }
+        if now / 1000 + longest > LAST_SECOND {
+            tracing::warn!(
+                ttl_seconds = self.ttl_seconds,
+                "rows would expire after 2038-01-19: Cassandra refuses that unless its \
+                 storage_compatibility_mode is NONE"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether reads and writes at these levels always share a replica.
+fn overlap(read: Consistency, write: Consistency) -> bool {
+    use Consistency::{All, Any, EachQuorum, LocalQuorum, Quorum};
+    match (read, write) {
+        (All, write) => write != Any,
+        (_, All) => true,
+        (Quorum, Quorum | EachQuorum) => true,
+        (LocalQuorum, LocalQuorum | EachQuorum) => true,
+        _ => false,
+    }
+}
+
+/// User and password.
+#[derive(Clone)]
+pub struct Credentials {
+    /// User.
+    pub user: String,
+    /// Password; never printed.
+    pub password: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// TLS towards the nodes.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// PEM file with the certificates that sign the nodes'.
+    pub ca_file: PathBuf,
+    /// PEM files with our certificate chain and key, when the nodes ask for them.
+    pub client: Option<ClientCertificate>,
+}
+
+/// Our own certificate.
+#[derive(Debug, Clone)]
+pub struct ClientCertificate {
+    /// PEM file with the chain.
+    pub chain_file: PathBuf,
+    /// PEM file with the private key.
+    pub key_file: PathBuf,
+}
+
+/// Why a setting is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// Not a name that CQL takes without quotes.
+    #[error(
+        "keyspace {0:?}: a name begins with a letter and has at most 48 letters, digits and underscores"
+    )]
+    Keyspace(String),
+    /// Not a replication.
+    #[error(
+        "replication {0:?}: give a replication factor (3), data centres (dc1=3,dc2=2), or a CQL map"
+    )]
+    Replication(String),
+    /// More than 20 years.
+    #[error("ttl of {0} s: Cassandra takes at most 20 years")]
+    Ttl(u32),
+}
+
+/// A keyspace name. Unquoted in CQL, so it is folded to lower case, as KairosDB's is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keyspace(String);
+
+impl Keyspace {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Keyspace {
+    type Err = OptionsError;
+
+    fn from_str(name: &str) -> Result<Self, OptionsError> {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let good = name.len() <= 48
+            && name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(word);
+        if good {
+            Ok(Self(name.to_ascii_lowercase()))
+        } else {
+            Err(OptionsError::Keyspace(name.into()))
+        }
+    }
+}
+
+impl fmt::Display for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How a new keyspace is replicated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replication {
+    /// `SimpleStrategy` with this factor.
+    Simple(u32),
+    /// `NetworkTopologyStrategy`: data centres and their factors.
+    Datacenters(Vec<(String, u32)>),
+}
+
+impl Replication {
+    /// As CQL.
+    pub(super) fn cql(&self) -> String {
+        match self {
+            Self::Simple(factor) => {
+                format!("{{'class': 'SimpleStrategy', 'replication_factor': {factor}}}")
+            }
+            Self::Datacenters(all) => {
+                let list: Vec<_> = all.iter().map(|(dc, n)| format!(", '{dc}': {n}")).collect();
+                format!("{{'class': 'NetworkTopologyStrategy'{}}}", list.concat())
+            }
+        }
+    }
+}
+
+impl FromStr for Replication {
+    type Err = OptionsError;
+
+    fn from_str(text: &str) -> Result<Self, OptionsError> {
+        let refused = || OptionsError::Replication(text.into());
+        if let Ok(factor) = text.trim().parse() {
+            return if factor > 0 { Ok(Self::Simple(factor)) } else { Err(refused()) };
+        }
+        let map = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        let (inner, sign) = map.map_or((text, '='), |inner| (inner, ':'));
+        let mut class = None;
+        let mut factors = Vec::new();
+        for pair in inner.split(',') {
+            let (key, value) = pair.split_once(sign).ok_or_else(refused)?;
+            let (key, value) = (unquoted(key), unquoted(value));
+            let name = |c: char| c.is_ascii_alphanumeric() || "_-. ".contains(c);
+            if key.is_empty() || !key.chars().all(name) {
+                return Err(refused());
+            }
+            if key == "class" && map.is_some() {
+                class = value.rsplit('.').next();
+            } else {
+                factors.push((key.to_owned(), value.parse::<u32>().map_err(|_| refused())?));
+            }
+        }
+        match (class, &factors[..]) {
+            (Some("SimpleStrategy"), [(key, n)]) if key == "replication_factor" && *n > 0 => {
+                Ok(Self::Simple(*n))
+            }
+            (Some("NetworkTopologyStrategy"), [_, ..]) => Ok(Self::Datacenters(factors)),
+            (None, [_, ..]) if map.is_none() => Ok(Self::Datacenters(factors)),
+            _ => Err(refused()),
+        }
+    }
+}
+
+fn unquoted(text: &str) -> &str {
+    text.trim().trim_matches(['\'', '"'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replications() {
+        let check = |text: &str, cql: &str| {
+            assert_eq!(text.parse::<Replication>().map(|r| r.cql()), Ok(cql.into()), "{text}");
+        };
+        let simple = "{'class': 'SimpleStrategy', 'replication_factor': 3}";
+        check("3", simple);
+        check("{'class':'SimpleStrategy','replication_factor':'3'}", simple);
+        check("{\"class\": \"SimpleStrategy\", \"replication_factor\": 3}", simple);
+        let topology = "{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 2}";
+        check("dc1=3,dc2=2", topology);
+        check("{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 2}", topology);
+        for bad in ["", "0", "-1", "dc1", "dc1=x", "{}", "{'class': 'X', 'a': 1}", "a'b=1"] {
+            assert_eq!(
+                bad.parse::<Replication>(),
+                Err(OptionsError::Replication(bad.into())),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn keyspace_names() {
+        assert_eq!("KairosDB".parse::<Keyspace>().map(|k| k.to_string()), Ok("kairosdb".into()));
+        for bad in ["", "1a", "a-b", "a;drop", "ä", &"a".repeat(49)] {
+            assert!(bad.parse::<Keyspace>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_printed() {
+        let credentials = Some(Credentials { user: "me".into(), password: "secret".into() });
+        let options = Options { credentials, ..Options::default() };
+        let text = format!("{options:?}");
+        assert!(text.contains("me") && !text.contains("secret"), "{text}");
+    }
+}

@@ -1,0 +1,557 @@
+//! From points to rows: which partitions, columns and values a write touches. Pure.
+//!
+//! Finite floats become `kairos_double` cells, everything else rows of our own types. Of several
+//! points of a series in one cell only the winner is planned, so no write ever holds two
+//! values for one cell. A series that the schema cannot hold is refused as a whole, the rest is
+//! planned. Who writes the rows, and when, is not known here.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::identity::Identity;
+use crate::kairos::{
+    DataType, EncodeError, MAX_KEY_BYTES, Offset, RowKey, RowSpec, RowTime, Tags, cell,
+};
+use crate::limits::LABEL_LIMITS;
+use crate::model::{
+    Histogram, Labels, METRIC_NAME, Point, RejectReason, Target, Value, WriteBatch, WriteOutcome,
+};
+
+/// Rows to write, and how to account for them.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// The series, each once.
+    pub(super) series: Vec<PlannedSeries>,
+    /// The partitions; those of a series stand together.
+    pub(super) rows: Vec<PlannedRow>,
+    /// The cells of all rows.
+    pub(super) cells: Vec<PlannedCell>,
+    /// One for each cell, whatever its type: what must not share a millisecond.
+    pub(super) identities: Vec<Identity>,
+    /// Cells of the series that no row can hold.
+    pub(super) unplaced: Vec<Unplaced>,
+    keys: Vec<u8>,
+    /// Series that occur again, by the position in the request.
+    again: Vec<(u32, u32)>,
+}
+
+/// A series of a plan.
+#[derive(Debug)]
+pub(super) struct PlannedSeries {
+    pub(super) labels: Labels,
+    pub(super) identity: Identity,
+    /// Position in the request.
+    index: u32,
+    samples: u64,
+    histograms: u64,
+    exemplars: u64,
+    refused: Option<EncodeError>,
+}
+
+/// One partition of `data_points` and what goes into it.
+#[derive(Debug)]
+pub(super) struct PlannedRow {
+    /// Position in [`Plan::series`].
+    pub(super) series: u32,
+    pub(super) row_time: RowTime,
+    pub(super) data_type: DataType,
+    /// In [`Plan::cells`].
+    pub(super) cells: Range<usize>,
+    key: Range<usize>,
+}
+
+/// A cell of a series that no row can hold.
+#[derive(Debug)]
+pub(super) struct Unplaced {
+    pub(super) series: u32,
+    pub(super) timestamp: i64,
+    pub(super) stamp: i64,
+    value: CellValue,
+}
+
+impl Unplaced {
+    pub(super) fn value(&self) -> &[u8] {
+        self.value.bytes()
+    }
+}
+
+/// One cell.
+#[derive(Debug)]
+pub(super) struct PlannedCell {
+    column: [u8; 12],
+    column_len: usize,
+    value: CellValue,
+    /// When it was accepted, in milliseconds.
+    pub(super) stamp: i64,
+}
+
+#[derive(Debug)]
+enum CellValue {
+    Double([u8; 8]),
+    Bytes(Vec<u8>),
+}
+
+impl CellValue {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Double(bytes) => bytes,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl PlannedCell {
+    pub(super) fn column(&self) -> &[u8] {
+        &self.column[..self.column_len]
+    }
+
+    pub(super) fn value(&self) -> &[u8] {
+        self.value.bytes()
+    }
+}
+
+impl PlannedSeries {
+    /// Why no row can hold it.
+    pub(super) fn refused(&self) -> String {
+        self.refused.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+
+    pub(super) fn metric(&self) -> &str {
+        self.labels.get(METRIC_NAME)
+    }
+}
+
+impl Plan {
+    /// The partition key of a row.
+    pub(super) fn key(&self, row: &PlannedRow) -> &[u8] {
+        &self.keys[row.key.clone()]
+    }
+
+    /// Gives all cells one stamp.
+    pub(super) fn stamp(&mut self, stamp: i64) {
+        for cell in &mut self.cells {
+            cell.stamp = stamp;
+        }
+        for cell in &mut self.unplaced {
+            cell.stamp = stamp;
+        }
+    }
+
+    /// What is stored and what is not, when Cassandra refused these series for these reasons.
+    pub(super) fn account(&self, refused: &HashMap<u32, String>, outcome: &mut WriteOutcome) {
+        for (slot, series) in self.series.iter().enumerate() {
+            let slot = slot as u32;
+            let reason = match &series.refused {
+                Some(error) => Some(error.to_string()),
+                None => refused.get(&slot).cloned(),
+            };
+            let Some(reason) = reason else {
+                outcome.samples += series.samples;
+                outcome.histograms += series.histograms;
+                outcome.exemplars += series.exemplars;
+                continue;
+            };
+            let again = self.again.iter().filter(|(s, _)| *s == slot).map(|(_, index)| *index);
+            for index in [series.index].into_iter().chain(again) {
+                let reason = RejectReason::Store(reason.clone());
+                let series = || shortened(&series.labels);
+                outcome.rejections.push(Target::Series(index), reason, series);
+            }
+        }
+    }
+}
+
+fn shortened(labels: &Labels) -> String {
+    crate::model::RawLabels(labels.as_bytes()).describe()
+}
+
+/// Plans a batch; what cannot be a series goes to `outcome`.
+pub(super) fn plan_batch(
+    batch: &WriteBatch<'_>,
+    spec: RowSpec,
+    outcome: &mut WriteOutcome,
+) -> Plan {
+    let mut planner = Planner::new(spec);
+    for entry in &batch.series {
+        let slot = match entry.labels.to_series(&LABEL_LIMITS) {
+            Ok(labels) => planner.series(labels, entry.index),
+            Err(error) => {
+                let target = Target::Series(entry.index);
+                outcome.rejections.push(target, error.into(), || entry.labels.describe());
+                continue;
+            }
+        };
+        let range = |r: &Range<u32>| r.start as usize..r.end as usize;
+        for histogram in &batch.histograms[range(&entry.histograms)] {
+            let start = histogram.start_timestamp;
+            planner.histogram(slot, histogram.timestamp, &histogram.histogram, start);
+        }
+        for sample in &batch.samples[range(&entry.samples)] {
+            planner.float(slot, sample.timestamp, sample.value);
+        }
+        for exemplar in &batch.exemplars[range(&entry.exemplars)] {
+            match exemplar.labels.to_labels() {
+                Ok(labels) => planner.exemplar(slot, exemplar.timestamp, &labels, exemplar.value),
+                Err(error) => {
+                    let target = Target::Series(entry.index);
+                    outcome.rejections.push(target, error.into(), || entry.labels.describe());
+                }
+            }
+        }
+    }
+    planner.finish()
+}
+
+/// Collects points and makes a [`Plan`] of them.
+pub(super) struct Planner {
+    spec: RowSpec,
+    plan: Plan,
+    slots: HashMap<Identity, u32>,
+    items: Vec<Item>,
+    /// For the items that follow.
+    stamp: i64,
+}
+
+/// A cell before it has its place.
+struct Item {
+    series: u32,
+    row_time: RowTime,
+    /// The column without what follows the offset.
+    offset: [u8; 4],
+    kind: Kind,
+    /// Later ones win.
+    order: u32,
+    stamp: i64,
+    value: CellValue,
+}
+
+/// What an item is, in the order in which it wins over another of the same cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Histogram,
+    Special,
+    Finite,
+    /// Hash of its labels. Competes with nothing but its like.
+    Exemplar(u64),
+}
+
+impl Item {
+    fn unplaced(self, spec: RowSpec) -> Unplaced {
+        let timestamp = Offset::from_bytes(&self.offset, spec.unit())
+            .map_or(self.row_time.millis(), |offset| spec.timestamp(self.row_time, offset));
+        Unplaced { series: self.series, timestamp, stamp: self.stamp, value: self.value }
+    }
+}
+
+impl Kind {
+    fn data_type(self) -> DataType {
+        match self {
+            Self::Histogram => DataType::PromHistogram,
+            Self::Special => DataType::PromDouble,
+            Self::Finite => DataType::Double,
+            Self::Exemplar(_) => DataType::PromExemplar,
+        }
+    }
+
+    fn exemplar(self) -> Option<u64> {
+        match self {
+            Self::Exemplar(hash) => Some(hash),
+            Self::Histogram | Self::Special | Self::Finite => None,
+        }
+    }
+
+    fn is_float(self) -> bool {
+        matches!(self, Self::Special | Self::Finite)
+    }
+}
+
+impl Planner {
+    pub(super) fn new(spec: RowSpec) -> Self {
+        Self { spec, plan: Plan::default(), slots: HashMap::new(), items: Vec::new(), stamp: 0 }
+    }
+
+    /// How many cells are planned so far.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The slot of a series that stands at `index` in the request.
+    pub(super) fn series(&mut self, labels: Labels, index: u32) -> u32 {
+        let identity = Identity::of(&[labels.as_bytes()]);
+        if let Some(slot) = self.slots.get(&identity) {
+            self.plan.again.push((*slot, index));
+            return *slot;
+        }
+        let slot = self.plan.series.len() as u32;
+        let refused = refusal(&labels);
+        self.slots.insert(identity, slot);
+        self.plan.series.push(PlannedSeries {
+            labels,
+            identity,
+            index,
+            samples: 0,
+            histograms: 0,
+            exemplars: 0,
+            refused,
+        });
+        slot
+    }
+
+    /// A point with the time of its acceptance.
+    pub(super) fn point(&mut self, slot: u32, point: &Point, stamp: i64) {
+        self.stamp = stamp;
+        match &point.value {
+            Value::Float(value) => self.float(slot, point.timestamp, *value),
+            Value::Histogram(histogram) => {
+                self.histogram(slot, point.timestamp, histogram, point.start_timestamp);
+            }
+        }
+    }
+
+    fn float(&mut self, slot: u32, timestamp: i64, value: f64) {
+        self.plan.series[slot as usize].samples += 1;
+        let kind = if value.is_finite() { Kind::Finite } else { Kind::Special };
+        self.push(slot, timestamp, kind, CellValue::Double(cell::encode_double(value)));
+    }
+
+    fn histogram(&mut self, slot: u32, timestamp: i64, histogram: &Histogram, start: i64) {
+        let series = &mut self.plan.series[slot as usize];
+        series.histograms += 1;
+        match cell::encode_histogram(histogram, start) {
+            Ok(bytes) => self.push(slot, timestamp, Kind::Histogram, CellValue::Bytes(bytes)),
+            Err(error) => series.refused = Some(error),
+        }
+    }
+
+    pub(super) fn exemplar(&mut self, slot: u32, timestamp: i64, labels: &Labels, value: f64) {
+        self.plan.series[slot as usize].exemplars += 1;
+        let kind = Kind::Exemplar(cell::exemplar_hash(labels));
+        self.push(slot, timestamp, kind, CellValue::Bytes(cell::encode_exemplar(labels, value)));
+    }
+
+    fn push(&mut self, series: u32, timestamp: i64, kind: Kind, value: CellValue) {
+        let (row_time, offset) = self.spec.split(timestamp);
+        let order = self.items.len() as u32;
+        let offset = offset.to_bytes();
+        self.items.push(Item { series, row_time, offset, kind, order, stamp: self.stamp, value });
+    }
+
+    /// The rows of everything that was added. A float wins over a histogram, later over earlier.
+    pub(super) fn finish(self) -> Plan {
+        self.finish_by(|item| (item.kind.is_float(), item.order))
+    }
+
+    /// The same where order is all: later over earlier.
+    pub(super) fn finish_in_order(self) -> Plan {
+        self.finish_by(|item| (false, item.order))
+    }
+
+    fn finish_by(self, rank: impl Fn(&Item) -> (bool, u32)) -> Plan {
+        let Self { spec, mut plan, mut items, .. } = self;
+        let cell = |i: &Item| (i.series, i.row_time, i.offset, i.kind.exemplar());
+        let refused = |item: &mut Item| plan.series[item.series as usize].refused.is_some();
+        plan.unplaced = items.extract_if(.., refused).map(|item| item.unplaced(spec)).collect();
+        items.sort_unstable_by_key(|item| (cell(item), rank(item)));
+        let mut winners: Vec<Item> = Vec::with_capacity(items.len());
+        for item in items {
+            match winners.last_mut() {
+                Some(last) if cell(last) == cell(&item) => *last = item,
+                _ => winners.push(item),
+            }
+        }
+        let row = |i: &Item| (i.series, i.row_time, i.kind.data_type());
+        winners.sort_by_key(row);
+        for item in winners {
+            let data_type = item.kind.data_type();
+            let same = plan.rows.last().is_some_and(|row| {
+                (row.series, row.row_time, &row.data_type)
+                    == (item.series, item.row_time, &data_type)
+            });
+            if !same && !plan.start_row(item.series, item.row_time, data_type) {
+                continue;
+            }
+            plan.push_cell(item);
+        }
+        plan
+    }
+}
+
+impl Plan {
+    /// Whether the row can be written.
+    fn start_row(&mut self, series: u32, row_time: RowTime, data_type: DataType) -> bool {
+        let start = self.keys.len();
+        let planned = &mut self.series[series as usize];
+        if planned.refused.is_some() {
+            return false;
+        }
+        if let Err(error) = push_key(&mut self.keys, &planned.labels, row_time, &data_type) {
+            planned.refused = Some(error);
+            self.keys.truncate(start);
+            return false;
+        }
+        let cells = self.cells.len()..self.cells.len();
+        let key = start..self.keys.len();
+        self.rows.push(PlannedRow { series, row_time, data_type, cells, key });
+        true
+    }
+
+    fn push_cell(&mut self, item: Item) {
+        let mut column = [0; 12];
+        column[..4].copy_from_slice(&item.offset);
+        let offset = i64::from(u32::from_be_bytes(item.offset));
+        let time = item.row_time.millis().wrapping_add(offset);
+        let mut identity = self.series[item.series as usize].identity.with(time);
+        let mut column_len = 4;
+        if let Kind::Exemplar(hash) = item.kind {
+            column[4..].copy_from_slice(&hash.to_be_bytes());
+            column_len = 12;
+            identity = identity.with(hash.cast_signed());
+        }
+        self.identities.push(identity);
+        self.cells.push(PlannedCell { column, column_len, value: item.value, stamp: item.stamp });
+        if let Some(row) = self.rows.last_mut() {
+            row.cells.end = self.cells.len();
+        }
+    }
+}
+
+/// Appends the partition key of a series.
+fn push_key(
+    out: &mut Vec<u8>,
+    labels: &Labels,
+    row_time: RowTime,
+    data_type: &DataType,
+) -> Result<(), EncodeError> {
+    let key = RowKey {
+        metric: labels.get(METRIC_NAME).into(),
+        row_time,
+        data_type: data_type.clone(),
+        tags: Tags::from_labels(labels.as_ref()),
+    };
+    out.extend_from_slice(&key.encode()?);
+    Ok(())
+}
+
+/// Why no row of this series could be written, if so.
+fn refusal(labels: &Labels) -> Option<EncodeError> {
+    if labels.get(METRIC_NAME).contains('\0') {
+        return Some(EncodeError::NulInMetric);
+    }
+    // Escaping at most doubles the labels; the rest of the key is short.
+    const REST: usize = 64;
+    if labels.as_bytes().len() * 2 + REST <= MAX_KEY_BYTES {
+        return None;
+    }
+    let row_time = RowTime::from_stored(0);
+    push_key(&mut Vec::new(), labels, row_time, &DataType::PromHistogram).err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kairos::TimeUnit;
+    use crate::model::{RawLabels, STALE_NAN_BITS, Sample, SeriesEntry};
+
+    const WIDTH: i64 = 1_814_400_000;
+
+    fn raw(pairs: &[(&str, &str)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (name, value) in pairs {
+            RawLabels::push(&mut out, name.as_bytes(), value.as_bytes());
+        }
+        out
+    }
+
+    /// Labels and points.
+    type Series<'a> = (&'a [u8], &'a [(i64, f64)]);
+
+    fn plan(spec: RowSpec, series: &[Series<'_>]) -> (Plan, WriteOutcome) {
+        let mut batch = WriteBatch::default();
+        for (index, (labels, points)) in series.iter().enumerate() {
+            let start = batch.samples.len() as u32;
+            batch.samples.extend(points.iter().map(|(timestamp, value)| Sample {
+                timestamp: *timestamp,
+                start_timestamp: 0,
+                value: *value,
+            }));
+            batch.series.push(SeriesEntry {
+                labels: RawLabels(labels),
+                index: index as u32,
+                samples: start..batch.samples.len() as u32,
+                histograms: 0..0,
+                exemplars: 0..0,
+            });
+        }
+        let mut outcome = WriteOutcome::default();
+        let plan = plan_batch(&batch, spec, &mut outcome);
+        plan.account(&HashMap::new(), &mut outcome);
+        (plan, outcome)
+    }
+
+    /// One line a row: key with control characters escaped, then the columns and values in hex.
+    fn lines(plan: &Plan) -> Vec<String> {
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        plan.rows
+            .iter()
+            .map(|row| {
+                let cells: Vec<_> = plan.cells[row.cells.clone()]
+                    .iter()
+                    .map(|cell| format!("{}={}", hex(cell.column()), hex(cell.value())))
+                    .collect();
+                format!("{} {}", plan.key(row).escape_ascii(), cells.join(" "))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn finite_floats_are_kairos_double_and_the_rest_goes_through_our_door() {
+        let up = raw(&[("__name__", "up"), ("job", "a:b")]);
+        let stale = f64::from_bits(STALE_NAN_BITS);
+        let (plan, outcome) =
+            plan(RowSpec::DEFAULT, &[(&up, &[(1, 1.0), (2, stale), (WIDTH + 3, -0.0)])]);
+        assert_eq!(
+            lines(&plan),
+            [
+                "up\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\rkairos_doublejob=a=:b: \
+                 00000001=3ff0000000000000",
+                "up\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x0bprom_doublejob=a=:b: \
+                 00000002=7ff0000000000002",
+                "up\\x00\\x00\\x00\\x00\\x00l%\\x8c\\x00\\x00\\rkairos_doublejob=a=:b: \
+                 00000003=8000000000000000",
+            ]
+        );
+        assert_eq!(outcome.samples, 3);
+    }
+
+    #[test]
+    fn one_cell_once_even_where_the_unit_rounds() {
+        let up = raw(&[("__name__", "up")]);
+        let (at, bits) = (1_000_000, |v: f64| format!("{:016x}", v.to_bits()));
+        let twice: &[(i64, f64)] = &[(at, 1.0), (at, 2.0)];
+        let (milli, outcome) = plan(RowSpec::DEFAULT, &[(&up, twice), (&up, &[(at, f64::NAN)])]);
+        assert_eq!((milli.cells.len(), milli.series.len(), outcome.samples), (1, 1, 3));
+        assert!(lines(&milli)[0].contains("prom_double"));
+        let seconds = RowSpec::new(TimeUnit::Seconds, 1_814_400).expect("valid");
+        let (plan, _) = plan(seconds, &[(&up, &[(at, 1.0), (at + 999, 2.0), (at + 1000, 3.0)])]);
+        let line = &lines(&plan)[0];
+        assert!(
+            line.ends_with(&format!("000003e8={} 000003e9={}", bits(2.0), bits(3.0))),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn what_no_row_can_hold_is_refused_alone() {
+        let good = raw(&[("__name__", "up")]);
+        let nul = raw(&[("__name__", "a\0b")]);
+        let (long, longer) = ("=".repeat(16_370), "=".repeat(16_384));
+        let wide = raw(&[("__name__", "m"), ("a", &longer), ("b", &long)]);
+        let points: &[(i64, f64)] = &[(1, 1.0)];
+        let cases = [(&nul[..], points), (&good, points), (&wide, points), (b"", points)];
+        let (plan, outcome) = plan(RowSpec::DEFAULT, &cases);
+        assert_eq!((outcome.samples, plan.rows.len()), (1, 1));
+        let mut targets = outcome.rejections.targets().to_vec();
+        targets.sort();
+        assert_eq!(targets, [Target::Series(0), Target::Series(2), Target::Series(3)]);
+    }
+}

@@ -1,0 +1,230 @@
+//! Reads points: the rows of one series, all types merged by time, as chunks.
+//!
+//! Windows are read one after the other, so one series costs the memory of one window. Where two
+//! types have a point at one time, the later write wins; write times are fetched only then.
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::try_join_all;
+
+use super::executor::{all, unreadable};
+use super::finder::FoundRow;
+use super::shared::Shared;
+use crate::chunk::{Chunk, encode_points};
+use crate::kairos::{Cell, DataType, LegacyKind, Offset};
+use crate::model::{Point, TimeRange};
+use crate::storage::{SeriesReader, StoreError};
+
+/// Series read at the same time by one worker.
+const SERIES_AT_ONCE: usize = 32;
+
+/// Reads the series of a selection.
+pub(super) struct CassandraReader {
+    pub(super) shared: Arc<Shared>,
+    pub(super) range: TimeRange,
+    /// The rows of each series.
+    pub(super) rows: Vec<Vec<FoundRow>>,
+}
+
+#[async_trait]
+impl SeriesReader for CassandraReader {
+    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        let rows = self.rows[series].iter();
+        let reads = rows.map(|rows| self.shared.read_series(rows, self.range).boxed());
+        all(SERIES_AT_ONCE, Box::new(reads)).await
+    }
+}
+
+/// A point and where it came from.
+struct Found<'a> {
+    point: Point,
+    row: &'a FoundRow,
+    column: [u8; 4],
+    rank: Rank,
+}
+
+/// Which of two points at one time wins when their write times are the same: the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Histogram,
+    Special,
+    Long,
+    Double,
+}
+
+impl Rank {
+    fn of(data_type: &DataType, offset: Offset) -> Self {
+        match data_type {
+            DataType::PromHistogram => Self::Histogram,
+            DataType::PromDouble => Self::Special,
+            DataType::Long => Self::Long,
+            DataType::Legacy if offset.legacy_kind() == LegacyKind::Long => Self::Long,
+            _ => Self::Double,
+        }
+    }
+}
+
+impl Shared {
+    /// The points of one series as chunks that rise in time.
+    async fn read_series(
+        &self,
+        rows: &[FoundRow],
+        range: TimeRange,
+    ) -> Result<Vec<Chunk>, StoreError> {
+        let mut windows: BTreeMap<i64, Vec<&FoundRow>> = BTreeMap::new();
+        for row in rows {
+            // Before 1970 rows are not aligned, and one may hold points of the time of another.
+            windows.entry(row.row_time.millis().max(-1)).or_default().push(row);
+        }
+        let mut chunks = Vec::new();
+        for rows in windows.into_values() {
+            let points = self.read_window_points(&rows, range).await?;
+            chunks.extend(encode_points(&points));
+        }
+        Ok(chunks)
+    }
+
+    async fn read_window_points(
+        &self,
+        rows: &[&FoundRow],
+        range: TimeRange,
+    ) -> Result<Vec<Point>, StoreError> {
+        let mut found: Vec<Found<'_>> = Vec::new();
+        let reads: Vec<_> = rows.iter().map(|row| self.read_row(row, range)).collect();
+        for row in try_join_all(reads).await? {
+            found.extend(row);
+        }
+        found.sort_by_key(|found| found.point.timestamp);
+        let mut points: Vec<Point> = Vec::with_capacity(found.len());
+        let mut rest = found.into_iter().peekable();
+        while let Some(first) = rest.next() {
+            let time = first.point.timestamp;
+            let mut same = Vec::new();
+            while let Some(other) = rest.next_if(|other| other.point.timestamp == time) {
+                same.push(other);
+            }
+            points.push(if same.is_empty() {
+                first.point
+            } else {
+                self.later(first, same).await?
+            });
+        }
+        Ok(points)
+    }
+
+    /// Of several points at one time that which was written last.
+    async fn later(&self, first: Found<'_>, same: Vec<Found<'_>>) -> Result<Point, StoreError> {
+        let mut best = (self.write_time(&first).await?, first.rank);
+        let mut winner = first.point;
+        for other in same {
+            let claim = (self.write_time(&other).await?, other.rank);
+            if claim >= best {
+                best = claim;
+                winner = other.point;
+            }
+        }
+        Ok(winner)
+    }
+
+    async fn write_time(&self, found: &Found<'_>) -> Result<Option<i64>, StoreError> {
+        let select = &self.statements.points.write_time;
+        let values = (&*found.row.key, &found.column[..]);
+        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let row = rows.maybe_first_row::<(Option<i64>,)>();
+        Ok(row.map_err(|e| unreadable(select.name, e))?.and_then(|(time,)| time))
+    }
+
+    async fn read_row<'a>(
+        &self,
+        row: &'a FoundRow,
+        range: TimeRange,
+    ) -> Result<Vec<Found<'a>>, StoreError> {
+        let mut found = Vec::new();
+        self.read_cells(row, range, |column, value| {
+            let Ok(column) = <[u8; 4]>::try_from(column) else {
+                self.executor.metrics.skip("column", 1);
+                return Ok(());
+            };
+            let decoded = Offset::from_bytes(&column, self.spec.unit())
+                .and_then(|offset| Ok((offset, Cell::decode(&row.data_type, offset, value)?)));
+            let (offset, cell) = match decoded {
+                Ok(decoded) => decoded,
+                Err(error) if is_ours(&row.data_type) => return Err(damaged(row, error)),
+                Err(_) => {
+                    self.executor.metrics.skip("value", 1);
+                    return Ok(());
+                }
+            };
+            let timestamp = self.spec.timestamp(row.row_time, offset);
+            if let Some((value, start_timestamp)) = cell.into_value() {
+                let point = Point { timestamp, start_timestamp, value };
+                let rank = Rank::of(&row.data_type, offset);
+                found.push(Found { point, row, column, rank });
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// Calls `visit` with column and value of each cell of the row in the range.
+    pub(super) async fn read_cells(
+        &self,
+        row: &FoundRow,
+        range: TimeRange,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some(columns) = self.spec.columns(row.row_time, range) else { return Ok(()) };
+        let select = &self.statements.points.select;
+        let values = (&*row.key, &columns.start[..], &columns.end[..]);
+        self.executor
+            .pages(select, values, |page| {
+                self.executor.metrics.rows_read.inc_by(page.rows_num() as u64);
+                type Row<'f> = (&'f [u8], Option<&'f [u8]>);
+                for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                    let (column, value) = cell.map_err(|e| unreadable(select.name, e))?;
+                    visit(column, value.unwrap_or_default())?;
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await
+    }
+}
+
+/// Only we write these, so that bytes we cannot read are damage or from a later version.
+fn is_ours(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::PromDouble | DataType::PromHistogram | DataType::PromExemplar)
+}
+
+/// A cell of ours that cannot be read.
+pub(super) fn damaged(row: &FoundRow, error: crate::kairos::DecodeError) -> StoreError {
+    StoreError::Backend {
+        what: format!("table data_points, row {}", row.key.escape_ascii()),
+        source: Box::new(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_are_settled_by_kind() {
+        let unit = crate::kairos::TimeUnit::Legacy;
+        let offset = |low: u8| Offset::from_bytes(&[0, 0, 0, low], unit).expect("an offset");
+        let rising = [
+            Rank::of(&DataType::PromHistogram, offset(0)),
+            Rank::of(&DataType::PromDouble, offset(0)),
+            Rank::of(&DataType::Long, offset(0)),
+            Rank::of(&DataType::Double, offset(0)),
+        ];
+        assert!(rising.is_sorted_by(|a, b| a < b));
+        assert_eq!(Rank::of(&DataType::Legacy, offset(2)), Rank::Long);
+        assert_eq!(Rank::of(&DataType::Legacy, offset(3)), Rank::Double);
+    }
+}

@@ -1,0 +1,125 @@
+//! What an error of the driver means: try again, report the store as away, or give the row up.
+//!
+//! Pure: errors in, a verdict out. Every statement is idempotent, so a repetition is always safe;
+//! the driver itself never repeats anything, pacing is the executor's.
+
+use std::time::Duration;
+
+use scylla::errors::{BadQuery, DbError, ExecutionError, RequestAttemptError};
+
+/// What to do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may pass by itself: try again while there is time, then the store is away.
+    Again,
+    /// The values can never be taken; other values may be.
+    Refused,
+    /// Neither time nor other values help.
+    Broken,
+}
+
+/// Judges an error.
+pub(super) fn judge(error: &ExecutionError) -> Verdict {
+    match error {
+        ExecutionError::EmptyPlan
+        | ExecutionError::ConnectionPoolError(_)
+        | ExecutionError::RequestTimeout(_)
+        | ExecutionError::SchemaAgreementError(_)
+        | ExecutionError::MetadataError(_)
+        | ExecutionError::PrepareError(_) => Verdict::Again,
+        ExecutionError::BadQuery(BadQuery::ValuesTooLongForKey(..)) => Verdict::Refused,
+        ExecutionError::LastAttemptError(error) => judge_attempt(error),
+        _ => Verdict::Broken,
+    }
+}
+
+fn judge_attempt(error: &RequestAttemptError) -> Verdict {
+    match error {
+        RequestAttemptError::UnableToAllocStreamId
+        | RequestAttemptError::BrokenConnectionError(_)
+        | RequestAttemptError::RepreparedIdChanged { .. }
+        | RequestAttemptError::RepreparedIdMissingInBatch => Verdict::Again,
+        RequestAttemptError::DbError(error, _) => judge_answer(error),
+        _ => Verdict::Broken,
+    }
+}
+
+fn judge_answer(error: &DbError) -> Verdict {
+    match error {
+        DbError::Unavailable { .. }
+        | DbError::Overloaded
+        | DbError::IsBootstrapping
+        | DbError::TruncateError
+        | DbError::ReadTimeout { .. }
+        | DbError::WriteTimeout { .. }
+        | DbError::WriteFailure { .. }
+        | DbError::Unprepared { .. }
+        | DbError::RateLimitReached { .. }
+        | DbError::ServerError => Verdict::Again,
+        DbError::Invalid => Verdict::Refused,
+        _ => Verdict::Broken,
+    }
+}
+
+/// How long to wait before attempt number `attempt` (the first repetition is 1).
+pub(super) fn pause(attempt: u32) -> Duration {
+    const FIRST: Duration = Duration::from_millis(20);
+    const LONGEST: Duration = Duration::from_secs(1);
+    FIRST.saturating_mul(1 << (attempt.saturating_sub(1)).min(8)).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::errors::{ConnectionPoolError, WriteType};
+
+    use super::*;
+
+    #[test]
+    fn verdicts() {
+        let answer = |error: DbError| {
+            judge(&ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+                error,
+                String::new(),
+            )))
+        };
+        let consistency = scylla::statement::Consistency::LocalQuorum;
+        let timeout = DbError::WriteTimeout {
+            consistency,
+            received: 1,
+            required: 2,
+            write_type: WriteType::Simple,
+        };
+        let unavailable = DbError::Unavailable { consistency, required: 2, alive: 1 };
+        for (got, want) in [
+            (answer(timeout), Verdict::Again),
+            (answer(unavailable), Verdict::Again),
+            (answer(DbError::Overloaded), Verdict::Again),
+            (answer(DbError::IsBootstrapping), Verdict::Again),
+            (answer(DbError::ServerError), Verdict::Again),
+            (answer(DbError::Invalid), Verdict::Refused),
+            (answer(DbError::SyntaxError), Verdict::Broken),
+            (answer(DbError::Unauthorized), Verdict::Broken),
+            (answer(DbError::AuthenticationError), Verdict::Broken),
+            (answer(DbError::ConfigError), Verdict::Broken),
+            (answer(DbError::ProtocolError), Verdict::Broken),
+            (answer(DbError::Other(0x9999)), Verdict::Broken),
+            (judge(&ExecutionError::EmptyPlan), Verdict::Again),
+            (judge(&ExecutionError::RequestTimeout(Duration::ZERO)), Verdict::Again),
+            (
+                judge(&ExecutionError::ConnectionPoolError(ConnectionPoolError::Initializing)),
+                Verdict::Again,
+            ),
+            (judge(&RequestAttemptError::UnableToAllocStreamId.into()), Verdict::Again),
+            (judge(&BadQuery::ValuesTooLongForKey(70_000, 65_535).into()), Verdict::Refused),
+        ] {
+            assert_eq!(got, want);
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_second() {
+        let millis: Vec<_> = (1..=9).map(|n| pause(n).as_millis()).collect();
+        assert_eq!(millis, [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
+        assert_eq!(pause(u32::MAX), Duration::from_secs(1));
+    }
+}

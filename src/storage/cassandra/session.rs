@@ -1,0 +1,83 @@
+//! Opening a session: contact points, data centre, login, TLS, timeouts.
+//!
+//! The driver repeats nothing by itself and never falls over to another data centre; what to do
+//! about errors is decided in `retry`.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::retry::FallthroughRetryPolicy;
+
+use super::options::{Options, Tls};
+use crate::storage::StoreError;
+
+/// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Invalid`]
+/// when a setting cannot be used.
+pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
+    let mut policy = DefaultPolicy::builder().token_aware(true);
+    if let Some(datacenter) = &options.local_datacenter {
+        policy = policy.prefer_datacenter(datacenter.clone()).permit_dc_failover(false);
+    }
+    let profile = ExecutionProfile::builder()
+        .load_balancing_policy(policy.build())
+        .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+        .consistency(options.read_consistency)
+        .request_timeout(Some(options.request_timeout))
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&options.contact_points)
+        .default_execution_profile_handle(profile.into_handle())
+        .connection_timeout(options.connect_timeout)
+        .keyspaces_to_fetch([options.keyspace.as_str()])
+        .compression(options.compression);
+    if let Some(login) = &options.credentials {
+        builder = builder.user(&login.user, &login.password);
+    }
+    if let Some(tls) = &options.tls {
+        builder = builder.tls_context(Some(tls_config(tls)?));
+    }
+    builder.build().await.map_err(|error| StoreError::Unavailable {
+        what: format!("Cassandra at {}: {error}", options.contact_points.join(", ")),
+        retry_after: super::executor::RETRY_AFTER,
+    })
+}
+
+fn tls_config(tls: &Tls) -> Result<Arc<rustls::ClientConfig>, StoreError> {
+    let invalid = |what: String| StoreError::Invalid(format!("TLS: {what}"));
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in certificates(&tls.ca_file)? {
+        roots.add(certificate).map_err(|e| invalid(format!("{}: {e}", tls.ca_file.display())))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| invalid(e.to_string()))?
+        .with_root_certificates(roots);
+    let config = match &tls.client {
+        None => builder.with_no_client_auth(),
+        Some(client) => {
+            let key = PrivateKeyDer::from_pem_file(&client.key_file)
+                .map_err(|e| invalid(format!("{}: {e}", client.key_file.display())))?;
+            builder
+                .with_client_auth_cert(certificates(&client.chain_file)?, key)
+                .map_err(|e| invalid(e.to_string()))?
+        }
+    };
+    Ok(Arc::new(config))
+}
+
+fn certificates(file: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let refused = |what: String| StoreError::Invalid(format!("TLS: {}: {what}", file.display()));
+    let all: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(file).and_then(|certificates| certificates.collect());
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(refused("no certificate in it".into())),
+        Err(error) => Err(refused(error.to_string())),
+    }
+}

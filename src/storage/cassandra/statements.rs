@@ -1,0 +1,271 @@
+//! Every statement on the data, prepared once. Each one is idempotent, and each write and delete
+//! carries its time in milliseconds, as KairosDB's do: a stamp in microseconds would win for ever.
+//!
+//! `TTL 0` means none. Index rows of ours have `value = ''`, which makes their TTL readable.
+
+use scylla::client::session::Session;
+use scylla::statement::Consistency;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::unprepared::Statement;
+
+use super::options::Options;
+use crate::storage::StoreError;
+
+/// Partitions in one unlogged batch at most; more make Cassandra warn, many more make it refuse.
+pub(super) const MAX_BATCH_PARTITIONS: usize = 50;
+/// Rows in one batch at most.
+pub(super) const MAX_BATCH_ROWS: usize = 240;
+
+/// A prepared statement and its name in metrics.
+#[derive(Debug, Clone)]
+pub(super) struct Prepared {
+    pub(super) name: &'static str,
+    pub(super) statement: PreparedStatement,
+}
+
+/// Unlogged batches of one statement, by their number of rows.
+pub(super) struct Batches {
+    pub(super) name: &'static str,
+    by_rows: Vec<Batch>,
+}
+
+impl Batches {
+    fn new(prepared: &Prepared) -> Self {
+        let mut statements = Vec::with_capacity(MAX_BATCH_ROWS);
+        let mut by_rows = Vec::with_capacity(MAX_BATCH_ROWS);
+        let consistency = prepared.statement.get_consistency();
+        for _ in 0..MAX_BATCH_ROWS {
+            statements.push(prepared.statement.clone().into());
+            let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements.clone());
+            batch.set_is_idempotent(true);
+            if let Some(consistency) = consistency {
+                batch.set_consistency(consistency);
+            }
+            by_rows.push(batch);
+        }
+        Self { name: prepared.name, by_rows }
+    }
+
+    /// The batch for `rows` rows; 1 to [`MAX_BATCH_ROWS`].
+    pub(super) fn of(&self, rows: usize) -> &Batch {
+        &self.by_rows[rows - 1]
+    }
+}
+
+/// All statements.
+pub(super) struct Statements {
+    pub(super) points: PointStatements,
+    pub(super) row_keys: RowKeyStatements,
+    pub(super) row_times: RowTimeStatements,
+    pub(super) names: NameStatements,
+    pub(super) metadata: MetadataStatements,
+    /// Milliseconds since 1970 by the coordinator's clock.
+    pub(super) clock: Prepared,
+}
+
+/// On `data_points`.
+pub(super) struct PointStatements {
+    /// key, column1, value, stamp, ttl
+    pub(super) insert: Prepared,
+    /// As `insert`.
+    pub(super) insert_many: Batches,
+    /// key, first column, column after the last
+    pub(super) select: Prepared,
+    /// key, column1
+    pub(super) write_time: Prepared,
+    /// key; one cell, if there is any
+    pub(super) any: Prepared,
+    /// stamp, key, first column, column after the last
+    pub(super) delete: Prepared,
+    /// stamp, key
+    pub(super) delete_row: Prepared,
+}
+
+/// On `row_keys`; all begin with metric, table name, row time, `delete` with its stamp.
+pub(super) struct RowKeyStatements {
+    /// then data type, tags, stamp, ttl
+    pub(super) insert_many: Batches,
+    pub(super) select: Prepared,
+    /// with value and its TTL
+    pub(super) check: Prepared,
+    /// one row, if there is any
+    pub(super) any: Prepared,
+    /// then data type, tags
+    pub(super) delete: Prepared,
+}
+
+/// On `row_key_time_index`.
+pub(super) struct RowTimeStatements {
+    /// metric, table name, row time, stamp, ttl
+    pub(super) insert: Prepared,
+    /// metric, table name, first row time, last row time
+    pub(super) select: Prepared,
+    /// metric, table name, row time
+    pub(super) check: Prepared,
+    /// stamp, metric, table name, row time
+    pub(super) delete: Prepared,
+}
+
+/// On `string_index`.
+pub(super) struct NameStatements {
+    /// list, name, stamp
+    pub(super) insert: Prepared,
+    /// list, first name
+    pub(super) select: Prepared,
+    /// list, name
+    pub(super) check: Prepared,
+}
+
+/// On `service_index`; all begin with service, service key.
+pub(super) struct MetadataStatements {
+    /// then key, value, stamp
+    pub(super) insert: Prepared,
+    /// then key
+    pub(super) select: Prepared,
+    pub(super) select_all: Prepared,
+}
+
+impl Statements {
+    /// Prepares everything.
+    pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Self, StoreError> {
+        let on = Preparer { session, options };
+        let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
+        Ok(Self {
+            points: on.points().await?,
+            row_keys: on.row_keys().await?,
+            row_times: on.row_times().await?,
+            names: on.names().await?,
+            metadata: on.metadata().await?,
+            clock: on.prepare("clock", clock, Consistency::One).await?,
+        })
+    }
+}
+
+struct Preparer<'a> {
+    session: &'a Session,
+    options: &'a Options,
+}
+
+const INDEX_ROW: &str = "metric = ? AND table_name = ? AND row_time = ?";
+const STAMPED: &str = "USING TIMESTAMP ?";
+const STAMPED_TTL: &str = "USING TIMESTAMP ? AND TTL ?";
+
+impl Preparer<'_> {
+    async fn points(&self) -> Result<PointStatements, StoreError> {
+        let table = format!("{}.data_points", self.options.keyspace);
+        let slice = "key = ? AND column1 >= ? AND column1 < ?";
+        let columns = "(key, column1, value) VALUES (?, ?, ?)";
+        let insert =
+            self.write("insert_point", format!("INSERT INTO {table} {columns} {STAMPED_TTL}"));
+        let insert = insert.await?;
+        let select = format!("SELECT column1, value FROM {table} WHERE {slice}");
+        let write_time =
+            format!("SELECT WRITETIME(value) FROM {table} WHERE key = ? AND column1 = ?");
+        let delete = format!("DELETE FROM {table} {STAMPED} WHERE {slice}");
+        let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");
+        let delete_row = format!("DELETE FROM {table} {STAMPED} WHERE key = ?");
+        Ok(PointStatements {
+            insert_many: Batches::new(&insert),
+            insert,
+            select: self.read("select_points", select).await?,
+            write_time: self.read("select_write_time", write_time).await?,
+            any: self.read("any_point", any).await?,
+            delete: self.write("delete_points", delete).await?,
+            delete_row: self.write("delete_row", delete_row).await?,
+        })
+    }
+
+    async fn row_keys(&self) -> Result<RowKeyStatements, StoreError> {
+        let table = format!("{}.row_keys", self.options.keyspace);
+        let insert = format!(
+            "INSERT INTO {table} (metric, table_name, row_time, data_type, tags, mtime, value) \
+             VALUES (?, ?, ?, ?, ?, now(), '') {STAMPED_TTL}"
+        );
+        let select = format!("SELECT data_type, tags FROM {table} WHERE {INDEX_ROW}");
+        let check =
+            format!("SELECT data_type, tags, value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
+        let any = format!("SELECT data_type FROM {table} WHERE {INDEX_ROW} LIMIT 1");
+        let delete = format!(
+            "DELETE FROM {table} {STAMPED} WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
+        );
+        Ok(RowKeyStatements {
+            insert_many: Batches::new(&self.write("insert_row_key", insert).await?),
+            select: self.read("select_row_keys", select).await?,
+            check: self.read("check_row_keys", check).await?,
+            any: self.read("any_row_key", any).await?,
+            delete: self.write("delete_row_key", delete).await?,
+        })
+    }
+
+    async fn row_times(&self) -> Result<RowTimeStatements, StoreError> {
+        let table = format!("{}.row_key_time_index", self.options.keyspace);
+        let columns = "(metric, table_name, row_time, value) VALUES (?, ?, ?, '')";
+        let insert = format!("INSERT INTO {table} {columns} {STAMPED_TTL}");
+        let select = format!(
+            "SELECT row_time FROM {table} \
+             WHERE metric = ? AND table_name = ? AND row_time >= ? AND row_time <= ?"
+        );
+        let check = format!("SELECT value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
+        let delete = format!("DELETE FROM {table} {STAMPED} WHERE {INDEX_ROW}");
+        Ok(RowTimeStatements {
+            insert: self.write("insert_row_time", insert).await?,
+            select: self.read("select_row_times", select).await?,
+            check: self.read("check_row_time", check).await?,
+            delete: self.write("delete_row_time", delete).await?,
+        })
+    }
+
+    async fn names(&self) -> Result<NameStatements, StoreError> {
+        let table = format!("{}.string_index", self.options.keyspace);
+        let columns = "(key, column1, value) VALUES (?, ?, 0x00)";
+        let insert = format!("INSERT INTO {table} {columns} {STAMPED}");
+        let select = format!("SELECT column1 FROM {table} WHERE key = ? AND column1");
+        Ok(NameStatements {
+            insert: self.write("insert_name", insert).await?,
+            select: self.read("select_names", format!("{select} >= ?")).await?,
+            check: self.read("check_name", format!("{select} = ?")).await?,
+        })
+    }
+
+    async fn metadata(&self) -> Result<MetadataStatements, StoreError> {
+        let table = format!("{}.service_index", self.options.keyspace);
+        let insert = format!(
+            "INSERT INTO {table} (service, service_key, key, mtime, value) \
+             VALUES (?, ?, ?, now(), ?) {STAMPED}"
+        );
+        let all = format!("SELECT key, value FROM {table} WHERE service = ? AND service_key = ?");
+        let select = format!("{all} AND key = ?");
+        Ok(MetadataStatements {
+            insert: self.write("insert_metadata", insert).await?,
+            select: self.read("select_metadata", select).await?,
+            select_all: self.read("select_all_metadata", all).await?,
+        })
+    }
+
+    async fn write(&self, name: &'static str, cql: String) -> Result<Prepared, StoreError> {
+        self.prepare(name, cql, self.options.write_consistency).await
+    }
+
+    async fn read(&self, name: &'static str, cql: String) -> Result<Prepared, StoreError> {
+        self.prepare(name, cql, self.options.read_consistency).await
+    }
+
+    async fn prepare(
+        &self,
+        name: &'static str,
+        cql: String,
+        consistency: Consistency,
+    ) -> Result<Prepared, StoreError> {
+        let mut statement = Statement::new(cql).with_page_size(self.options.page_size);
+        statement.set_is_idempotent(true);
+        statement.set_consistency(consistency);
+        let prepared = self.session.prepare(statement).await;
+        prepared.map(|statement| Prepared { name, statement }).map_err(|error| {
+            StoreError::Backend {
+                what: format!("Cassandra: preparing {name}"),
+                source: Box::new(error),
+            }
+        })
+    }
+}

@@ -1,0 +1,276 @@
+//! Writes: index first, then data, then the answer.
+//!
+//! Rows go out in unlogged batches of partitions that share their replicas, so that each batch is
+//! handled where its data lives. What Cassandra refuses for good is found row by row; anything
+//! else fails the whole write, and the caller may repeat it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures::FutureExt;
+use scylla::routing::Token;
+use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner, PartitionerHasher};
+
+use super::executor::{Deadline, Failure, all};
+use super::index_writer::Refused;
+use super::plan::{Plan, PlannedRow, plan_batch};
+use super::shared::Shared;
+use super::stamp::now_ms;
+use super::statements::{MAX_BATCH_PARTITIONS, MAX_BATCH_ROWS};
+use crate::kairos::index::MetadataRow;
+use crate::model::{Metadata, WriteBatch, WriteOutcome};
+use crate::storage::StoreError;
+
+/// Batches of one write in flight at the same time.
+const BATCHES_AT_ONCE: usize = 64;
+/// Bytes of keys and values in one batch at most.
+const MAX_BATCH_BYTES: usize = 512 << 10;
+
+/// One row as it is bound: key, column1, value, stamp, ttl.
+type Bound<'a> = (&'a [u8], &'a [u8], &'a [u8], i64, i32);
+
+/// Rows for one batch, and the series of each.
+#[derive(Default)]
+struct Parcel<'a> {
+    rows: Vec<Bound<'a>>,
+    series: Vec<u32>,
+    partitions: usize,
+    bytes: usize,
+}
+
+/// A row that Cassandra will never take.
+pub(super) struct RefusedRow<'a> {
+    pub(super) row: Bound<'a>,
+    pub(super) series: u32,
+    pub(super) why: String,
+}
+
+impl Shared {
+    /// [`Store::write`](crate::storage::Store::write)
+    pub(super) async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
+        self.skew.check()?;
+        let deadline = self.executor.deadline();
+        let mut outcome = WriteOutcome::default();
+        let mut plan = plan_batch(&batch, self.spec, &mut outcome);
+        let _gate = self.index_gate.read().await;
+        let mut refused = self.ensure_index(&plan, deadline).await?;
+        // Stamped last, so that a wait for the index does not make the data look old.
+        let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);
+        plan.stamp(stamp);
+        pause(wait).await;
+        for row in self.write_rows(&plan, &refused, deadline).await? {
+            refused.insert(row.series, row.why);
+        }
+        plan.account(&refused, &mut outcome);
+        outcome.metadata = self.write_batch_metadata(&batch, deadline).await?;
+        outcome.rejections.extend(batch.rejections);
+        Ok(outcome)
+    }
+
+    async fn write_batch_metadata(
+        &self,
+        batch: &WriteBatch<'_>,
+        deadline: Deadline,
+    ) -> Result<u64, StoreError> {
+        let mut last: HashMap<&str, Metadata> = HashMap::new();
+        for entry in &batch.metadata {
+            let (help, unit) = (entry.help.into(), entry.unit.into());
+            last.insert(entry.family, Metadata { kind: entry.kind, help, unit });
+        }
+        let rows = last.into_iter();
+        let rows = rows.map(|(family, metadata)| MetadataRow { family: family.into(), metadata });
+        self.write_metadata(rows.collect(), deadline).await?;
+        Ok(batch.metadata.len() as u64)
+    }
+
+    /// Metadata, each family once.
+    pub(super) async fn write_metadata(
+        &self,
+        rows: Vec<MetadataRow>,
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let family =
+            |row: &MetadataRow| super::identity::Identity::of(&[b"", row.family.as_bytes()]);
+        let families: Vec<_> = rows.iter().map(family).collect();
+        let (stamp, wait) = self.stamps.for_write(now_ms(), &families);
+        pause(wait).await;
+        let write = |row| self.write_family(row, stamp, deadline).boxed();
+        all(BATCHES_AT_ONCE, Box::new(rows.iter().map(write))).await.map(drop)
+    }
+
+    async fn write_family(
+        &self,
+        row: &MetadataRow,
+        stamp: i64,
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
+        let values = (service, service_key, &*row.family, row.value(), stamp);
+        match self.executor.run(&self.statements.metadata.insert, values, deadline).await {
+            Ok(_) => Ok(()),
+            Err(Failure::Refused(why)) => {
+                tracing::warn!(family = %row.family, %why, "metadata was refused");
+                Ok(())
+            }
+            Err(Failure::Store(error)) => Err(error),
+        }
+    }
+
+    /// Writes the rows of a plan but for the series in `without`. Answers the rows that Cassandra
+    /// refuses for good.
+    pub(super) async fn write_rows<'a>(
+        &self,
+        plan: &'a Plan,
+        without: &Refused,
+        deadline: Deadline,
+    ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
+        let parcels = self.parcels(plan, without);
+        let send = move |parcel| self.send(parcel, deadline).boxed();
+        let refused = all(BATCHES_AT_ONCE, Box::new(parcels.into_iter().map(send))).await?;
+        Ok(refused.into_iter().flatten().collect())
+    }
+
+    async fn send<'a>(
+        &self,
+        parcel: Parcel<'a>,
+        deadline: Deadline,
+    ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
+        let points = &self.statements.points;
+        let written = &self.executor.metrics.rows_written;
+        let mut refused = Vec::new();
+        if parcel.rows.len() > 1 {
+            let batch = points.insert_many.of(parcel.rows.len());
+            let name = points.insert_many.name;
+            match self.executor.batch(name, batch, &parcel.rows[..], deadline).await {
+                Ok(()) => {
+                    written.inc_by(parcel.rows.len() as u64);
+                    return Ok(refused);
+                }
+                Err(Failure::Store(error)) => return Err(error),
+                // One bad row spoils a batch: find it.
+                Err(Failure::Refused(_)) => {}
+            }
+        }
+        for (row, series) in parcel.rows.into_iter().zip(parcel.series) {
+            match self.executor.run(&points.insert, row, deadline).await {
+                Ok(_) => drop(written.inc()),
+                Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::Refused(why)) => refused.push(RefusedRow { row, series, why }),
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Cuts the rows of a plan into batches.
+    fn parcels<'a>(&self, plan: &'a Plan, without: &Refused) -> Vec<Parcel<'a>> {
+        let replicas = Replicas::new(self);
+        let mut open: HashMap<u64, Parcel<'a>> = HashMap::new();
+        let mut done = Vec::new();
+        let now = now_ms();
+        for row in plan.rows.iter().filter(|row| !without.contains_key(&row.series)) {
+            let key = plan.key(row);
+            let parcel = open.entry(replicas.of(key)).or_default();
+            self.pack(plan, row, now, parcel, &mut done);
+            if parcel.partitions >= MAX_BATCH_PARTITIONS {
+                done.push(std::mem::take(parcel));
+            }
+        }
+        done.extend(open.into_values());
+        done.retain(|parcel| !parcel.rows.is_empty());
+        done
+    }
+
+    /// Adds the cells of one partition to `parcel`; a full one goes to `done`.
+    fn pack<'a>(
+        &self,
+        plan: &'a Plan,
+        row: &PlannedRow,
+        now: i64,
+        parcel: &mut Parcel<'a>,
+        done: &mut Vec<Parcel<'a>>,
+    ) {
+        let key = plan.key(row);
+        parcel.partitions += 1;
+        for cell in &plan.cells[row.cells.clone()] {
+            let Some(ttl) = ttl_left(self.options.ttl_seconds, now, cell.stamp) else { continue };
+            let bytes = key.len() + cell.value().len();
+            if parcel.rows.len() >= MAX_BATCH_ROWS || parcel.bytes + bytes > MAX_BATCH_BYTES {
+                done.push(std::mem::take(parcel));
+                parcel.partitions = 1;
+            }
+            parcel.bytes += bytes;
+            parcel.rows.push((key, cell.column(), cell.value(), cell.stamp, ttl));
+            parcel.series.push(row.series);
+        }
+    }
+}
+
+/// TTL to send for a cell that was accepted at `stamp`: 0 = none. None when it has expired already.
+fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
+    if ttl_seconds == 0 {
+        return Some(0);
+    }
+    let age = now.saturating_sub(stamp).max(0) / 1000;
+    let left = i64::from(ttl_seconds) - age;
+    if left > 0 { i32::try_from(left).ok() } else { None }
+}
+
+/// Waits, if there is something to wait for.
+pub(super) async fn pause(wait: Duration) {
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Which partitions live on the same nodes.
+struct Replicas<'a> {
+    cluster: std::sync::Arc<scylla::cluster::ClusterState>,
+    keyspace: &'a str,
+}
+
+impl<'a> Replicas<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let cluster = shared.executor.session.get_cluster_state();
+        Self { cluster, keyspace: shared.options.keyspace.as_str() }
+    }
+
+    /// Equal for partitions with equal sets of replicas.
+    fn of(&self, key: &[u8]) -> u64 {
+        if self.cluster.get_nodes_info().len() <= 1 {
+            return 0;
+        }
+        let mut hasher = Murmur3Partitioner.build_hasher();
+        hasher.write(key);
+        let token: Token = hasher.finish();
+        let replicas = self.cluster.get_token_endpoints(self.keyspace, "data_points", token);
+        // Order does not matter, shards do: on ScyllaDB each is a server of its own.
+        replicas.iter().fold(0, |sum, (node, shard)| {
+            let mut bytes = [0; 20];
+            bytes[..16].copy_from_slice(node.host_id.as_bytes());
+            bytes[16..].copy_from_slice(&shard.to_le_bytes());
+            xxhash_rust::xxh3::xxh3_64(&bytes).wrapping_add(sum)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ttl_shrinks_with_age() {
+        for (ttl, age_ms, want) in [
+            (0, 1 << 40, Some(0)),
+            (60, 0, Some(60)),
+            (60, 999, Some(60)),
+            (60, 59_999, Some(1)),
+            (60, 60_000, None),
+            (60, -5_000, Some(60)),
+        ] {
+            assert_eq!(ttl_left(ttl, 1 << 41, (1 << 41) - age_ms), want, "{ttl} {age_ms}");
+        }
+    }
+}
