@@ -1,1 +1,8 @@
-//! Tests: cassandra.
+//! The Cassandra store on a real Cassandra. Each test has a keyspace of its own and drops it.
+
+mod deletes;
+mod index;
+mod keyspace;
+mod neighbour;
+mod points;
+mod schema;

@@ -1,0 +1,125 @@
+//! Deletes, and what a head flushes.
+
+use promkairos::chunk::ChunkBuilder;
+use promkairos::model::{Matcher, Point, TimeRange, Value};
+use promkairos::storage::{Flush, SeriesRun, Store};
+
+use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
+
+const WIDTH: i64 = 1_814_400_000;
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.expect("after 1970").as_millis() as i64
+}
+
+#[tokio::test]
+async fn a_delete_takes_what_it_should_and_a_new_write_is_seen_at_once() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let (a, b) =
+        (labels(&[("__name__", "up"), ("job", "a")]), labels(&[("__name__", "up"), ("job", "b")]));
+    let points = [(10, 1.0), (20, f64::NAN), (30, 3.0), (WIDTH + 10, 4.0), (2 * WIDTH, 5.0)];
+    Request::default().floats(&a, &points).floats(&b, &points).write(&store).await;
+    let job_a = [Matcher::equal("__name__", "up"), Matcher::equal("job", "a")];
+    store.delete(&job_a, TimeRange::new(20, 2 * WIDTH - 1)).await.expect("deleted");
+    let all = read(&store, &named("up"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&a]), [(10, 1.0f64.to_bits()), (2 * WIDTH, 5.0f64.to_bits())]);
+    assert_eq!(bits(&all[&b]).len(), 5);
+    // The window from WIDTH on was wholly inside and is long closed: its index row is gone for a.
+    let cql = "SELECT tags['job'] FROM {k}.row_keys WHERE metric = 'up' \
+               AND table_name = 'data_points' AND row_time = 1814400000";
+    assert_eq!(keyspace.rows::<(String,)>(cql).await, [("b".into(),)]);
+    Request::default().floats(&a, &[(30, 6.0), (WIDTH + 10, 7.0)]).write(&store).await;
+    let all = read(&store, &job_a, TimeRange::ALL).await;
+    let want = [(10, 1.0), (30, 6.0), (WIDTH + 10, 7.0), (2 * WIDTH, 5.0)];
+    assert_eq!(bits(&all[&a]), want.map(|(time, value): (i64, f64)| (time, value.to_bits())));
+    store.delete(&[], TimeRange::ALL).await.expect("deleted");
+    assert!(read(&store, &[], TimeRange::ALL).await.is_empty());
+    let left: Vec<(String,)> = keyspace.rows("SELECT metric FROM {k}.row_key_time_index").await;
+    assert!(left.is_empty(), "{left:?}");
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn index_rows_of_a_live_window_stay() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let up = labels(&[("__name__", "up")]);
+    let time = now();
+    Request::default().floats(&up, &[(time, 1.0)]).write(&store).await;
+    store.delete(&named("up"), TimeRange::ALL).await.expect("deleted");
+    assert!(keyspace.data_points().await.is_empty());
+    let index: Vec<(String,)> = keyspace.rows("SELECT data_type FROM {k}.row_keys").await;
+    assert_eq!(index.len(), 1);
+    Request::default().floats(&up, &[(time, 2.0)]).write(&store).await;
+    let all = read(&store, &named("up"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&up]), [(time, 2.0f64.to_bits())]);
+    keyspace.drop().await;
+}
+
+fn run(points: &[(i64, f64, i64)]) -> Vec<promkairos::chunk::Chunk> {
+    let mut builder = ChunkBuilder::default();
+    for (timestamp, value, stamp) in points {
+        let value = Value::Float(*value);
+        builder.push(&Point { timestamp: *timestamp, start_timestamp: 0, value }, *stamp);
+    }
+    builder.finish()
+}
+
+fn flush(runs: Vec<SeriesRun>) -> Flush<'static> {
+    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars: vec![], metadata: vec![] }
+}
+
+#[tokio::test]
+async fn a_flush_carries_the_stamps_of_acceptance() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let up = labels(&[("__name__", "up"), ("job", "a")]);
+    let early = now() - 60_000;
+    let mut chunks = run(&[(10, 1.0, early), (20, 2.0, early + 1), (30, f64::NAN, early + 2)]);
+    chunks.extend(run(&[(20, 9.0, early + 3)]));
+    let runs = vec![SeriesRun { labels: up.clone(), chunks: chunks.clone() }];
+    let absorbed = store.absorb(flush(runs)).await.expect("absorbed");
+    assert_eq!((absorbed.points, absorbed.refused.len()), (4, 0));
+    let want = [(10, 1.0), (20, 9.0), (30, f64::NAN)].map(|(t, v): (i64, f64)| (t, v.to_bits()));
+    assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&up]), want);
+    let cql = "SELECT column1, WRITETIME(value) FROM {k}.data_points";
+    let mut stamps: Vec<(Vec<u8>, i64)> = keyspace.rows(cql).await;
+    stamps.sort();
+    let stamps: Vec<i64> = stamps.into_iter().map(|(_, stamp)| stamp - early).collect();
+    assert_eq!(stamps, [0, 3, 2]);
+    // What was written through later is not undone by a flush that comes again.
+    Request::default().floats(&up, &[(10, 5.0)]).write(&store).await;
+    store.absorb(flush(vec![SeriesRun { labels: up.clone(), chunks }])).await.expect("again");
+    let all = read(&store, &named("up"), TimeRange::new(10, 10)).await;
+    assert_eq!(bits(&all[&up]), [(10, 5.0f64.to_bits())]);
+    // A delete accepted before some of the points hides only the others.
+    store.delete_accepted(&named("up"), TimeRange::ALL, early + 2).await.expect("deleted");
+    let want = [(10, 5.0f64.to_bits()), (20, 9.0f64.to_bits())];
+    assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&up]), want);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn a_flush_puts_what_cannot_be_stored_into_quarantine_and_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let quarantine = folder.path().join("quarantine");
+    let keyspace = TestKeyspace::new().await;
+    let mut options = keyspace.options();
+    options.quarantine = Some(quarantine.clone());
+    let store = keyspace.open_with(options).await.expect("opens");
+    let (good, bad) = (labels(&[("__name__", "up")]), labels(&[("__name__", "a\0b")]));
+    let points = run(&[(10, 1.0, now())]);
+    let runs = vec![
+        SeriesRun { labels: bad, chunks: points.clone() },
+        SeriesRun { labels: good.clone(), chunks: points },
+    ];
+    let absorbed = store.absorb(flush(runs)).await.expect("absorbed");
+    assert_eq!((absorbed.points, absorbed.refused.len()), (1, 1));
+    assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&good]).len(), 1);
+    let lines = std::fs::read_to_string(quarantine).expect("the quarantine file");
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+    assert!(lines.contains("NUL"), "{lines}");
+    keyspace.drop().await;
+}

@@ -1,0 +1,214 @@
+//! A keyspace of one test, opened as a store and beside it by bare CQL.
+
+use std::collections::BTreeMap;
+
+use promkairos::kairos::{DataType, RowKey, RowTime, Tags};
+use promkairos::model::{
+    ExemplarEntry, Histogram, HistogramSample, Labels, METRIC_NAME, MatchOp, Matcher, Point,
+    RawLabels, Sample, SeriesEntry, TimeRange, Value, WriteBatch, WriteOutcome,
+};
+use promkairos::storage::cassandra::{CassandraStore, Options};
+use promkairos::storage::{SelectHints, Store, StoreError};
+use promkairos::telemetry::CassandraMetrics;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::serialize::row::SerializeRow;
+
+use crate::support;
+
+/// A keyspace that no other test has.
+pub(super) struct TestKeyspace {
+    pub(super) name: String,
+    pub(super) session: Session,
+}
+
+impl TestKeyspace {
+    /// A name, and a session that has not made anything yet.
+    pub(super) async fn new() -> Self {
+        let session = SessionBuilder::new().known_node(support::cassandra()).build().await;
+        Self { name: support::keyspace(), session: session.expect("Cassandra answers") }
+    }
+
+    /// The same, with the keyspace made by hand.
+    pub(super) async fn by_hand() -> Self {
+        let new = Self::new().await;
+        let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        new.cql(&format!("CREATE KEYSPACE {} WITH REPLICATION = {replication}", new.name)).await;
+        new
+    }
+
+    pub(super) fn options(&self) -> Options {
+        Options {
+            contact_points: vec![support::cassandra()],
+            keyspace: self.name.parse().expect("a keyspace name"),
+            ..Options::default()
+        }
+    }
+
+    pub(super) async fn open(&self) -> CassandraStore {
+        self.open_with(self.options()).await.expect("the store opens")
+    }
+
+    pub(super) async fn open_with(&self, options: Options) -> Result<CassandraStore, StoreError> {
+        CassandraStore::open(options, CassandraMetrics::default()).await
+    }
+
+    /// Runs a statement in which `{k}` stands for the keyspace.
+    pub(super) async fn cql(&self, cql: &str) {
+        self.cql_with(cql, ()).await;
+    }
+
+    pub(super) async fn cql_with(&self, cql: &str, values: impl SerializeRow) {
+        let cql = cql.replace("{k}", &self.name);
+        let result = self.session.query_unpaged(cql.as_str(), values).await;
+        result.unwrap_or_else(|error| panic!("{cql}: {error}"));
+    }
+
+    /// The rows of a SELECT.
+    pub(super) async fn rows<R>(&self, cql: &str) -> Vec<R>
+    where
+        R: for<'f, 'm> scylla::deserialize::row::DeserializeRow<'f, 'm>,
+    {
+        let cql = cql.replace("{k}", &self.name);
+        let result = self.session.query_unpaged(cql.as_str(), ()).await;
+        let result = result.unwrap_or_else(|error| panic!("{cql}: {error}"));
+        let rows = result.into_rows_result().expect("a SELECT");
+        rows.rows::<R>().expect("the type of the rows").map(|row| row.expect("a row")).collect()
+    }
+
+    /// All rows of `data_points` as hex: key, column1, value; sorted.
+    pub(super) async fn data_points(&self) -> Vec<(String, String, String)> {
+        type Row = (Vec<u8>, Vec<u8>, Vec<u8>);
+        let rows: Vec<Row> = self.rows("SELECT key, column1, value FROM {k}.data_points").await;
+        let mut rows: Vec<_> =
+            rows.iter().map(|(key, column, value)| (hex(key), hex(column), hex(value))).collect();
+        rows.sort();
+        rows
+    }
+
+    pub(super) async fn drop(self) {
+        self.cql("DROP KEYSPACE {k}").await;
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn labels(pairs: &[(&str, &str)]) -> Labels {
+    Labels::from_pairs(pairs.iter().copied()).expect("valid labels")
+}
+
+/// The key of a row of data.
+pub(super) fn key(series: &Labels, row_time: i64, data_type: DataType) -> Vec<u8> {
+    let row_time = RowTime::from_stored(row_time);
+    let tags = Tags::from_labels(series.as_ref());
+    let metric = series.get(METRIC_NAME).into();
+    RowKey { metric, row_time, data_type, tags }.encode().expect("a key")
+}
+
+/// A batch under construction that owns its bytes.
+#[derive(Default)]
+pub(super) struct Request {
+    series: Vec<OwnedSeries>,
+}
+
+/// Labels and points of one series.
+type OwnedSeries = (Vec<u8>, Vec<Sample>, Vec<HistogramSample>, Vec<OwnedExemplar>);
+
+pub(super) struct OwnedExemplar {
+    pub(super) labels: Vec<u8>,
+    pub(super) value: f64,
+    pub(super) timestamp: i64,
+}
+
+impl Request {
+    pub(super) fn floats(mut self, series: &Labels, points: &[(i64, f64)]) -> Self {
+        let sample =
+            |&(timestamp, value): &(i64, f64)| Sample { timestamp, start_timestamp: 0, value };
+        let samples = points.iter().map(sample).collect();
+        self.series.push((series.as_bytes().to_vec(), samples, vec![], vec![]));
+        self
+    }
+
+    pub(super) fn histogram(mut self, series: &Labels, timestamp: i64, h: Histogram) -> Self {
+        let sample = HistogramSample { timestamp, start_timestamp: 0, histogram: h };
+        self.series.push((series.as_bytes().to_vec(), vec![], vec![sample], vec![]));
+        self
+    }
+
+    pub(super) fn exemplar(mut self, series: &Labels, exemplar: OwnedExemplar) -> Self {
+        self.series.push((series.as_bytes().to_vec(), vec![], vec![], vec![exemplar]));
+        self
+    }
+
+    pub(super) fn batch(&self) -> WriteBatch<'_> {
+        let mut batch = WriteBatch::default();
+        for (index, (labels, samples, histograms, exemplars)) in self.series.iter().enumerate() {
+            let at = |len: usize, more: usize| len as u32..(len + more) as u32;
+            batch.series.push(SeriesEntry {
+                labels: RawLabels(labels),
+                index: index as u32,
+                samples: at(batch.samples.len(), samples.len()),
+                histograms: at(batch.histograms.len(), histograms.len()),
+                exemplars: at(batch.exemplars.len(), exemplars.len()),
+            });
+            batch.samples.extend_from_slice(samples);
+            batch.histograms.extend_from_slice(histograms);
+            batch.exemplars.extend(exemplars.iter().map(|exemplar| ExemplarEntry {
+                labels: RawLabels(&exemplar.labels),
+                value: exemplar.value,
+                timestamp: exemplar.timestamp,
+            }));
+        }
+        batch
+    }
+
+    pub(super) async fn write(&self, store: &dyn Store) -> WriteOutcome {
+        store.write(self.batch()).await.expect("the write is accepted")
+    }
+}
+
+pub(super) fn named(metric: &str) -> Vec<Matcher> {
+    vec![Matcher::equal(METRIC_NAME, metric)]
+}
+
+pub(super) fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {
+    Matcher::new(op, name, value).expect("a valid pattern")
+}
+
+/// All points in the range by series; series without any are left out.
+pub(super) async fn read(
+    store: &dyn Store,
+    matchers: &[Matcher],
+    range: TimeRange,
+) -> BTreeMap<Labels, Vec<Point>> {
+    let selection = store.select(matchers, range, &SelectHints::default()).await;
+    let selection = selection.expect("the selection works");
+    assert!(selection.series.is_sorted_by(|a, b| a < b), "sorted and unique");
+    let chunks = selection.reader.read(0..selection.series.len()).await.expect("points");
+    let mut all = BTreeMap::new();
+    for (labels, chunks) in selection.series.into_iter().zip(chunks) {
+        let mut points: Vec<Point> = Vec::new();
+        for chunk in &chunks {
+            points.extend(chunk.points().map(|point| point.expect("a sound chunk")));
+        }
+        assert!(points.is_sorted_by(|a, b| a.timestamp < b.timestamp), "{labels}");
+        points.retain(|point| range.contains(point.timestamp));
+        if !points.is_empty() {
+            all.insert(labels, points);
+        }
+    }
+    all
+}
+
+/// Floats of one series as time and bits.
+pub(super) fn bits(points: &[Point]) -> Vec<(i64, u64)> {
+    points
+        .iter()
+        .map(|point| match &point.value {
+            Value::Float(value) => (point.timestamp, value.to_bits()),
+            Value::Histogram(_) => panic!("a histogram at {}", point.timestamp),
+        })
+        .collect()
+}

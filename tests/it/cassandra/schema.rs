@@ -1,0 +1,142 @@
+//! What happens to a keyspace at the start: created, taken as it is, or refused.
+
+use promkairos::kairos::{RowSpec, TimeUnit};
+use promkairos::model::TimeRange;
+use promkairos::storage::StoreError;
+use promkairos::storage::cassandra::Options;
+
+use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
+
+const TABLES: [&str; 8] = [
+    "data_points",
+    "row_key_index",
+    "row_key_time_index",
+    "row_keys",
+    "service_index",
+    "spec",
+    "string_index",
+    "tag_indexed_row_keys",
+];
+
+async fn tables(keyspace: &TestKeyspace) -> Vec<String> {
+    let cql = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{k}'";
+    keyspace.rows::<(String,)>(cql).await.into_iter().map(|(name,)| name).collect()
+}
+
+async fn spec(keyspace: &TestKeyspace) -> Vec<(String, String, String)> {
+    keyspace.rows("SELECT spec_type, name, value FROM {k}.spec").await
+}
+
+#[tokio::test]
+async fn an_absent_keyspace_is_created_and_opened_again() {
+    let keyspace = TestKeyspace::new().await;
+    assert_eq!(keyspace.open().await.row_spec(), RowSpec::DEFAULT);
+    assert_eq!(tables(&keyspace).await, TABLES);
+    let row = |name: &str, value: &str| ("cluster_config".into(), name.into(), value.into());
+    let want = [row("row_time_unit", "MILLISECONDS"), row("row_width", "1814400000")];
+    assert_eq!(spec(&keyspace).await, want);
+    let stamps: Vec<(i64,)> = keyspace.rows("SELECT WRITETIME(value) FROM {k}.spec").await;
+    assert!(stamps.iter().all(|(stamp,)| *stamp < 1 << 42), "milliseconds: {stamps:?}");
+    // Another wish does not change what stands there.
+    let seconds = RowSpec::new(TimeUnit::Seconds, 1_814_400).expect("valid");
+    let options = Options { row_spec: seconds, ..keyspace.options() };
+    let store = keyspace.open_with(options).await.expect("opens");
+    assert_eq!(store.row_spec(), RowSpec::DEFAULT);
+    assert_eq!(spec(&keyspace).await, want);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn an_existing_spec_is_honoured_and_a_bad_one_refused() {
+    let keyspace = TestKeyspace::new().await;
+    keyspace.open().await;
+    let put = async |unit: &str, width: &str| {
+        for (name, value) in [("row_time_unit", unit), ("row_width", width)] {
+            let cql = "INSERT INTO {k}.spec (spec_type, name, value) \
+                       VALUES ('cluster_config', ?, ?)";
+            keyspace.cql_with(cql, (name, value)).await;
+        }
+    };
+    put("SECONDS", "1814400").await;
+    let found = keyspace.open().await.row_spec();
+    assert_eq!(found, RowSpec::new(TimeUnit::Seconds, 1_814_400).expect("valid"));
+    for (unit, width) in
+        [("MINUTES", "1814400000"), ("MILLISECONDS", "many"), ("MILLISECONDS", "99999999999")]
+    {
+        put(unit, width).await;
+        let error = keyspace.open_with(keyspace.options()).await.map(drop);
+        assert!(matches!(error, Err(StoreError::Invalid(_))), "{unit} {width}: {error:?}");
+    }
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn data_without_spec_is_legacy_and_stays_without() {
+    let keyspace = TestKeyspace::new().await;
+    keyspace.open().await;
+    keyspace.cql("TRUNCATE {k}.spec").await;
+    keyspace
+        .cql("INSERT INTO {k}.string_index (key, column1, value) VALUES (0x01, 'a', 0x00)")
+        .await;
+    let store = keyspace.open().await;
+    assert_eq!(store.row_spec().unit(), TimeUnit::Legacy);
+    assert!(spec(&keyspace).await.is_empty());
+    let up = labels(&[("__name__", "up")]);
+    let points = [(1_000, 1.5), (2_000, f64::NEG_INFINITY)];
+    Request::default().floats(&up, &points).write(&store).await;
+    let all = read(&store, &named("up"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&up]), points.map(|(time, value)| (time, value.to_bits())));
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn foreign_tables_are_refused_and_nothing_is_written() {
+    for (create, named) in [
+        ("spec (a int PRIMARY KEY)", &["spec", "column a"][..]),
+        (
+            "data_points (key blob, column1 blob, value blob, more int, \
+             PRIMARY KEY ((key), column1))",
+            &["data_points", "more"],
+        ),
+        (
+            "row_key_time_index (metric text, table_name text, row_time bigint, value text, \
+             PRIMARY KEY ((metric), table_name, row_time))",
+            &["row_key_time_index", "row_time", "bigint"],
+        ),
+    ] {
+        let keyspace = TestKeyspace::by_hand().await;
+        keyspace.cql(&format!("CREATE TABLE {{k}}.{create}")).await;
+        let before = tables(&keyspace).await;
+        let error = keyspace.open_with(keyspace.options()).await.map(drop);
+        let Err(StoreError::Invalid(text)) = error else { panic!("{create}: {error:?}") };
+        assert!(named.iter().all(|word| text.contains(word)), "{text}");
+        assert_eq!(tables(&keyspace).await, before);
+        keyspace.drop().await;
+    }
+}
+
+/// KairosDB creates its tables so; some installations have names as blobs.
+#[tokio::test]
+async fn compact_storage_and_blob_names_are_taken() {
+    let keyspace = TestKeyspace::by_hand().await;
+    for (table, name) in
+        [("data_points", "blob"), ("row_key_index", "blob"), ("string_index", "blob")]
+    {
+        keyspace
+            .cql(&format!(
+                "CREATE TABLE {{k}}.{table} (key blob, column1 {name}, value blob, \
+                 PRIMARY KEY ((key), column1)) WITH COMPACT STORAGE"
+            ))
+            .await;
+    }
+    let store = keyspace.open_with(Options { ttl_seconds: 3600, ..keyspace.options() }).await;
+    let store = store.expect("opens");
+    let up = labels(&[("__name__", "up"), ("job", "a")]);
+    let points = [(1_000, 1.0), (2_000, f64::NAN), (2_000_000_000, 3.0)];
+    Request::default().floats(&up, &points).write(&store).await;
+    for matchers in [named("up"), vec![]] {
+        let all = read(&store, &matchers, TimeRange::ALL).await;
+        assert_eq!(bits(&all[&up]), points.map(|(time, value)| (time, value.to_bits())));
+    }
+    keyspace.drop().await;
+}
