@@ -24,6 +24,7 @@ use crate::limits::DRAIN_TIMEOUT;
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
+mod cassandra;
 mod lock;
 mod stores;
 

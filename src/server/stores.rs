@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{Config, HeadConfig, StoreConfig};
+use crate::config::{Ack, Config, HeadConfig, StoreConfig};
+use crate::storage::cassandra::CassandraStore;
 use crate::storage::embedded::{self, Parts};
-use crate::storage::head::{self, Head};
+use crate::storage::head::{self, Head, Stamps};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
+
+use super::cassandra;
 
 /// Folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
@@ -26,8 +29,22 @@ pub(super) async fn open(config: &Config, metrics: &Metrics) -> Result<SharedSto
             let options = head_options(wal, &config.head);
             Ok(Arc::new(Head::open(options, parts, metrics.head.clone()).await?))
         }
-        StoreConfig::Cassandra { .. } => {
-            Err(StoreError::Invalid("the Cassandra store is not part of this build".into()))
+        StoreConfig::Cassandra { cassandra, ack } => {
+            // Only a flush can meet rows that are refused for good after they were acknowledged.
+            let quarantine = config.data_dir.join("cassandra/quarantine.jsonl");
+            let quarantine = (*ack == Ack::Wal).then_some(quarantine);
+            let options = cassandra::options(config, cassandra, quarantine)?;
+            let store = CassandraStore::open(options, metrics.cassandra.clone()).await?;
+            let store: SharedStore = Arc::new(store);
+            match ack {
+                Ack::Store => Ok(store),
+                Ack::Wal => {
+                    let refuse = Some(cassandra::refuse as head::Refuse);
+                    let options = head_options(wal, &config.head);
+                    let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
+                    Ok(Arc::new(Head::open(options, store, metrics.head.clone()).await?))
+                }
+            }
         }
     }
 }

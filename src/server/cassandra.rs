@@ -1,0 +1,84 @@
+//! From the settings of the Cassandra store to its options.
+
+use std::path::PathBuf;
+
+use crate::config::{self, CassandraConfig, Config};
+use crate::model::{LabelsRef, RejectReason};
+use crate::storage::StoreError;
+use crate::storage::cassandra::{
+    ClientCertificate, Compression, Consistency, Credentials, Options, Replication, Tls,
+};
+
+/// The options of the store. `quarantine` is the file for rows that Cassandra refuses for good.
+pub(super) fn options(
+    config: &Config,
+    cassandra: &CassandraConfig,
+    quarantine: Option<PathBuf>,
+) -> Result<Options, StoreError> {
+    let keyspace =
+        cassandra.keyspace.parse().map_err(|error| StoreError::Invalid(format!("{error}")))?;
+    let ttl = config.retention.unwrap_or_default().as_secs();
+    let ttl_seconds = u32::try_from(ttl)
+        .map_err(|_| StoreError::Invalid("retention is longer than a TTL can be".into()))?;
+    Ok(Options {
+        contact_points: cassandra.contact_points.clone(),
+        keyspace,
+        replication: replication(&cassandra.replication),
+        local_datacenter: cassandra.local_datacenter.clone(),
+        credentials: cassandra.credentials.as_ref().map(|credentials| Credentials {
+            user: credentials.username.clone(),
+            password: credentials.password.reveal().to_owned(),
+        }),
+        tls: cassandra.tls.as_ref().map(tls),
+        compression: compression(cassandra.compression),
+        request_timeout: cassandra.request_timeout,
+        read_consistency: consistency(cassandra.read_consistency),
+        write_consistency: consistency(cassandra.write_consistency),
+        in_flight: cassandra.max_in_flight,
+        ttl_seconds,
+        quarantine,
+        ..Options::default()
+    })
+}
+
+/// Why a series can be in no row, known before it goes to the log.
+pub(super) fn refuse(labels: LabelsRef<'_>) -> Option<RejectReason> {
+    let has_nul = labels.metric_name().contains('\0');
+    has_nul.then(|| RejectReason::Store("metric name with a NUL character".into()))
+}
+
+fn replication(replication: &config::Replication) -> Replication {
+    match replication {
+        config::Replication::Simple(copies) => Replication::Simple(*copies),
+        config::Replication::ByDatacenter(list) => Replication::Datacenters(list.clone()),
+    }
+}
+
+fn tls(tls: &config::TlsConfig) -> Tls {
+    let client = tls.client.clone();
+    Tls {
+        ca_file: tls.ca.clone(),
+        client: client.map(|(chain_file, key_file)| ClientCertificate { chain_file, key_file }),
+    }
+}
+
+fn compression(compression: config::Compression) -> Option<Compression> {
+    match compression {
+        config::Compression::None => None,
+        config::Compression::Lz4 => Some(Compression::Lz4),
+        config::Compression::Snappy => Some(Compression::Snappy),
+    }
+}
+
+fn consistency(level: config::Consistency) -> Consistency {
+    match level {
+        config::Consistency::One => Consistency::One,
+        config::Consistency::Two => Consistency::Two,
+        config::Consistency::Three => Consistency::Three,
+        config::Consistency::Quorum => Consistency::Quorum,
+        config::Consistency::All => Consistency::All,
+        config::Consistency::LocalQuorum => Consistency::LocalQuorum,
+        config::Consistency::EachQuorum => Consistency::EachQuorum,
+        config::Consistency::LocalOne => Consistency::LocalOne,
+    }
+}
