@@ -365,6 +365,42 @@ fn a_given_up_flush_leaves_nothing() {
 }
 
 #[test]
+fn a_delete_reaches_a_flush_that_is_under_way() {
+    let disk = SimulatedDisk::default();
+    let store = Arc::new(open(&disk).expect("a new store opens"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+    let runtime = runtime.expect("a runtime starts");
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel();
+    let runs = ["a", "b"].into_iter().map(move |job| {
+        if job == "b" {
+            begun.send(()).expect("somebody waits");
+            may_go_on.recv().expect("somebody says so");
+        }
+        run_of(&labels(&[("job", job)]), &[(0..50).map(point).collect()])
+    });
+    let flushing = store.clone();
+    let absorb = runtime.spawn(async move {
+        let runs = Box::new(runs);
+        flushing.absorb(Flush { through: 5, runs, exemplars: vec![], metadata: vec![] }).await
+    });
+    has_begun.recv().expect("the flush begins");
+    let a = [Matcher::equal("job", "a")];
+    runtime.block_on(store.delete(&a, TimeRange::new(10, 1_000))).expect("nothing fails");
+    // Another change, at which the first delete concerns no part that exists.
+    let c = [Matcher::equal("job", "c")];
+    runtime.block_on(store.delete(&c, TimeRange::ALL)).expect("nothing fails");
+    go_on.send(()).expect("the flush waits");
+    runtime.block_on(absorb).expect("no panic").expect("nothing fails");
+    for _ in 0..2 {
+        let found = runtime.block_on(content(&store)).expect("it can be read");
+        let counts: Vec<usize> = found.series.values().map(|points| points.len()).collect();
+        assert_eq!(counts, [10, 50]);
+        store.maintain(LATER).expect("nothing fails");
+    }
+}
+
+#[test]
 fn days_beyond_the_retention_go() {
     let disk = SimulatedDisk::default();
     let set = labels(&[("job", "a")]);

@@ -4,7 +4,6 @@
 //! at the next interval; it never stops the store.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -68,9 +67,9 @@ impl Maintenance {
         self.signal.changed.notify_all();
     }
 
-    /// Asks the thread to stop soon: a running compaction is given up.
+    /// Shuts the store and asks the thread to stop: a running compaction is given up.
     pub(super) fn stop(&self) -> Stopping {
-        self.shared.stopping.store(true, Ordering::Relaxed);
+        self.shared.shut();
         self.signal.wishes.lock().stop = true;
         self.signal.changed.notify_all();
         Stopping(self.thread.lock().take())
@@ -79,7 +78,12 @@ impl Maintenance {
 
 impl Drop for Maintenance {
     fn drop(&mut self) {
-        self.stop();
+        // The folder may be opened again at once: nothing of this store may still be at work.
+        if let Some(thread) = self.stop().0
+            && thread.join().is_err()
+        {
+            tracing::error!("the maintenance thread of the embedded store has panicked");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -63,6 +64,8 @@ pub(super) struct Flight {
 struct Commits {
     limbo: Vec<Arc<Part>>,
     limbo_metadata: Vec<u64>,
+    /// The store was closed: whoever opens the folder next must not be disturbed.
+    closed: bool,
 }
 
 /// How far a change of the manifest got.
@@ -138,6 +141,10 @@ impl Shared {
         edit: impl FnOnce(&mut State) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut commits = self.commits.lock();
+        if commits.closed {
+            let what = "the embedded store is closed".into();
+            return Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(1) });
+        }
         let old = self.state();
         let mut new = State::clone(&old);
         if let Err(error) = edit(&mut new) {
@@ -164,15 +171,21 @@ impl Shared {
             }
         }
         let current = new.manifest.metadata;
-        let gone = std::mem::take(&mut *commits);
-        retire_missing(&gone.limbo, &new.parts);
+        retire_missing(&commits.limbo, &new.parts);
         retire_missing(&old.parts, &new.parts);
-        for id in gone.limbo_metadata.into_iter().chain([old.manifest.metadata]) {
+        commits.limbo.clear();
+        for id in commits.limbo_metadata.drain(..).chain([old.manifest.metadata]) {
             self.remove_metadata(id, current);
         }
         *self.state.write() = Arc::new(new);
         self.show_counts();
         Ok(())
+    }
+
+    /// Lets nothing change any more, and running compactions end.
+    pub(super) fn shut(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.commits.lock().closed = true;
     }
 
     /// Writes a file whole and durable, but for its name in the folder.
