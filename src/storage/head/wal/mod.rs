@@ -1,7 +1,7 @@
 //! The write-ahead log: what was acknowledged is on disk first.
 //!
 //! Requests append records to a buffer; one thread writes the buffer, syncs it and then answers
-//! all requests of that round (group commit). [`record`] and [`checkpoint`] fix the bytes,
+//! all requests of that round (group commit). [`record`] and [`mod@checkpoint`] fix the bytes,
 //! [`segment`] is a file, [`writer`] the thread, [`replay`] decides at start what is a torn tail
 //! and what is damage, [`repair`](fn@repair) is the way out of damage. All file operations go
 //! through [`disk`]. The log knows no samples: it keeps request bodies as they came.
