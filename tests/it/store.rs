@@ -11,15 +11,18 @@ use promkairos::model::{
     Counts, Histogram, Labels, MatchOp, Matcher, MetricType, Point, ResetHint, STALE_NAN_BITS,
     Span, TimeRange, Value,
 };
+use promkairos::storage::cassandra::{self, CassandraStore};
 use promkairos::storage::embedded::{self, Parts};
-use promkairos::storage::head::{self, Head};
+use promkairos::storage::head::{self, Head, Stamps};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{SelectHints, SeriesQuery, SharedStore, Store};
-use promkairos::telemetry::{HeadMetrics, StoreMetrics};
+use promkairos::telemetry::{CassandraMetrics, HeadMetrics, StoreMetrics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use scylla::client::session_builder::SessionBuilder;
 
 use crate::batch::Batch;
+use crate::support;
 
 /// A store under test and the means to reopen it on the same data.
 pub(crate) struct Harness {
@@ -92,6 +95,69 @@ async fn head_that_flushes() -> Harness {
     crate::head::harness(crate::head::Restart::FlushBefore).await
 }
 
+/// The KairosDB schema, written through.
+async fn cassandra_store() -> Harness {
+    let keyspace = Keyspace(support::keyspace());
+    let options = keyspace.options();
+    let reopen = move || {
+        let options = options.clone();
+        Box::pin(async move { Arc::new(open_cassandra(options).await) as SharedStore }) as Opening
+    };
+    Harness { store: reopen().await, reopen: Box::new(reopen), keep: vec![Box::new(keyspace)] }
+}
+
+/// Log and head over the KairosDB schema.
+async fn head_over_cassandra() -> Harness {
+    let (keyspace, dir) = (Keyspace(support::keyspace()), tempfile::tempdir().expect("a folder"));
+    let (options, path) = (keyspace.options(), dir.path().to_owned());
+    let reopen = move || {
+        let (options, path) = (options.clone(), path.clone());
+        Box::pin(async move {
+            let below = Arc::new(open_cassandra(options).await);
+            let options = head::Options { stamps: Stamps::Kept, ..head::Options::new(path) };
+            let head = Head::open(options, below, HeadMetrics::default()).await;
+            Arc::new(head.expect("a head")) as SharedStore
+        }) as Opening
+    };
+    let keep: Vec<Box<dyn std::any::Any + Send>> = vec![Box::new(keyspace), Box::new(dir)];
+    Harness { store: reopen().await, reopen: Box::new(reopen), keep }
+}
+
+/// Dropped in Cassandra as well when it goes.
+struct Keyspace(String);
+
+impl Keyspace {
+    fn options(&self) -> cassandra::Options {
+        cassandra::Options {
+            contact_points: vec![support::cassandra()],
+            keyspace: self.0.parse().expect("a keyspace name"),
+            ..Default::default()
+        }
+    }
+}
+
+impl Drop for Keyspace {
+    fn drop(&mut self) {
+        let drop = format!("DROP KEYSPACE IF EXISTS {}", self.0);
+        // A thread of its own, since this one may be inside a runtime.
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(async {
+                let session = SessionBuilder::new().known_node(support::cassandra()).build().await;
+                let session = session.expect("Cassandra answers");
+                session.query_unpaged(drop, ()).await.expect("the keyspace is dropped");
+            });
+        });
+        if thread.join().is_err() && !std::thread::panicking() {
+            panic!("the keyspace {} is still there", self.0);
+        }
+    }
+}
+
+async fn open_cassandra(options: cassandra::Options) -> CassandraStore {
+    CassandraStore::open(options, CassandraMetrics::default()).await.expect("the store opens")
+}
+
 macro_rules! conformance {
     ($($store:ident),* $(,)?) => { $( conformance_of!($store); )* };
 }
@@ -139,6 +205,8 @@ conformance!(
     head_over_memory,
     head_that_crashes,
     head_that_flushes,
+    cassandra_store,
+    head_over_cassandra,
 );
 
 /// A time in 2023, in milliseconds.
