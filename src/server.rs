@@ -79,7 +79,8 @@ pub async fn run(
     };
     warn_of_unserved_data(&config);
     let metrics = Arc::new(Metrics::new());
-    let state = Arc::new(AppState::new(metrics.clone()));
+    let state = AppState::new(metrics.clone()).with_admin_api(config.admin_api);
+    let state = Arc::new(state);
 
     let (stop, stopped) = watch::channel(false);
     let signals = stop.clone();

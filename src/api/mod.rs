@@ -3,10 +3,12 @@
 //! The only user of axum and prost. A handler decodes, calls the store and encodes; it decides
 //! nothing about samples.
 
+mod admin;
 mod error;
 pub mod proto;
 mod remote_read;
 mod remote_write;
+mod selector;
 mod status;
 
 use std::sync::{Arc, OnceLock};
@@ -24,6 +26,7 @@ pub use error::ApiError;
 
 use remote_read::ReadGate;
 
+use crate::config::AdminApi;
 use crate::limits::MAX_BODY_BYTES;
 use crate::storage::SharedStore;
 use crate::telemetry::{HandlerLabels, Metrics, RequestLabels};
@@ -37,6 +40,7 @@ pub struct AppState {
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
     intake: remote_write::Intake,
+    admin_api: AdminApi,
 }
 
 impl AppState {
@@ -48,7 +52,13 @@ impl AppState {
             metrics,
             reads: ReadGate::default(),
             intake: remote_write::Intake::new(),
+            admin_api: AdminApi::Disabled,
         }
+    }
+
+    /// Lets deletes over HTTP through or not.
+    pub fn with_admin_api(self, admin_api: AdminApi) -> Self {
+        Self { admin_api, ..self }
     }
 
     /// Gives the handlers the store, once.
@@ -77,6 +87,10 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/metrics", get(status::metrics))
         .route("/api/v1/read", post(remote_read::remote_read))
         .route("/api/v1/write", post(remote_write::remote_write))
+        .route(
+            "/api/v1/admin/tsdb/delete_series",
+            post(admin::delete_series).put(admin::delete_series),
+        )
         .fallback(unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(state.clone(), observe))

@@ -226,6 +226,40 @@ async fn sigterm_drains_and_a_second_start_finds_everything() {
 }
 
 #[tokio::test]
+async fn series_are_deleted_over_http_when_that_is_allowed() {
+    const PATH: &str = "/api/v1/admin/tsdb/delete_series";
+    let data = tempfile::tempdir().expect("a folder");
+    for backend in [Backend::Embedded, Backend::cassandra_store(), Backend::cassandra_wal()] {
+        let folder = data.path().join(backend.flags().join(""));
+        let locked = Promkairos::ready(&folder, &backend, &[]).await;
+        let (status, _, text) = ask(locked.address, Method::POST, PATH, vec![]).await;
+        assert_eq!((status, text.contains("admin APIs disabled")), (500, true), "{text}");
+        drop(locked);
+
+        let server = Promkairos::ready(&folder, &backend, &["--enable-admin-api=true"]).await;
+        for (job, time) in [("a", 1000), ("a", 5000), ("b", 1000)] {
+            let answer = server.write(WriteMessage::V1, float_body(job, time, 1.0)).await;
+            assert_eq!(answer.expect("it answers").status, 204);
+        }
+        let delete = async |parameters: &str| {
+            let path = format!("{PATH}?{parameters}");
+            ask(server.address, Method::PUT, &path, vec![]).await
+        };
+        let (status, _, text) = delete("match[]=up{job=~%22").await;
+        assert_eq!((status, text.contains("bad_data")), (400, true), "{text}");
+        assert_eq!(delete("").await.0, 400);
+        let (status, _, text) = delete("match[]=up{job=%22a%22}&start=0&end=2").await;
+        assert_eq!(status, 204, "{text}");
+        let found = server.read("__name__", "up").await.expect("it can be read");
+        let left: Vec<(&str, Vec<i64>)> = found
+            .iter()
+            .map(|s| (&s.labels["job"][..], s.points.iter().map(|(time, _)| *time).collect()))
+            .collect();
+        assert_eq!(left, [("a", vec![5000]), ("b", vec![1000])], "{:?}", backend.flags());
+    }
+}
+
+#[tokio::test]
 async fn a_second_process_on_the_same_folder_is_locked_out() {
     let data = tempfile::tempdir().expect("a folder");
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;

@@ -1,0 +1,106 @@
+//! `/api/v1/admin/tsdb/delete_series`: deletes points of the series that match.
+//!
+//! Off unless `--enable-admin-api` is set. Answers as Prometheus does: 204, or its JSON error.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+
+use super::{ApiError, AppState, selector};
+use crate::config::AdminApi;
+use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
+
+/// What Go clients send for "as early as can be" and "as late as can be".
+const EARLIEST: &str = "-292273086-05-16T16:47:06Z";
+const LATEST: &str = "292277025-08-18T07:12:54.999999999Z";
+
+/// `POST` or `PUT`, parameters `match[]` (one or more), `start`, `end` in the URL or a form.
+pub(super) async fn delete_series(
+    State(state): State<Arc<AppState>>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Response {
+    if state.admin_api == AdminApi::Disabled {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        return json_error(status, "unavailable", "admin APIs disabled");
+    }
+    let query = query.unwrap_or_default();
+    let pairs = [&body[..], query.as_bytes()].into_iter().flat_map(form_urlencoded::parse);
+    let (mut selectors, mut range) = (Vec::new(), TimeRange::ALL);
+    for (name, value) in pairs {
+        let taken = match &*name {
+            "match[]" => selector::parse(&value)
+                .map(|matchers| selectors.push(matchers))
+                .map_err(|why| format!("invalid parameter \"match[]\": {why}")),
+            "start" => time("start", &value).map(|time| range.start = time),
+            "end" => time("end", &value).map(|time| range.end = time),
+            _ => Ok(()),
+        };
+        if let Err(why) = taken {
+            return json_error(StatusCode::BAD_REQUEST, "bad_data", &why);
+        }
+    }
+    if selectors.is_empty() {
+        return json_error(StatusCode::BAD_REQUEST, "bad_data", "no match[] parameter provided");
+    }
+    for matchers in &selectors {
+        let deleted = match state.store() {
+            Ok(store) => store.delete(matchers, range).await.map_err(ApiError::from),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = deleted {
+            return error.into_response();
+        }
+    }
+    StatusCode::NO_CONTENT.into_response()
+}
+
+fn json_error(status: StatusCode, kind: &str, error: &str) -> Response {
+    let json = serde_json::json!({ "status": "error", "errorType": kind, "error": error });
+    let headers = [("content-type", "application/json")];
+    (status, headers, json.to_string()).into_response()
+}
+
+/// Unix seconds with a fraction, or RFC 3339; in milliseconds. Far away times are clamped.
+fn time(name: &str, text: &str) -> Result<i64, String> {
+    let bad = || format!("invalid parameter {name:?}: cannot parse {text:?} to a valid timestamp");
+    if text == EARLIEST {
+        return Ok(MIN_TIMESTAMP);
+    }
+    if text == LATEST {
+        return Ok(MAX_TIMESTAMP);
+    }
+    if let Ok(seconds) = text.parse::<f64>() {
+        if !seconds.is_finite() {
+            return Err(bad());
+        }
+        return Ok(((seconds * 1000.0).round() as i64).clamp(MIN_TIMESTAMP, MAX_TIMESTAMP));
+    }
+    text.parse::<Timestamp>().map(|time| time.as_millisecond()).map_err(|_| bad())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let check =
+            |text: &str, want: Option<i64>| assert_eq!(time("t", text).ok(), want, "{text}");
+        check("1700000000", Some(1_700_000_000_000));
+        check("1700000000.1239", Some(1_700_000_000_124));
+        check("-0.5", Some(-500));
+        check("2023-11-14T22:13:20Z", Some(1_700_000_000_000));
+        check("2023-11-14T23:13:20.5+01:00", Some(1_700_000_000_500));
+        check("1e300", Some(MAX_TIMESTAMP));
+        check(EARLIEST, Some(MIN_TIMESTAMP));
+        check(LATEST, Some(MAX_TIMESTAMP));
+        check("", None);
+        check("NaN", None);
+        check("yesterday", None);
+    }
+}
