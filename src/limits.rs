@@ -78,7 +78,5 @@ pub const LABEL_LIMITS: LabelLimits =
 
 const _: () = assert!(MAX_DECODED_BYTES >= MAX_BODY_BYTES);
 const _: () = assert!(MAX_CHUNK_POINTS <= u16::MAX as usize);
-// A partition key of Cassandra holds 65,535 bytes; escaping can double the labels.
-const _: () = assert!(LABEL_LIMITS.total_bytes * 2 < 65_535 + 2);
 const _: () = assert!(MAX_FRAME_BYTES + LABEL_LIMITS.total_bytes * 2 < 50_000_000);
 const _: () = assert!(MAX_CONCURRENT_SAMPLE_READS <= MAX_CONCURRENT_READS);

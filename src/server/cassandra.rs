@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use crate::config::{self, CassandraConfig, Config};
-use crate::model::{LabelsRef, RejectReason};
 use crate::storage::StoreError;
 use crate::storage::cassandra::{
     ClientCertificate, Compression, Consistency, Credentials, Options, Replication, Tls,
@@ -40,13 +39,6 @@ pub(super) fn options(
         ..Options::default()
     })
 }
-
-/// Why a series can be in no row, known before it goes to the log.
-pub(super) fn refuse(labels: LabelsRef<'_>) -> Option<RejectReason> {
-    let has_nul = labels.metric_name().contains('\0');
-    has_nul.then(|| RejectReason::Store("metric name with a NUL character".into()))
-}
-
 fn replication(replication: &config::Replication) -> Replication {
     match replication {
         config::Replication::Simple(copies) => Replication::Simple(*copies),

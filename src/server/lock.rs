@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::ServerError;
+use crate::storage::embedded::{Disk, Files};
 
 /// Held while the process owns the folder.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl DataLock {
             let path = path.to_owned();
             move |source| ServerError::DataDir { path, source }
         };
-        std::fs::create_dir_all(folder).map_err(failed(folder))?;
+        Disk.create_dir(folder).map_err(failed(folder))?;
         let path = folder.join("lock");
         let file = File::options()
             .create(true)

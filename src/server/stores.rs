@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{Ack, Config, HeadConfig, StoreConfig};
-use crate::storage::cassandra::CassandraStore;
+use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
 use crate::storage::head::{self, Head, Stamps};
 use crate::storage::{SharedStore, StoreError};
@@ -39,7 +39,7 @@ pub(super) async fn open(config: &Config, metrics: &Metrics) -> Result<SharedSto
             match ack {
                 Ack::Store => Ok(store),
                 Ack::Wal => {
-                    let refuse = Some(cassandra::refuse as head::Refuse);
+                    let refuse = Some(storage_cassandra::refuse as head::Refuse);
                     let options = head_options(wal, &config.head);
                     let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
                     Ok(Arc::new(Head::open(options, store, metrics.head.clone()).await?))

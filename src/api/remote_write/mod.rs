@@ -172,8 +172,8 @@ impl IntoResponse for Refusal {
         let status = match &self {
             Self::UnsupportedType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BodyTooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyBroken(_) | Self::Wire(_) => StatusCode::BAD_REQUEST,
+            Self::BodyTooSlow | Self::BodyBroken(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Wire(_) => StatusCode::BAD_REQUEST,
             Self::Api(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         match self {

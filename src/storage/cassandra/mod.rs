@@ -54,7 +54,10 @@ use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
 };
 use crate::kairos::{DataType, RowSpec};
-use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use crate::model::{
+    Exemplar, Labels, LabelsRef, Matcher, Metadata, RejectReason, TimeRange, WriteBatch,
+    WriteOutcome,
+};
 use crate::telemetry::CassandraMetrics;
 
 /// How often the clocks are compared.
@@ -111,6 +114,11 @@ async fn watch_clock(shared: Arc<Shared>) {
         // A Cassandra that is away shows in the statements of others.
         let _ = shared.skew.measure(&shared.executor, &shared.statements.clock).await;
     }
+}
+
+/// Why a series can be in no row, known before a log in front acknowledges it.
+pub fn refuse(labels: LabelsRef<'_>) -> Option<RejectReason> {
+    plan::refusal(&labels.to_owned()).map(|error| RejectReason::Store(error.to_string()))
 }
 
 #[async_trait]

@@ -433,7 +433,7 @@ fn push_key(
 }
 
 /// Why no row of this series could be written, if so.
-fn refusal(labels: &Labels) -> Option<EncodeError> {
+pub(super) fn refusal(labels: &Labels) -> Option<EncodeError> {
     if labels.get(METRIC_NAME).contains('\0') {
         return Some(EncodeError::NulInMetric);
     }

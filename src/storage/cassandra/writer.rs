@@ -23,8 +23,10 @@ use crate::storage::StoreError;
 
 /// Batches of one write in flight at the same time.
 const BATCHES_AT_ONCE: usize = 64;
-/// Bytes of keys and values in one batch at most.
+/// Bytes of keys and values in a batch for one partition at most.
 const MAX_BATCH_BYTES: usize = 512 << 10;
+/// The same for several partitions: Cassandra refuses such batches above 50 KiB by default.
+const MAX_SHARED_BATCH_BYTES: usize = 40 << 10;
 
 /// One row as it is bound: key, column1, value, stamp, ttl.
 type Bound<'a> = (&'a [u8], &'a [u8], &'a [u8], i64, i32);
@@ -197,7 +199,11 @@ impl Shared {
         for cell in &plan.cells[row.cells.clone()] {
             let Some(ttl) = ttl_left(self.options.ttl_seconds, now, cell.stamp) else { continue };
             let bytes = key.len() + cell.value().len();
-            if parcel.rows.len() >= MAX_BATCH_ROWS || parcel.bytes + bytes > MAX_BATCH_BYTES {
+            let room = match parcel.partitions {
+                0 | 1 => MAX_BATCH_BYTES,
+                _ => MAX_SHARED_BATCH_BYTES,
+            };
+            if parcel.rows.len() >= MAX_BATCH_ROWS || parcel.bytes + bytes > room {
                 done.push(std::mem::take(parcel));
                 parcel.partitions = 1;
             }

@@ -103,7 +103,8 @@ impl Shared {
         self.commit(|state| {
             for known in &mut state.parts {
                 if known.entry.id == part.entry.id {
-                    *known = self.adopt(PartEntry { cut_through, ..part.entry });
+                    // The same file: a selection made before still reads it.
+                    *known = Arc::new(known.listed_as(PartEntry { cut_through, ..part.entry }));
                 }
             }
             Ok(())

@@ -24,9 +24,15 @@ use super::{io_error, names};
 /// A part that the manifest lists.
 pub(super) struct Part {
     pub(super) entry: PartEntry,
+    file: Arc<PartFile>,
+    cache: Arc<BlockCache>,
+}
+
+/// The file of a part: shared by all that read it, and removed after the last of them once it
+/// is retired.
+struct PartFile {
     path: PathBuf,
     files: Arc<dyn Files>,
-    cache: Arc<BlockCache>,
     retired: AtomicBool,
 }
 
@@ -46,7 +52,17 @@ impl Part {
         cache: Arc<BlockCache>,
     ) -> Self {
         let path = dir.join(names::part(entry.partition, entry.id));
-        Self { entry, path, files, cache, retired: AtomicBool::new(false) }
+        let file = Arc::new(PartFile { path, files, retired: AtomicBool::new(false) });
+        Self { entry, file, cache }
+    }
+
+    /// The same file, listed with another entry.
+    pub(super) fn listed_as(&self, entry: PartEntry) -> Self {
+        Self { entry, file: self.file.clone(), cache: self.cache.clone() }
+    }
+
+    fn path(&self) -> &Path {
+        &self.file.path
     }
 
     /// The part for reading.
@@ -58,7 +74,7 @@ impl Part {
 
     /// Its file, opened.
     pub(super) fn file(&self) -> Result<Box<dyn OpenFile>, StoreError> {
-        self.files.open(&self.path).map_err(|source| io_error(&self.path, source))
+        self.file.files.open(self.path()).map_err(|source| io_error(self.path(), source))
     }
 
     /// Reads bytes of the file; what lies outside it is damage.
@@ -72,32 +88,32 @@ impl Part {
             return Err(self.damage(offset, Damage("points beyond the end of the file")));
         }
         let mut buffer = vec![0; len as usize];
-        file.read_exact_at(&mut buffer, offset).map_err(|source| io_error(&self.path, source))?;
+        file.read_exact_at(&mut buffer, offset).map_err(|source| io_error(self.path(), source))?;
         Ok(buffer.into())
     }
 
     /// The error for damage found in this part.
     pub(super) fn damage(&self, offset: u64, damage: Damage) -> StoreError {
-        StoreError::Corrupt { path: self.path.clone(), offset, what: damage.0.into() }
+        StoreError::Corrupt { path: self.path().to_owned(), offset, what: damage.0.into() }
     }
 
     /// The error for a chunk of this part whose bytes make no sense.
     pub(super) fn chunk_damage(&self, offset: u64, error: ChunkError) -> StoreError {
-        StoreError::Corrupt { path: self.path.clone(), offset, what: error.to_string() }
+        StoreError::Corrupt { path: self.path().to_owned(), offset, what: error.to_string() }
     }
 
     /// Removes the file as soon as nobody reads it. The manifest must not list it any more.
     pub(super) fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
+        self.file.retired.store(true, Ordering::Release);
     }
 
     /// Checks the file's length, footer and directory.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let file = &*self.file()?;
-        let size = file.size().map_err(|source| io_error(&self.path, source))?;
+        let size = file.size().map_err(|source| io_error(self.path(), source))?;
         if size != self.entry.bytes {
             let what = format!("the file has {size} bytes, not {}", self.entry.bytes);
-            return Err(StoreError::Corrupt { path: self.path.clone(), offset: size, what });
+            return Err(StoreError::Corrupt { path: self.path().to_owned(), offset: size, what });
         }
         let head = self.read(file, 0, PART_HEAD.len() as u64)?;
         if head != PART_HEAD.as_slice() {
@@ -147,7 +163,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartFile {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire)
             && let Err(error) = self.files.remove(&self.path)

@@ -51,7 +51,16 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(dir)
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        self.create_dir(parent)?;
+        match std::fs::create_dir(dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => self.sync_dir(parent),
+        }
     }
 
     fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {

@@ -110,11 +110,13 @@ impl Segment {
         }
     }
 
-    /// Syncs the last seal and gives back the reserved space behind it; nothing follows.
-    pub(super) fn finish(self) -> Result<Closed, AppendError> {
+    /// Syncs the last seal and gives back the reserved space behind it; nothing follows. Half a
+    /// record must not stay: in a segment that is not the newest it would be taken for damage.
+    pub(super) fn finish(mut self) -> Result<Closed, AppendError> {
+        self.clean()?;
         self.file.sync_data().map_err(AppendError::Sync)?;
         // Only space: the length stays, and where holes cannot be made nothing is lost.
-        let _ = self.file.release(self.littered.max(self.end));
+        let _ = self.file.release(self.end);
         Ok(Closed { path: self.path, end: self.end })
     }
 
