@@ -284,12 +284,14 @@ impl Writer {
                 self.shared.metrics.wal_failures.inc();
                 warn!("{what}; {} requests are refused", round.waiters.len());
             }
+            // Before the answers: else a kill between the two leaves an acknowledged record that
+            // looks like a torn tail once it is damaged.
+            if let (Ok(()), Some(segment)) = (&result, &mut self.segment) {
+                segment.seal(self.last);
+            }
             for waiter in round.waiters {
                 // The request may have gone away; its record stays all the same.
                 let _ = waiter.done.send(answer.clone());
-            }
-            if let (Ok(()), Some(segment)) = (&result, &mut self.segment) {
-                segment.seal(self.last);
             }
             self.shared.publish_size();
         }
