@@ -60,13 +60,22 @@ pub fn open(
     Wal::start(options, metrics, found, after, lock)
 }
 
-/// Two processes on one log would destroy it. The lock goes with the file handle.
-fn lock(dir: &Path) -> Result<File, StoreError> {
+/// Two processes on one log would destroy it. Held until it is dropped or the process ends.
+struct LogLock(File);
+
+impl Drop for LogLock {
+    fn drop(&mut self) {
+        // Said aloud: a child process just being started holds a copy of the handle.
+        let _ = self.0.unlock();
+    }
+}
+
+fn lock(dir: &Path) -> Result<LogLock, StoreError> {
     let path = dir.join("lock");
     let io = |source| segment::io_error(&path, source);
     let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(io)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(LogLock(file)),
         Err(std::fs::TryLockError::WouldBlock) => {
             let path = path.display();
             Err(StoreError::Invalid(format!("{path}: another process uses this log")))

@@ -6,7 +6,6 @@
 //! dropped the pages, and a second sync would lie.
 
 use std::collections::hash_map::RandomState;
-use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::sync::Arc;
@@ -18,11 +17,11 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::{error, warn};
 
-use super::WalOptions;
 use super::checkpoint;
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
 use super::replay::Found;
 use super::segment::{AppendError, Closed, Segment, io_error};
+use super::{LogLock, WalOptions};
 use crate::limits;
 use crate::storage::StoreError;
 use crate::telemetry::HeadMetrics;
@@ -36,7 +35,7 @@ pub struct Wal {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Bytes that may wait to be written; a slow disk makes requests wait, not memory grow.
     admission: Arc<Semaphore>,
-    lock: Mutex<Option<File>>,
+    lock: Mutex<Option<LogLock>>,
 }
 
 /// A record on its way to the disk.
@@ -111,7 +110,7 @@ impl Wal {
         metrics: HeadMetrics,
         found: Found,
         after: u64,
-        lock: File,
+        lock: LogLock,
     ) -> Result<Self, StoreError> {
         let last = found.last;
         let shared = Arc::new(Shared {
