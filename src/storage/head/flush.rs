@@ -84,8 +84,18 @@ async fn flush_for_ever(head: Weak<Inner>, wake: Arc<Notify>, interval: Duration
 }
 
 impl Inner {
-    /// Hands everything accepted so far to the store below.
-    pub(super) async fn flush(&self) -> Result<(), StoreError> {
+    /// Hands everything accepted so far to the store below. It goes on to its end when the
+    /// caller goes away: a flush cut off between its steps would let the next one begin midway.
+    pub(super) async fn flush(self: &Arc<Self>) -> Result<(), StoreError> {
+        let inner = self.clone();
+        let flush = tokio::spawn(async move { inner.flush_to_the_end().await });
+        flush.await.map_err(|error| StoreError::Backend {
+            what: "a flush ended early".into(),
+            source: Box::new(error),
+        })?
+    }
+
+    async fn flush_to_the_end(&self) -> Result<(), StoreError> {
         let mut turn = self.flusher.turn.lock().await;
         let begin = Instant::now();
         let result = self.flush_in_turn(&mut turn).await;

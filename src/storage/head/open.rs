@@ -88,6 +88,8 @@ fn replay(
         }
         Ok(())
     })?;
+    // Also of records that are in the store below: stamps never fall, whatever the clock does.
+    stamp = stamp.max(wal.accepted());
     metrics.replayed_points.inc_by(points);
     if points > 0 {
         info!(points, "read back from the log");

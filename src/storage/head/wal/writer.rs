@@ -35,6 +35,8 @@ pub struct Wal {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Bytes that may wait to be written; a slow disk makes requests wait, not memory grow.
     admission: Arc<Semaphore>,
+    /// The latest acceptance time that was in the log when it was opened.
+    accepted: i64,
     lock: Mutex<Option<LogLock>>,
 }
 
@@ -140,6 +142,7 @@ impl Wal {
             shared,
             thread: Mutex::new(Some(thread)),
             admission,
+            accepted: found.accepted,
             lock: Mutex::new(Some(lock)),
         })
     }
@@ -177,6 +180,12 @@ impl Wal {
         Ok(Commit { sequence, done })
     }
 
+    /// The latest acceptance time, in milliseconds, of all records that were in the log when it
+    /// was opened, those skipped included; 0 = there were none.
+    pub fn accepted(&self) -> i64 {
+        self.accepted
+    }
+
     /// Sequence of the last record that was appended.
     pub fn last(&self) -> u64 {
         self.shared.state.lock().next - 1
@@ -204,6 +213,10 @@ impl Wal {
     /// Notes that everything up to `through` is in the store below, and removes the segments that
     /// hold nothing else.
     pub fn forget(&self, through: u64) -> Result<(), StoreError> {
+        if self.shared.state.lock().stop {
+            // The folder may be another process's by now.
+            return Err(unavailable("the log is closed"));
+        }
         let WalOptions { dir, disk, .. } = &self.shared.options;
         checkpoint::write(disk.as_ref(), dir, through)?;
         let mut closed = self.shared.closed.lock();
