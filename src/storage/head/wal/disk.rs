@@ -58,7 +58,7 @@ impl Disk for RealDisk {
         let parent = parent.unwrap_or(Path::new("."));
         self.create_dir(parent)?;
         match std::fs::create_dir(dir) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => self.sync_dir(parent),
         }
     }
