@@ -7,7 +7,6 @@ mod batch;
 mod cassandra;
 mod chunk;
 mod embedded;
-mod faults;
 mod head;
 mod kairos;
 mod kill;
