@@ -253,7 +253,7 @@ async fn series_are_deleted_over_http_when_that_is_allowed() {
         let found = server.read("__name__", "up").await.expect("it can be read");
         let left: Vec<(&str, Vec<i64>)> = found
             .iter()
-            .map(|s| (&s.labels["job"][..], s.points.iter().map(|(time, _)| *time).collect()))
+            .map(|s| (&s.labels["job"][..], s.points.keys().copied().collect()))
             .collect();
         assert_eq!(left, [("a", vec![5000]), ("b", vec![1000])], "{:?}", backend.flags());
     }
