@@ -46,6 +46,8 @@ pub const MAX_REGEX_BYTES: usize = 32 << 20;
 pub const MAX_CHUNK_POINTS: usize = 120;
 /// Queries in one remote read.
 pub const MAX_READ_QUERIES: usize = 256;
+/// Matchers in one remote read, over all its queries; each may compile to [`MAX_REGEX_BYTES`].
+pub const MAX_READ_MATCHERS: usize = 128;
 /// Protobuf fields in one remote read: matchers, hints and all.
 pub const MAX_READ_FIELDS: usize = 1 << 16;
 /// Remote reads under way at once; further ones wait in line.

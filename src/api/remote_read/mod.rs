@@ -13,14 +13,16 @@ mod window;
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Semaphore;
 
+use super::AppState;
 use super::proto::v1::read_request::ResponseType;
-use super::{ApiError, AppState};
+use super::remote_write::{Intake, Refusal};
 use crate::limits::{MAX_CONCURRENT_READS, MAX_CONCURRENT_SAMPLE_READS};
 
 use request::ReadRequest;
@@ -28,6 +30,8 @@ use request::ReadRequest;
 /// How many reads may be under way; further ones wait in line.
 pub(super) struct ReadGate {
     all: Arc<Semaphore>,
+    /// Bodies on their way: a slow client holds no more than it sent, and no place in line.
+    bodies: Intake,
     /// Answers that are whole in memory.
     samples: Semaphore,
 }
@@ -36,6 +40,7 @@ impl Default for ReadGate {
     fn default() -> Self {
         Self {
             all: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)),
+            bodies: Intake::new(),
             samples: Semaphore::new(MAX_CONCURRENT_SAMPLE_READS),
         }
     }
@@ -44,12 +49,15 @@ impl Default for ReadGate {
 /// `POST /api/v1/read`. Headers of the request are not needed.
 pub(super) async fn remote_read(
     State(state): State<Arc<AppState>>,
-    body: Bytes,
-) -> Result<Response, ApiError> {
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
     const OPEN: &str = "the gate is never closed";
+    let body = state.reads.bodies.read(&headers, body).await?;
     let store = state.store()?.clone();
     let permit = state.reads.all.clone().acquire_owned().await.expect(OPEN);
-    let request = ReadRequest::decode(&body)?;
+    let request = ReadRequest::decode(&body.bytes)?;
+    drop(body);
     match request.response {
         ResponseType::Samples => {
             let _permit = (permit, state.reads.samples.acquire().await.expect(OPEN));

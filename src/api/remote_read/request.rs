@@ -8,7 +8,7 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 
 use crate::api::ApiError;
 use crate::api::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
-use crate::limits::{MAX_READ_FIELDS, MAX_READ_QUERIES};
+use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES};
 use crate::model::{MatchOp, Matcher, TimeRange};
 use crate::wire::{WireError, snappy};
 
@@ -46,6 +46,10 @@ impl ReadRequest {
         let request = v1::ReadRequest::decode(message).map_err(malformed)?;
         if request.queries.len() > MAX_READ_QUERIES {
             return Err(too_many("queries", MAX_READ_QUERIES));
+        }
+        let matchers: usize = request.queries.iter().map(|query| query.matchers.len()).sum();
+        if matchers > MAX_READ_MATCHERS {
+            return Err(too_many("matchers", MAX_READ_MATCHERS));
         }
         let response = negotiate(&request.accepted_response_types)?;
         let queries: Result<Vec<Query>, ApiError> =
@@ -211,6 +215,9 @@ mod tests {
         let mut matchers = vec![0x0a, 0x80, 0x80, 0x08];
         matchers.extend([0x1a, 0].repeat(MAX_READ_FIELDS));
         check(&matchers, "fields");
+        let mut matchers = vec![0x0a, 0x82, 0x02];
+        matchers.extend([0x1a, 0].repeat(MAX_READ_MATCHERS + 1));
+        check(&matchers, "more than 128 matchers");
         let mut types = vec![0x12, 0x80, 0x80, 0x08];
         types.extend(vec![0; 1 << 17]);
         check(&types, "fields");

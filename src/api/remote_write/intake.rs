@@ -1,4 +1,4 @@
-//! How much of remote write may be in memory at a time, and the buffers it uses.
+//! How many request bodies may be in memory at a time, and the buffers to decode them.
 //!
 //! Bodies count by the bytes that have come, so that a slow sender holds no more than it
 //! sent. Decoded requests count by the length they declare. Who finds no room waits for
@@ -46,8 +46,8 @@ pub(crate) struct Intake {
 }
 
 /// A body, and its share of the room.
-pub(super) struct ReceivedBody<'a> {
-    pub(super) bytes: Bytes,
+pub(crate) struct ReceivedBody<'a> {
+    pub(crate) bytes: Bytes,
     _permit: SemaphorePermit<'a>,
 }
 
@@ -71,7 +71,7 @@ impl Intake {
     }
 
     /// Reads a body within its limits of size and time.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &self,
         headers: &HeaderMap,
         body: Body,

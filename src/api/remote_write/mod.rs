@@ -48,7 +48,7 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
 
 /// Why a whole request is refused.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+pub(crate) enum Refusal {
     #[error("{0}")]
     UnsupportedType(String),
     #[error("body has more than {0} bytes")]

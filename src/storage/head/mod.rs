@@ -51,6 +51,9 @@ pub enum Stamps {
     Dropped,
 }
 
+/// How far points in memory may outgrow the limit at which a flush begins.
+pub const REFUSE_AT: u64 = 4;
+
 /// How a head works.
 #[derive(Clone)]
 pub struct Options {
@@ -62,7 +65,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// How often samples go to the store below.
     pub flush_interval: Duration,
-    /// Bytes of points in memory, about, that make a flush begin early.
+    /// Bytes of points in memory, about, that make a flush begin early. At [`REFUSE_AT`] times
+    /// that writes are refused.
     pub memory_limit: u64,
     /// Whether points keep their acceptance times.
     pub stamps: Stamps,
@@ -150,14 +154,17 @@ impl Inner {
     /// Whether the log may grow by `bytes`.
     fn check_limit(&self, bytes: usize) -> Result<(), StoreError> {
         let (used, limit) = (self.wal.used_bytes(), self.options.wal_limit);
-        if used + bytes as u64 <= limit {
+        // The log does not grow while its disk is full, but what it refused is in memory.
+        let (points, most) = (self.memory.bytes(), self.options.memory_limit * REFUSE_AT);
+        let what = if used + bytes as u64 > limit {
+            format!("the log has {used} of at most {limit} bytes not in the store below yet")
+        } else if points > most {
+            format!("{points} bytes of points wait for a flush, at most {most} may")
+        } else {
             return Ok(());
-        }
+        };
         self.wake.notify_one();
-        Err(StoreError::Unavailable {
-            what: format!("the log has {used} of at most {limit} bytes not in the store below yet"),
-            retry_after: Duration::from_secs(30),
-        })
+        Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(30) })
     }
 
     /// Gives the batch its place in the log and in memory. Synchronous, so that no lock is held

@@ -394,20 +394,57 @@ async fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
         put(&wal, b"first").await.expect("acknowledged");
         log.disk.set(|faults| faults.space = Some(space));
         let mut acknowledged = vec![b"first".to_vec()];
+        let mut full = false;
         for number in 0..3 {
-            match put(&wal, &body(number)).await {
-                Ok(_) => acknowledged.push(body(number)),
-                Err(StoreError::Unavailable { .. }) => {}
+            full = match put(&wal, &body(number)).await {
+                Ok(_) => {
+                    acknowledged.push(body(number));
+                    false
+                }
+                Err(StoreError::Unavailable { .. }) => true,
                 Err(error) => panic!("{error}"),
             }
         }
         assert!(acknowledged.len() < 4, "{space} bytes are not enough for all");
-        wal.ready().expect("a full disk is not the end");
+        assert_eq!(wal.ready().is_err(), full);
         log.disk.set(|faults| faults.space = None);
+        // Nobody writes: asking is what makes it try again.
+        while wal.ready().is_err() {
+            std::thread::yield_now();
+        }
         put(&wal, b"last").await.expect("there is room again");
         acknowledged.push(b"last".to_vec());
         drop(wal);
         assert_eq!(log.bodies(), acknowledged, "{space} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_segment_without_records_leaves_its_name_to_the_next() {
+    // The second log is what a crash at that moment leaves of the first.
+    let (log, crashed) = (Log::new(), Log::new());
+    let (wal, _) = log.open().expect("the log opens");
+    put(&wal, b"first").await.expect("acknowledged");
+    wal.roll();
+    // Room for the header of a segment, not for a record.
+    log.disk.set(|faults| faults.space = Some(60));
+    put(&wal, b"refused").await.expect_err("no room");
+    for file in log.files() {
+        let copy = crashed.dir.path().join(file.file_name().expect("a file"));
+        std::fs::copy(&file, copy).expect("copied");
+    }
+    log.disk.set(|faults| faults.space = None);
+    assert_eq!(crashed.files().len(), 2);
+    let (again, _) = crashed.open().expect("the log opens");
+    for (log, wal) in [(log, wal), (crashed, again)] {
+        put(&wal, b"second").await.expect("acknowledged");
+        wal.roll();
+        put(&wal, b"third").await.expect("acknowledged");
+        wal.forget(1).expect("forgotten");
+        drop(wal);
+        let (_, seen) = log.open_after(1).expect("the log opens");
+        let bodies: Vec<&[u8]> = seen.iter().map(|record| &record.body[..]).collect();
+        assert_eq!(bodies, [b"second", &b"third"[..]]);
     }
 }
 

@@ -62,6 +62,11 @@ pub(super) fn replay(
             if entry.sequence > after { visit(entry) } else { Ok(()) }
         })?;
         found.key = Some(reader.header.key);
+        if newest && found.last < reader.header.first {
+            // Made, but no record came before the end: the next segment may get the same name.
+            disk.remove(path).map_err(|source| io_error(path, source))?;
+            break;
+        }
         // A crash leaves the reserved space behind; only space, so a failure is no harm.
         let _ = reader.file.release(end);
         found.segments.push((found.last, Closed { path: path.clone(), end }));

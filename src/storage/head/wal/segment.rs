@@ -120,6 +120,16 @@ impl Segment {
         Ok(Closed { path: self.path, end: self.end })
     }
 
+    /// The sequence that its first record has at least.
+    pub(super) fn first(&self) -> u64 {
+        self.header.first
+    }
+
+    /// Where it lies.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Bytes used.
     pub(super) fn end(&self) -> u64 {
         self.end

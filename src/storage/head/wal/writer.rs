@@ -71,6 +71,10 @@ struct State {
     round: Round,
     /// Begin a new segment before the next write.
     roll: bool,
+    /// Try whether there is room again, though no record waits.
+    probe: bool,
+    /// Why the last round could not be written; the next one that can clears it.
+    full: Option<Arc<str>>,
     stop: bool,
     /// Why nothing is accepted any more.
     failed: Option<Arc<str>>,
@@ -124,6 +128,8 @@ impl Wal {
                 next: last.max(after) + 1,
                 round: Round::default(),
                 roll: false,
+                probe: false,
+                full: None,
                 stop: false,
                 failed: None,
             }),
@@ -196,12 +202,18 @@ impl Wal {
         self.shared.used_bytes()
     }
 
-    /// Whether records are accepted.
+    /// Whether records are accepted. While the disk is full each call also lets the writer try
+    /// again, so that a server that nobody writes to becomes ready by itself.
     pub fn ready(&self) -> Result<(), StoreError> {
-        match &self.shared.state.lock().failed {
-            Some(what) => Err(unavailable(what)),
-            None => Ok(()),
+        let mut state = self.shared.state.lock();
+        if let Some(what) = &state.failed {
+            return Err(unavailable(what));
         }
+        let Some(what) = state.full.clone() else { return Ok(()) };
+        state.probe = true;
+        drop(state);
+        self.shared.work.notify_one();
+        Err(unavailable(&what))
     }
 
     /// Lets the next record begin a new segment, so that [`Wal::forget`] can remove all before it.
@@ -280,9 +292,7 @@ impl Writer {
             if roll {
                 self.close_segment();
             }
-            if round.waiters.is_empty() {
-                continue;
-            }
+            let Some(round) = round else { continue };
             let result = self.commit(&round);
             let answer = match &result {
                 Ok(()) => Ok(()),
@@ -292,6 +302,7 @@ impl Writer {
                 Err(AppendError::Sync(error)) => Err(self.fail(error)),
             };
             let answer = answer.map_err(Arc::<str>::from);
+            self.shared.state.lock().full = answer.as_ref().err().cloned();
             if let Err(what) = &answer {
                 self.shared.metrics.wal_failures.inc();
                 warn!("{what}; {} requests are refused", round.waiters.len());
@@ -310,13 +321,21 @@ impl Writer {
         self.close_segment();
     }
 
-    /// Waits for records, a roll or the end.
-    fn next_round(&self) -> Option<(Round, bool)> {
+    /// Waits for records, a roll or the end. A probe is a round without records.
+    fn next_round(&self) -> Option<(Option<Round>, bool)> {
         let mut state = self.shared.state.lock();
         loop {
             let roll = std::mem::take(&mut state.roll);
-            if roll || !state.round.waiters.is_empty() {
-                return Some((std::mem::take(&mut state.round), roll));
+            let probe = std::mem::take(&mut state.probe) && state.full.is_some();
+            if !state.round.waiters.is_empty() {
+                return Some((Some(std::mem::take(&mut state.round)), roll));
+            }
+            if probe {
+                let (first, last) = (state.next, self.last);
+                return Some((Some(Round { first, last, ..Round::default() }), roll));
+            }
+            if roll {
+                return Some((None, roll));
             }
             if state.stop {
                 state.failed.get_or_insert_with(|| "the log is closed".into());
@@ -348,6 +367,12 @@ impl Writer {
     /// The segment takes no more appends: everything in it is synced already but its last seal.
     fn close_segment(&mut self) {
         let Some(segment) = self.segment.take() else { return };
+        if segment.first() > self.last {
+            // Without a record: the next segment may get the same name.
+            let _ = self.shared.options.disk.remove(segment.path());
+            self.shared.active_bytes.store(0, Ordering::Relaxed);
+            return;
+        }
         match segment.finish() {
             Ok(closed) => {
                 let mut list = self.shared.closed.lock();
