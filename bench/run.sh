@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 result=${1:-/dev/stdout}
+peers=${PROMKAIROS_PEERS:-.peers}
 
 cargo build --release --workspace
 load=$PWD/target/release/load
@@ -41,7 +42,7 @@ start() {
 stop() { kill "$pid"; wait "$pid" || true; pid=; }
 
 # note NAME: reads JSON and appends it to the result under this name.
-note() { printf '"%s": ' "$1"; cat; printf ',\n'; }
+note() { printf '"%s": %s,\n' "$1" "$(cat)"; }
 
 {
   echo '{'
@@ -69,8 +70,8 @@ note() { printf '"%s": ' "$1"; cat; printf ',\n'; }
   printf '"disk_bytes_1M_after_drain": %s,\n' "$(du -sb "$work/data/embedded" | cut -f1)"
   rm -rf "$work/data"
 
-  tests/peers/fetch.sh .peers >&2
-  tests/peers/cassandra.sh up .peers/cassandra "$work/cassandra" >&2
+  tests/peers/fetch.sh "$peers" >&2
+  tests/peers/cassandra.sh up "$peers/cassandra" "$work/cassandra" >&2
   cassandra=$(cat "$work/cassandra/address")
   start "$work/log" --store cassandra --cassandra-contact-points "$cassandra" --cassandra-keyspace bench
   # Twice in turn; the first pair warms the server up and its figures are only kept for comparison.
