@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
 
 static RUNTIME: LazyLock<Runtime> =
-    LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime"));
+    LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
 static STATE: LazyLock<Arc<AppState>> = LazyLock::new(|| {
     let state = AppState::new(Arc::new(Metrics::new()));
     state.open(Arc::new(MemoryStore::new()));
