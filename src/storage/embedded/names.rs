@@ -7,8 +7,8 @@
 //! *.tmp                           being written; not listed, so it does not exist
 //! ```
 
-/// Milliseconds of a time partition: a day.
-pub(super) const PARTITION_MS: i64 = 86_400_000;
+use crate::limits::PARTITION_MS;
+
 /// Name of the manifest.
 pub(super) const MANIFEST: &str = "MANIFEST";
 

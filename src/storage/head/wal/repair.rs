@@ -243,7 +243,7 @@ impl Survey {
         out[..HEADER_LEN].copy_from_slice(&self.header.encode());
 
         let kept = self.free_name(disk, dir)?;
-        let unfinished = self.path.with_extension("wal.new");
+        let unfinished = self.path.with_extension(&segment::UNFINISHED[1..]);
         let replace = || {
             let file = disk.create(&unfinished, self.header.bytes)?;
             write_all(file.as_ref(), &out, 0).map_err(|(_, error)| error)?;
