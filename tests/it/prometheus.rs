@@ -1,11 +1,15 @@
 //! The main job with real peers: one Prometheus scrapes and remote-writes, another with only
-//! `remote_read` answers every query exactly as the first does from its own data.
+//! `remote_read` answers every query exactly as the first does from its own data. Exemplars and
+//! metadata are then looked up in the store.
 //!
 //! One test a store. In each, the first Prometheus writes to two servers at once, to one with
 //! remote write 1.0 and to the other with 2.0.
 
+mod kept;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use promkairos::model::TimeRange;
 use serde_json::Value;
 
 use crate::support::prometheus::Prometheus;
@@ -78,6 +82,8 @@ async fn round_trip(backends: [Backend; 2]) {
     writer.configure(&writer_config(&writer, &target, &servers, &messages).await).await;
 
     scraped(&writer, "text", scrapes / 2.0).await;
+    let families = kept::families(&writer).await;
+    assert!(families.contains_key("here"), "{families:?}");
     target.vanish();
     scraped(&writer, "text", scrapes).await;
     // Closed for ever: later scrapes have later times. A scrape under way ends within its second.
@@ -94,7 +100,15 @@ async fn round_trip(backends: [Backend; 2]) {
         reader.configure(&reader_config(server)).await;
         same_answers(&writer, &reader, message, start, end).await;
     }
+    let known = kept::Known::of(&writer, start, end, families).await;
+    writer.configure(&format!("remote_write:{}", remote_writes(&servers, &messages))).await;
+    kept::everything_sent(&writer).await;
     nothing_failed(&writer).await;
+    for ((server, backend), message) in servers.into_iter().zip(&backends).zip(messages) {
+        let data = folder.path().join(message.name());
+        let known = (&known, TimeRange::new(start, end));
+        kept::same_in_the_store(server, &data, backend, message, known).await;
+    }
 }
 
 async fn writer_config(
@@ -109,7 +123,7 @@ async fn writer_config(
         _ => "scrape_native_histograms: true",
     };
     let servers_list: Vec<String> = servers.iter().map(|one| one.address.to_string()).collect();
-    let mut yaml = format!(
+    format!(
         r#"
 global: {{scrape_interval: 1s, scrape_timeout: 1s, {native}}}
 scrape_configs:
@@ -121,15 +135,19 @@ scrape_configs:
 - {{job_name: native, metrics_path: /native, static_configs: [{{targets: ["{target}"]}}],
    scrape_protocols: [PrometheusProto], fallback_scrape_protocol: PrometheusProto}}
 - {{job_name: vanishing, metrics_path: /vanishing, static_configs: [{{targets: ["{target}"]}}]}}
-remote_write:
+remote_write:{}
 "#,
         writer.address,
+        remote_writes(servers, messages),
         target = target.address,
-    );
-    for (server, message) in servers.iter().zip(messages) {
-        yaml.push_str(&remote_write(&server.url("/api/v1/write"), *message));
-    }
-    yaml
+    )
+}
+
+fn remote_writes(servers: &[Promkairos], messages: &[Message; 2]) -> String {
+    let one = |(server, message): (&Promkairos, &Message)| {
+        remote_write(&server.url("/api/v1/write"), *message)
+    };
+    servers.iter().zip(messages).map(one).collect()
 }
 
 fn remote_write(url: &str, message: Message) -> String {
