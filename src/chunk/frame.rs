@@ -12,8 +12,8 @@
 
 use bytes::Bytes;
 
-use super::varbit::{read_uvarint, unzigzag, write_uvarint, zigzag};
 use super::{Chunk, ChunkError, ChunkKind};
+use crate::model::varint::{self, unzigzag, zigzag};
 
 /// Appends `chunk` to `out`.
 pub fn encode_chunk(chunk: &Chunk, out: &mut Vec<u8>) {
@@ -27,7 +27,7 @@ pub fn encode_chunk(chunk: &Chunk, out: &mut Vec<u8>) {
         chunk.stamps.len() as u64,
     ];
     for number in numbers {
-        write_uvarint(number, |byte| out.push(byte));
+        varint::push(out, number);
     }
     for part in [&chunk.data, &chunk.starts, &chunk.stamps] {
         out.extend_from_slice(part);
@@ -45,7 +45,7 @@ pub fn decode_chunk(bytes: &Bytes) -> Result<(Chunk, usize), ChunkError> {
     let kind = ChunkKind::try_from(take()?)?;
     let mut numbers = [0; 6];
     for number in &mut numbers {
-        *number = read_uvarint(&mut take)?;
+        *number = varint::read(&mut take, ChunkError::Field("varint"))?;
     }
     let [count, min_time, width, lengths @ ..] = numbers;
     let count = u16::try_from(count).ok().filter(|&count| count > 0);

@@ -1,4 +1,4 @@
-//! Numbers in bits: the variable-length code of histogram chunks, and byte varints.
+//! Numbers in bits: the variable-length code of histogram chunks.
 //!
 //! A prefix of ones says how many bits follow. A signed field of n bits holds
 //! −(2^(n−1) − 1) to 2^(n−1): one more above zero than below.
@@ -101,43 +101,6 @@ impl IntValue {
     }
 }
 
-/// Appends seven bits a byte, the lowest first (LEB128).
-pub(super) fn write_uvarint(mut value: u64, mut put: impl FnMut(u8)) {
-    while value >= 0x80 {
-        put(value as u8 | 0x80);
-        value >>= 7;
-    }
-    put(value as u8);
-}
-
-/// Reads what [`write_uvarint`] wrote, from a source of bytes.
-pub(super) fn read_uvarint(
-    mut take: impl FnMut() -> Result<u8, ChunkError>,
-) -> Result<u64, ChunkError> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = take()?;
-        if shift == 63 && byte > 1 {
-            return Err(ChunkError::Field("varint"));
-        }
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err(ChunkError::Field("varint"))
-}
-
-/// Maps signed to unsigned so that small magnitudes stay small.
-pub(super) fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
-}
-
-/// Undoes [`zigzag`].
-pub(super) fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -182,16 +145,10 @@ mod tests {
         fn numbers_come_back(value: i64, shift in 0u32..64) {
             let value = value >> shift;
             prop_assert_eq!(signed(value).1, value);
-            prop_assert_eq!(unzigzag(zigzag(value)), value);
             let mut writer = BitWriter::default();
             write_unsigned(&mut writer, value as u64);
             let bytes = writer.snapshot(&[]);
             prop_assert_eq!(read_unsigned(&mut BitReader::new(&bytes)), Ok(value as u64));
-            let mut bytes = Vec::new();
-            write_uvarint(value as u64, |byte| bytes.push(byte));
-            let mut source = bytes.into_iter();
-            let read = read_uvarint(|| source.next().ok_or(ChunkError::Truncated));
-            prop_assert_eq!(read, Ok(value as u64));
         }
     }
 }

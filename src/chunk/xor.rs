@@ -14,8 +14,9 @@
 //! All arithmetic on times wraps: any two `i64` have a delta.
 
 use super::bits::{BitReader, BitWriter};
-use super::varbit::{fits, from_field, read_uvarint, unzigzag, write_uvarint, zigzag};
+use super::varbit::{fits, from_field};
 use super::{Chunk, ChunkError, ChunkKind};
+use crate::model::varint::{self, unzigzag, zigzag};
 
 /// Widths of the deltas of deltas, by the number of ones in the prefix.
 const TIME_WIDTHS: [u32; 5] = [0, 14, 17, 20, 64];
@@ -36,7 +37,7 @@ impl XorAppender {
     /// A chunk with its first sample.
     pub fn new(timestamp: i64, value: f64) -> Self {
         let mut bits = BitWriter::default();
-        write_uvarint(zigzag(timestamp), |byte| bits.write(u64::from(byte), 8));
+        varint::write(zigzag(timestamp), |byte| bits.write(u64::from(byte), 8));
         let value = value.to_bits();
         bits.write(value, 64);
         Self {
@@ -55,7 +56,7 @@ impl XorAppender {
     pub fn append(&mut self, timestamp: i64, value: f64) {
         let delta = timestamp.wrapping_sub(self.time);
         if self.count == 1 {
-            write_uvarint(delta as u64, |byte| self.bits.write(u64::from(byte), 8));
+            varint::write(delta as u64, |byte| self.bits.write(u64::from(byte), 8));
         } else {
             write_time(&mut self.bits, delta.wrapping_sub(self.delta));
         }
@@ -270,7 +271,7 @@ impl<'a> XorReader<'a> {
         if self.read == self.count {
             return Ok(false);
         }
-        let number = read_uvarint(|| Ok(self.bits.read(8)? as u8))?;
+        let number = varint::read(|| Ok(self.bits.read(8)? as u8), ChunkError::Field("varint"))?;
         if self.read == 0 {
             self.time = unzigzag(number);
             self.value = self.bits.read(64)?;

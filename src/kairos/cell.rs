@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::varint::{Reader, push_zigzag};
+use super::reader::Reader;
 use super::{DataType, DecodeError, EncodeError, LegacyKind, Offset, TimeUnit, histogram};
+use crate::model::varint::push_zigzag;
 use crate::model::{Histogram, Labels, Value};
 
 const EXEMPLAR_VERSION: u8 = 1;

@@ -17,8 +17,9 @@
 //!
 //! There are as many buckets as the spans say. Invariant: what decodes is a valid histogram.
 
-use super::varint::{Reader, push_varint, push_zigzag};
+use super::reader::Reader;
 use super::{DecodeError, EncodeError};
+use crate::model::varint::{push as push_varint, push_zigzag};
 use crate::model::{Counts, Histogram, ResetHint, Span};
 
 const VERSION: u8 = 1;

@@ -13,10 +13,10 @@ mod histogram;
 pub mod index;
 mod metadata;
 mod murmur3;
+mod reader;
 mod row_key;
 mod row_spec;
 mod tags;
-mod varint;
 
 pub use cell::Cell;
 pub use data_type::{DataType, TableName};

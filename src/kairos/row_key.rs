@@ -9,7 +9,7 @@
 //!
 //! Invariant: what decodes encodes to the same bytes.
 
-use super::varint::Reader;
+use super::reader::Reader;
 use super::{DataType, DecodeError, EncodeError, RowTime, Tags};
 
 /// Bytes that Cassandra takes as a partition key.

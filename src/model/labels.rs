@@ -19,6 +19,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use super::varint;
+
 /// The label that holds the metric's name.
 pub const METRIC_NAME: &str = "__name__";
 
@@ -385,16 +387,11 @@ fn encode_pairs(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
 }
 
 fn varint_len(value: usize) -> usize {
-    let bits = usize::BITS - (value | 1).leading_zeros();
-    bits.div_ceil(7) as usize
+    varint::len(value as u64)
 }
 
-fn push_varint(out: &mut Vec<u8>, mut value: usize) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+fn push_varint(out: &mut Vec<u8>, value: usize) {
+    varint::push(out, value as u64);
 }
 
 /// Walks raw label bytes. Yields `None` once, and stops, where they are not a
@@ -443,16 +440,12 @@ fn skip_field(input: &mut &[u8], tag: u64) -> Option<()> {
 }
 
 fn read_varint(input: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = input.split_first()?;
+    let next = || {
+        let (&byte, rest) = input.split_first().ok_or(())?;
         *input = rest;
-        value |= u64::from(byte & 0x7F) << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
+        Ok(byte)
+    };
+    varint::read(next, ()).ok()
 }
 
 fn read_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {

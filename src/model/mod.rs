@@ -12,6 +12,7 @@ mod metadata;
 mod re2;
 mod sample;
 mod time;
+pub mod varint;
 
 pub use batch::{
     Body, ExemplarEntry, HistogramSample, MetadataEntry, Protocol, Reject, RejectReason,

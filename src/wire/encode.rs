@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use crate::model::varint::{push as put_varint, zigzag};
 use crate::model::{
     Counts, ExemplarEntry, HistogramSample, METRIC_NAME, MetadataEntry, RawLabels, Sample, Span,
     WriteBatch,
@@ -187,10 +188,6 @@ fn put_spans(out: &mut Vec<u8>, number: u32, spans: &[Span]) {
     }
 }
 
-fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
-}
-
 fn indexes(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
     range.start as usize..range.end as usize
 }
@@ -244,12 +241,4 @@ fn put_varint_field(out: &mut Vec<u8>, number: u32, value: u64) {
 
 fn put_key(out: &mut Vec<u8>, key: u32) {
     put_varint(out, key.into());
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }

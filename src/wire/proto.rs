@@ -4,6 +4,8 @@
 //! It never reads past the end, never allocates and never trusts a length. It knows
 //! no message: those are in `v1`, `v2` and `histogram`. Groups are refused.
 
+use crate::model::varint;
+
 /// Why a message cannot be read. One byte, as it is in every result of the hot path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
@@ -82,19 +84,12 @@ impl<'a> Reader<'a> {
     }
 
     fn long_varint(&mut self) -> Result<u64, Broken> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
+        let next = || {
             let byte = *self.input.get(self.at).ok_or(Broken::Truncated)?;
             self.at += 1;
-            if shift == 63 && byte > 1 {
-                break;
-            }
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(Broken::LongVarint)
+            Ok(byte)
+        };
+        varint::read(next, Broken::LongVarint)
     }
 
     /// Skips length-delimited fields with `key` for as long as one follows the other.
@@ -121,13 +116,12 @@ impl<'a> Reader<'a> {
     /// A zigzag varint as `sint32`.
     pub(super) fn sint32(&mut self) -> Result<i32, Broken> {
         let raw = self.varint()? as u32;
-        Ok((raw >> 1) as i32 ^ -((raw & 1) as i32))
+        Ok(varint::unzigzag(raw.into()) as i32)
     }
 
     /// A zigzag varint as `sint64`.
     pub(super) fn sint64(&mut self) -> Result<i64, Broken> {
-        let raw = self.varint()?;
-        Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
+        self.varint().map(varint::unzigzag)
     }
 
     /// Eight bytes as `double`, its bits kept.

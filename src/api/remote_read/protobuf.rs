@@ -5,6 +5,8 @@
 
 use prost::encoding::{encode_varint, encoded_len_varint};
 
+use crate::model::varint::zigzag;
+
 /// Wire type of varints.
 const VARINT: u64 = 0;
 /// Wire type of doubles.
@@ -98,8 +100,4 @@ pub(super) fn int_len(value: i64) -> usize {
 /// Bytes of a field that holds so many bytes. Field numbers are below 16 here.
 pub(super) fn bytes_len(length: usize) -> usize {
     1 + encoded_len_varint(length as u64) + length
-}
-
-fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
 }

@@ -12,7 +12,9 @@
 
 use bytes::Bytes;
 
-use crate::model::Labels;
+use crate::model::{Labels, varint};
+
+pub(super) use crate::model::varint::{push as put_varint, push_zigzag as put_zigzag};
 
 /// Bytes around the payload of a block.
 const BLOCK_OVERHEAD: usize = 9;
@@ -55,15 +57,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn varint(&mut self) -> Result<u64, Damage> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(Damage("a varint is too long"))
+        varint::read(|| self.u8(), Damage("a varint is too long"))
     }
 
     pub(super) fn varint_u32(&mut self) -> Result<u32, Damage> {
@@ -71,8 +65,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn zigzag(&mut self) -> Result<i64, Damage> {
-        let value = self.varint()?;
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+        self.varint().map(varint::unzigzag)
     }
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], Damage> {
@@ -92,18 +85,6 @@ impl<'a> Cursor<'a> {
 /// A label set from its canonical bytes.
 pub(super) fn labels(bytes: &[u8]) -> Result<Labels, Damage> {
     Labels::from_bytes(bytes).map_err(|_| Damage("a label set is malformed"))
-}
-
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-pub(super) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
-    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
