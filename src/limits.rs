@@ -70,6 +70,11 @@ pub const READ_AHEAD_RUNS: usize = 4;
 pub const READ_STALL: Duration = Duration::from_secs(60);
 /// How long requests under way may take when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Shortest and longest wait between two attempts to open the store: soon after a short absence,
+/// and never a burden to a cluster that is coming up.
+pub const LEAST_RETRY: Duration = Duration::from_millis(200);
+/// See [`LEAST_RETRY`].
+pub const MOST_RETRY: Duration = Duration::from_secs(10);
 /// Width of a time partition: no chunk of the head or of a part file passes its end.
 pub const PARTITION_MS: i64 = 86_400_000;
 /// Bytes of records that may wait to be written to the log.

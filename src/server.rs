@@ -1,7 +1,7 @@
 //! The composition root: locks the data folder, opens the store, serves, drains.
 //!
 //! HTTP is up before the store is: `/-/healthy` answers while a log is replayed, and everything
-//! that needs the store answers 503 until it is there.
+//! that needs the store answers 503 until it is there. Behind a log Cassandra may come later still.
 //!
 //! ```text
 //! DATA/lock              held while a process runs
@@ -13,28 +13,24 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::api::{self, AppState};
 use crate::config::{Config, StoreConfig};
-use crate::limits::DRAIN_TIMEOUT;
+use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, MOST_RETRY};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 mod cassandra;
+mod later;
 mod lock;
 mod stores;
 
 use lock::DataLock;
 
 pub use stores::wal_dir;
-
-/// Shortest and longest wait between two attempts to open the store.
-const LEAST_RETRY: Duration = Duration::from_millis(200);
-const MOST_RETRY: Duration = Duration::from_secs(10);
 
 /// Why the server did not start, or broke.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +73,8 @@ pub async fn run(
         true => Some(DataLock::acquire(&config.data_dir)?),
         false => None,
     };
+    stores::check(&config)
+        .map_err(|source| ServerError::Store { what: "cannot open the store", source })?;
     warn_of_unserved_data(&config);
     let metrics = Arc::new(Metrics::new());
     let state = AppState::new(metrics.clone()).with_admin_api(config.admin_api);
@@ -156,9 +154,9 @@ async fn until_true(mut flag: watch::Receiver<bool>) {
 }
 
 /// Opens the store, again and again as long as it is only out of reach.
-async fn open_patiently(config: &Config, state: &AppState) -> Result<SharedStore, StoreError> {
+async fn open_patiently(config: &Config, state: &Arc<AppState>) -> Result<SharedStore, StoreError> {
     loop {
-        match stores::open(config, &state.metrics).await {
+        match stores::open(config, state).await {
             Err(StoreError::Unavailable { what, retry_after }) => {
                 tracing::warn!("the store cannot be opened yet: {what}");
                 state.opening(what);

@@ -36,6 +36,8 @@ pub struct AppState {
     store: OnceLock<SharedStore>,
     /// Why the store is not open yet.
     opening: Mutex<String>,
+    /// What the operator has to mend before the store can take what waits for it.
+    obstacle: Mutex<Option<String>>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
@@ -49,6 +51,7 @@ impl AppState {
         Self {
             store: OnceLock::new(),
             opening: Mutex::new("the store is being opened".to_owned()),
+            obstacle: Mutex::default(),
             metrics,
             reads: ReadGate::default(),
             intake: remote_write::Intake::new(),
@@ -70,6 +73,11 @@ impl AppState {
     /// Says why the store is not open yet.
     pub fn opening(&self, why: String) {
         *self.opening.lock() = why;
+    }
+
+    /// Says what the operator has to mend; `/-/ready` answers 503 with it. `None` = nothing.
+    pub fn set_obstacle(&self, what: Option<String>) {
+        *self.obstacle.lock() = what;
     }
 
     /// The store; [`ApiError::NotReady`] until it is open.

@@ -25,6 +25,9 @@ pub(super) async fn healthy() -> &'static str {
 /// `GET /-/ready`: the log is replayed, and what is written now can be acknowledged.
 pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<&'static str, ApiError> {
     state.store()?.ready().await?;
+    if let Some(what) = state.obstacle.lock().clone() {
+        return Err(ApiError::NotReady(what));
+    }
     Ok("promkairos is ready.\n")
 }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{Ack, Config, HeadConfig, StoreConfig};
+use crate::api::AppState;
+use crate::config::{Ack, CassandraConfig, Config, HeadConfig, StoreConfig};
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
 use crate::storage::head::{self, Head, Stamps};
@@ -11,6 +12,7 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 use super::cassandra;
+use super::later::Later;
 
 /// Folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
@@ -20,33 +22,62 @@ pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
     }
 }
 
+/// Refuses what can be known to be wrong before any store is opened.
+pub(super) fn check(config: &Config) -> Result<(), StoreError> {
+    match &config.store {
+        StoreConfig::Embedded => Ok(()),
+        StoreConfig::Cassandra { cassandra, ack } => {
+            storage_cassandra::check(&cassandra_options(config, cassandra, *ack)?)
+        }
+    }
+}
+
 /// Opens the store that the configuration asks for.
-pub(super) async fn open(config: &Config, metrics: &Metrics) -> Result<SharedStore, StoreError> {
-    let wal = wal_dir(&config.data_dir, &config.store);
+pub(super) async fn open(
+    config: &Config,
+    state: &Arc<AppState>,
+) -> Result<SharedStore, StoreError> {
+    let metrics = &state.metrics;
+    let options = head_options(wal_dir(&config.data_dir, &config.store), &config.head);
     match &config.store {
         StoreConfig::Embedded => {
             let parts = open_parts(config, metrics).await?;
-            let options = head_options(wal, &config.head);
             Ok(Arc::new(Head::open(options, parts, metrics.head.clone()).await?))
         }
         StoreConfig::Cassandra { cassandra, ack } => {
-            // Only a flush can meet rows that are refused for good after they were acknowledged.
-            let quarantine = config.data_dir.join("cassandra/quarantine.jsonl");
-            let quarantine = (*ack == Ack::Wal).then_some(quarantine);
-            let options = cassandra::options(config, cassandra, quarantine)?;
-            let store = CassandraStore::open(options, metrics.cassandra.clone()).await?;
-            let store: SharedStore = Arc::new(store);
+            let below = cassandra_options(config, cassandra, *ack)?;
+            let metrics = metrics.cassandra.clone();
+            let open_below = move || {
+                let (below, metrics) = (below.clone(), metrics.clone());
+                async move {
+                    let store = CassandraStore::open(below, metrics).await?;
+                    Ok(Arc::new(store) as SharedStore)
+                }
+            };
             match ack {
-                Ack::Store => Ok(store),
+                Ack::Store => open_below().await,
                 Ack::Wal => {
+                    // The promise needs only the log: Cassandra comes when it comes.
+                    let pages = state.clone();
+                    let obstacle = move |what| pages.set_obstacle(what);
+                    let later = Arc::new(Later::begin("Cassandra", open_below, obstacle));
                     let refuse = Some(storage_cassandra::refuse as head::Refuse);
-                    let options = head_options(wal, &config.head);
                     let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
-                    Ok(Arc::new(Head::open(options, store, metrics.head.clone()).await?))
+                    Ok(Arc::new(Head::open(options, later, state.metrics.head.clone()).await?))
                 }
             }
         }
     }
+}
+
+fn cassandra_options(
+    config: &Config,
+    cassandra: &CassandraConfig,
+    ack: Ack,
+) -> Result<storage_cassandra::Options, StoreError> {
+    // Only a flush can meet rows that are refused for good after they were acknowledged.
+    let quarantine = config.data_dir.join("cassandra/quarantine.jsonl");
+    cassandra::options(config, cassandra, (ack == Ack::Wal).then_some(quarantine))
 }
 
 async fn open_parts(config: &Config, metrics: &Metrics) -> Result<SharedStore, StoreError> {

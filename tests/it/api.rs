@@ -152,6 +152,21 @@ fn settings_that_are_refused_are_one_line_and_exit_code_2() {
 }
 
 #[test]
+fn what_is_wrong_without_cassandra_is_refused_without_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("ca.pem"), "no certificate\n").expect("written");
+    for ack in ["--ack=wal", "--ack=store"] {
+        let tls = ["--store=cassandra", ack, "--cassandra-tls", "--cassandra-tls-ca=ca.pem"];
+        let output = run(folder.path(), &[&tls[..], &["--listen=127.0.0.1:0"]].concat(), &[]);
+        assert_eq!(
+            refusal(&output),
+            "cannot open the store: TLS: ca.pem: no certificate in it",
+            "{ack}"
+        );
+    }
+}
+
+#[test]
 fn flags_win_over_the_environment_and_that_over_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a.toml"), "retention = \"file\"\n").expect("written");

@@ -295,6 +295,76 @@ async fn while_cassandra_is_away_writes_that_it_must_acknowledge_are_refused() {
     load.check(&server).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_takes_writes_before_cassandra_was_ever_there() {
+    let (proxy, backend) = behind_a_proxy().await;
+    let Backend::CassandraStore { address, keyspace } = backend else { panic!("{backend:?}") };
+    let wal = Backend::CassandraWal { address: address.clone(), keyspace: keyspace.clone() };
+    let mut random = StdRng::seed_from_u64(seed());
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+
+    proxy.cut();
+    for _ in 0..2 {
+        let mut server = Promkairos::ready(data.path(), &wal, &["--flush-interval=200ms"]).await;
+        for _ in 0..20 {
+            assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+        }
+        // Never less than there is: a read that cannot ask Cassandra fails and names it.
+        let error = server.read("__name__", "load").await.expect_err("Cassandra is away");
+        assert!(error.contains("503") && error.contains(&address), "{error}");
+        eventually("a flush fails", async || match server.process.log() {
+            log if log.contains("a flush failed and is tried again") => Ok(()),
+            log => Err(log),
+        })
+        .await;
+        assert_eq!(server.get("/-/ready").await.expect("it answers").0, 200);
+        server.process.kill();
+    }
+
+    let mut server = Promkairos::ready(data.path(), &wal, &[]).await;
+    proxy.mend();
+    eventually("Cassandra is found", async || load.difference(&server).await).await;
+    load.check(&server).await;
+    assert!(server.process.terminate().success(), "{}", server.process.log());
+    let other = tempfile::tempdir().expect("a folder");
+    let direct = Backend::CassandraStore { address: crate::support::cassandra(), keyspace };
+    load.check(&Promkairos::ready(other.path(), &direct, &[]).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cassandra_that_refuses_for_good_is_loud_and_the_log_keeps_everything() {
+    let keyspace = crate::support::keyspace();
+    let session = scylla::client::session_builder::SessionBuilder::new()
+        .known_node(crate::support::cassandra())
+        .build()
+        .await
+        .expect("Cassandra is there");
+    let cql = async |cql: String| session.query_unpaged(cql, ()).await.expect("CQL");
+    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    cql(format!("CREATE KEYSPACE {keyspace} WITH REPLICATION = {replication}")).await;
+    cql(format!("CREATE TABLE {keyspace}.data_points (key text PRIMARY KEY)")).await;
+
+    let wal = Backend::CassandraWal { address: crate::support::cassandra(), keyspace };
+    let Backend::CassandraWal { keyspace, .. } = &wal else { panic!("{wal:?}") };
+    let mut random = StdRng::seed_from_u64(seed());
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let mut server = Promkairos::start(data.path(), &wal, &[]);
+    let foreign = format!("table {keyspace}.data_points is not KairosDB's");
+    eventually("/-/ready names the table", async || match server.get("/-/ready").await {
+        Ok((503, why)) if why.contains(&foreign) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    assert!(server.process.log().contains("ERROR"), "{}", server.process.log());
+    for _ in 0..20 {
+        assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+    }
+    cql(format!("DROP TABLE {keyspace}.data_points")).await;
+    server.wait_ready().await;
+    load.check(&server).await;
+    assert!(server.process.terminate().success(), "{}", server.process.log());
+}
+
 /// A proxy before the shared Cassandra, and a keyspace reached through it.
 async fn behind_a_proxy() -> (Proxy, Backend) {
     let proxy = Proxy::to(&crate::support::cassandra()).await;

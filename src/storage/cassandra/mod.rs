@@ -75,7 +75,7 @@ impl CassandraStore {
     /// [`StoreError::Unavailable`] when Cassandra does not answer, [`StoreError::Invalid`] when a
     /// setting makes no sense or the keyspace is not KairosDB's; nothing is written then.
     pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self, StoreError> {
-        options.check(stamp::now_ms()).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        check(&options)?;
         let session = session::connect(&options).await?;
         let found = schema::prepare(&session, &options).await?;
         let statements = Statements::prepare(&session, &options).await?;
@@ -114,6 +114,12 @@ async fn watch_clock(shared: Arc<Shared>) {
         // A Cassandra that is away shows in the statements of others.
         let _ = shared.skew.measure(&shared.executor, &shared.statements.clock).await;
     }
+}
+
+/// Refuses what can be known to be wrong without Cassandra: the time to live, the files of TLS.
+pub fn check(options: &Options) -> Result<(), StoreError> {
+    options.check(stamp::now_ms()).map_err(|error| StoreError::Invalid(error.to_string()))?;
+    session::check(options)
 }
 
 /// Why a series can be in no row, known before a log in front acknowledges it.

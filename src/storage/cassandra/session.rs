@@ -47,6 +47,11 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
     })
 }
 
+/// Reads what the options name, and connects to nothing.
+pub(super) fn check(options: &Options) -> Result<(), StoreError> {
+    options.tls.as_ref().map(tls_config).transpose().map(drop)
+}
+
 fn tls_config(tls: &Tls) -> Result<Arc<rustls::ClientConfig>, StoreError> {
     let invalid = |what: String| StoreError::Invalid(format!("TLS: {what}"));
     let mut roots = rustls::RootCertStore::empty();
