@@ -4,6 +4,14 @@ use std::time::Duration;
 
 use crate::model::LabelLimits;
 
+/// Connections at a time; further ones wait to be accepted. Below the 1024 file handles that a
+/// process usually has, so that the store keeps its own.
+pub const MAX_CONNECTIONS: usize = 512;
+/// Longest wait for a whole head of a request, and how long a connection may be idle: senders that
+/// come once a minute keep theirs.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long no connection is accepted after one could not be: file handles may be short.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of a compressed request body.
 pub const MAX_BODY_BYTES: usize = 32 << 20;
 /// Bytes that a snappy block may declare as its decoded length.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::api::{self, AppState};
 use crate::config::{Config, StoreConfig};
@@ -24,6 +25,7 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 mod cassandra;
+mod http;
 mod later;
 mod lock;
 mod stores;
@@ -89,18 +91,23 @@ pub async fn run(
     if let Ok(address) = listener.local_addr() {
         tracing::info!("listening on http://{address}");
     }
-    let server = tokio::spawn(serve(listener, state.clone(), stopped.clone()));
+    let router = api::router(state.clone());
+    let stop = until_true(stopped.clone());
+    let mut server = tokio::spawn(http::serve(listener, router, http::Limits::default(), stop));
 
     let opened = tokio::select! {
         opened = open_patiently(&config, &state) => Some(opened),
         () = until_true(stopped.clone()) => None,
+        ended = &mut server => {
+            ended.map_err(broken)?;
+            None
+        }
     };
     let result = match opened {
         Some(Ok(store)) => {
             state.open(store.clone());
             tracing::info!("ready");
-            until_true(stopped).await;
-            drain(server, &store).await
+            serve_until(stopped, server, &store).await
         }
         Some(Err(source)) => {
             server.abort();
@@ -115,23 +122,19 @@ pub async fn run(
     result
 }
 
-/// The HTTP server; on `stopped` it takes no more connections and finishes the requests.
-async fn serve(
-    listener: TcpListener,
-    state: Arc<AppState>,
+/// Waits until `stopped` or the end of the server, which before that is a defect; then for the
+/// requests under way, but not for ever; and closes the store.
+async fn serve_until(
     stopped: watch::Receiver<bool>,
-) -> std::io::Result<()> {
-    axum::serve(listener, api::router(state)).with_graceful_shutdown(until_true(stopped)).await
-}
-
-/// Waits for the requests under way, but not for ever, and closes the store.
-async fn drain(
-    mut server: tokio::task::JoinHandle<std::io::Result<()>>,
+    mut server: JoinHandle<()>,
     store: &SharedStore,
 ) -> Result<(), ServerError> {
-    let served = match tokio::time::timeout(DRAIN_TIMEOUT, &mut server).await {
-        Ok(Ok(result)) => result.map_err(ServerError::Serve),
-        Ok(Err(panic)) => Err(ServerError::Serve(std::io::Error::other(panic))),
+    let ended = tokio::select! {
+        () = until_true(stopped) => tokio::time::timeout(DRAIN_TIMEOUT, &mut server).await,
+        ended = &mut server => Ok(ended),
+    };
+    let served = match ended {
+        Ok(ended) => ended.map_err(broken),
         Err(_) => {
             tracing::warn!("requests still under way after {DRAIN_TIMEOUT:?} are cut off");
             server.abort();
@@ -142,10 +145,14 @@ async fn drain(
         .close()
         .await
         .map_err(|source| ServerError::Store { what: "cannot close the store", source });
-    if closed.is_ok() {
+    if served.is_ok() && closed.is_ok() {
         tracing::info!("stopped");
     }
     served.and(closed)
+}
+
+fn broken(panic: JoinError) -> ServerError {
+    ServerError::Serve(std::io::Error::other(panic))
 }
 
 async fn until_true(mut flag: watch::Receiver<bool>) {
@@ -178,5 +185,20 @@ fn warn_of_unserved_data(config: &Config) {
             "{} holds data of the embedded store: it is NOT served with --store cassandra",
             embedded.display()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::memory::MemoryStore;
+
+    #[tokio::test]
+    async fn a_server_that_breaks_ends_the_process_with_an_error() {
+        let (_stop, stopped) = watch::channel(false);
+        let server = tokio::spawn(async { panic!("a defect") });
+        let store: SharedStore = Arc::new(MemoryStore::default());
+        let error = serve_until(stopped, server, &store).await.expect_err("it broke").to_string();
+        assert!(error.starts_with("cannot serve: ") && error.contains("a defect"), "{error}");
     }
 }
