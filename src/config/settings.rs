@@ -142,6 +142,11 @@ impl Setting {
         self.value == "true|false"
     }
 
+    /// Whether the value begins with a digit.
+    fn is_quantity(&self) -> bool {
+        ["DURATION", "SIZE", "N"].contains(&self.value)
+    }
+
     fn argument(&self) -> Arg {
         let help = match self.default {
             Some(default) => format!("{} [default: {default}]", self.help),
@@ -158,7 +163,8 @@ impl Setting {
         if self.is_switch() {
             argument.num_args(0..=1).require_equals(true).default_missing_value("true")
         } else {
-            argument
+            // So that a negative number is refused as a value, not as a flag that nobody knows.
+            argument.allow_hyphen_values(self.is_quantity())
         }
     }
 }

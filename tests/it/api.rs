@@ -131,6 +131,14 @@ fn settings_that_are_refused_are_one_line_and_exit_code_2() {
         "unexpected argument '--flush-intervall' found; a similar argument exists: \
          '--flush-interval'; see promkairos --help",
     );
+    check(
+        &["--retention", "-1h"],
+        &[],
+        "--retention \"-1h\": not a duration; write it as 15s, 2h, 1h30m or 2y \
+         (units: ms s m h d w y)",
+    );
+    let file = ["--listen=127.0.0.1:0", "--data-dir", "a.toml"];
+    check(&file, &[], "a.toml: a file, not a folder");
     check(&["--store=x"], &[], "--store \"x\": must be one of embedded, cassandra");
     check(
         &["serve"],
