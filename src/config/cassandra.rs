@@ -28,7 +28,7 @@ pub struct CassandraConfig {
     pub tls: Option<TlsConfig>,
     /// Compression of the connections.
     pub compression: Compression,
-    /// How long one statement may take.
+    /// How long a write or a page of a read may take, repetitions included.
     pub request_timeout: Duration,
     /// Statements that may be under way at once; at least 1.
     pub max_in_flight: usize,

@@ -90,7 +90,7 @@ pub const SETTINGS: &[Setting] = &[
         "cassandra-request-timeout",
         "DURATION",
         Some("10s"),
-        "How long one statement may take",
+        "How long Cassandra may take for a write or a page of a read, repetitions included",
     ),
     setting(
         "cassandra-max-in-flight",

@@ -1,7 +1,8 @@
-//! Runs statements: a bound on what is in flight, repetitions until the patience is over, metrics.
+//! Runs statements: a bound on what is in flight, repetitions up to a deadline, metrics.
 //!
-//! A statement waits for its turn no longer than the patience allows, so a slow Cassandra costs
-//! callers a bounded wait and the process bounded memory. It knows no table.
+//! All attempts of a request have one deadline, the waits for a turn included, so a slow
+//! Cassandra costs callers a bounded wait and the process bounded memory. One that cannot be reached
+//! is reported after a moment. It knows no table.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::Batch;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::cause;
+use super::options::Options;
 use super::retry::{self, Verdict};
 use super::statements::Prepared;
 use crate::storage::StoreError;
@@ -24,6 +27,11 @@ use crate::telemetry::{CassandraMetrics, StatementOutcome};
 
 /// What clients are told to wait.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// How long a statement waits for a connection when there is none. It bridges a connection that is
+/// just made anew; whoever sent the request repeats it anyhow.
+const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);
+/// Nodes named in an error.
+const NODES_NAMED: usize = 3;
 
 /// Runs statements on a session.
 pub(super) struct Executor {
@@ -31,6 +39,7 @@ pub(super) struct Executor {
     pub(super) metrics: CassandraMetrics,
     permits: Semaphore,
     patience: Duration,
+    contact_points: String,
 }
 
 /// Why a statement was not done.
@@ -62,18 +71,36 @@ impl From<Failure> for StoreError {
 pub(super) struct Deadline(Instant);
 
 impl Executor {
-    pub(super) fn new(
-        session: Session,
-        metrics: CassandraMetrics,
-        in_flight: usize,
-        patience: Duration,
-    ) -> Self {
-        Self { session, metrics, permits: Semaphore::new(in_flight.max(1)), patience }
+    pub(super) fn new(session: Session, metrics: CassandraMetrics, options: &Options) -> Self {
+        Self {
+            session,
+            metrics,
+            permits: Semaphore::new(options.in_flight.max(1)),
+            patience: options.request_timeout,
+            contact_points: options.contact_points.join(", "),
+        }
     }
 
     /// The end of the patience of what begins now.
     pub(super) fn deadline(&self) -> Deadline {
         Deadline(Instant::now() + self.patience)
+    }
+
+    /// Which nodes an error is about: those without a connection, or where we began.
+    fn hosts(&self) -> String {
+        let cluster = self.session.get_cluster_state();
+        let lost = cluster.get_nodes_info().iter().filter(|node| !node.is_connected());
+        let lost: Vec<String> = lost.map(|node| node.address.to_string()).collect();
+        match lost.len() {
+            0 => self.contact_points.clone(),
+            1..=NODES_NAMED => lost.join(", "),
+            all => format!("{} and {} more", lost[..NODES_NAMED].join(", "), all - NODES_NAMED),
+        }
+    }
+
+    fn away(&self, why: &str) -> Failure {
+        let what = format!("Cassandra at {}: {why}", self.hosts());
+        Failure::Store(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
     }
 
     /// Runs a statement without rows, or with rows that fit one answer.
@@ -86,7 +113,8 @@ impl Executor {
         let mut attempts = Attempts::new(self, prepared.name, deadline);
         loop {
             let turn = attempts.begin().await?;
-            let result = self.session.execute_unpaged(&prepared.statement, &values).await;
+            let result = self.session.execute_unpaged(&prepared.statement, &values);
+            let result = attempts.within(result).await;
             if let Some(result) = attempts.end(turn, result).await? {
                 return Ok(result);
             }
@@ -104,7 +132,7 @@ impl Executor {
         let mut attempts = Attempts::new(self, name, deadline);
         loop {
             let turn = attempts.begin().await?;
-            let result = self.session.batch(batch, &values).await;
+            let result = attempts.within(self.session.batch(batch, &values)).await;
             if attempts.end(turn, result).await?.is_some() {
                 return Ok(());
             }
@@ -143,7 +171,8 @@ impl Executor {
             let turn = attempts.begin().await?;
             let page =
                 self.session.execute_single_page(&prepared.statement, &values, state.clone());
-            if let Some(page) = attempts.end(turn, page.await).await? {
+            let page = attempts.within(page).await;
+            if let Some(page) = attempts.end(turn, page).await? {
                 return Ok(page);
             }
         }
@@ -156,6 +185,8 @@ struct Attempts<'a> {
     name: &'static str,
     deadline: Deadline,
     number: u32,
+    /// Since when no node could be reached.
+    unreached: Option<Instant>,
 }
 
 /// One attempt: counted as in flight until it is dropped.
@@ -173,7 +204,21 @@ impl Drop for Turn<'_> {
 
 impl<'a> Attempts<'a> {
     fn new(executor: &'a Executor, name: &'static str, deadline: Deadline) -> Self {
-        Self { executor, name, deadline, number: 0 }
+        Self { executor, name, deadline, number: 0, unreached: None }
+    }
+
+    /// Gives an attempt no more than half of the patience, so that a node that hangs leaves time
+    /// for another.
+    async fn within<T>(
+        &self,
+        attempt: impl Future<Output = Result<T, ExecutionError>>,
+    ) -> Result<T, ExecutionError> {
+        let start = Instant::now();
+        let end = self.deadline.0.min(start + self.executor.patience / 2);
+        match tokio::time::timeout_at(end.into(), attempt).await {
+            Ok(result) => result,
+            Err(_) => Err(ExecutionError::RequestTimeout(end - start)),
+        }
     }
 
     /// Waits for the turn of the next attempt.
@@ -182,7 +227,7 @@ impl<'a> Attempts<'a> {
         let permit = self.executor.permits.acquire();
         let permit = tokio::time::timeout_at(self.deadline.0.into(), permit)
             .await
-            .map_err(|_| away("Cassandra: too many statements are waiting".into()))?
+            .map_err(|_| self.executor.away("too many statements are waiting"))?
             .expect("the semaphore is never closed");
         let metrics = &self.executor.metrics;
         metrics.in_flight.inc();
@@ -191,7 +236,7 @@ impl<'a> Attempts<'a> {
 
     /// Judges what came of it; None means that it is time for another attempt.
     async fn end<T>(
-        &self,
+        &mut self,
         turn: Turn<'a>,
         result: Result<T, ExecutionError>,
     ) -> Result<Option<T>, Failure> {
@@ -205,18 +250,27 @@ impl<'a> Attempts<'a> {
             Err(error) => error,
         };
         let pause = retry::pause(self.number);
-        let (outcome, failure) = match retry::judge(&error) {
-            Verdict::Again if Instant::now() + pause < self.deadline.0 => {
+        let verdict = retry::judge(&error);
+        let mut end = self.deadline.0;
+        if verdict == Verdict::Unreached {
+            let since = *self.unreached.get_or_insert_with(Instant::now);
+            end = end.min(since + UNREACHED_PATIENCE);
+        }
+        let (outcome, failure) = match verdict {
+            Verdict::Again | Verdict::Unreached if Instant::now() + pause < end => {
                 metrics.attempt(self.name, StatementOutcome::Retried, took);
                 tracing::debug!(statement = self.name, %error, "trying again");
                 tokio::time::sleep(pause).await;
                 return Ok(None);
             }
-            Verdict::Again => {
-                let what = format!("Cassandra: {}: {error}", self.name);
-                (StatementOutcome::Unavailable, away(what))
+            Verdict::Again | Verdict::Unreached => {
+                let cause = cause::of_execution(&error);
+                tracing::debug!(statement = self.name, %error, "gave up");
+                (StatementOutcome::Unavailable, self.executor.away(&cause))
             }
-            Verdict::Refused => (StatementOutcome::Refused, Failure::Refused(error.to_string())),
+            Verdict::Refused => {
+                (StatementOutcome::Refused, Failure::Refused(cause::of_execution(&error)))
+            }
             Verdict::Broken => (StatementOutcome::Failed, broken(self.name, error)),
         };
         metrics.attempt(self.name, outcome, took);
@@ -239,10 +293,6 @@ pub(super) fn unreadable(
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> StoreError {
     StoreError::Backend { what: format!("Cassandra: answer to {what}"), source: Box::new(error) }
-}
-
-fn away(what: String) -> Failure {
-    Failure::Store(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
 }
 
 fn broken(name: &'static str, error: ExecutionError) -> Failure {

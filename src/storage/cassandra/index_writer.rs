@@ -148,7 +148,7 @@ impl Shared {
             match demand.window.missing(&demand.identities, needed, since) {
                 Some(missing) => missing,
                 None => {
-                    let known = self.read_window(demand.key).await?;
+                    let known = self.read_window(demand.key, deadline).await?;
                     demand.window.learn(known);
                     let missing = demand.window.missing(&demand.identities, needed, None);
                     // None: dropped again from a memory that is too small. Then all is written.
@@ -257,11 +257,16 @@ impl Shared {
     }
 
     /// What stands in Cassandra for a window.
-    async fn read_window(&self, key: WindowKey<'_>) -> Result<Known, StoreError> {
-        let mut known = Known { name: self.name_is_listed(key).await?, ..Known::default() };
+    async fn read_window(
+        &self,
+        key: WindowKey<'_>,
+        deadline: Deadline,
+    ) -> Result<Known, StoreError> {
+        let name = self.name_is_listed(key, deadline).await?;
+        let mut known = Known { name, ..Known::default() };
         let now = now_ms() / 1000;
         let check = &self.statements.row_times.check;
-        let result = self.executor.run(check, key.values(), self.executor.deadline()).await?;
+        let result = self.executor.run(check, key.values(), deadline).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
         let first = rows.maybe_first_row::<(Option<&str>, Option<i32>)>();
         if let Some((value, ttl)) = first.map_err(|e| unreadable(check.name, e))?
@@ -274,6 +279,7 @@ impl Shared {
         // All null where every row is deleted and `mtime` alone is left.
         type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
         type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
+        // Page by page with patience: a large window read in vain would be read in vain again.
         self.executor
             .pages(check, key.values(), |page| {
                 for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name, e))? {
@@ -298,10 +304,14 @@ impl Shared {
         Ok(known)
     }
 
-    async fn name_is_listed(&self, key: WindowKey<'_>) -> Result<bool, StoreError> {
+    async fn name_is_listed(
+        &self,
+        key: WindowKey<'_>,
+        deadline: Deadline,
+    ) -> Result<bool, StoreError> {
         let check = &self.statements.names.check;
         let values = (StringIndexRow::key(key.table_name), self.names.value(key.metric));
-        let result = self.executor.run(check, values, self.executor.deadline()).await?;
+        let result = self.executor.run(check, values, deadline).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
         Ok(rows.rows_num() > 0)
     }

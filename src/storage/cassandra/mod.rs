@@ -9,6 +9,7 @@
 //! and start timestamps of floats, for which a `kairos_double` cell has no room.
 
 mod absorb;
+mod cause;
 mod clock;
 mod delete;
 mod executor;
@@ -79,7 +80,7 @@ impl CassandraStore {
         let session = session::connect(&options).await?;
         let found = schema::prepare(&session, &options).await?;
         let statements = Statements::prepare(&session, &options).await?;
-        let executor = Executor::new(session, metrics, options.in_flight, options.patience);
+        let executor = Executor::new(session, metrics, &options);
         let shared = Arc::new(Shared {
             executor,
             statements,

@@ -34,10 +34,9 @@ pub struct Options {
     pub compression: Option<Compression>,
     /// Longest wait for a connection at start.
     pub connect_timeout: Duration,
-    /// Longest wait for one statement.
+    /// Longest time that a write or a page of a read may take in all, waits and repetitions
+    /// included.
     pub request_timeout: Duration,
-    /// Longest time a write or a page of a read may take in all, its queueing and retries included.
-    pub patience: Duration,
     /// Consistency of reads, index reads included.
     pub read_consistency: Consistency,
     /// Consistency of writes and deletes.
@@ -70,7 +69,6 @@ impl Default for Options {
             compression: None,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(10),
-            patience: Duration::from_secs(20),
             read_consistency: Consistency::LocalQuorum,
             write_consistency: Consistency::LocalQuorum,
             page_size: 5_000,

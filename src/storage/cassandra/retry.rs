@@ -12,6 +12,8 @@ use scylla::errors::{BadQuery, DbError, ExecutionError, RequestAttemptError};
 pub(super) enum Verdict {
     /// It may pass by itself: try again while there is time, then the store is away.
     Again,
+    /// No node can be reached: try again for a moment only.
+    Unreached,
     /// The values can never be taken; other values may be.
     Refused,
     /// Neither time nor other values help.
@@ -21,9 +23,8 @@ pub(super) enum Verdict {
 /// Judges an error.
 pub(super) fn judge(error: &ExecutionError) -> Verdict {
     match error {
-        ExecutionError::EmptyPlan
-        | ExecutionError::ConnectionPoolError(_)
-        | ExecutionError::RequestTimeout(_)
+        ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Verdict::Unreached,
+        ExecutionError::RequestTimeout(_)
         | ExecutionError::SchemaAgreementError(_)
         | ExecutionError::MetadataError(_)
         | ExecutionError::PrepareError(_) => Verdict::Again,
@@ -103,11 +104,11 @@ mod tests {
             (answer(DbError::ConfigError), Verdict::Broken),
             (answer(DbError::ProtocolError), Verdict::Broken),
             (answer(DbError::Other(0x9999)), Verdict::Broken),
-            (judge(&ExecutionError::EmptyPlan), Verdict::Again),
+            (judge(&ExecutionError::EmptyPlan), Verdict::Unreached),
             (judge(&ExecutionError::RequestTimeout(Duration::ZERO)), Verdict::Again),
             (
                 judge(&ExecutionError::ConnectionPoolError(ConnectionPoolError::Initializing)),
-                Verdict::Again,
+                Verdict::Unreached,
             ),
             (judge(&RequestAttemptError::UnableToAllocStreamId.into()), Verdict::Again),
             (judge(&BadQuery::ValuesTooLongForKey(70_000, 65_535).into()), Verdict::Refused),

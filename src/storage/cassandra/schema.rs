@@ -10,6 +10,7 @@ use scylla::client::session::Session;
 use scylla::statement::unprepared::Statement;
 use scylla::value::CqlValue;
 
+use super::cause;
 use super::executor::{RETRY_AFTER, unreadable};
 use super::options::{Keyspace, Options};
 use super::retry::{Verdict, judge};
@@ -330,8 +331,8 @@ async fn run(
 
 fn failed(what: &str, error: scylla::errors::ExecutionError) -> StoreError {
     match judge(&error) {
-        Verdict::Again => StoreError::Unavailable {
-            what: format!("Cassandra: {what}: {error}"),
+        Verdict::Again | Verdict::Unreached => StoreError::Unavailable {
+            what: format!("Cassandra: {what}: {}", cause::of_execution(&error)),
             retry_after: RETRY_AFTER,
         },
         Verdict::Refused | Verdict::Broken => {

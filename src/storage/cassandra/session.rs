@@ -13,6 +13,7 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
+use super::cause;
 use super::options::{Options, Tls};
 use crate::storage::StoreError;
 
@@ -42,7 +43,11 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
         builder = builder.tls_context(Some(tls_config(tls)?));
     }
     builder.build().await.map_err(|error| StoreError::Unavailable {
-        what: format!("Cassandra at {}: {error}", options.contact_points.join(", ")),
+        what: format!(
+            "Cassandra at {}: {}",
+            options.contact_points.join(", "),
+            cause::of_session(&error)
+        ),
         retry_after: super::executor::RETRY_AFTER,
     })
 }

@@ -1,0 +1,101 @@
+//! What went wrong, in one line: the innermost cause of a driver's error, without its wrappings.
+//!
+//! Pure. Nothing is decided by these texts; verdicts are given in `retry`, and whoever reports
+//! names the host.
+
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind as SetupError,
+    ExecutionError, MetadataError, NewSessionError, PrepareError, RequestAttemptError,
+};
+
+/// Characters of a cause at most.
+const MAX_CHARS: usize = 200;
+
+/// Why a statement failed.
+pub(super) fn of_execution(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::ConnectionPoolError(error)
+        | ExecutionError::PrepareError(PrepareError::ConnectionPoolError(error))
+        | ExecutionError::MetadataError(MetadataError::ConnectionPoolError(error)) => pool(error),
+        ExecutionError::EmptyPlan => "no node is up in the data centre that is asked".into(),
+        ExecutionError::RequestTimeout(time) => format!("no answer within {time:?}"),
+        ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_)) => {
+            "the connection broke".into()
+        }
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, message)) => {
+            one_line(if message.is_empty() { error.to_string() } else { message.clone() })
+        }
+        other => one_line(other.to_string()),
+    }
+}
+
+/// Why no session came about.
+pub(super) fn of_session(error: &NewSessionError) -> String {
+    match error {
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => pool(error),
+        NewSessionError::FailedToResolveAnyHostname(_) => "the host name is not known".into(),
+        other => one_line(other.to_string()),
+    }
+}
+
+fn pool(error: &ConnectionPoolError) -> String {
+    match error {
+        ConnectionPoolError::Broken { last_connection_error } => connection(last_connection_error),
+        other => one_line(other.to_string()),
+    }
+}
+
+fn connection(error: &ConnectionError) -> String {
+    match error {
+        ConnectionError::BrokenConnection(_) => "the connection broke".into(),
+        ConnectionError::ConnectTimeout => "no connection in time".into(),
+        ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
+            SetupError::BrokenConnection(_) => "the connection broke".into(),
+            SetupError::DbError(_, message) => one_line(message.clone()),
+            SetupError::MissingAuthentication => "it asks for a user and a password".into(),
+            other => one_line(other.to_string()),
+        },
+        other => one_line(other.to_string()),
+    }
+}
+
+/// Without line breaks, and cut where it is long.
+pub(super) fn one_line(text: impl AsRef<str>) -> String {
+    let words: Vec<&str> = text.as_ref().split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use scylla::errors::DbError;
+
+    use super::*;
+
+    #[test]
+    fn the_innermost_cause_stands_alone() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let refused = ConnectionError::IoError(Arc::new(refused));
+        let broken = ConnectionPoolError::Broken { last_connection_error: refused };
+        let answer = RequestAttemptError::DbError(DbError::Overloaded, "too\n  much ".into());
+        for (error, want) in [
+            (broken.into(), "connection refused"),
+            (answer.into(), "too much"),
+            (ExecutionError::RequestTimeout(Duration::from_secs(2)), "no answer within 2s"),
+        ] {
+            assert_eq!(of_execution(&error), want);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(one_line("ä".repeat(300)), format!("{}...", "ä".repeat(200)));
+    }
+}
