@@ -58,8 +58,8 @@ impl Shared {
     }
 
     async fn absorb_plan(&self, plan: Plan, absorbed: &mut Absorbed) -> Result<(), StoreError> {
-        let deadline = self.executor.deadline();
         let _gate = self.index_gate.read().await;
+        let deadline = self.executor.deadline();
         let mut refused = self.ensure_index(&plan, deadline).await?;
         let rows = self.write_rows(&plan, &refused, deadline).await?;
         self.quarantine(&plan, &refused, &rows).await?;

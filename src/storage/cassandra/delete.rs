@@ -2,9 +2,11 @@
 //!
 //! KairosDB's nodes remember which index rows they wrote and do not learn of deletes by others, so
 //! `row_keys` of a window are only touched when it was closed long ago, and only for rows
-//! that are empty then. All tombstones carry milliseconds.
+//! that are empty then. Writes wait for one window at a time. Index rows are deleted by a task of
+//! its own: what was begun is ended, even when the caller goes away. All tombstones carry milliseconds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,6 +14,7 @@ use scylla::value::CqlValue;
 
 use super::executor::{all, unreadable};
 use super::finder::{FoundRow, FoundSeries};
+use super::index_memory::Known;
 use super::index_writer::WindowKey;
 use super::shared::Shared;
 use super::stamp::now_ms;
@@ -25,10 +28,13 @@ const ROWS_AT_ONCE: usize = 64;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
+/// Rows by the partition of `row_keys` that leads to them.
+type Windows = BTreeMap<(Box<str>, TableName, RowTime), Vec<FoundRow>>;
+
 impl Shared {
     /// [`Store::delete`](crate::storage::Store::delete)
     pub(super) async fn delete(
-        &self,
+        self: &Arc<Self>,
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<(), StoreError> {
@@ -38,11 +44,18 @@ impl Shared {
         let closed = now_ms() - i64::try_from(CLOSED_AFTER.as_millis()).unwrap_or(i64::MAX);
         let closed = TimeRange::new(range.start, range.end.min(closed));
         let rows = found.into_iter().flat_map(|series| series.rows);
-        let rows: Vec<FoundRow> =
-            rows.filter(|row| self.spec.covers(row.row_time, closed)).collect();
-        if !rows.is_empty() {
-            let _alone = self.index_gate.write().await;
-            self.delete_index_rows(rows).await?;
+        let windows = windows_of(rows.filter(|row| self.spec.covers(row.row_time, closed)));
+        if !windows.is_empty() {
+            let turn = Arc::clone(&self.index_delete).lock_owned().await;
+            let shared = Arc::clone(self);
+            let task = tokio::spawn(async move {
+                let _turn = turn;
+                shared.delete_index_rows(windows).await
+            });
+            task.await.map_err(|error| StoreError::Backend {
+                what: "a delete of index rows".into(),
+                source: Box::new(error),
+            })??;
         }
         pause(wait).await;
         Ok(())
@@ -81,31 +94,51 @@ impl Shared {
     }
 
     /// Deletes the rows of `row_keys` that lead to rows without data, and the time index where
-    /// nothing of the window is left. The caller keeps writes of this process away.
-    async fn delete_index_rows(&self, rows: Vec<FoundRow>) -> Result<(), StoreError> {
+    /// nothing of the window is left.
+    async fn delete_index_rows(&self, windows: Windows) -> Result<(), StoreError> {
+        for ((metric, table_name, row_time), rows) in &windows {
+            let (metric, table_name, row_time) = (&**metric, *table_name, *row_time);
+            let wait = self.delete_window(WindowKey { metric, table_name, row_time }, rows).await?;
+            pause(wait).await;
+        }
+        Ok(())
+    }
+
+    /// Keeps writes of this process away from the window meanwhile. Answers how long to wait until
+    /// the clock has passed the stamp.
+    async fn delete_window(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[FoundRow],
+    ) -> Result<Duration, StoreError> {
+        let _alone = self.index_gate.write().await;
         // Stamped above all index rows of this process, and below all that follow.
         let (stamp, wait) = self.stamps.for_delete(now_ms());
-        let mut windows: BTreeMap<(Box<str>, TableName, RowTime), Vec<FoundRow>> = BTreeMap::new();
-        for row in rows {
-            if let Ok(key) = RowKey::decode(&row.key) {
-                let table_name = row.data_type.table_name();
-                windows.entry((key.metric, table_name, row.row_time)).or_default().push(row);
-            }
+        self.memory.forget(key.identity());
+        let deleted = self.delete_window_rows(key, rows, stamp).await;
+        if deleted.is_err() {
+            // A delete that failed may still arrive: nothing that stands now is relied on, and
+            // the next write puts its index rows above the stamp.
+            self.memory.window(key.identity()).learn(Known::default());
         }
-        for ((metric, table_name, row_time), rows) in windows {
-            let key = WindowKey { metric: &metric, table_name, row_time };
-            self.memory.forget(key.identity());
-            let deletes = rows.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
-            all(ROWS_AT_ONCE, Box::new(deletes)).await?;
-            let any = &self.statements.row_keys.any;
-            if !self.has_rows(any, key.values()).await? {
-                let (metric, table_name, row_time) = key.values();
-                let delete = &self.statements.row_times.delete;
-                let values = (stamp, metric, table_name, row_time);
-                self.executor.run(delete, values, self.executor.deadline()).await?;
-            }
+        deleted.map(|()| wait)
+    }
+
+    async fn delete_window_rows(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[FoundRow],
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        let deletes = rows.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
+        all(ROWS_AT_ONCE, Box::new(deletes)).await?;
+        if self.has_rows(&self.statements.row_keys.any, key.values()).await? {
+            return Ok(());
         }
-        pause(wait).await;
+        let (metric, table_name, row_time) = key.values();
+        let values = (stamp, metric, table_name, row_time);
+        let delete = &self.statements.row_times.delete;
+        self.executor.run(delete, values, self.executor.deadline()).await?;
         Ok(())
     }
 
@@ -139,4 +172,15 @@ impl Shared {
         let first = first.map_err(|e| unreadable(select.name, e))?;
         Ok(first.is_some_and(|(column,)| column.is_some()))
     }
+}
+
+fn windows_of(rows: impl Iterator<Item = FoundRow>) -> Windows {
+    let mut windows = Windows::new();
+    for row in rows {
+        if let Ok(key) = RowKey::decode(&row.key) {
+            let table_name = row.data_type.table_name();
+            windows.entry((key.metric, table_name, row.row_time)).or_default().push(row);
+        }
+    }
+    windows
 }

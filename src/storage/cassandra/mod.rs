@@ -89,7 +89,8 @@ impl CassandraStore {
             stamps: stamp::Stamps::default(),
             memory: IndexMemory::new(options.index_memory_rows),
             skew: Skew::default(),
-            index_gate: RwLock::new(()),
+            index_gate: RwLock::default(),
+            index_delete: Arc::default(),
             options,
         });
         shared.skew.measure(&shared.executor, &shared.statements.clock).await?;
@@ -202,6 +203,7 @@ impl Store for CassandraStore {
 
     async fn close(&self) -> Result<(), StoreError> {
         self.clock_watch.abort();
+        drop(self.shared.index_delete.lock().await);
         Ok(())
     }
 

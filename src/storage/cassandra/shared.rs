@@ -1,6 +1,8 @@
 //! What reading, writing and deleting have in common: one keyspace, opened.
 
-use tokio::sync::RwLock;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, RwLock};
 
 use super::clock::Skew;
 use super::executor::Executor;
@@ -21,7 +23,9 @@ pub(super) struct Shared {
     pub(super) stamps: Stamps,
     pub(super) memory: IndexMemory,
     pub(super) skew: Skew,
-    /// Writes hold it to read, a delete of index rows to write: it must not take away what a write
-    /// has just relied on.
+    /// Writes hold it to read, the delete of a window's index rows to write: it must not take away
+    /// what a write has just relied on.
     pub(super) index_gate: RwLock<()>,
+    /// Held by the task that deletes index rows, one at a time.
+    pub(super) index_delete: Arc<Mutex<()>>,
 }

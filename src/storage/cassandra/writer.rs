@@ -51,10 +51,10 @@ impl Shared {
     /// [`Store::write`](crate::storage::Store::write)
     pub(super) async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
         self.skew.check()?;
-        let deadline = self.executor.deadline();
         let mut outcome = WriteOutcome::default();
         let mut plan = plan_batch(&batch, self.spec, &mut outcome);
         let _gate = self.index_gate.read().await;
+        let deadline = self.executor.deadline();
         let mut refused = self.ensure_index(&plan, deadline).await?;
         // Stamped last, so that a wait for the index does not make the data look old.
         let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);

@@ -1,7 +1,9 @@
 //! Deletes, and what a head flushes.
 
+use std::sync::Arc;
+
 use promkairos::chunk::ChunkBuilder;
-use promkairos::model::{Matcher, Point, TimeRange, Value};
+use promkairos::model::{Labels, Matcher, Point, TimeRange, Value};
 use promkairos::storage::{Flush, SeriesRun, Store};
 
 use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
@@ -55,6 +57,73 @@ async fn index_rows_of_a_live_window_stay() {
     Request::default().floats(&up, &[(time, 2.0)]).write(&store).await;
     let all = read(&store, &named("up"), TimeRange::ALL).await;
     assert_eq!(bits(&all[&up]), [(time, 2.0f64.to_bits())]);
+    keyspace.drop().await;
+}
+
+/// Index rows of many closed windows, for a delete that takes a while.
+const WINDOWS: i64 = 300;
+
+/// Two series in each of [`WINDOWS`] windows.
+async fn fill_windows(store: &dyn Store) -> [Labels; 2] {
+    let series = ["a", "b"].map(|job| labels(&[("__name__", "old"), ("job", job)]));
+    let points: Vec<_> = (0..WINDOWS).map(|window| (window * WIDTH, 1.0)).collect();
+    let [a, b] = &series;
+    Request::default().floats(a, &points).floats(b, &points).write(store).await;
+    series
+}
+
+async fn windows_left(keyspace: &TestKeyspace) -> i64 {
+    let cql = "SELECT COUNT(*) FROM {k}.row_key_time_index WHERE metric = 'old'";
+    keyspace.rows::<(i64,)>(cql).await[0].0
+}
+
+#[tokio::test]
+async fn writes_go_on_while_index_rows_are_deleted() {
+    let keyspace = TestKeyspace::new().await;
+    let store = Arc::new(keyspace.open().await);
+    fill_windows(&*store).await;
+    let deleting = Arc::clone(&store);
+    let delete =
+        tokio::spawn(async move { deleting.delete(&named("old"), TimeRange::ALL).await });
+    let new = labels(&[("__name__", "new")]);
+    let mut during = 0;
+    while !delete.is_finished() {
+        let before = windows_left(&keyspace).await;
+        Request::default().floats(&new, &[(during, 1.0)]).write(&*store).await;
+        let after = windows_left(&keyspace).await;
+        during += i64::from(before < WINDOWS && after > 0);
+    }
+    delete.await.expect("no panic").expect("deleted");
+    assert!(during > 0, "no write was answered between the first window and the last");
+    assert_eq!(windows_left(&keyspace).await, 0);
+    let all = read(&*store, &named("new"), TimeRange::ALL).await;
+    assert!(all[&new].len() as i64 >= during);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn a_delete_whose_caller_went_away_ends_and_hides_nothing() {
+    let keyspace = TestKeyspace::new().await;
+    let store = Arc::new(keyspace.open().await);
+    let [a, _] = fill_windows(&*store).await;
+    let deleting = Arc::clone(&store);
+    let delete =
+        tokio::spawn(async move { deleting.delete(&named("old"), TimeRange::ALL).await });
+    while windows_left(&keyspace).await == WINDOWS {}
+    delete.abort();
+    let points: Vec<_> = (0..WINDOWS).map(|window| (window * WIDTH + 1, 2.0)).collect();
+    Request::default().floats(&a, &points).write(&*store).await;
+    store.close().await.expect("closed");
+    // The task has ended: of b nothing is left, and a is found by whoever reads the index.
+    let cql = "SELECT tags['job'] FROM {k}.row_keys";
+    let mut left: Vec<(Option<String>,)> = keyspace.rows(cql).await;
+    left.dedup();
+    assert_eq!(left, [(Some("a".into()),)]);
+    let other = keyspace.open().await;
+    let all = read(&other, &named("old"), TimeRange::ALL).await;
+    let want: Vec<_> = points.iter().map(|(time, value)| (*time, value.to_bits())).collect();
+    assert_eq!(bits(&all[&a]), want);
+    assert_eq!(all.len(), 1);
     keyspace.drop().await;
 }
 
