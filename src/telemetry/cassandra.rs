@@ -56,7 +56,7 @@ pub struct CassandraMetrics {
     pub index_rows_written: Counter,
     /// Index rows remembered.
     pub index_rows_remembered: Gauge,
-    /// Rows put into quarantine.
+    /// Points put into quarantine, each counted once.
     pub quarantined: Counter,
     /// Our clock minus the coordinator's, in milliseconds.
     pub clock_skew_ms: Gauge,
@@ -118,7 +118,7 @@ impl CassandraMetrics {
         );
         registry.register(
             "quarantined",
-            "Rows of flushes that Cassandra refused for good",
+            "Points of flushes that Cassandra refused for good",
             new.quarantined.clone(),
         );
         registry.register(

@@ -1,14 +1,11 @@
 //! Takes what a head flushes: long runs of one series, each point with the stamp of its acceptance.
 //!
-//! Index first, then data, a bounded number of points at a time. A row that Cassandra refuses for
+//! Index first, then data, a bounded number of points at a time. What Cassandra refuses for
 //! good goes to the quarantine file, so that it never blocks the log.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
-
 use super::index_writer::Refused;
-use super::plan::{Plan, Planner};
+use super::plan::{Plan, PlannedRow, Planner};
+use super::quarantine::RefusedPoint;
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::writer::{RefusedRow, pause};
@@ -64,7 +61,7 @@ impl Shared {
         let rows = self.write_rows(&plan, &refused, deadline).await?;
         self.quarantine(&plan, &refused, &rows).await?;
         for row in rows {
-            refused.insert(row.series, row.why);
+            refused.insert(row.planned.series, row.why);
         }
         let mut outcome = WriteOutcome::default();
         plan.account(&refused, &mut outcome);
@@ -75,47 +72,46 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts refused rows on disk before the flush is acknowledged.
+    /// Puts refused points on disk before the flush is acknowledged.
     async fn quarantine(
         &self,
         plan: &Plan,
         series: &Refused,
         rows: &[RefusedRow<'_>],
     ) -> Result<(), StoreError> {
-        let mut lines = String::new();
-        let mut count = 0;
+        let labels = |slot: u32| &plan.series[slot as usize].labels;
+        let mut lines = Vec::new();
         for cell in &plan.unplaced {
-            // No row key exists: the labels and the timestamp say what it was.
-            let series = &plan.series[cell.series as usize];
-            let (key, time) = (series.labels.as_bytes(), cell.timestamp.to_be_bytes());
-            line(&mut lines, key, &time, cell.value(), cell.stamp, &series.refused());
-            count += 1;
+            let why = plan.series[cell.series as usize].refused();
+            let value = (&cell.data_type, cell.value());
+            let labels = labels(cell.series);
+            lines.push(RefusedPoint::new(labels, cell.timestamp, value, cell.stamp, &why).line());
         }
-        for row in plan.rows.iter().filter(|row| series.contains_key(&row.series)) {
+        let mut keep = |row: &PlannedRow, column: &[u8], value: &[u8], stamp: i64, why: &str| {
+            let (time, value) = (row.timestamp(self.spec, column), (&row.data_type, value));
+            lines.push(RefusedPoint::new(labels(row.series), time, value, stamp, why).line());
+        };
+        for row in &plan.rows {
+            let Some(why) = series.get(&row.series) else { continue };
             for cell in &plan.cells[row.cells.clone()] {
-                let why = &series[&row.series];
-                line(&mut lines, plan.key(row), cell.column(), cell.value(), cell.stamp, why);
-                count += 1;
+                keep(row, cell.column(), cell.value(), cell.stamp, why);
             }
         }
         for refused in rows {
-            let (key, column, value, stamp, _) = refused.row;
-            line(&mut lines, key, column, value, stamp, &refused.why);
-            count += 1;
+            let (_, column, value, stamp, _) = refused.row;
+            keep(refused.planned, column, value, stamp, &refused.why);
         }
-        if count == 0 {
+        if lines.is_empty() {
             return Ok(());
         }
-        self.executor.metrics.quarantined.inc_by(count);
-        tracing::error!(rows = count, "Cassandra refused rows of a flush for good");
-        let Some(path) = self.options.quarantine.clone() else { return Ok(()) };
-        let written = tokio::task::spawn_blocking(move || {
-            append(&path, lines.as_bytes()).map_err(|source| StoreError::Io { path, source })
-        });
-        written.await.map_err(|error| StoreError::Backend {
-            what: "the quarantine file".into(),
-            source: Box::new(error),
-        })?
+        let refused = lines.len() as u64;
+        let new = match &self.quarantine {
+            Some(quarantine) => quarantine.keep(lines).await?,
+            None => refused,
+        };
+        self.executor.metrics.quarantined.inc_by(new);
+        tracing::error!(points = refused, new, "Cassandra refused points of a flush for good");
+        Ok(())
     }
 }
 
@@ -131,22 +127,4 @@ fn add_run(planner: &mut Planner, run: SeriesRun) -> Result<(), StoreError> {
         }
     }
     Ok(())
-}
-
-/// One refused cell: key, column and value in hex, stamp, reason; tabs between.
-fn line(out: &mut String, key: &[u8], column: &[u8], value: &[u8], stamp: i64, why: &str) {
-    for bytes in [key, column, value] {
-        for byte in bytes {
-            // Writing to a String does not fail.
-            let _ = write!(out, "{byte:02x}");
-        }
-        out.push('\t');
-    }
-    let _ = writeln!(out, "{stamp}\t{}", why.escape_debug());
-}
-
-fn append(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_data()
 }

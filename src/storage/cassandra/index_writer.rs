@@ -160,10 +160,10 @@ impl Shared {
                 }
             }
         };
-        let refused = self.write_row_keys(plan, &demand, &missing, deadline);
+        let row_keys = self.write_row_keys(plan, &demand, &missing, deadline);
         let leading = self.write_leading(&demand, &missing, deadline);
-        let (refused, ()) = futures::try_join!(refused, leading)?;
-        Ok(refused)
+        let written = futures::try_join!(row_keys, leading).map(|(refused, ())| refused);
+        refused_in_window(demand.rows.iter().map(|row| row.series), written)
     }
 
     /// The rows of `row_keys` that are missing, in batches.
@@ -173,7 +173,7 @@ impl Shared {
         demand: &Demand<'_>,
         missing: &Missing,
         deadline: Deadline,
-    ) -> Result<Refused, StoreError> {
+    ) -> Result<Refused, Failure> {
         let batches = missing.row_keys.chunks(ROWS_A_BATCH);
         let write = move |rows| self.write_row_key_batch(plan, demand, rows, deadline).boxed();
         let refused = all(BATCHES_AT_ONCE, Box::new(batches.map(write))).await?;
@@ -228,13 +228,13 @@ impl Shared {
         Ok(refused)
     }
 
-    /// The rows that lead to a partition of `row_keys`: time index and name.
+    /// The rows that lead to a partition of `row_keys`: time index and name. Refused: one of them.
     async fn write_leading(
         &self,
         demand: &Demand<'_>,
         missing: &Missing,
         deadline: Deadline,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Failure> {
         let (metric, table_name, row_time) = demand.key.values();
         let stamp = self.stamps.for_index(now_ms());
         if missing.row_time {
@@ -317,6 +317,19 @@ impl Shared {
     }
 }
 
+/// Which series of a window are refused. All, where the rows that lead to it are: nothing in it
+/// could be found.
+fn refused_in_window(
+    series: impl Iterator<Item = u32>,
+    written: Result<Refused, Failure>,
+) -> Result<Refused, StoreError> {
+    match written {
+        Ok(refused) => Ok(refused),
+        Err(Failure::Store(error)) => Err(error),
+        Err(Failure::Refused(why)) => Ok(series.map(|series| (series, why.clone())).collect()),
+    }
+}
+
 fn expiry(now: i64, ttl: Option<i32>) -> Expiry {
     ttl.map_or(NEVER, |ttl| now + i64::from(ttl))
 }
@@ -333,4 +346,20 @@ fn series_identity(metric: &str, tags: &[(&str, &str)]) -> Option<Identity> {
     }
     let labels = Labels::from_pairs(tags.iter().copied().chain([(METRIC_NAME, metric)])).ok()?;
     Some(Identity::of(&[labels.as_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_window_refuses_its_series_and_nothing_else_fails() {
+        let refused = |written| refused_in_window([3, 5].into_iter(), written);
+        let all = refused(Err(Failure::Refused("no".into()))).expect("refused, not failed");
+        assert_eq!(all, Refused::from([(3, "no".into()), (5, "no".into())]));
+        let one = Refused::from([(5, "no".into())]);
+        assert_eq!(refused(Ok(one.clone())).expect("written"), one);
+        let away = StoreError::Limit("x".into());
+        assert!(refused(Err(Failure::Store(away))).is_err());
+    }
 }

@@ -1,8 +1,9 @@
 //! The KairosDB schema over CQL, shared with KairosDB itself.
 //!
 //! A write is durable and findable when it is answered: index first, then data, each at
-//! the write consistency. The process keeps no state that a restart would miss; what it
-//! remembers of the index only saves work. Decisions are pure (`plan`, `routing`, `retry`,
+//! the write consistency. Cassandra holds everything that must outlive the process, but for the
+//! quarantine file. In memory are which index rows stand (which saves work and is checked
+//! again), the last write stamp, and the distance of the clocks. Decisions are pure (`plan`, `routing`, `retry`,
 //! `stamp`, `index_memory`), the rest carries them out.
 //!
 //! Not here: the tag index and the legacy `row_key_index`, which are neither read nor written,
@@ -22,6 +23,7 @@ mod labels;
 mod metadata;
 mod options;
 mod plan;
+mod quarantine;
 mod reader;
 mod retry;
 mod routing;
@@ -48,6 +50,7 @@ pub use scylla::statement::Consistency;
 use self::clock::Skew;
 use self::executor::Executor;
 use self::index_memory::IndexMemory;
+use self::quarantine::Quarantine;
 use self::reader::CassandraReader;
 use self::shared::Shared;
 use self::statements::Statements;
@@ -91,6 +94,7 @@ impl CassandraStore {
             skew: Skew::default(),
             index_gate: RwLock::default(),
             index_delete: Arc::default(),
+            quarantine: options.quarantine.clone().map(Quarantine::new),
             options,
         });
         shared.skew.measure(&shared.executor, &shared.statements.clock).await?;

@@ -53,7 +53,7 @@ pub struct Options {
     pub index_recheck: Duration,
     /// Index rows remembered at most.
     pub index_memory_rows: usize,
-    /// Rows of flushes that Cassandra refuses for good are appended here; none = only reported.
+    /// Points of flushes that Cassandra refuses for good are kept in this file; none = only reported.
     pub quarantine: Option<PathBuf>,
 }
 

@@ -65,6 +65,7 @@ pub(super) struct PlannedRow {
 pub(super) struct Unplaced {
     pub(super) series: u32,
     pub(super) timestamp: i64,
+    pub(super) data_type: DataType,
     pub(super) stamp: i64,
     value: CellValue,
 }
@@ -97,6 +98,13 @@ impl CellValue {
             Self::Double(bytes) => bytes,
             Self::Bytes(bytes) => bytes,
         }
+    }
+}
+
+impl PlannedRow {
+    /// The time of a cell, from its column.
+    pub(super) fn timestamp(&self, spec: RowSpec, column: &[u8]) -> i64 {
+        timestamp(spec, self.row_time, column)
     }
 }
 
@@ -237,9 +245,13 @@ enum Kind {
 
 impl Item {
     fn unplaced(self, spec: RowSpec) -> Unplaced {
-        let timestamp = Offset::from_bytes(&self.offset, spec.unit())
-            .map_or(self.row_time.millis(), |offset| spec.timestamp(self.row_time, offset));
-        Unplaced { series: self.series, timestamp, stamp: self.stamp, value: self.value }
+        Unplaced {
+            series: self.series,
+            timestamp: timestamp(spec, self.row_time, &self.offset),
+            data_type: self.kind.data_type(),
+            stamp: self.stamp,
+            value: self.value,
+        }
     }
 }
 
@@ -413,6 +425,12 @@ impl Plan {
             row.cells.end = self.cells.len();
         }
     }
+}
+
+/// The time of a cell, from the first four bytes of its column.
+fn timestamp(spec: RowSpec, row_time: RowTime, column: &[u8]) -> i64 {
+    let offset = Offset::from_bytes(&column[..4], spec.unit());
+    offset.map_or(row_time.millis(), |offset| spec.timestamp(row_time, offset))
 }
 
 /// Appends the partition key of a series.

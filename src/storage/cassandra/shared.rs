@@ -8,6 +8,7 @@ use super::clock::Skew;
 use super::executor::Executor;
 use super::index_memory::IndexMemory;
 use super::options::Options;
+use super::quarantine::Quarantine;
 use super::schema::NameColumn;
 use super::stamp::Stamps;
 use super::statements::Statements;
@@ -18,6 +19,7 @@ pub(super) struct Shared {
     pub(super) executor: Executor,
     pub(super) statements: Statements,
     pub(super) options: Options,
+    pub(super) quarantine: Option<Quarantine>,
     pub(super) spec: RowSpec,
     pub(super) names: NameColumn,
     pub(super) stamps: Stamps,

@@ -31,11 +31,11 @@ const MAX_SHARED_BATCH_BYTES: usize = 40 << 10;
 /// One row as it is bound: key, column1, value, stamp, ttl.
 type Bound<'a> = (&'a [u8], &'a [u8], &'a [u8], i64, i32);
 
-/// Rows for one batch, and the series of each.
+/// Rows for one batch, and the partition of each.
 #[derive(Default)]
 struct Parcel<'a> {
     rows: Vec<Bound<'a>>,
-    series: Vec<u32>,
+    planned: Vec<&'a PlannedRow>,
     partitions: usize,
     bytes: usize,
 }
@@ -43,7 +43,7 @@ struct Parcel<'a> {
 /// A row that Cassandra will never take.
 pub(super) struct RefusedRow<'a> {
     pub(super) row: Bound<'a>,
-    pub(super) series: u32,
+    pub(super) planned: &'a PlannedRow,
     pub(super) why: String,
 }
 
@@ -61,7 +61,7 @@ impl Shared {
         plan.stamp(stamp);
         pause(wait).await;
         for row in self.write_rows(&plan, &refused, deadline).await? {
-            refused.insert(row.series, row.why);
+            refused.insert(row.planned.series, row.why);
         }
         plan.account(&refused, &mut outcome);
         outcome.metadata = self.write_batch_metadata(&batch, deadline).await?;
@@ -156,11 +156,11 @@ impl Shared {
                 Err(Failure::Refused(_)) => {}
             }
         }
-        for (row, series) in parcel.rows.into_iter().zip(parcel.series) {
+        for (row, planned) in parcel.rows.into_iter().zip(parcel.planned) {
             match self.executor.run(&points.insert, row, deadline).await {
                 Ok(_) => drop(written.inc()),
                 Err(Failure::Store(error)) => return Err(error),
-                Err(Failure::Refused(why)) => refused.push(RefusedRow { row, series, why }),
+                Err(Failure::Refused(why)) => refused.push(RefusedRow { row, planned, why }),
             }
         }
         Ok(refused)
@@ -189,7 +189,7 @@ impl Shared {
     fn pack<'a>(
         &self,
         plan: &'a Plan,
-        row: &PlannedRow,
+        row: &'a PlannedRow,
         now: i64,
         parcel: &mut Parcel<'a>,
         done: &mut Vec<Parcel<'a>>,
@@ -209,7 +209,7 @@ impl Shared {
             }
             parcel.bytes += bytes;
             parcel.rows.push((key, cell.column(), cell.value(), cell.stamp, ttl));
-            parcel.series.push(row.series);
+            parcel.planned.push(row);
         }
     }
 }

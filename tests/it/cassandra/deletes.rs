@@ -83,8 +83,7 @@ async fn writes_go_on_while_index_rows_are_deleted() {
     let store = Arc::new(keyspace.open().await);
     fill_windows(&*store).await;
     let deleting = Arc::clone(&store);
-    let delete =
-        tokio::spawn(async move { deleting.delete(&named("old"), TimeRange::ALL).await });
+    let delete = tokio::spawn(async move { deleting.delete(&named("old"), TimeRange::ALL).await });
     let new = labels(&[("__name__", "new")]);
     let mut during = 0;
     while !delete.is_finished() {
@@ -107,8 +106,7 @@ async fn a_delete_whose_caller_went_away_ends_and_hides_nothing() {
     let store = Arc::new(keyspace.open().await);
     let [a, _] = fill_windows(&*store).await;
     let deleting = Arc::clone(&store);
-    let delete =
-        tokio::spawn(async move { deleting.delete(&named("old"), TimeRange::ALL).await });
+    let delete = tokio::spawn(async move { deleting.delete(&named("old"), TimeRange::ALL).await });
     while windows_left(&keyspace).await == WINDOWS {}
     delete.abort();
     let points: Vec<_> = (0..WINDOWS).map(|window| (window * WIDTH + 1, 2.0)).collect();
@@ -170,25 +168,48 @@ async fn a_flush_carries_the_stamps_of_acceptance() {
     keyspace.drop().await;
 }
 
+/// The lines of a quarantine file.
+fn quarantined(file: &std::path::Path) -> Vec<serde_json::Value> {
+    let lines = std::fs::read_to_string(file).expect("the quarantine file");
+    lines.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+}
+
 #[tokio::test]
 async fn a_flush_puts_what_cannot_be_stored_into_quarantine_and_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
-    let quarantine = folder.path().join("quarantine");
+    let quarantine = folder.path().join("quarantine.jsonl");
     let keyspace = TestKeyspace::new().await;
     let mut options = keyspace.options();
     options.quarantine = Some(quarantine.clone());
     let store = keyspace.open_with(options).await.expect("opens");
-    let (good, bad) = (labels(&[("__name__", "up")]), labels(&[("__name__", "a\0b")]));
-    let points = run(&[(10, 1.0, now())]);
-    let runs = vec![
-        SeriesRun { labels: bad, chunks: points.clone() },
-        SeriesRun { labels: good.clone(), chunks: points },
+    let good = labels(&[("__name__", "up")]);
+    let bad = labels(&[("__name__", "a\0b"), ("job", "x")]);
+    let stamp = now();
+    let points = run(&[(10, 1.5, stamp), (20, f64::INFINITY, stamp + 1)]);
+    let flushed = || {
+        let runs = [&bad, &good];
+        let run = |labels: &Labels| SeriesRun { labels: labels.clone(), chunks: points.clone() };
+        flush(runs.map(run).into())
+    };
+    let absorbed = store.absorb(flushed()).await.expect("absorbed");
+    assert_eq!((absorbed.points, absorbed.refused.len()), (2, 1));
+    assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&good]).len(), 2);
+    let lines = quarantined(&quarantine);
+    let values = [
+        ("kairos_double", serde_json::json!(1.5)),
+        ("prom_double", serde_json::json!("7ff0000000000000")),
     ];
-    let absorbed = store.absorb(flush(runs)).await.expect("absorbed");
-    assert_eq!((absorbed.points, absorbed.refused.len()), (1, 1));
-    assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&good]).len(), 1);
-    let lines = std::fs::read_to_string(quarantine).expect("the quarantine file");
-    assert_eq!(lines.lines().count(), 1, "{lines}");
-    assert!(lines.contains("NUL"), "{lines}");
+    for (at, (data_type, value)) in values.into_iter().enumerate() {
+        let want = serde_json::json!({
+            "metric": "a\0b", "tags": {"job": "x"}, "timestamp": 10 + 10 * at as i64,
+            "data_type": data_type, "value": value, "stamp": stamp + at as i64,
+            "reason": lines[at]["reason"],
+        });
+        assert_eq!(lines[at], want);
+        assert!(lines[at]["reason"].as_str().is_some_and(|why| why.contains("NUL")), "{lines:?}");
+    }
+    // A flush that comes again leaves nothing twice.
+    store.absorb(flushed()).await.expect("absorbed again");
+    assert_eq!(quarantined(&quarantine), lines);
     keyspace.drop().await;
 }
