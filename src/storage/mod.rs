@@ -147,7 +147,12 @@ impl Default for SelectHints {
     }
 }
 
-/// Selected series. The label sets are unique. The reader sees the store as it was at the selection.
+/// Selected series. The label sets are unique.
+///
+/// The reader gives all points of these series that were acknowledged before the selection and not
+/// deleted since. Whether it sees what is written, deleted or expires between selection and reading
+/// depends on the store: one over Cassandra reads the rows as they are when it comes to them,
+/// series by series, and may see a write in one series and not in another.
 pub struct Selection {
     /// Label sets.
     pub series: Vec<Labels>,

@@ -1,5 +1,9 @@
 //! The label endpoints, from the index alone: `row_keys`, or the names where no tag is asked for.
 //!
+//! Both are coarse, as the contract allows: in a window that is not long closed the index outlives a
+//! delete of its points (see `delete`), so a deleted metric is listed until the window has closed and
+//! is deleted again, or until its index rows expire.
+//!
 //! With a limit only the smallest results are kept while reading, so memory is bounded by it.
 
 use std::collections::BTreeSet;
