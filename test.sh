@@ -19,6 +19,8 @@ finish() {
   status=$?
   trap - EXIT
   tests/peers/cassandra.sh down "$run"
+  if [ -n "${secure:-}" ]; then kill "$secure" 2>/dev/null || true; fi
+  tests/peers/cassandra.sh down "$run/secure"
   rm -rf "$run"
   exit $status
 }
@@ -30,6 +32,10 @@ PROMKAIROS_TEST_CASSANDRA=$(cat "$run/address")
 PROMKAIROS_TEST_PROMETHEUS=$(realpath "$peers/prometheus/usr/bin/prometheus")
 export PROMKAIROS_TEST_CASSANDRA PROMKAIROS_TEST_PROMETHEUS
 echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
+# One with login and TLS starts while the code compiles.
+CASSANDRA_HEAP=512m tests/peers/cassandra.sh up-secure "$peers/cassandra" "$run/secure" &
+secure=$!
+export PROMKAIROS_TEST_CASSANDRA_SECURE=$run/secure
 
 step format
 cargo fmt --all --check
@@ -37,6 +43,9 @@ step lints
 cargo clippy --workspace --all-targets -- -D warnings
 step docs
 RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
+step "cassandra with login and TLS"
+wait "$secure"
+secure=
 step tests
 cargo test --workspace
 step "all good"

@@ -6,3 +6,4 @@ mod keyspace;
 mod neighbour;
 mod points;
 mod schema;
+mod secure;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A one-node Cassandra from its Maven artefacts, on free ports of 127.0.0.1.
-# usage: cassandra.sh fetch JARS | up JARS RUN | down RUN
-# RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`.
+# usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | down RUN
+# RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
+# and password (cassandra, cassandra) and for a certificate: see RUN/tls.
 set -euo pipefail
 # shellcheck source=functions.sh
 . "$(dirname "$0")/functions.sh"
@@ -39,6 +40,50 @@ cdc_raw_directory: "$run/data/cdc"
 YAML
 }
 
+# certificate TLS NAME [signer=NAME] EXTENSION...: TLS/NAME.pem and .key, signed by itself or the signer.
+certificate() {
+  local tls=$1 name=$2 extension arguments=()
+  shift 2
+  for extension in "$@"; do
+    case $extension in
+      signer=*) arguments+=(-CA "$tls/${extension#*=}.pem" -CAkey "$tls/${extension#*=}.key") ;;
+      *) arguments+=(-addext "$extension") ;;
+    esac
+  done
+  openssl req -x509 -config <(printf '[req]\ndistinguished_name=dn\n[dn]\n') -days 30 -subj "/CN=$name" \
+    -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$tls/$name.key" -out "$tls/$name.pem" \
+    "${arguments[@]}" 2>/dev/null
+}
+
+# Login and TLS both ways: `ca` signs `node` and `client`, `other-ca` signs nothing.
+secure() {
+  local run=$1 tls=$1/tls
+  mkdir -p "$tls"
+  certificate "$tls" ca basicConstraints=critical,CA:TRUE
+  certificate "$tls" other-ca basicConstraints=critical,CA:TRUE
+  certificate "$tls" node signer=ca subjectAltName=IP:127.0.0.1
+  certificate "$tls" client signer=ca extendedKeyUsage=clientAuth
+  cat "$tls/node.key" "$tls/node.pem" > "$tls/node-store.pem"
+  cat >> "$run/conf/cassandra.yaml" <<YAML
+authenticator: PasswordAuthenticator
+client_encryption_options:
+  enabled: true
+  optional: false
+  require_client_auth: true
+  ssl_context_factory: {class_name: org.apache.cassandra.security.PEMBasedSslContextFactory}
+  keystore: "$tls/node-store.pem"
+  truststore: "$tls/ca.pem"
+YAML
+}
+
+# Whether it listens, and where it is secure knows its first user.
+is_up() {
+  local run=$1 kind=$2 port=$3
+  grep -q "Starting listening for CQL clients" "$run/log" || return 1
+  [ "$kind" = plain ] || grep -q "Created default superuser role" "$run/log" || return 1
+  (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null
+}
+
 # What Cassandra's own start script opens to it on Java 17.
 java_options() {
   local package
@@ -59,20 +104,20 @@ java_options() {
 
 # One attempt. Fails when the process ends (a port was taken meanwhile) or stays silent for two minutes.
 start() {
-  local jars=$1 run=$2 port heap=${CASSANDRA_HEAP:-1g}
+  local jars=$1 run=$2 kind=$3 port heap=${CASSANDRA_HEAP:-1g}
   port=$(free_port)
   configure "$run" "$port" "$(free_port)"
+  [ "$kind" = plain ] || secure "$run"
   : > "$run/log"
   # shellcheck disable=SC2046 # words are wanted
   setsid nohup "$(find_java)" -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC $(java_options) \
     -Dcassandra.config="file://$run/conf/cassandra.yaml" -Dlogback.configurationFile="$run/conf/logback.xml" \
     -Dcassandra.storagedir="$run/data" -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=100 \
-    -Dcassandra.skip_wait_for_gossip_to_settle=0 -Djdk.attach.allowAttachSelf=true \
+    -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.superuser_setup_delay_ms=0 -Djdk.attach.allowAttachSelf=true \
     -cp "$run/conf:$jars/lib/*" org.apache.cassandra.service.CassandraDaemon > "$run/log" 2>&1 < /dev/null &
   echo $! > "$run/pid"
   for _ in $(seq 240); do
-    if grep -q "Starting listening for CQL clients" "$run/log" &&
-      (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+    if is_up "$run" "$kind" "$port"; then
       echo "127.0.0.1:$port" > "$run/address"
       return 0
     fi
@@ -87,12 +132,14 @@ case ${1:-} in
     mkdir -p "$2"
     fetch "$(cd "$2" && pwd)"
     ;;
-  up)
+  up | up-secure)
+    kind=plain
+    [ "$1" = up ] || kind=secure
     mkdir -p "$3"
     jars=$(cd "$2" && pwd) run=$(cd "$3" && pwd)
     rm -f "$run/address"
     for _ in 1 2 3; do
-      start "$jars" "$run" && exit 0
+      start "$jars" "$run" "$kind" && exit 0
       stop "$run"
       rm -rf "$run/data"
     done

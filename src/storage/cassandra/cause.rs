@@ -1,11 +1,12 @@
 //! What went wrong, in one line: the innermost cause of a driver's error, without its wrappings.
 //!
-//! Pure. Nothing is decided by these texts; verdicts are given in `retry`, and whoever reports
-//! names the host.
+//! Pure. Nothing is decided by these texts; verdicts on statements are given in `retry`, and whoever
+//! reports names the host.
 
 use scylla::errors::{
-    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind as SetupError,
-    ExecutionError, MetadataError, NewSessionError, PrepareError, RequestAttemptError,
+    BrokenConnectionError, BrokenConnectionErrorKind as Broken, ConnectionError,
+    ConnectionPoolError, ConnectionSetupRequestErrorKind as SetupError, DbError, ExecutionError,
+    MetadataError, NewSessionError, PrepareError, RequestAttemptError,
 };
 
 /// Characters of a cause at most.
@@ -19,8 +20,8 @@ pub(super) fn of_execution(error: &ExecutionError) -> String {
         | ExecutionError::MetadataError(MetadataError::ConnectionPoolError(error)) => pool(error),
         ExecutionError::EmptyPlan => "no node is up in the data centre that is asked".into(),
         ExecutionError::RequestTimeout(time) => format!("no answer within {time:?}"),
-        ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_)) => {
-            "the connection broke".into()
+        ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(error)) => {
+            broken(error)
         }
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, message)) => {
             one_line(if message.is_empty() { error.to_string() } else { message.clone() })
@@ -38,6 +39,35 @@ pub(super) fn of_session(error: &NewSessionError) -> String {
     }
 }
 
+/// What a node refuses, or is refused for, until a setting changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// User and password, or that there are none.
+    Login,
+    /// The certificate of the node.
+    Certificate,
+}
+
+/// Which refusal it was that no session came about by, if it was one.
+pub(super) fn of_refusal(error: &NewSessionError) -> Option<Refusal> {
+    let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) = error else {
+        return None;
+    };
+    let ConnectionPoolError::Broken { last_connection_error } = error else { return None };
+    match last_connection_error {
+        ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
+            SetupError::DbError(DbError::AuthenticationError, _)
+            | SetupError::MissingAuthentication => Some(Refusal::Login),
+            _ => None,
+        },
+        ConnectionError::IoError(error) => match error.get_ref()?.downcast_ref()? {
+            rustls::Error::InvalidCertificate(_) => Some(Refusal::Certificate),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 fn pool(error: &ConnectionPoolError) -> String {
     match error {
         ConnectionPoolError::Broken { last_connection_error } => connection(last_connection_error),
@@ -47,15 +77,25 @@ fn pool(error: &ConnectionPoolError) -> String {
 
 fn connection(error: &ConnectionError) -> String {
     match error {
-        ConnectionError::BrokenConnection(_) => "the connection broke".into(),
+        ConnectionError::BrokenConnection(error) => broken(error),
         ConnectionError::ConnectTimeout => "no connection in time".into(),
         ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
-            SetupError::BrokenConnection(_) => "the connection broke".into(),
+            SetupError::BrokenConnection(error) => broken(error),
             SetupError::DbError(_, message) => one_line(message.clone()),
             SetupError::MissingAuthentication => "it asks for a user and a password".into(),
             other => one_line(other.to_string()),
         },
         other => one_line(other.to_string()),
+    }
+}
+
+fn broken(error: &BrokenConnectionError) -> String {
+    match error.downcast_ref() {
+        Some(Broken::FrameHeaderParseError(error)) => {
+            one_line(format!("the connection broke: {error}"))
+        }
+        Some(Broken::WriteError(error)) => one_line(format!("the connection broke: {error}")),
+        _ => "the connection broke".into(),
     }
 }
 
@@ -74,8 +114,6 @@ mod tests {
     use std::io;
     use std::sync::Arc;
     use std::time::Duration;
-
-    use scylla::errors::DbError;
 
     use super::*;
 

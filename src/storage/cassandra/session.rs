@@ -10,10 +10,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::NewSessionError;
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
-use super::cause;
+use super::cause::{self, Refusal};
 use super::options::{Options, Tls};
 use crate::storage::StoreError;
 
@@ -42,14 +43,30 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
     if let Some(tls) = &options.tls {
         builder = builder.tls_context(Some(tls_config(tls)?));
     }
-    builder.build().await.map_err(|error| StoreError::Unavailable {
-        what: format!(
-            "Cassandra at {}: {}",
-            options.contact_points.join(", "),
-            cause::of_session(&error)
-        ),
-        retry_after: super::executor::RETRY_AFTER,
-    })
+    builder.build().await.map_err(|error| failed(&error, options))
+}
+
+/// Login and certificates do not mend themselves: a setting must change.
+fn failed(error: &NewSessionError, options: &Options) -> StoreError {
+    let hosts = options.contact_points.join(", ");
+    let cause = cause::of_session(error);
+    let user = options.credentials.as_ref().map(|login| &*login.user);
+    let ca = options.tls.as_ref().map(|tls| tls.ca_file.display());
+    match (cause::of_refusal(error), user, ca) {
+        (Some(Refusal::Login), Some(user), _) => {
+            StoreError::Invalid(format!("Cassandra at {hosts}: login of user {user:?}: {cause}"))
+        }
+        (Some(Refusal::Login), None, _) => {
+            StoreError::Invalid(format!("Cassandra at {hosts}: {cause}"))
+        }
+        (Some(Refusal::Certificate), _, Some(ca)) => StoreError::Invalid(format!(
+            "Cassandra at {hosts}: TLS with the authorities in {ca}: {cause}"
+        )),
+        _ => StoreError::Unavailable {
+            what: format!("Cassandra at {hosts}: {cause}"),
+            retry_after: super::executor::RETRY_AFTER,
+        },
+    }
 }
 
 /// Reads what the options name, and connects to nothing.

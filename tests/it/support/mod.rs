@@ -25,6 +25,11 @@ pub(crate) fn cassandra() -> String {
     variable("PROMKAIROS_TEST_CASSANDRA")
 }
 
+/// The folder of the Cassandra that asks for user, password and certificate.
+pub(crate) fn secure_cassandra() -> PathBuf {
+    variable("PROMKAIROS_TEST_CASSANDRA_SECURE").into()
+}
+
 /// The Prometheus binary.
 pub(crate) fn prometheus_binary() -> PathBuf {
     PathBuf::from(variable("PROMKAIROS_TEST_PROMETHEUS"))

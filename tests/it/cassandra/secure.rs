@@ -1,0 +1,116 @@
+//! Login and TLS, on a Cassandra of its own that asks for user, password and a client's certificate.
+
+use std::path::{Path, PathBuf};
+
+use promkairos::model::TimeRange;
+use promkairos::storage::StoreError;
+use promkairos::storage::cassandra::{
+    CassandraStore, ClientCertificate, Credentials, Options, Tls,
+};
+use promkairos::telemetry::CassandraMetrics;
+
+use super::keyspace::{Request, bits, labels, named, read};
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::{self, secure_cassandra};
+
+fn pem(name: &str) -> PathBuf {
+    secure_cassandra().join("tls").join(name)
+}
+
+fn address() -> String {
+    let address = std::fs::read_to_string(secure_cassandra().join("address"));
+    address.expect("the secure Cassandra runs").trim().into()
+}
+
+/// What gets in.
+fn options() -> Options {
+    let client = ClientCertificate { chain_file: pem("client.pem"), key_file: pem("client.key") };
+    Options {
+        contact_points: vec![address()],
+        keyspace: support::keyspace().parse().expect("a keyspace name"),
+        credentials: Some(Credentials { user: "cassandra".into(), password: "cassandra".into() }),
+        tls: Some(Tls { ca_file: pem("ca.pem"), client: Some(client) }),
+        ..Options::default()
+    }
+}
+
+/// The error of an open that must fail: one line that names the node.
+async fn error(options: Options) -> StoreError {
+    let address = options.contact_points.join(", ");
+    let opened = CassandraStore::open(options, CassandraMetrics::default()).await;
+    let error = opened.map(drop).expect_err("it must not open");
+    let text = error.to_string();
+    assert!(text.contains(&address) && !text.contains('\n') && text.len() < 400, "{text}");
+    error
+}
+
+fn invalid(error: StoreError) -> String {
+    match error {
+        StoreError::Invalid(text) => text,
+        other => panic!("a setting is wrong, not {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn login_and_tls_let_points_through() {
+    let opened = CassandraStore::open(options(), CassandraMetrics::default()).await;
+    let store = opened.expect("opens");
+    let up = labels(&[("__name__", "up")]);
+    Request::default().floats(&up, &[(10, 1.0)]).write(&store).await;
+    let all = read(&store, &named("up"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&up]), [(10, 1.0f64.to_bits())]);
+}
+
+#[tokio::test]
+async fn a_wrong_login_is_named() {
+    let mut wrong = options();
+    wrong.credentials = Some(Credentials { user: "bob".into(), password: "guess-47".into() });
+    let text = invalid(error(wrong).await);
+    assert!(text.contains("\"bob\"") && !text.contains("guess-47"), "{text}");
+    let mut none = options();
+    none.credentials = None;
+    let text = invalid(error(none).await);
+    assert!(text.contains("user and a password"), "{text}");
+}
+
+#[tokio::test]
+async fn an_unknown_authority_is_named() {
+    let mut unknown = options();
+    unknown.tls = unknown.tls.map(|tls| Tls { ca_file: pem("other-ca.pem"), ..tls });
+    let text = invalid(error(unknown).await);
+    assert!(text.contains("other-ca.pem") && text.contains("certificate"), "{text}");
+}
+
+#[tokio::test]
+async fn without_our_certificate_nobody_gets_in() {
+    let mut without = options();
+    without.tls = without.tls.map(|tls| Tls { client: None, ..tls });
+    let text = error(without).await.to_string();
+    assert!(text.contains("CertificateRequired"), "{text}");
+    let mut plain = options();
+    plain.tls = None;
+    error(plain).await;
+}
+
+#[tokio::test]
+async fn the_flags_reach_the_session() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let backend = Backend::CassandraStore { address: address(), keyspace: support::keyspace() };
+    let flags = {
+        let file = folder.path().join("password");
+        std::fs::write(&file, "cassandra").expect("written");
+        let flag = |name: &str, path: &Path| format!("--cassandra-{name}={}", path.display());
+        vec![
+            "--cassandra-username=cassandra".to_owned(),
+            flag("password-file", &file),
+            "--cassandra-tls=true".to_owned(),
+            flag("tls-ca", &pem("ca.pem")),
+            flag("tls-cert", &pem("client.pem")),
+            flag("tls-key", &pem("client.key")),
+        ]
+    };
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let data = folder.path().join("data");
+    let mut server = Promkairos::ready(&data, &backend, &flags).await;
+    assert!(server.process.terminate().success(), "{}", server.process.log());
+}
