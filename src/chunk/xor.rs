@@ -16,6 +16,7 @@
 use super::bits::{BitReader, BitWriter};
 use super::varbit::{fits, from_field};
 use super::{Chunk, ChunkError, ChunkKind};
+use crate::model::is_stale;
 use crate::model::varint::{self, unzigzag, zigzag};
 
 /// Widths of the deltas of deltas, by the number of ones in the prefix.
@@ -202,6 +203,10 @@ pub(super) struct XorValue {
 impl XorValue {
     pub(super) fn new(value: f64) -> Self {
         Self { value: value.to_bits(), window: Window::NONE }
+    }
+
+    pub(super) fn is_stale(&self) -> bool {
+        is_stale(f64::from_bits(self.value))
     }
 
     pub(super) fn write(&mut self, bits: &mut BitWriter, value: f64) {
