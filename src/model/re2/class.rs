@@ -3,8 +3,7 @@
 //! Read from a [`Source`], written as the inside of a bracketed class of the `regex` crate, where
 //! classes may nest.
 
-use super::RegexError;
-use super::translate::syntax;
+use super::error::RegexError;
 
 /// A class that matches nothing.
 pub(super) const NOTHING: &str = "[^\\x00-\\x{10FFFF}]";
@@ -136,7 +135,7 @@ pub(super) fn bracketed(source: &mut Source<'_>, whole: &str) -> Result<String, 
             high = class_character(source, whole)?;
             if high < low {
                 let at = &range[..range.len() - source.rest().len()];
-                return Err(syntax("invalid character class range", at));
+                return Err(RegexError::syntax("invalid character class range", at));
             }
         }
         push_range(&mut out, low, high);
@@ -176,7 +175,7 @@ fn posix<'a>(source: &mut Source<'a>) -> Result<Option<&'a str>, RegexError> {
     let (class, after) = rest.split_at(end + 4);
     let name = &class[2..end + 2];
     if !POSIX_CLASSES.contains(&name.strip_prefix('^').unwrap_or(name)) {
-        return Err(syntax("invalid character class range", class));
+        return Err(RegexError::syntax("invalid character class range", class));
     }
     source.set(after);
     Ok(Some(class))
@@ -187,9 +186,9 @@ fn unicode(source: &mut Source<'_>) -> Result<String, RegexError> {
     let before = source.rest();
     let mut negated = before.as_bytes()[1] == b'P';
     source.set(&before[2..]);
-    let refused = |at: &str| Err(syntax("invalid character class range", at));
+    let refused = |at: &str| Err(RegexError::syntax("invalid character class range", at));
     let name = match source.next() {
-        None => return Err(syntax("invalid character class range", before)),
+        None => return Err(RegexError::syntax("invalid character class range", before)),
         Some('{') => match source.rest().split_once('}') {
             Some((name, rest)) => {
                 source.set(rest);
@@ -246,7 +245,7 @@ fn class_character(source: &mut Source<'_>, whole: &str) -> Result<u32, RegexErr
     if source.rest().starts_with('\\') {
         return character(source);
     }
-    source.next().map(u32::from).ok_or_else(|| syntax("missing closing ]", whole))
+    source.next().map(u32::from).ok_or_else(|| RegexError::syntax("missing closing ]", whole))
 }
 
 /// An escape that stands for one character, which may be half of a surrogate pair.
@@ -277,7 +276,7 @@ pub(super) fn character(source: &mut Source<'_>) -> Result<u32, RegexError> {
         _ => None,
     };
     found.ok_or_else(|| {
-        syntax("invalid escape sequence", &before[..before.len() - source.rest().len()])
+        RegexError::syntax("invalid escape sequence", &before[..before.len() - source.rest().len()])
     })
 }
 

@@ -7,6 +7,7 @@
 //! tables of Unicode are those of the crate.
 
 mod class;
+mod error;
 mod literals;
 mod translate;
 
@@ -14,22 +15,12 @@ use regex::{Regex, RegexBuilder};
 
 use crate::limits::{MAX_REGEX_BYTES, MAX_REGEX_DEPTH};
 
+pub use error::RegexError;
 pub(super) use literals::{literals, prefix};
 pub use translate::translate;
 
 /// Levels of the crate's syntax tree for [`MAX_REGEX_DEPTH`] levels of ours.
 const NEST_LIMIT: u32 = 4 * MAX_REGEX_DEPTH + 16;
-
-/// Why a pattern is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RegexError {
-    /// Not RE2.
-    #[error("error parsing regexp: {0}")]
-    Syntax(String),
-    /// Nested too deeply, or compiles to more than the limit.
-    #[error("regular expression is too large")]
-    TooLarge,
-}
 
 /// Compiles `pattern` as Prometheus does: `^(?s:pattern)$`.
 pub(super) fn anchored(pattern: &str) -> Result<Regex, RegexError> {

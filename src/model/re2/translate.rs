@@ -4,8 +4,8 @@
 //! means the same wherever it is put. The rules are those of Go's `regexp/syntax` with
 //! its Perl flags, and with `.` matching newlines at the start.
 
-use super::RegexError;
 use super::class::{self, Source};
+use super::error::RegexError;
 use crate::limits::MAX_REGEX_DEPTH;
 
 /// Most copies that nested counted repetitions may make of what is innermost.
@@ -31,13 +31,8 @@ pub fn translate(pattern: &str) -> Result<String, RegexError> {
     if translator.groups.is_empty() {
         Ok(translator.out)
     } else {
-        Err(syntax("missing closing )", pattern))
+        Err(RegexError::syntax("missing closing )", pattern))
     }
-}
-
-/// An error as Go words it.
-pub(super) fn syntax(what: &str, at: &str) -> RegexError {
-    RegexError::Syntax(format!("{what}: `{at}`"))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +162,7 @@ impl<'a> Translator<'a> {
             }
         }
         if self.source.take("C") {
-            return Err(syntax("invalid escape sequence", &before[..2]));
+            return Err(RegexError::syntax("invalid escape sequence", &before[..2]));
         }
         if self.source.take("Q") {
             let rest = self.source.rest();
@@ -200,7 +195,8 @@ impl<'a> Translator<'a> {
     }
 
     fn close(&mut self) -> Result<(), RegexError> {
-        let group = self.groups.pop().ok_or_else(|| syntax("unexpected )", self.whole))?;
+        let group =
+            self.groups.pop().ok_or_else(|| RegexError::syntax("unexpected )", self.whole))?;
         self.out.push(')');
         let mut inner = std::mem::replace(&mut self.scope, group.scope);
         inner.settle();
@@ -248,16 +244,17 @@ impl<'a> Translator<'a> {
         }
         let at = &before[..before.len() - self.source.rest().len()];
         // Go says so of what ends within the flags, too.
-        Err(syntax("invalid or unsupported Perl syntax", at))
+        Err(RegexError::syntax("invalid or unsupported Perl syntax", at))
     }
 
     fn named_group(&mut self, before: &'a str, named: &'a str) -> Result<(), RegexError> {
-        let (name, rest) =
-            named.split_once('>').ok_or_else(|| syntax("invalid named capture", before))?;
+        let (name, rest) = named
+            .split_once('>')
+            .ok_or_else(|| RegexError::syntax("invalid named capture", before))?;
         let word = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
         if name.is_empty() || !name.bytes().all(word) {
             let at = &before[..before.len() - rest.len()];
-            return Err(syntax("invalid named capture", at));
+            return Err(RegexError::syntax("invalid named capture", at));
         }
         self.source.set(rest);
         // The crate takes no name twice, and none that begins with a digit.
@@ -279,19 +276,19 @@ impl<'a> Translator<'a> {
         let at = |from: &'a str| &from[..from.len() - rest.len()];
         let counted = before.starts_with('{');
         if counted && (min > MAX_REPEAT || max.is_some_and(|max| max > MAX_REPEAT || max < min)) {
-            return Err(syntax("invalid repeat count", at(before)));
+            return Err(RegexError::syntax("invalid repeat count", at(before)));
         }
         if let Some(repeated) = repeated {
-            return Err(syntax("invalid nested repetition operator", at(repeated)));
+            return Err(RegexError::syntax("invalid nested repetition operator", at(repeated)));
         }
         let Some(mut item) = self.scope.last else {
-            return Err(syntax("missing argument to repetition operator", at(before)));
+            return Err(RegexError::syntax("missing argument to repetition operator", at(before)));
         };
         if counted {
             let factor = max.unwrap_or(min);
             item.copies = if max == Some(0) { 0 } else { factor * item.copies.max(1) };
             if (min >= 2 || factor >= 2) && item.copies > MAX_REPEAT {
-                return Err(syntax("invalid repeat count", at(before)));
+                return Err(RegexError::syntax("invalid repeat count", at(before)));
             }
         }
         item.depth = self.deeper(item.depth)?;
