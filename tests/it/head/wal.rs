@@ -20,6 +20,8 @@ pub(crate) struct FaultyDisk(Arc<Mutex<Faults>>);
 pub(crate) struct Faults {
     /// Bytes that can still be written; `None` = no limit.
     pub(crate) space: Option<u64>,
+    /// Keep a copy of this folder in a folder of that one before every change.
+    pub(crate) states: Option<(PathBuf, PathBuf)>,
     /// Syncs of files fail.
     pub(crate) sync_fails: bool,
     /// What happened, in order.
@@ -45,6 +47,19 @@ impl FaultyDisk {
         trace
     }
 
+    /// Copies the folder as a crash would leave it now.
+    fn keep_state(&self) {
+        self.set(|faults| {
+            let Some((dir, states)) = &faults.states else { return };
+            let number = std::fs::read_dir(states).expect("a folder").count();
+            let state = states.join(number.to_string());
+            std::fs::create_dir(&state).expect("made");
+            for name in RealDisk.list(dir).expect("a folder") {
+                std::fs::copy(dir.join(&name), state.join(&name)).expect("copied");
+            }
+        });
+    }
+
     fn wrap(&self, path: &Path, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
         Box::new(FaultyFile { path: path.to_owned(), file, disk: self.clone() })
     }
@@ -61,6 +76,7 @@ impl Disk for FaultyDisk {
         RealDisk.create_dir(dir)
     }
     fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        self.keep_state();
         let mut full = false;
         self.set(|faults| full = faults.space == Some(0));
         if full {
@@ -72,15 +88,18 @@ impl Disk for FaultyDisk {
         Ok(self.wrap(path, RealDisk.open(path)?))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.keep_state();
         RealDisk.rename(from, to)
     }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         RealDisk.link(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.keep_state();
         RealDisk.remove(path)
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.keep_state();
         self.set(|faults| faults.trace.push(Event::SyncDir));
         RealDisk.sync_dir(dir)
     }
@@ -111,6 +130,7 @@ impl DiskFile for FaultyFile {
         if room == 0 {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        self.disk.keep_state();
         let written = self.file.write_at(&bytes[..room], offset)?;
         let event = Event::Write { file: self.path.clone(), offset, bytes: written as u64 };
         self.disk.set(|faults| faults.trace.push(event));
@@ -365,7 +385,13 @@ async fn a_torn_tail_is_cut_and_everything_before_it_stays() {
     let files = log.files();
     let path = files.last().expect("a segment");
     let good = std::fs::read(path).expect("readable");
-    for len in 48..good.len() {
+    let known = std::fs::read(log.dir.path().join("checkpoint")).expect("readable");
+    let first_record = u32::from_le_bytes(good[48..52].try_into().expect("4 bytes")) as usize + 8;
+    let mut torn = good.clone();
+    torn[48..].fill(0);
+    std::fs::write(path, &torn).expect("written");
+    assert!(matches!(log.open(), Err(StoreError::Corrupt { .. })), "it had a durable record");
+    for len in 48 + first_record..good.len() {
         let mut torn = good.clone();
         torn[len..].fill(0);
         std::fs::write(path, &torn).expect("written");
@@ -383,6 +409,7 @@ async fn a_torn_tail_is_cut_and_everything_before_it_stays() {
                 std::fs::remove_file(file).expect("removed");
             }
         }
+        std::fs::write(log.dir.path().join("checkpoint"), &known).expect("written");
     }
 }
 
@@ -496,6 +523,76 @@ async fn a_missing_segment_and_a_second_process_are_refused() {
     drop(wal);
     std::fs::remove_file(&log.files()[1]).expect("removed");
     assert!(matches!(log.open(), Err(StoreError::Corrupt { .. })));
+}
+
+fn names_missing(result: Result<(Wal, Vec<Seen>), StoreError>, missing: &Path) {
+    match result {
+        Err(StoreError::Corrupt { path, .. }) => assert_eq!(path, missing),
+        other => panic!("{} is missing: {:?}", missing.display(), other.err()),
+    }
+}
+
+#[tokio::test]
+async fn the_only_or_the_newest_segment_missing_is_an_error_that_names_it() {
+    let log = Log::new();
+    let (wal, _) = log.open().expect("a log is made");
+    // Ended before the first record: there is nothing to miss.
+    drop(wal);
+    let (wal, _) = log.open().expect("a log without a segment opens");
+    put(&wal, b"first").await.expect("acknowledged");
+    let copy = Log::new();
+    for name in RealDisk.list(log.dir.path()).expect("a folder") {
+        std::fs::copy(log.dir.path().join(&name), copy.dir.path().join(&name)).expect("copied");
+    }
+    drop(wal);
+    for log in [&log, &copy] {
+        let only = log.files().remove(0);
+        std::fs::remove_file(&only).expect("removed");
+        names_missing(log.open(), &only);
+    }
+
+    let (log, _) = filled(60).await;
+    let newest = log.files().pop().expect("a segment");
+    std::fs::remove_file(&newest).expect("removed");
+    names_missing(log.open(), &newest);
+    names_missing(log.open_after(30), &newest);
+}
+
+#[tokio::test]
+async fn a_log_without_a_checkpoint_gets_one_when_it_is_opened() {
+    let (log, bodies) = filled(60).await;
+    std::fs::remove_file(log.dir.path().join("checkpoint")).expect("removed");
+    assert_eq!(log.bodies(), bodies);
+    let newest = log.files().pop().expect("a segment");
+    std::fs::remove_file(&newest).expect("removed");
+    names_missing(log.open(), &newest);
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_of_making_or_forgetting_segments_leaves_a_log_that_opens() {
+    // Every state of the folder that lies between two operations on it is opened.
+    let log = Log::new();
+    let states = tempfile::tempdir().expect("a folder");
+    log.disk.set(|faults| faults.states = Some((log.dir.path().into(), states.path().into())));
+    let (wal, _) = log.open().expect("a log is made");
+    for number in 0..3 {
+        put(&wal, &body(number)).await.expect("acknowledged");
+        wal.roll();
+    }
+    wal.forget(2).expect("forgotten");
+    put(&wal, &body(3)).await.expect("acknowledged");
+    wal.roll();
+    wal.forget(4).expect("forgotten");
+    drop(wal);
+    log.disk.set(|faults| faults.states = None);
+    let mut opened = 0;
+    for state in std::fs::read_dir(states.path()).expect("a folder") {
+        let options = WalOptions { dir: state.expect("a state").path(), ..log.options(2048) };
+        let through = wal::checkpoint(&options).expect("a whole checkpoint or none");
+        wal::open(options, HeadMetrics::default(), through, &mut |_| Ok(())).expect("it opens");
+        opened += 1;
+    }
+    assert!(opened > 20, "{opened} states");
 }
 
 #[tokio::test]

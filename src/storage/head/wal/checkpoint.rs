@@ -1,10 +1,14 @@
-//! The checkpoint: up to which record everything is in the store below.
+//! The checkpoint: up to which record everything is in the store below, and which segment there
+//! must be.
 //!
 //! A small file, replaced by rename, so that there is always a whole one. A damaged one is an
-//! error, as guessing could skip records or repeat deletes.
+//! error, as guessing could skip records or repeat deletes. It names a segment only once the
+//! first record in that is durable, and before that record is acknowledged; it names none before
+//! the last one is removed. It has the key of the log, for when a segment has lost its header.
 //!
 //! ```text
-//! │ magic 8 B │ through u64 │ crc32c u32 │   little-endian
+//! version 2  │ magic 8 B │ through u64 │ newest segment u64 │ key u64 │ crc32c u32 │
+//! version 1  │ magic 8 B │ through u64 │ crc32c u32 │              all little-endian
 //! ```
 
 use std::io;
@@ -14,20 +18,36 @@ use super::disk::{Disk, write_all};
 use super::segment::io_error;
 use crate::storage::StoreError;
 
-const NAME: &str = "checkpoint";
+pub(super) const NAME: &str = "checkpoint";
 /// The file while it is written; a leftover is removed at start.
 pub(super) const UNFINISHED: &str = "checkpoint.new";
-const MAGIC: [u8; 8] = *b"PKCKP\r\n\x1a";
-const LEN: usize = 20;
+const MAGIC: [u8; 8] = *b"PKCKP2\r\n";
+const LEN: usize = 36;
+const MAGIC_V1: [u8; 8] = *b"PKCKP\r\n\x1a";
+const LEN_V1: usize = 20;
 
-/// Durably notes that everything up to `through`, inclusive, is in the store below.
-pub(super) fn write(disk: &dyn Disk, dir: &Path, through: u64) -> Result<(), StoreError> {
+/// What a log says of itself outside its segments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    /// Everything up to this record is in the store below; 0 = nothing.
+    pub(super) through: u64,
+    /// First sequence of the newest segment known to have a record; 0 = none is known.
+    pub(super) newest: u64,
+    /// Key of the checksums of all segments; 0 = not known.
+    pub(super) key: u64,
+}
+
+/// Durably replaces the checkpoint.
+pub(super) fn write(disk: &dyn Disk, dir: &Path, checkpoint: Checkpoint) -> Result<(), StoreError> {
     let (path, unfinished) = (dir.join(NAME), dir.join(UNFINISHED));
     let mut bytes = [0; LEN];
     bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..16].copy_from_slice(&through.to_le_bytes());
-    let crc = crc32c::crc32c(&bytes[..16]);
-    bytes[16..].copy_from_slice(&crc.to_le_bytes());
+    let Checkpoint { through, newest, key } = checkpoint;
+    for (at, value) in [(8, through), (16, newest), (24, key)] {
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    let crc = crc32c::crc32c(&bytes[..LEN - 4]);
+    bytes[LEN - 4..].copy_from_slice(&crc.to_le_bytes());
     let replace = || {
         let file = disk.create(&unfinished, LEN as u64)?;
         write_all(file.as_ref(), &bytes, 0).map_err(|(_, error)| error)?;
@@ -38,12 +58,12 @@ pub(super) fn write(disk: &dyn Disk, dir: &Path, through: u64) -> Result<(), Sto
     replace().map_err(|source| io_error(&path, source))
 }
 
-/// The number in the checkpoint; 0 when there is none yet.
-pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<u64, StoreError> {
+/// The checkpoint; `None` when there is none yet.
+pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Checkpoint>, StoreError> {
     let path = dir.join(NAME);
     let file = match disk.open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io_error(&path, error)),
     };
     let mut bytes = [0; LEN + 1];
@@ -55,15 +75,32 @@ pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<u64, StoreError> {
             Err(error) => return Err(io_error(&path, error)),
         }
     }
-    let crc = crc32c::crc32c(&bytes[..16]);
-    let whole = len == LEN && bytes[..8] == MAGIC && bytes[16..LEN] == crc.to_le_bytes();
-    if !whole {
-        let what = "this is not a whole checkpoint".into();
-        return Err(StoreError::Corrupt { path, offset: 0, what });
+    match decode(&bytes[..len]) {
+        Some(checkpoint) => Ok(Some(checkpoint)),
+        None => {
+            let what = "this is not a whole checkpoint".into();
+            Err(StoreError::Corrupt { path, offset: 0, what })
+        }
     }
-    let mut through = [0; 8];
-    through.copy_from_slice(&bytes[8..16]);
-    Ok(u64::from_le_bytes(through))
+}
+
+fn decode(bytes: &[u8]) -> Option<Checkpoint> {
+    let (content, crc) = bytes.split_last_chunk::<4>()?;
+    if crc32c::crc32c(content).to_le_bytes() != *crc {
+        return None;
+    }
+    let (magic, numbers) = content.split_first_chunk::<8>()?;
+    let number = |at: usize| {
+        let bytes = numbers.get(at * 8..at * 8 + 8)?;
+        bytes.try_into().map(u64::from_le_bytes).ok()
+    };
+    match (*magic, bytes.len()) {
+        (MAGIC, LEN) => {
+            Some(Checkpoint { through: number(0)?, newest: number(1)?, key: number(2)? })
+        }
+        (MAGIC_V1, LEN_V1) => Some(Checkpoint { through: number(0)?, ..Checkpoint::default() }),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -75,10 +112,11 @@ mod tests {
     fn comes_back_is_replaced_and_no_flipped_bit_or_cut_passes() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (disk, dir) = (RealDisk, dir.path());
-        assert_eq!(read(&disk, dir).ok(), Some(0));
-        write(&disk, dir, 5).expect("written");
-        write(&disk, dir, u64::MAX).expect("written");
-        assert_eq!(read(&disk, dir).ok(), Some(u64::MAX));
+        assert_eq!(read(&disk, dir).ok(), Some(None));
+        write(&disk, dir, Checkpoint::default()).expect("written");
+        let last = Checkpoint { through: u64::MAX, newest: 5, key: 6 };
+        write(&disk, dir, last).expect("written");
+        assert_eq!(read(&disk, dir).ok(), Some(Some(last)));
         let path = dir.join(NAME);
         let good = std::fs::read(&path).expect("readable");
         for bit in 0..LEN * 8 {
@@ -91,5 +129,15 @@ mod tests {
             std::fs::write(&path, &good[..len]).expect("written");
             assert!(matches!(read(&disk, dir), Err(StoreError::Corrupt { .. })), "{len} bytes");
         }
+    }
+
+    #[test]
+    fn a_checkpoint_of_version_1_is_read() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let bytes = b"PKCKP\r\n\x1a\x07\0\0\0\0\0\0\0";
+        let crc = crc32c::crc32c(bytes).to_le_bytes();
+        std::fs::write(dir.path().join(NAME), [&bytes[..], &crc].concat()).expect("written");
+        let want = Checkpoint { through: 7, newest: 0, key: 0 };
+        assert_eq!(read(&RealDisk, dir.path()).ok(), Some(Some(want)));
     }
 }

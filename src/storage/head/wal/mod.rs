@@ -42,7 +42,7 @@ pub struct WalOptions {
 pub fn checkpoint(options: &WalOptions) -> Result<u64, StoreError> {
     let WalOptions { dir, disk, .. } = options;
     disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
-    checkpoint::read(disk.as_ref(), dir)
+    Ok(checkpoint::read(disk.as_ref(), dir)?.unwrap_or_default().through)
 }
 
 /// Opens the log: locks it, hands every record after `after` to `visit` in order, and starts
@@ -56,8 +56,10 @@ pub fn open(
     let WalOptions { dir, disk, .. } = &options;
     disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
     let lock = lock(dir)?;
-    let found = replay::replay(disk.as_ref(), dir, after, visit)?;
-    Wal::start(options, metrics, found, after, lock)
+    let stored = checkpoint::read(disk.as_ref(), dir)?;
+    let newest = stored.unwrap_or_default().newest;
+    let found = replay::replay(disk.as_ref(), dir, after, newest, visit)?;
+    Wal::start(options, metrics, found, stored, after, lock)
 }
 
 /// Two processes on one log would destroy it. Held until it is dropped or the process ends.

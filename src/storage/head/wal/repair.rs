@@ -56,7 +56,7 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
     let disk = RealDisk;
     let _lock = super::lock(dir)?;
     let mut report = RepairReport::default();
-    let through = checkpoint::read(&disk, dir)?;
+    let through = checkpoint::read(&disk, dir)?.unwrap_or_default().through;
     let mut listed = segment::list(&disk, dir)?.into_iter().peekable();
     let mut last = None;
     while let Some((first, path)) = listed.next() {

@@ -3,8 +3,8 @@
 //! A bad record before the sealed end of the newest segment, or anywhere in an older one, is
 //! damage: acknowledged data would be missing, so reading stops with an error that names file and
 //! offset. Behind the sealed end it is a torn tail, never acknowledged as durable by a seal:
-//! it is zeroed with a warning. Between segments the sequence must go on, so that no segment can
-//! be missing or shorter than it was.
+//! it is zeroed with a warning. Between segments the sequence must go on, and the newest one that
+//! the checkpoint knows must be there, so that no segment can be missing or shorter than it was.
 
 use std::path::Path;
 
@@ -23,21 +23,29 @@ pub(super) struct Found {
     pub(super) segments: Vec<(u64, Closed)>,
     /// The last sequence in the log; what was asked to be skipped when there is no segment.
     pub(super) last: u64,
+    /// First sequence of the newest segment; 0 = there is none.
+    pub(super) newest: u64,
     /// Key of the checksums, when there is a segment.
     pub(super) key: Option<u64>,
     /// The latest acceptance time in the records read.
     pub(super) accepted: i64,
 }
 
-/// Reads all records after `after` in order, and mends a torn tail.
+/// Reads all records after `after` in order, and mends a torn tail. `known` is the newest segment
+/// that must be there; 0 = none.
 pub(super) fn replay(
     disk: &dyn Disk,
     dir: &Path,
     after: u64,
+    known: u64,
     visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), StoreError>,
 ) -> Result<Found, StoreError> {
     remove_unfinished(disk, dir)?;
     let listed = segment::list(disk, dir)?;
+    if known > 0 && !listed.iter().any(|(first, _)| *first == known) {
+        let what = format!("the segment is missing, with the records from {known} on");
+        return Err(StoreError::Corrupt { path: dir.join(segment::name(known)), offset: 0, what });
+    }
     let mut found = Found { last: after, ..Found::default() };
     for (number, (first, path)) in listed.iter().enumerate() {
         let mut reader = Reader::open(disk, path)?;
@@ -63,12 +71,17 @@ pub(super) fn replay(
         })?;
         found.key = Some(reader.header.key);
         if newest && found.last < reader.header.first {
+            if *first == known {
+                let what = "its first record, which was durable, is missing";
+                return Err(reader.corrupt(HEADER_LEN as u64, what));
+            }
             // Made, but no record came before the end: the next segment may get the same name.
             disk.remove(path).map_err(|source| io_error(path, source))?;
             break;
         }
         // A crash leaves the reserved space behind; only space, so a failure is no harm.
         let _ = reader.file.release(end);
+        found.newest = *first;
         found.segments.push((found.last, Closed { path: path.clone(), end }));
     }
     Ok(found)

@@ -17,10 +17,10 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::{error, warn};
 
-use super::checkpoint;
+use super::checkpoint::{self, Checkpoint};
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
 use super::replay::Found;
-use super::segment::{AppendError, Closed, Segment, io_error};
+use super::segment::{self, AppendError, Closed, Segment, io_error};
 use super::{LogLock, WalOptions};
 use crate::limits;
 use crate::storage::StoreError;
@@ -56,6 +56,8 @@ pub struct Admission {
 struct Shared {
     options: WalOptions,
     key: u64,
+    /// As it lies on the disk, or shall lie there next.
+    checkpoint: Mutex<Checkpoint>,
     metrics: HeadMetrics,
     state: Mutex<State>,
     work: Condvar,
@@ -115,14 +117,21 @@ impl Wal {
         options: WalOptions,
         metrics: HeadMetrics,
         found: Found,
+        stored: Option<Checkpoint>,
         after: u64,
         lock: LogLock,
     ) -> Result<Self, StoreError> {
         let last = found.last;
+        // Random, as the standard library seeds its hashers: only unguessable to senders.
+        let random = || RandomState::new().build_hasher().finish();
+        let known = stored.map(|stored| stored.key).filter(|key| *key != 0);
+        let key = found.key.or(known).unwrap_or_else(random);
+        let through = stored.unwrap_or_default().through;
+        let checkpoint = Checkpoint { through, newest: found.newest, key };
         let shared = Arc::new(Shared {
             options,
-            // Random, as the standard library seeds its hashers: only unguessable to senders.
-            key: found.key.unwrap_or_else(|| RandomState::new().build_hasher().finish()),
+            key,
+            checkpoint: Mutex::new(checkpoint),
             metrics,
             state: Mutex::new(State {
                 next: last.max(after) + 1,
@@ -138,7 +147,10 @@ impl Wal {
             active_bytes: AtomicU64::new(0),
         });
         shared.publish_size();
-        let writer = Writer { shared: shared.clone(), segment: None, last };
+        if stored != Some(checkpoint) {
+            shared.begin_checkpoint(checkpoint);
+        }
+        let writer = Writer { shared: shared.clone(), segment: None, known: false, last };
         let thread = std::thread::Builder::new()
             .name("wal".into())
             .spawn(move || writer.run())
@@ -230,8 +242,15 @@ impl Wal {
             return Err(unavailable("the log is closed"));
         }
         let WalOptions { dir, disk, .. } = &self.shared.options;
-        checkpoint::write(disk.as_ref(), dir, through)?;
+        let mut checkpoint = self.shared.checkpoint.lock();
         let mut closed = self.shared.closed.lock();
+        let newest = dir.join(segment::name(checkpoint.newest));
+        // Not known any more before it is removed.
+        let gone = closed.iter().any(|(last, s)| *last <= through && s.path == newest);
+        let newest = if gone { 0 } else { checkpoint.newest };
+        let next = Checkpoint { through, newest, ..*checkpoint };
+        checkpoint::write(disk.as_ref(), dir, next)?;
+        *checkpoint = next;
         // From the oldest on: a crash in between must not leave a hole.
         while let Some((last, segment)) = closed.first() {
             if *last > through {
@@ -241,7 +260,7 @@ impl Wal {
             disk.remove(path).map_err(|source| io_error(path, source))?;
             closed.remove(0);
         }
-        drop(closed);
+        drop((closed, checkpoint));
         self.shared.publish_size();
         Ok(())
     }
@@ -282,6 +301,8 @@ impl Shared {
 struct Writer {
     shared: Arc<Shared>,
     segment: Option<Segment>,
+    /// Whether the checkpoint knows of the segment.
+    known: bool,
     /// Last sequence written; what the next segment's header names.
     last: u64,
 }
@@ -354,13 +375,25 @@ impl Writer {
         }
         let segment = match &mut self.segment {
             Some(segment) => segment,
-            none => none.insert(self.shared.create_segment(round, self.last)?),
+            none => {
+                self.known = false;
+                none.insert(self.shared.create_segment(round, self.last)?)
+            }
         };
         let begin = Instant::now();
         segment.append(&round.bytes)?;
         self.shared.metrics.wal_commit_seconds.observe(begin.elapsed().as_secs_f64());
         self.last = round.last;
         self.shared.active_bytes.store(segment.end(), Ordering::Relaxed);
+        // After its first record is durable, and before that is acknowledged.
+        if !self.known && !round.bytes.is_empty() {
+            if let Err(error) = self.shared.know_segment(segment.first()) {
+                // Gives back the space that the segment has reserved: the checkpoint may need it.
+                self.close_segment();
+                return Err(AppendError::Write(error));
+            }
+            self.known = true;
+        }
         Ok(())
     }
 
@@ -395,6 +428,25 @@ impl Writer {
 }
 
 impl Shared {
+    /// Writes the checkpoint of a log that has none, or one of an older version.
+    fn begin_checkpoint(&self, checkpoint: Checkpoint) {
+        let WalOptions { dir, disk, .. } = &self.options;
+        if let Err(error) = checkpoint::write(disk.as_ref(), dir, checkpoint) {
+            // A full disk must not keep what is there from being read; a segment that gets a
+            // record is known before that is acknowledged.
+            warn!("the checkpoint of the log cannot be written yet: {error}");
+        }
+    }
+
+    fn know_segment(&self, first: u64) -> io::Result<()> {
+        let WalOptions { dir, disk, .. } = &self.options;
+        let mut checkpoint = self.checkpoint.lock();
+        let next = Checkpoint { newest: first, ..*checkpoint };
+        checkpoint::write(disk.as_ref(), dir, next).map_err(io::Error::other)?;
+        *checkpoint = next;
+        Ok(())
+    }
+
     fn create_segment(&self, round: &Round, previous: u64) -> Result<Segment, AppendError> {
         let needed = (HEADER_LEN + round.bytes.len() + SEAL_LEN) as u64;
         let WalOptions { dir, disk, segment_bytes } = &self.options;
