@@ -20,6 +20,8 @@ pub(crate) struct FaultyDisk(Arc<Mutex<Faults>>);
 pub(crate) struct Faults {
     /// Bytes that can still be written; `None` = no limit.
     pub(crate) space: Option<u64>,
+    /// Bytes that a new file can reserve; `None` = no limit.
+    pub(crate) largest: Option<u64>,
     /// Keep a copy of this folder in a folder of that one before every change.
     pub(crate) states: Option<(PathBuf, PathBuf)>,
     /// Syncs of files fail.
@@ -78,7 +80,9 @@ impl Disk for FaultyDisk {
     fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
         self.keep_state();
         let mut full = false;
-        self.set(|faults| full = faults.space == Some(0));
+        self.set(|faults| {
+            full = faults.space == Some(0) || faults.largest.is_some_and(|most| bytes > most);
+        });
         if full {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -444,6 +448,36 @@ async fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
         drop(wal);
         assert_eq!(log.bodies(), acknowledged, "{space} bytes");
     }
+}
+
+#[tokio::test]
+async fn a_segment_reserves_what_there_is_room_for_and_a_full_disk_is_named() {
+    let log = Log::new();
+    let open = || {
+        let options = log.options(16 << 20);
+        wal::open(options, HeadMetrics::default(), 0, &mut |_| Ok(())).expect("the log opens")
+    };
+    let lengths = || -> Vec<u64> {
+        let length = |path: PathBuf| std::fs::metadata(path).expect("a file").len();
+        log.files().into_iter().map(length).collect()
+    };
+    let wal = open();
+    log.disk.set(|faults| faults.largest = Some(5 << 20));
+    put(&wal, b"first").await.expect("there is room for a smaller segment");
+    assert_eq!(lengths(), [4 << 20]);
+    // A record that needs more than the half gets what it needs.
+    wal.roll();
+    put(&wal, &vec![7; 9 << 19]).await.expect("there is room for the record");
+    assert!(lengths()[1] > 9 << 19 && lengths()[1] <= 5 << 20, "{:?}", lengths());
+    wal.roll();
+    log.disk.set(|faults| faults.largest = Some(1000));
+    let error = put(&wal, b"refused").await.expect_err("no room").to_string();
+    let place = log.dir.path().display().to_string();
+    assert!(error.contains("1048576 bytes") && error.contains(&place), "{error}");
+    log.disk.set(|faults| faults.largest = None);
+    put(&wal, b"last").await.expect("there is room again");
+    drop(wal);
+    assert_eq!(log.bodies().len(), 3);
 }
 
 #[tokio::test]

@@ -17,6 +17,9 @@ pub(super) const UNFINISHED: &str = ".wal.new";
 /// Bytes read at once.
 const WINDOW: usize = 1 << 20;
 
+/// Bytes that a segment reserves at least, though the disk is nearly full.
+const LEAST_BYTES: u64 = 1 << 20;
+
 /// Why an append failed.
 #[derive(Debug)]
 pub(super) enum AppendError {
@@ -57,8 +60,31 @@ pub(super) fn io_error(path: &Path, source: io::Error) -> StoreError {
 }
 
 impl Segment {
-    /// Makes a segment file under its final name, durably.
-    pub(super) fn create(disk: &dyn Disk, dir: &Path, header: Header) -> Result<Self, AppendError> {
+    /// Makes a segment file under its final name, durably. Where there is no room for all the
+    /// bytes it reserves less, by halves, but never less than `needed`.
+    pub(super) fn create(
+        disk: &dyn Disk,
+        dir: &Path,
+        header: Header,
+        needed: u64,
+    ) -> Result<Self, AppendError> {
+        let least = needed.max(LEAST_BYTES.min(header.bytes));
+        let mut bytes = header.bytes;
+        loop {
+            match Self::create_whole(disk, dir, Header { bytes, ..header }) {
+                Err(AppendError::Write(error)) if is_full(&error) && bytes > least => {
+                    bytes = (bytes / 2).max(least);
+                }
+                Err(AppendError::Write(error)) => {
+                    let what = format!("no segment of {bytes} bytes in {}", dir.display());
+                    return Err(AppendError::Write(explain(&error, &what)));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn create_whole(disk: &dyn Disk, dir: &Path, header: Header) -> Result<Self, AppendError> {
         let path = dir.join(name(header.first));
         let unfinished = path.with_extension(&UNFINISHED[1..]);
         let make = || {
@@ -90,7 +116,8 @@ impl Segment {
         if let Err((written, error)) = write_all(self.file.as_ref(), records, self.end) {
             self.littered = self.end + written as u64;
             self.clean()?;
-            return Err(AppendError::Write(error));
+            let what = format!("{} bytes to {}", records.len(), self.path.display());
+            return Err(AppendError::Write(explain(&error, &what)));
         }
         self.file.sync_data().map_err(AppendError::Sync)?;
         self.end += records.len() as u64;
@@ -143,6 +170,16 @@ impl Segment {
         self.littered = self.end;
         Ok(())
     }
+}
+
+/// Whether less might still fit.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+fn explain(error: &io::Error, what: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 /// A segment that takes no more appends.

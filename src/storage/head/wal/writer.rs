@@ -452,6 +452,6 @@ impl Shared {
         let WalOptions { dir, disk, segment_bytes } = &self.options;
         let bytes = needed.max(*segment_bytes);
         let header = Header { first: round.first, previous, key: self.key, bytes };
-        Segment::create(disk.as_ref(), dir, header)
+        Segment::create(disk.as_ref(), dir, header, needed)
     }
 }
