@@ -73,6 +73,7 @@ fn describe_loss(text: &mut String, loss: &Loss) -> std::fmt::Result {
     let Loss { path, bytes, what, first, last, accepted } = loss;
     write!(text, "{}: bytes {} to {}: {what}: ", path.display(), bytes.start, bytes.end)?;
     match last {
+        Some(last) if last < first => text.push_str("no record is lost"),
         Some(last) => write!(text, "records {first} to {last} are lost")?,
         None => write!(text, "records from {first} on are lost, how many is unknown")?,
     }
@@ -113,6 +114,9 @@ mod tests {
                 "{line}7 records are good. Nothing was changed; --apply takes the damage out.\n"
             )
         );
+        let text =
+            describe(&report(vec![Loss { last: Some(2), ..loss.clone() }]), RepairMode::Show);
+        assert!(text.contains("checksum: no record is lost"), "{text}");
         let text = describe(&report(vec![Loss { last: None, ..loss }]), RepairMode::Apply);
         assert!(text.contains("records from 3 on are lost, how many is unknown"), "{text}");
         assert!(text.ends_with("the damaged files are kept: /d/1.wal.damaged\n"), "{text}");

@@ -24,6 +24,8 @@ use crate::model::{MatchOp, Matcher, Protocol, Target, TimeRange};
 
 /// Bytes of a segment header.
 pub(super) const HEADER_LEN: usize = 48;
+/// Where the key lies in a header.
+pub(super) const KEY_AT: u64 = 28;
 /// Bytes of a seal.
 pub(super) const SEAL_LEN: usize = FRAME_LEN + FIXED_LEN + 8;
 /// Bytes before the part that `length` counts.

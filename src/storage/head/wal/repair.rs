@@ -2,12 +2,15 @@
 //!
 //! A segment with damage is written anew from its valid records, with a gap record where the bad
 //! bytes were, and the damaged file is kept beside it with the suffix `.damaged`. Undamaged
-//! segments are not touched. Never run on a log in use: it takes the log's lock.
+//! segments are not touched. A header that is lost costs no record: its numbers are those of the
+//! neighbours and its key lies in the checkpoint too. After a damaged checkpoint all segments
+//! count as not yet in the store below, which costs time, not data. Never run on a log in use:
+//! it takes the log's lock.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::checkpoint;
+use super::checkpoint::{self, Checkpoint};
 use super::disk::{Disk, RealDisk, write_all};
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
 use super::segment::{self, Frame, Reader, io_error};
@@ -25,7 +28,7 @@ pub enum RepairMode {
 /// A stretch of the log that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// The segment.
+    /// The segment, or the checkpoint.
     pub path: PathBuf,
     /// The bytes of the file that are bad.
     pub bytes: Range<u64>,
@@ -56,11 +59,15 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
     let disk = RealDisk;
     let _lock = super::lock(dir)?;
     let mut report = RepairReport::default();
-    let through = checkpoint::read(&disk, dir)?.unwrap_or_default().through;
-    let mut listed = segment::list(&disk, dir)?.into_iter().peekable();
-    let mut last = None;
+    let listed = segment::list(&disk, dir)?;
+    let found = Found::of(&disk, dir, &listed, &mut report)?;
+    let through = found.checkpoint.through;
+    let mut listed = listed.into_iter().peekable();
+    let (mut last, mut newest) = (None, 0);
     while let Some((first, path)) = listed.next() {
-        let mut survey = Survey::of(&disk, &path, first, last.unwrap_or(through))?;
+        // The first segment follows what is in the store below.
+        let previous = last.unwrap_or_else(|| through.max(first.saturating_sub(1)));
+        let mut survey = Survey::of(&disk, &path, first, last, previous, &found.keys)?;
         if last.is_none() && survey.header.previous > through {
             survey.missing_before(through);
         }
@@ -70,12 +77,73 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
         }
         report.valid_records += survey.records.len() as u64;
         last = Some(survey.last);
+        if survey.last >= first {
+            newest = first;
+        }
         if mode == RepairMode::Apply && !survey.losses.is_empty() {
             report.kept.push(survey.rewrite(&disk, dir)?);
         }
         report.losses.extend(survey.losses);
     }
+    let known = found.checkpoint.newest;
+    if known > 0 && !dir.join(segment::name(known)).exists() {
+        let path = dir.join(segment::name(known));
+        report.losses.push(Loss::of(path, 0..0, "the segment is missing", known));
+    }
+    if mode == RepairMode::Apply && !report.losses.is_empty() {
+        if found.is_damaged {
+            report.kept.push(keep(&disk, dir, checkpoint::NAME)?);
+        }
+        checkpoint::write(&disk, dir, Checkpoint { newest, ..found.checkpoint })?;
+    }
     Ok(report)
+}
+
+/// What the checkpoint and the headers of the segments say.
+struct Found {
+    /// As it is, or as it has to be made when it is damaged.
+    checkpoint: Checkpoint,
+    is_damaged: bool,
+    /// Keys that the log may have.
+    keys: Vec<u64>,
+}
+
+impl Found {
+    fn of(
+        disk: &dyn Disk,
+        dir: &Path,
+        listed: &[(u64, PathBuf)],
+        report: &mut RepairReport,
+    ) -> Result<Self, StoreError> {
+        let headers = listed.iter().map(|(_, path)| Reader::open(disk, path).ok());
+        let headers: Vec<Option<Header>> = headers.map(|r| Some(r?.header)).collect();
+        let mut keys: Vec<u64> = headers.iter().flatten().map(|header| header.key).collect();
+        keys.dedup();
+        let (mut checkpoint, is_damaged) = match checkpoint::read(disk, dir) {
+            Ok(stored) => (stored.unwrap_or_default(), false),
+            Err(StoreError::Corrupt { path, what, .. }) => {
+                let file = disk.open(&path).map_err(|source| io_error(&path, source))?;
+                let size = file.size().map_err(|source| io_error(&path, source))?;
+                let mut loss = Loss::of(path, 0..size, &what, 1);
+                loss.last = Some(0);
+                report.losses.push(loss);
+                // Nothing that is still in the log is left out of a replay.
+                let before = |(first, _): &(u64, PathBuf)| first.saturating_sub(1);
+                let through = match headers.first() {
+                    Some(Some(header)) => header.previous,
+                    _ => listed.first().map_or(0, before),
+                };
+                (Checkpoint { through, ..Checkpoint::default() }, true)
+            }
+            Err(error) => return Err(error),
+        };
+        if checkpoint.key == 0 {
+            checkpoint.key = keys.last().copied().unwrap_or(0);
+        } else {
+            keys.push(checkpoint.key);
+        }
+        Ok(Self { checkpoint, is_damaged, keys })
+    }
 }
 
 /// One segment, read as far as it can be.
@@ -91,21 +159,39 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(disk: &dyn Disk, path: &Path, first: u64, previous: u64) -> Result<Self, StoreError> {
-        let (reader, losses) = match Reader::open(disk, path) {
-            Ok(reader) => (reader, Vec::new()),
-            Err(StoreError::Corrupt { path, offset, what }) => {
-                // Without its header a segment has no key, and nothing in it can be verified.
-                return Err(StoreError::Corrupt {
-                    path,
-                    offset,
-                    what: format!("{what}; without its header the segment cannot be repaired"),
-                });
+    /// `last` is the last sequence of the segment before; `previous` is what a lost header would
+    /// have said of it.
+    fn of(
+        disk: &dyn Disk,
+        path: &Path,
+        first: u64,
+        last: Option<u64>,
+        previous: u64,
+        keys: &[u64],
+    ) -> Result<Self, StoreError> {
+        let mut losses = Vec::new();
+        let mut lose_header = |what: &str| {
+            let mut loss = Loss::of(path.to_owned(), 0..HEADER_LEN as u64, what, previous + 1);
+            loss.last = Some(previous);
+            losses.push(loss);
+        };
+        let reader = match Reader::open(disk, path) {
+            Ok(reader) => {
+                if reader.header.first != first {
+                    lose_header("the file's name is not that of its first record");
+                }
+                reader
+            }
+            Err(StoreError::Corrupt { what, .. }) => {
+                lose_header(&what);
+                let mut reader = Reader::open_headless(disk, path, keys)?;
+                reader.header.previous = previous;
+                reader
             }
             Err(error) => return Err(error),
         };
-        let header =
-            Header { first, previous: reader.header.previous.max(previous), ..reader.header };
+        let previous = reader.header.previous.max(last.unwrap_or(0));
+        let header = Header { first, previous, ..reader.header };
         let mut survey = Self {
             path: path.to_owned(),
             header,
@@ -184,14 +270,8 @@ impl Survey {
     }
 
     fn loss(&self, bytes: Range<u64>, what: &str) -> Loss {
-        Loss {
-            path: self.path.clone(),
-            bytes,
-            what: what.into(),
-            first: self.last + 1,
-            last: None,
-            accepted: (self.accepted, None),
-        }
+        let loss = Loss::of(self.path.clone(), bytes, what, self.last + 1);
+        Loss { accepted: (self.accepted, None), ..loss }
     }
 
     /// The log before this segment is gone.
@@ -242,31 +322,35 @@ impl Survey {
         self.header.bytes = (out.len() + SEAL_LEN) as u64;
         out[..HEADER_LEN].copy_from_slice(&self.header.encode());
 
-        let kept = self.free_name(disk, dir)?;
+        let kept = keep(disk, dir, &segment::name(self.header.first))?;
         let unfinished = self.path.with_extension(&segment::UNFINISHED[1..]);
         let replace = || {
             let file = disk.create(&unfinished, self.header.bytes)?;
             write_all(file.as_ref(), &out, 0).map_err(|(_, error)| error)?;
             file.sync_data()?;
-            disk.link(&self.path, &kept)?;
             disk.rename(&unfinished, &self.path)?;
             disk.sync_dir(dir)
         };
         replace().map_err(|source| io_error(&self.path, source))?;
         Ok(kept)
     }
+}
 
-    /// A name for the damaged file that an earlier repair has not used.
-    fn free_name(&self, disk: &dyn Disk, dir: &Path) -> Result<PathBuf, StoreError> {
-        let taken = disk.list(dir).map_err(|source| io_error(dir, source))?;
-        let base = segment::name(self.header.first);
-        let mut names = (1..).map(|number| format!("{base}.damaged{number}"));
-        let free = names.find(|name| !taken.contains(name));
-        Ok(dir.join(free.expect("there are more numbers than files")))
-    }
+/// Gives a damaged file a second name that an earlier repair has not used.
+fn keep(disk: &dyn Disk, dir: &Path, name: &str) -> Result<PathBuf, StoreError> {
+    let taken = disk.list(dir).map_err(|source| io_error(dir, source))?;
+    let mut names = (1..).map(|number| format!("{name}.damaged{number}"));
+    let free = names.find(|name| !taken.contains(name));
+    let kept = dir.join(free.expect("there are more numbers than files"));
+    disk.link(&dir.join(name), &kept).map_err(|source| io_error(&kept, source))?;
+    Ok(kept)
 }
 
 impl Loss {
+    fn of(path: PathBuf, bytes: Range<u64>, what: &str, first: u64) -> Self {
+        Self { path, bytes, what: what.into(), first, last: None, accepted: (None, None) }
+    }
+
     /// How many records are lost at most; `None` when nothing behind tells.
     pub fn records(&self) -> Option<u64> {
         Some((self.last? + 1).saturating_sub(self.first))

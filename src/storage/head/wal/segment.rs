@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, DiskFile, write_all};
-use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, Record, SEAL_LEN};
+use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, KEY_AT, Record, SEAL_LEN};
 use crate::storage::StoreError;
 
 const SUFFIX: &str = ".wal";
@@ -224,14 +224,37 @@ pub(super) enum Frame<'a> {
 impl Reader {
     /// Opens a segment and reads its header.
     pub(super) fn open(disk: &dyn Disk, path: &Path) -> Result<Self, StoreError> {
+        let mut reader = Self::open_unread(disk, path)?;
+        let decoded = Header::decode(reader.bytes(0, HEADER_LEN)?);
+        reader.header = decoded.map_err(|what| reader.corrupt(0, what))?;
+        Ok(reader)
+    }
+
+    /// Opens a segment without a whole header. Its key is the one of `keys`, or what lies in its
+    /// place in the file, with which a record can be read.
+    pub(super) fn open_headless(
+        disk: &dyn Disk,
+        path: &Path,
+        keys: &[u64],
+    ) -> Result<Self, StoreError> {
+        let mut reader = Self::open_unread(disk, path)?;
+        reader.header.bytes = reader.size;
+        let own = reader.bytes(KEY_AT, 8)?.try_into().map(u64::from_le_bytes).ok();
+        for key in keys.iter().copied().chain(own) {
+            reader.header.key = key;
+            if reader.find(HEADER_LEN as u64, |_| true)?.is_some() {
+                break;
+            }
+        }
+        Ok(reader)
+    }
+
+    fn open_unread(disk: &dyn Disk, path: &Path) -> Result<Self, StoreError> {
         let file = disk.open(path).map_err(|source| io_error(path, source))?;
         let size = file.size().map_err(|source| io_error(path, source))?;
         let header = Header { first: 0, previous: 0, key: 0, bytes: 0 };
         let path = path.to_owned();
-        let mut reader = Self { path, header, file, size, buffer: Vec::new(), buffer_at: 0 };
-        let decoded = Header::decode(reader.bytes(0, HEADER_LEN)?);
-        reader.header = decoded.map_err(|what| reader.corrupt(0, what))?;
-        Ok(reader)
+        Ok(Self { path, header, file, size, buffer: Vec::new(), buffer_at: 0 })
     }
 
     /// Length of the file in bytes.
