@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use promkairos::model::{
     Exemplar, Labels, Matcher, Metadata, Point, TimeRange, Value, WriteBatch, WriteOutcome,
 };
-use promkairos::storage::head::{Head, Options, Stamps};
+use promkairos::storage::head::wal::{self as log, Record, WalOptions};
+use promkairos::storage::head::{Head, Options, REFUSE_AT, Stamps};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
@@ -307,6 +308,82 @@ async fn points_keep_the_time_of_their_acceptance_through_a_replay() {
     let (first, second) = stamps.split_at(stamps.len() / 2);
     assert!(!first.is_empty() && first.iter().all(|(_, stamp)| *stamp > T));
     assert_eq!(first, second, "each attempt brings the same times");
+}
+
+/// The clock has fallen back, so that it does not tell the writes apart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_write_shares_its_time_with_one_of_an_earlier_flush() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let mut options = options(&dir);
+    options.stamps = Stamps::Kept;
+    let later = 5_000_000_000_000;
+    let disk = options.disk.clone();
+    let wal = WalOptions { dir: dir.path().into(), segment_bytes: 1 << 16, disk };
+    let wal = log::open(wal, HeadMetrics::default(), 0, &mut |_| Ok(())).expect("a log is made");
+    let room = wal.admit(1).await;
+    let record = Record::Delete { range: TimeRange::ALL, matchers: vec![] };
+    wal.append(room, later, record).expect("appended").wait().await.expect("durable");
+    drop(wal);
+    let head = Arc::new(open(options, &below).await);
+    let take = || std::mem::take(&mut *below.stamps.lock().expect("no panic"));
+    put(&head, &one("m0", T, -1.0)).await;
+    head.flush().await.expect("flushed");
+    let mut flushed = take().last().expect("a point").1;
+    let mut flushes = 1;
+    let mut tasks = tokio::task::JoinSet::new();
+    for writer in 0..4 {
+        let head = head.clone();
+        tasks.spawn(async move {
+            for i in 0..100 {
+                put(&head, &one(&format!("m{writer}"), T, f64::from(i))).await;
+            }
+        });
+    }
+    loop {
+        if let Some(written) = tasks.try_join_next() {
+            written.expect("all writes were acknowledged");
+        }
+        let done = tasks.is_empty();
+        head.flush().await.expect("flushed");
+        let stamps: Vec<i64> = take().into_iter().map(|(_, stamp)| stamp).collect();
+        if let (Some(first), Some(last)) = (stamps.iter().min(), stamps.iter().max()) {
+            assert!(*first > flushed.max(later), "{first} after {flushed}");
+            flushed = *last;
+            flushes += 1;
+        }
+        if done {
+            break;
+        }
+    }
+    assert!(flushes > 1, "{flushes} flushes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn points_of_a_flush_that_failed_count_as_memory() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    below.set(Mode::NoFlush);
+    let mut options = options(&dir);
+    options.memory_limit = 10_000;
+    let most = options.memory_limit * REFUSE_AT;
+    let head = open(options, &below).await;
+    let mut samples = 0;
+    loop {
+        let mut batch = Batch::new().series(&[("__name__", "m")]);
+        for _ in 0..100 {
+            batch = batch.sample(T + samples, 1.0);
+            samples += 1;
+        }
+        if head.write(batch.build()).await.is_err() {
+            break;
+        }
+        head.flush().await.expect_err("the store below takes no flush");
+        assert!(samples as u64 * 2 <= most + 400, "{samples} samples are in memory");
+    }
+    below.set(Mode::Open);
+    head.flush().await.expect("flushed");
+    put(&head, &one("m", T + samples, 1.0)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

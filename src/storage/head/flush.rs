@@ -1,10 +1,11 @@
 //! Handing samples down: flushes, deletes, and the task that flushes in the background.
 //!
-//! A flush moves all points into a snapshot, gives it to the store below as sorted runs, and only
-//! after its `Ok` moves the checkpoint, evicts the snapshot and removes log segments. Points that
-//! come in meanwhile may be part of it or not: the log repeats them, and taking them twice is
-//! harmless. A failed flush is tried again with the same snapshot. Deletes and flushes exclude
-//! each other, so that no snapshot brings back what a delete has removed below.
+//! A flush gives all points up to one place in the order of acceptance, its snapshot, to the store
+//! below as sorted runs, and only after its `Ok` moves the checkpoint, evicts the snapshot and
+//! removes log segments. No later point has the acceptance time of one in the snapshot: of two
+//! equal times a store below could not tell the later. A failed flush is tried again with the same
+//! snapshot. Deletes and flushes exclude each other, so that no snapshot brings back what a delete
+//! has removed below.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -123,13 +124,13 @@ impl Inner {
         }
         let through = {
             // What is in the log up to here is in memory: the lock covers both.
-            let _order = self.order.lock();
+            let mut order = self.order.lock();
+            self.memory.begin_flush();
+            order.stamp += 1;
             self.wal.last()
         };
         self.wal.roll();
         turn.pending = Some(through);
-        let memory = self.memory.clone();
-        blocking(move || memory.begin_flush()).await?;
         self.hand_down(turn, through).await
     }
 

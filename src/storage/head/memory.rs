@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
@@ -51,8 +51,12 @@ pub(super) struct Memory {
     map: RwLock<SeriesMap>,
     /// Changed since the last flush.
     metadata: Mutex<BTreeMap<String, Metadata>>,
-    /// Bytes of points not yet flushed, about.
+    /// Bytes of points that no flush has yet, about.
     bytes: AtomicU64,
+    /// Bytes of points in the flush under way, about.
+    flushing_bytes: AtomicU64,
+    /// Number of the last flush, modulo 256. A series joins it when it is next touched.
+    flush: AtomicU8,
     metrics: HeadMetrics,
 }
 
@@ -128,6 +132,7 @@ impl Memory {
     ) -> WriteOutcome {
         let mut outcome = WriteOutcome::default();
         let mut late = 0u64;
+        let flush = self.flush.load(Ordering::Relaxed);
         let mut pager = resolved.map.pager();
         let taken = || batch.series.iter().zip(&resolved.ids).filter(|(_, id)| **id != NO_SERIES);
         // Histograms first: within one request a float wins at the same timestamp.
@@ -139,14 +144,16 @@ impl Memory {
                         start_timestamp: sample.start_timestamp,
                         value: Value::Histogram(Arc::new(sample.histogram.clone())),
                     };
-                    late += u64::from(pager.series(*id).push(point, stamp) == Taken::Late);
+                    let series = pager.series(*id).join_flush(flush);
+                    late += u64::from(series.push(point, stamp) == Taken::Late);
                     outcome.histograms += 1;
                 }
             }
         }
         for (entry, id) in taken() {
             for sample in &batch.samples[range(&entry.samples)] {
-                late += u64::from(pager.series(*id).push_float(sample, stamp) == Taken::Late);
+                let series = pager.series(*id).join_flush(flush);
+                late += u64::from(series.push_float(sample, stamp) == Taken::Late);
                 outcome.samples += 1;
             }
         }
@@ -165,8 +172,8 @@ impl Memory {
         self.metrics.late_points.inc_by(late);
         let rare = outcome.histograms + outcome.exemplars + outcome.metadata;
         let bytes = outcome.samples * 2 + late * 48 + rare * 256;
-        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.metrics.bytes.set(bytes as i64);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.metrics.bytes.set(self.bytes() as i64);
         outcome
     }
 
@@ -265,8 +272,13 @@ impl Memory {
         self.metadata.lock().clone()
     }
 
-    /// Bytes of points not yet in a flush, about.
+    /// Bytes of points, about; those of the flush under way are in memory until its end.
     pub(super) fn bytes(&self) -> u64 {
+        self.unflushed_bytes() + self.flushing_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of points not yet in a flush, about.
+    pub(super) fn unflushed_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
@@ -275,20 +287,21 @@ impl Memory {
         self.map.read().len()
     }
 
-    /// Moves all points there are into the flush.
+    /// Begins a flush: what was applied before is part of it, what comes later is not. The caller
+    /// holds the order of acceptance, and begins no flush before the end of the last one.
     pub(super) fn begin_flush(&self) {
-        self.bytes.store(0, Ordering::Relaxed);
-        self.map.read().for_each(|_, series| {
-            series.begin_flush();
-        });
+        self.flush.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        self.flushing_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// The series that the flush has points of, sorted by labels.
     pub(super) fn flushing(&self) -> Vec<(Labels, u32)> {
         let map = self.map.read();
+        let flush = self.flush.load(Ordering::Relaxed);
         let mut found = Vec::new();
         map.for_each(|id, series| {
-            if !series.flushing().is_empty() {
+            if !series.join_flush(flush).flushing().is_empty() {
                 found.push((map.labels(id).clone(), id));
             }
         });
@@ -323,6 +336,7 @@ impl Memory {
             }
         }
         drop(current);
+        self.flushing_bytes.store(0, Ordering::Relaxed);
         let mut map = self.map.write();
         map.drop_gone();
         self.metrics.series.set(map.len() as i64);

@@ -202,7 +202,7 @@ impl Inner {
 
     fn wake_if_full(&self) {
         let full = self.wal.used_bytes() > self.options.wal_limit / 2
-            || self.memory.bytes() > self.options.memory_limit;
+            || self.memory.unflushed_bytes() > self.options.memory_limit;
         if full {
             self.wake.notify_one();
         }

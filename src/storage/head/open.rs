@@ -89,7 +89,8 @@ fn replay(
         Ok(())
     })?;
     // Also of records that are in the store below: stamps never fall, whatever the clock does.
-    stamp = stamp.max(wal.accepted());
+    // A flush may have had the last one.
+    stamp = stamp.max(wal.accepted().saturating_add(1));
     metrics.replayed_points.inc_by(points);
     if points > 0 {
         info!(points, "read back from the log");

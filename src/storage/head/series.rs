@@ -28,6 +28,8 @@ pub(super) struct MemSeries {
     newest: Option<i64>,
     /// Whether a start timestamp was ever known.
     starts: bool,
+    /// The flush, by its number, that the points before the open ones went to.
+    flush: u8,
     /// Flushes in a row that found nothing here.
     idle: u8,
 }
@@ -153,8 +155,16 @@ impl MemSeries {
         self.rare.as_ref().map_or(&[], |rare| &rare.exemplars)
     }
 
-    /// Moves all points into the flush. Gives how many chunks it has of this series.
-    pub(super) fn begin_flush(&mut self) -> usize {
+    /// Lets the flush with this number have all points there are, once.
+    pub(super) fn join_flush(&mut self, number: u8) -> &mut Self {
+        if self.flush != number {
+            self.flush = number;
+            self.begin_flush();
+        }
+        self
+    }
+
+    fn begin_flush(&mut self) {
         let newest = self.newest();
         self.flushing.append(&mut self.sealed);
         self.flushing.extend(self.open.take().map(|open| open.to_chunk()));
@@ -170,7 +180,6 @@ impl MemSeries {
         }
         // A later point that is not newer must stay late while the flush is in reads.
         self.newest = newest;
-        self.flushing.len()
     }
 
     /// What the flush has of this series.
