@@ -137,10 +137,14 @@ impl Inner {
     /// Gives the snapshot to the store below, and forgets it here once it is there.
     async fn hand_down(&self, turn: &mut Turn, through: u64) -> Result<(), StoreError> {
         let memory = self.memory.clone();
-        let series = blocking(move || memory.flushing()).await?;
-        let mut exemplars = self.memory.exemplars(&[], &TimeRange::ALL)?;
-        exemplars.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        let metadata: Vec<(String, Metadata)> = self.memory.metadata().into_iter().collect();
+        let gather = move || {
+            let series = memory.flushing();
+            let mut exemplars = memory.exemplars(&[], &TimeRange::ALL)?;
+            exemplars.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            let metadata: Vec<(String, Metadata)> = memory.metadata().into_iter().collect();
+            Ok::<_, StoreError>((series, exemplars, metadata))
+        };
+        let (series, exemplars, metadata) = blocking(gather).await??;
         let runs = series.into_iter().map(|(labels, id)| {
             let chunks = self.memory.flushing_chunks(id);
             SeriesRun { labels, chunks }
@@ -167,16 +171,32 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes in memory and below; durable before the answer.
+    /// Deletes in memory and below; durable before the answer. It goes on to its end when the
+    /// caller goes away: what is in the log must become known to the next flush.
     pub(super) async fn delete(
-        &self,
+        self: &Arc<Self>,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<(), StoreError> {
+        let (inner, matchers) = (self.clone(), matchers.to_vec());
+        let delete = async move { inner.delete_to_the_end(&matchers, range).await };
+        tokio::spawn(delete).await.map_err(|error| StoreError::Backend {
+            what: "a delete ended early".into(),
+            source: Box::new(error),
+        })?
+    }
+
+    async fn delete_to_the_end(
+        self: &Arc<Self>,
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<(), StoreError> {
         let mut turn = self.flusher.turn.lock().await;
         self.repeat_deletes_in_turn(&mut turn).await?;
         let room = self.wal.admit(1 << 10).await;
-        let (commit, accepted) = self.accept_delete(room, matchers, range)?;
+        let (inner, own) = (self.clone(), matchers.to_vec());
+        let accept = move || inner.accept_delete(room, &own, range);
+        let (commit, accepted) = blocking(accept).await??;
         // Kept until the store below has confirmed it, whatever becomes of this call: the next
         // flush must not bring newer points past a delete that is still to come.
         turn.deletes.push(PendingDelete { matchers: matchers.to_vec(), range, accepted });
@@ -191,12 +211,12 @@ impl Inner {
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<(Commit, i64), StoreError> {
-        let resolved = self.memory.lock_series();
+        let matching = self.memory.matching(matchers)?;
         let mut order = self.order.lock();
         let accepted = order.next_stamp();
         let record = Record::Delete { range, matchers: matchers.to_vec() };
         let commit = self.wal.append(room, accepted, record)?;
-        resolved.delete(matchers, &range)?;
+        matching.delete(&range)?;
         // No later write shares the delete's time: on ties a delete would win.
         order.stamp = accepted + 1;
         Ok((commit, accepted))

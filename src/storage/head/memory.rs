@@ -69,14 +69,17 @@ pub(super) struct Resolved<'m> {
     pub(super) rejections: Rejections,
 }
 
-/// The locked map. No await while it lives.
-pub(super) struct Locked<'m>(RwLockReadGuard<'m, SeriesMap>);
+/// Series that match, in the locked map. No await while it lives.
+pub(super) struct Matching<'m> {
+    map: RwLockReadGuard<'m, SeriesMap>,
+    ids: RoaringBitmap,
+}
 
-impl Locked<'_> {
+impl Matching<'_> {
     /// Takes points and exemplars out.
-    pub(super) fn delete(&self, matchers: &[Matcher], range: &TimeRange) -> Result<(), StoreError> {
-        let mut pager = self.0.pager();
-        for id in evaluate(&self.0.index, matchers)? {
+    pub(super) fn delete(&self, range: &TimeRange) -> Result<(), StoreError> {
+        let mut pager = self.map.pager();
+        for id in &self.ids {
             pager.series(id).delete(range).map_err(chunk_error)?;
         }
         Ok(())
@@ -189,9 +192,12 @@ impl Memory {
         }
     }
 
-    /// Locks the map, before the order of acceptance, as the order of locks demands.
-    pub(super) fn lock_series(&self) -> Locked<'_> {
-        Locked(self.map.read())
+    /// Finds the series that match and locks the map, before the order of acceptance, as the
+    /// order of locks demands: regular expressions are slow, and no series comes until the end.
+    pub(super) fn matching(&self, matchers: &[Matcher]) -> Result<Matching<'_>, StoreError> {
+        let map = self.map.read();
+        let ids = evaluate(&map.index, matchers)?;
+        Ok(Matching { map, ids })
     }
 
     /// The chunks in `range` of the series that match, sorted by labels; chunks are in order of

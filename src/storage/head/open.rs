@@ -78,7 +78,7 @@ fn replay(
                 points += outcome.samples + outcome.histograms;
             }
             Record::Delete { range, matchers } => {
-                memory.lock_series().delete(matchers, range)?;
+                memory.matching(matchers)?.delete(range)?;
                 // As when it was accepted: no later write shares its time.
                 stamp = stamp.max(entry.accepted + 1);
                 let (matchers, range) = (matchers.clone(), *range);

@@ -61,9 +61,13 @@ impl Inner {
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError> {
         self.repeat_deletes().await?;
-        let recent = self.memory.ask_index(&query.matchers, &query.range, |index, within| {
-            index.names(Some(within)).into_iter().map(str::to_owned).collect()
-        })?;
+        let (memory, own) = (self.memory.clone(), query.clone());
+        let ask = move || {
+            memory.ask_index(&own.matchers, &own.range, |index, within| {
+                index.names(Some(within)).into_iter().map(str::to_owned).collect()
+            })
+        };
+        let recent = blocking(ask).await??;
         Ok(combine(self.below.label_names(query).await?, recent, query.limit))
     }
 
@@ -73,9 +77,13 @@ impl Inner {
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError> {
         self.repeat_deletes().await?;
-        let recent = self.memory.ask_index(&query.matchers, &query.range, |index, within| {
-            index.values(name, Some(within)).into_iter().map(str::to_owned).collect()
-        })?;
+        let (memory, own, label) = (self.memory.clone(), query.clone(), name.to_owned());
+        let ask = move || {
+            memory.ask_index(&own.matchers, &own.range, |index, within| {
+                index.values(&label, Some(within)).into_iter().map(str::to_owned).collect()
+            })
+        };
+        let recent = blocking(ask).await??;
         Ok(combine(self.below.label_values(name, query).await?, recent, query.limit))
     }
 
@@ -85,7 +93,8 @@ impl Inner {
         range: TimeRange,
     ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
         self.repeat_deletes().await?;
-        let recent = self.memory.exemplars(matchers, &range)?;
+        let (memory, own) = (self.memory.clone(), matchers.to_vec());
+        let recent = blocking(move || memory.exemplars(&own, &range)).await??;
         let below = self.below.exemplars(matchers, range).await?;
         let mut all: BTreeMap<Labels, BTreeMap<(i64, Labels), Exemplar>> = BTreeMap::new();
         for (labels, exemplars) in below.into_iter().chain(recent) {
