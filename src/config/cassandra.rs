@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::raw::Raw;
-use super::{ConfigError, choice, duration, switch};
+use super::{ConfigError, TagIndexConfig, choice, duration, switch};
 
 /// How to reach Cassandra and what to ask of it.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub struct CassandraConfig {
     pub request_timeout: Duration,
     /// Statements that may be under way at once; at least 1.
     pub max_in_flight: usize,
+    /// Which tags are indexed.
+    pub tag_index: TagIndexConfig,
 }
 
 /// Replication of a new keyspace.
@@ -141,6 +143,7 @@ impl CassandraConfig {
             )?,
             request_timeout,
             max_in_flight,
+            tag_index: TagIndexConfig::from_raw(raw)?,
         })
     }
 }
@@ -346,6 +349,58 @@ mod tests {
         let credentials = config.credentials.as_ref().expect("given");
         assert_eq!(credentials.password.reveal(), "s3cret");
         assert!(!format!("{config:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_kairosdb_is_taken_over_where_nothing_else_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("kairosdb.conf");
+        let conf = "kairosdb.datastore.cassandra { datapoint_ttl: 60, query_limit: 1\n\
+                    write_cluster { keyspace: theirs, cql_host_list: [\"a:1\"]\n\
+                    write_consistency_level: ONE, tag_indexed_row_key_lookup_metrics: [m] } }";
+        std::fs::write(&path, conf).expect("written");
+        let toml = folder.path().join("x.toml");
+        std::fs::write(&toml, "cassandra_write_consistency = \"ALL\"\n").expect("written");
+        let settings = [
+            format!("--kairosdb-config={}", path.display()),
+            format!("--config={}", toml.display()),
+            "--cassandra-keyspace=ours".to_owned(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let config = load(&settings).expect("valid");
+        assert_eq!(
+            (config.keyspace.as_str(), &config.contact_points[..]),
+            ("ours", &["a:1".to_owned()][..])
+        );
+        assert_eq!(config.write_consistency, Consistency::All);
+        assert_eq!(config.read_consistency, Consistency::LocalQuorum);
+        assert_eq!(config.tag_index.metrics.keys().collect::<Vec<_>>(), ["m"]);
+        let fixed = ["promkairos", "--store=cassandra"];
+        let matches = clap::Command::new("promkairos").args(arguments());
+        let matches = matches.get_matches_from(fixed.iter().chain(&settings));
+        let whole = Config::load(&matches).expect("valid");
+        assert_eq!(whole.retention, Some(Duration::from_secs(60)));
+        assert_eq!(whole.kairosdb.ignored, ["query_limit"]);
+        assert_eq!(whole.kairosdb.taken.len(), 3, "{:?}", whole.kairosdb.taken);
+    }
+
+    #[test]
+    fn indexed_tags_stand_in_the_file_as_in_kairosdb() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.toml");
+        let check = |text: &str, want: &[(&str, usize)]| {
+            std::fs::write(&path, text).expect("written");
+            let config = load(&[&format!("--config={}", path.display())]).expect(text);
+            let metrics = config.tag_index.metrics;
+            let got: Vec<_> = metrics.iter().map(|(m, tags)| (m.as_str(), tags.len())).collect();
+            assert_eq!(got, want, "{text}");
+        };
+        check("tag_indexed_row_key_lookup_metrics = [\"m\", \"a,b\"]", &[("a,b", 0), ("m", 0)]);
+        check("tag_indexed_row_key_lookup_metrics = \"*\"", &[("*", 0)]);
+        check(
+            "[tag_indexed_row_key_lookup_metrics]\nm = [\"host\"]\n\"n.o\" = []\n",
+            &[("m", 1), ("n.o", 0)],
+        );
     }
 
     #[test]

@@ -6,8 +6,10 @@
 //! connected here, but for the file of settings and the file with the password.
 
 mod cassandra;
+mod kairosdb_conf;
 mod raw;
 mod settings;
+mod tag_index;
 mod units;
 
 use std::path::PathBuf;
@@ -18,8 +20,10 @@ use clap::ArgMatches;
 pub use cassandra::{
     CassandraConfig, Compression, Consistency, Credentials, Replication, Secret, TlsConfig,
 };
+pub use kairosdb_conf::KairosDbConf;
 pub use raw::Origin;
 pub use settings::{SETTINGS, Setting, arguments};
+pub use tag_index::{TagIndexConfig, TagIndexTrust};
 pub use units::{UnitError, parse_duration, parse_size};
 
 use raw::Raw;
@@ -41,6 +45,8 @@ pub struct Config {
     pub admin_api: AdminApi,
     /// The program's own log.
     pub log: LogConfig,
+    /// What was taken over from a KairosDB's configuration.
+    pub kairosdb: KairosDbConf,
 }
 
 /// Which store holds the samples, and what an acknowledgement means.
@@ -139,6 +145,14 @@ pub enum ConfigError {
         /// The key that was probably meant.
         similar: Option<String>,
     },
+    /// A KairosDB's configuration that cannot be taken over.
+    #[error("{path}: {reason}", path = path.display())]
+    KairosDb {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// A value that is refused.
     #[error("{}: {reason}", describe(name, value, origin))]
     Invalid {
@@ -160,6 +174,9 @@ fn describe(name: &str, value: &str, origin: &Origin) -> String {
         Origin::Flag => format!("--{name} {value:?}"),
         Origin::Environment => format!("PROMKAIROS_{}={value:?}", key.to_ascii_uppercase()),
         Origin::File { path, line } => format!("{key} = {value:?} in {}:{line}", path.display()),
+        Origin::KairosDb { path, entry } => {
+            format!("{value:?} of {entry} in {} for --{name}", path.display())
+        }
         Origin::Default => format!("--{name}"),
     }
 }
@@ -187,6 +204,7 @@ impl Config {
                 )?,
                 filter: log_filter(&raw)?,
             },
+            kairosdb: raw.kairosdb,
         })
     }
 

@@ -11,8 +11,9 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use toml::de::{DeTable, DeValue};
 
-use super::ConfigError;
+use super::kairosdb_conf::{self, KairosDbConf};
 use super::settings::{SETTINGS, Setting};
+use super::{ConfigError, tag_index};
 
 /// Who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,13 @@ pub enum Origin {
         /// Line, from 1.
         line: usize,
     },
+    /// A KairosDB's configuration.
+    KairosDb {
+        /// The file.
+        path: PathBuf,
+        /// The entry.
+        entry: String,
+    },
     /// Nobody: the default.
     Default,
 }
@@ -36,6 +44,8 @@ pub enum Origin {
 #[derive(Debug, Default)]
 pub(super) struct Raw {
     values: HashMap<&'static str, (String, Origin)>,
+    /// What was taken over from a KairosDB's configuration.
+    pub(super) kairosdb: KairosDbConf,
 }
 
 impl Raw {
@@ -59,6 +69,9 @@ impl Raw {
             };
             raw.values.insert(setting.name, (value.clone(), origin));
         }
+        if let Some(path) = raw.get("kairosdb-config") {
+            raw.take_over(PathBuf::from(path))?;
+        }
         Ok(raw)
     }
 
@@ -80,6 +93,22 @@ impl Raw {
             None => (String::new(), Origin::Default),
         };
         ConfigError::Invalid { name, value, origin, reason: reason.to_string() }
+    }
+
+    /// Takes over what a KairosDB was told, where nobody said anything else.
+    fn take_over(&mut self, path: PathBuf) -> Result<(), ConfigError> {
+        let (entries, ignored) = kairosdb_conf::read(&path)?;
+        let mut taken = Vec::new();
+        for (name, value, entry) in entries {
+            let said = self.values.get(name).map(|(_, origin)| origin);
+            if said.is_none_or(|origin| *origin == Origin::Default) {
+                taken.push(format!("{} = {value}", name.replace('-', "_")));
+                let origin = Origin::KairosDb { path: path.clone(), entry };
+                self.values.insert(name, (value, origin));
+            }
+        }
+        self.kairosdb = KairosDbConf { path: Some(path), taken, ignored };
+        Ok(())
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), ConfigError> {
@@ -106,7 +135,14 @@ impl Raw {
                     similar: similar_key(name),
                 });
             };
-            let value = scalar(value.get_ref()).ok_or_else(|| ConfigError::Toml {
+            // Lists and tables of names are no scalars: names may have commas.
+            let structured = match value.get_ref() {
+                DeValue::Array(_) | DeValue::Table(_) if setting.name == tag_index::NAME => {
+                    tag_index::text_of(value.get_ref())
+                }
+                value => scalar(value),
+            };
+            let value = structured.ok_or_else(|| ConfigError::Toml {
                 path: path.into(),
                 line,
                 reason: format!("{name} must be a string, a number or true/false"),

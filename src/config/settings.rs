@@ -99,6 +99,31 @@ pub const SETTINGS: &[Setting] = &[
         "Statements that may be under way at once",
     ),
     setting(
+        "kairosdb-config",
+        "FILE",
+        None,
+        "A kairosdb.conf, whose keyspace, hosts, consistency, TTL and list of indexed metrics hold \
+         where nothing else is said",
+    ),
+    setting(
+        "tag-indexed-row-key-lookup-metrics",
+        "LIST|TABLE",
+        None,
+        "Metrics whose tags are indexed, as KairosDB has it: m,n or * or {m = [\"tag\"], n = []}",
+    ),
+    setting(
+        "tag-index-trust",
+        "WORD",
+        Some("configured"),
+        "configured: all writers of the keyspace index the same tags; verify: row_keys is asked too",
+    ),
+    setting(
+        "tag-index-audit-interval",
+        "DURATION",
+        Some("5m"),
+        "How often samples of the tag index are compared with row_keys; 0 = never",
+    ),
+    setting(
         "flush-interval",
         "DURATION",
         Some("2h"),

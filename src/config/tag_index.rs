@@ -1,0 +1,145 @@
+//! Which tags of which metrics are indexed: KairosDB's setting `tag_indexed_row_key_lookup_metrics`,
+//! in its own two forms.
+//!
+//! ```text
+//! ["m", "n"]  or  m,n                  all tags of these metrics
+//! ["*"]       or  *                    all tags of all metrics
+//! {m = ["host"], n = [], "*" = []}     these tags; none or "*" = all of them
+//! ```
+//!
+//! As text, a table may be written as TOML or as JSON. A metric's own entry wins over that of `*`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::raw::Raw;
+use super::{ConfigError, choice, duration};
+
+/// The setting's name.
+pub(super) const NAME: &str = "tag-indexed-row-key-lookup-metrics";
+
+/// What the tag index is to hold, and how far it is believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagIndexConfig {
+    /// Tags by metric; an empty set = all tags, the metric `*` = all metrics.
+    pub metrics: BTreeMap<String, BTreeSet<String>>,
+    /// How far it is believed.
+    pub trust: TagIndexTrust,
+    /// How often it is compared with `row_keys`; zero = never.
+    pub audit_interval: Duration,
+}
+
+/// What the operator vouches for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagIndexTrust {
+    /// Every writer of the keyspace indexes the same tags.
+    Configured,
+    /// Nothing: `row_keys` is asked as well.
+    Verify,
+}
+
+impl TagIndexConfig {
+    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+        let text = raw.get(NAME).unwrap_or_default();
+        Ok(Self {
+            metrics: parse(text).map_err(|reason| raw.refuse(NAME, reason))?,
+            trust: choice(
+                raw,
+                "tag-index-trust",
+                &[("configured", TagIndexTrust::Configured), ("verify", TagIndexTrust::Verify)],
+            )?,
+            audit_interval: duration(raw, "tag-index-audit-interval")?,
+        })
+    }
+}
+
+/// The text form of a value in a file, where it is a list or a table.
+pub(super) fn text_of(value: &DeValue<'_>) -> Option<String> {
+    json_of(value).map(|json| json.to_string())
+}
+
+fn json_of(value: &DeValue<'_>) -> Option<serde_json::Value> {
+    match value {
+        DeValue::String(text) => Some(text.as_ref().into()),
+        DeValue::Array(items) => {
+            let items: Option<Vec<_>> = items.iter().map(|item| json_of(item.get_ref())).collect();
+            Some(items?.into())
+        }
+        DeValue::Table(table) => {
+            let pairs = table
+                .iter()
+                .map(|(key, value)| Some((key.get_ref().to_string(), json_of(value.get_ref())?)));
+            let pairs: Option<serde_json::Map<_, _>> = pairs.collect();
+            Some(pairs?.into())
+        }
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Result<BTreeMap<String, BTreeSet<String>>, String> {
+    const FORM: &str = "must be a list of metrics, or a table of metrics with lists of tags";
+    let text = text.trim();
+    let value = if !text.starts_with(['[', '{']) {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.collect::<Vec<_>>().into()
+    } else if let Ok(json) = serde_json::from_str(text) {
+        json
+    } else {
+        let line = format!("x = {text}");
+        let table = toml::de::DeTable::parse(&line)
+            .map_err(|error| format!("{FORM}: {}", error.message().replace('\n', ", ")))?;
+        let value = table.get_ref().get("x").and_then(|value| json_of(value.get_ref()));
+        value.ok_or(FORM)?
+    };
+    let names = |list: &serde_json::Value| -> Option<BTreeSet<String>> {
+        list.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+    };
+    let tags = |value: &serde_json::Value| {
+        let tags = names(value)?;
+        Some(if tags.contains("*") { BTreeSet::new() } else { tags })
+    };
+    let metrics: Option<BTreeMap<_, _>> = match &value {
+        serde_json::Value::Object(table) => {
+            table.iter().map(|(metric, list)| Some((metric.clone(), tags(list)?))).collect()
+        }
+        list => {
+            names(list).map(|names| names.into_iter().map(|name| (name, BTreeSet::new())).collect())
+        }
+    };
+    let metrics = metrics.ok_or(FORM)?;
+    let empty = |(metric, tags): (&String, &BTreeSet<String>)| {
+        metric.is_empty() || tags.iter().any(String::is_empty)
+    };
+    if metrics.iter().any(empty) {
+        return Err("a metric or a tag has an empty name".into());
+    }
+    Ok(metrics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_kairosdb_in_every_notation() {
+        let check = |text: &str, want: &[(&str, &[&str])]| {
+            let want = want.iter().map(|(metric, tags)| {
+                ((*metric).to_owned(), tags.iter().map(|tag| (*tag).to_owned()).collect())
+            });
+            assert_eq!(parse(text), Ok(want.collect()), "{text}");
+        };
+        check("", &[]);
+        check("[]", &[]);
+        check("m, n", &[("m", &[]), ("n", &[])]);
+        check("*", &[("*", &[])]);
+        check("[\"m\", \"a,b\"]", &[("a,b", &[]), ("m", &[])]);
+        check("{m = [\"host\", \"dc\"], n = []}", &[("m", &["dc", "host"]), ("n", &[])]);
+        check("{\"a.b\": [\"*\", \"x\"]}", &[("a.b", &[])]);
+        check("{\"*\" = [\"host\"]}", &[("*", &["host"])]);
+        for bad in ["[1]", "{m = \"host\"}", "{m = [1]}", "{", "[\"\"]", "{m = [\"\"]}"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}
