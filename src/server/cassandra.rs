@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use crate::config::{self, CassandraConfig, Config};
 use crate::storage::StoreError;
 use crate::storage::cassandra::{
-    ClientCertificate, Compression, Consistency, Credentials, Options, Replication, Tls,
+    ClientCertificate, Compression, Consistency, Credentials, Options, Replication,
+    TagIndexOptions, TagIndexTrust, Tls,
 };
 
 /// The options of the store. `quarantine` is the file for rows that Cassandra refuses for good.
@@ -35,10 +36,25 @@ pub(super) fn options(
         write_consistency: consistency(cassandra.write_consistency),
         in_flight: cassandra.max_in_flight,
         ttl_seconds,
+        tag_index: tag_index(&cassandra.tag_index),
         quarantine,
         ..Options::default()
     })
 }
+
+fn tag_index(tag_index: &config::TagIndexConfig) -> TagIndexOptions {
+    let trust = match tag_index.trust {
+        config::TagIndexTrust::Configured => TagIndexTrust::Configured,
+        config::TagIndexTrust::Verify => TagIndexTrust::Verify,
+    };
+    TagIndexOptions {
+        metrics: tag_index.metrics.clone(),
+        trust,
+        audit_interval: tag_index.audit_interval,
+        ..TagIndexOptions::default()
+    }
+}
+
 fn replication(replication: &config::Replication) -> Replication {
     match replication {
         config::Replication::Simple(copies) => Replication::Simple(*copies),

@@ -56,6 +56,8 @@ pub struct CassandraMetrics {
     pub index_rows_written: Counter,
     /// Index rows remembered.
     pub index_rows_remembered: Gauge,
+    /// Windows in which the tag index turned out to miss series.
+    pub tag_index_gaps: Counter,
     /// Points put into quarantine, each counted once.
     pub quarantined: Counter,
     /// Our clock minus the coordinator's, in milliseconds.
@@ -73,6 +75,7 @@ impl Default for CassandraMetrics {
             rows_read: Counter::default(),
             index_rows_written: Counter::default(),
             index_rows_remembered: Gauge::default(),
+            tag_index_gaps: Counter::default(),
             quarantined: Counter::default(),
             clock_skew_ms: Gauge::default(),
         }
@@ -115,6 +118,11 @@ impl CassandraMetrics {
             "index_rows_remembered",
             "Index rows remembered as written",
             new.index_rows_remembered.clone(),
+        );
+        registry.register(
+            "tag_index_gaps",
+            "Tags of windows in which the tag index turned out to miss series",
+            new.tag_index_gaps.clone(),
         );
         registry.register(
             "quarantined",

@@ -7,3 +7,4 @@ mod neighbour;
 mod points;
 mod schema;
 mod secure;
+mod tag_index;

@@ -55,7 +55,7 @@ impl Shared {
     }
 
     async fn absorb_plan(&self, plan: Plan, absorbed: &mut Absorbed) -> Result<(), StoreError> {
-        let _gate = self.index_gate.read().await;
+        let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
         let mut refused = self.ensure_index(&plan, deadline).await?;
         let rows = self.write_rows(&plan, &refused, deadline).await?;

@@ -131,7 +131,9 @@ impl Shared {
         stamp: i64,
     ) -> Result<(), StoreError> {
         let deletes = rows.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
-        all(ROWS_AT_ONCE, Box::new(deletes)).await?;
+        let deleted = all(ROWS_AT_ONCE, Box::new(deletes)).await?;
+        let deleted: Vec<RowKey> = deleted.into_iter().flatten().collect();
+        self.delete_tag_rows(key, &deleted, stamp).await?;
         if self.has_rows(&self.statements.row_keys.any, key.values()).await? {
             return Ok(());
         }
@@ -142,22 +144,23 @@ impl Shared {
         Ok(())
     }
 
+    /// Answers what was deleted.
     async fn delete_row_key(
         &self,
         window: WindowKey<'_>,
         row: &FoundRow,
         stamp: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<RowKey>, StoreError> {
         if self.has_rows(&self.statements.points.any, (&*row.key,)).await? {
-            return Ok(());
+            return Ok(None);
         }
-        let Ok(key) = RowKey::decode(&row.key) else { return Ok(()) };
+        let Ok(key) = RowKey::decode(&row.key) else { return Ok(None) };
         let tags: BTreeMap<&str, &str> = key.tags.iter().collect();
         let (metric, table_name, row_time) = window.values();
         let values = (stamp, metric, table_name, row_time, row.data_type.as_str(), tags);
         let delete = &self.statements.row_keys.delete;
         self.executor.run(delete, values, self.executor.deadline()).await?;
-        Ok(())
+        Ok(Some(key))
     }
 
     async fn has_rows(

@@ -160,7 +160,7 @@ impl Executor {
         }
     }
 
-    async fn page(
+    pub(super) async fn page(
         &self,
         prepared: &Prepared,
         values: impl SerializeRow,

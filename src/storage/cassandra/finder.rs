@@ -16,6 +16,7 @@ use super::index_writer::WindowKey;
 use super::routing::{Metrics, Route, route};
 use super::schema::NameColumn;
 use super::shared::Shared;
+use super::tag_index::TagIndexTrust;
 use crate::kairos::index::StringIndexRow;
 use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
@@ -51,10 +52,10 @@ pub(super) struct IndexRow<'a> {
 pub(super) type Visit<'a> = &'a mut (dyn FnMut(IndexRow<'_>) -> Result<(), StoreError> + Send);
 
 /// A partition of `row_keys` to read.
-struct Window {
-    metric: String,
-    table_name: TableName,
-    row_time: RowTime,
+pub(super) struct Window {
+    pub(super) metric: String,
+    pub(super) table_name: TableName,
+    pub(super) row_time: RowTime,
 }
 
 impl Shared {
@@ -85,6 +86,11 @@ impl Shared {
             Ok(())
         })
         .await?;
+        for series in &mut found {
+            // A row may stand in two indexes.
+            series.rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+            series.rows.dedup_by(|a, b| a.key == b.key);
+        }
         Ok(found)
     }
 
@@ -100,7 +106,7 @@ impl Shared {
         let names = self.names(&route.metrics).await?;
         let windows = self.windows(names, range).await?;
         let (visit, route) = (&Mutex::new(visit), &route);
-        let scan = |window| self.scan_window(window, route, wanted, visit).boxed();
+        let scan = |window| self.scan_best_path(window, route, wanted, visit).boxed();
         all(READS_AT_ONCE, Box::new(windows.iter().map(scan))).await.map(drop)
     }
 
@@ -116,6 +122,30 @@ impl Shared {
         names.sort_unstable();
         names.dedup();
         Ok(names)
+    }
+
+    /// Through the tag index, where that can be relied on; else all rows of the window.
+    async fn scan_best_path(
+        &self,
+        window: &Window,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<(), StoreError> {
+        let (metric, row_time) = (&*window.metric, window.row_time);
+        let key = WindowKey { metric, table_name: window.table_name, row_time };
+        if let Some((rows, _)) = self.look_up(key, route).await? {
+            for (data_type, tags) in rows {
+                if wanted(&data_type) {
+                    let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+                    visit.lock()(IndexRow { metric, row_time, data_type, tags: &tags })?;
+                }
+            }
+            if self.options.tag_index.trust == TagIndexTrust::Configured {
+                return Ok(());
+            }
+        }
+        self.scan_window(window, route, wanted, visit).await
     }
 
     async fn scan_window(
@@ -183,7 +213,7 @@ impl Shared {
     }
 
     /// The names of the metrics to look at; those from a list are in both lists or in one.
-    async fn names(&self, metrics: &Metrics) -> Result<Vec<String>, StoreError> {
+    pub(super) async fn names(&self, metrics: &Metrics) -> Result<Vec<String>, StoreError> {
         let (prefix, matchers) = match metrics {
             Metrics::Named(names) => return Ok(names.clone()),
             Metrics::Listed { prefix, matchers } => (prefix, matchers),
@@ -233,7 +263,7 @@ impl Shared {
     }
 
     /// The windows of metrics that may hold points of the range.
-    async fn windows(
+    pub(super) async fn windows(
         &self,
         names: Vec<String>,
         range: TimeRange,

@@ -16,6 +16,7 @@ use super::index_memory::{Expiry, Known, Missing, NEVER, Window, recheck_since};
 use super::plan::{Plan, PlannedRow};
 use super::shared::Shared;
 use super::stamp::now_ms;
+use super::tag_index::Tagged;
 use crate::kairos::{DataType, RowTime, TableName, index::StringIndexRow};
 use crate::model::{Labels, METRIC_NAME};
 use crate::storage::StoreError;
@@ -187,8 +188,17 @@ impl Shared {
         rows: &[usize],
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let stamp = self.stamps.for_index(now_ms());
         let (ttl, expiry) = self.index_ttl();
+        let mut refused = self.write_tags_of(plan, demand, (rows, ttl), deadline).await?;
+        let rows: Vec<usize> = rows
+            .iter()
+            .copied()
+            .filter(|at| !refused.contains_key(&demand.rows[*at].series))
+            .collect();
+        if rows.is_empty() {
+            return Ok(refused);
+        }
+        let stamp = self.stamps.for_index(now_ms());
         let (metric, table_name, row_time) = demand.key.values();
         let values: Vec<_> = rows
             .iter()
@@ -201,7 +211,6 @@ impl Shared {
         let insert = &self.statements.row_keys.insert_many;
         let identities = rows.iter().map(|at| demand.identities[*at]);
         let sent = self.executor.batch(insert.name, insert.of(values.len()), &values[..], deadline);
-        let mut refused = Refused::new();
         match sent.await {
             Ok(()) => {
                 demand.window.remember_row_keys(identities, expiry);
@@ -226,6 +235,28 @@ impl Shared {
             }
         }
         Ok(refused)
+    }
+
+    /// The rows of the tag index that some rows need, if their metric is indexed.
+    async fn write_tags_of(
+        &self,
+        plan: &Plan,
+        demand: &Demand<'_>,
+        (rows, ttl): (&[usize], i32),
+        deadline: Deadline,
+    ) -> Result<Refused, StoreError> {
+        let Some(indexed) = self.indexed_tags(demand.key.metric) else {
+            return Ok(Refused::new());
+        };
+        let tagged: Vec<Tagged<'_>> = rows
+            .iter()
+            .map(|at| demand.rows[*at])
+            .map(|row| {
+                let tags = tags_of(&plan.series[row.series as usize].labels);
+                Tagged { series: row.series, data_type: &row.data_type, tags, ttl }
+            })
+            .collect();
+        self.write_tag_rows(demand.key, &tagged, &indexed, deadline).await
     }
 
     /// The rows that lead to a partition of `row_keys`: time index and name. Refused: one of them.

@@ -6,8 +6,8 @@
 //! again), the last write stamp, and the distance of the clocks. Decisions are pure (`plan`, `routing`, `retry`,
 //! `stamp`, `index_memory`), the rest carries them out.
 //!
-//! Not here: the tag index and the legacy `row_key_index`, which are neither read nor written,
-//! and start timestamps of floats, for which a `kairos_double` cell has no room.
+//! Not here: the legacy `row_key_index`, which is neither read nor written, and start timestamps of
+//! floats, for which a `kairos_double` cell has no room.
 
 mod absorb;
 mod cause;
@@ -32,20 +32,27 @@ mod session;
 mod shared;
 mod stamp;
 mod statements;
+mod tag_index;
 mod writer;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::RwLock;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 pub use options::{
     ClientCertificate, Credentials, Keyspace, Options, OptionsError, Replication, Tls,
 };
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
+pub use tag_index::{
+    Explanation, Job, JobKind, JobState, TagIndexOptions, TagIndexStatus, TagIndexTrust, TagStatus,
+    WindowExplanation, WindowPath,
+};
 
 use self::clock::Skew;
 use self::executor::Executor;
@@ -54,6 +61,7 @@ use self::quarantine::Quarantine;
 use self::reader::CassandraReader;
 use self::shared::Shared;
 use self::statements::Statements;
+use self::tag_index::TagIndex;
 use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
 };
@@ -71,6 +79,7 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 pub struct CassandraStore {
     shared: Arc<Shared>,
     clock_watch: JoinHandle<()>,
+    tag_index_tasks: Mutex<JoinSet<()>>,
 }
 
 impl CassandraStore {
@@ -95,11 +104,48 @@ impl CassandraStore {
             index_gate: RwLock::default(),
             index_delete: Arc::default(),
             quarantine: options.quarantine.clone().map(Quarantine::new),
+            tags: TagIndex::new(options.tag_index.metrics.clone()),
             options,
         });
         shared.skew.measure(&shared.executor, &shared.statements.clock).await?;
+        shared.join_tag_index().await?;
         let clock_watch = tokio::spawn(watch_clock(Arc::clone(&shared)));
-        Ok(Self { shared, clock_watch })
+        let mut tag_index_tasks = JoinSet::new();
+        let [watched, worked, audited] = std::array::from_fn(|_| Arc::clone(&shared));
+        tag_index_tasks.spawn(async move { watched.watch_tag_index().await });
+        tag_index_tasks.spawn(async move { worked.work_on_tag_index().await });
+        tag_index_tasks.spawn(async move { audited.audit_tag_index().await });
+        Ok(Self { shared, clock_watch, tag_index_tasks: Mutex::new(tag_index_tasks) })
+    }
+
+    /// How a selection is carried out, found by carrying out its reads of the index.
+    pub async fn explain(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Explanation, StoreError> {
+        self.shared.explain(matchers, range).await
+    }
+
+    /// Replaces the list of indexed tags, as it is in [`TagIndexOptions::metrics`].
+    pub fn configure_tag_index(&self, metrics: BTreeMap<String, BTreeSet<String>>) {
+        self.shared.tags.configure(metrics);
+    }
+
+    /// What is known of the tag index.
+    pub async fn tag_index_status(&self) -> Result<TagIndexStatus, StoreError> {
+        self.shared.tag_index_status().await
+    }
+
+    /// Has the index of a metric (`*` = of all) built or dropped, at most so many rows a second.
+    /// The job goes on in the background; see [`CassandraStore::tag_index_status`].
+    pub async fn begin_tag_index_job(
+        &self,
+        metric: &str,
+        kind: JobKind,
+        rows_per_second: u32,
+    ) -> Result<(), StoreError> {
+        self.shared.begin_job(metric, kind, rows_per_second.max(1)).await
     }
 
     /// How the keyspace cuts time into rows.
@@ -208,6 +254,11 @@ impl Store for CassandraStore {
     async fn close(&self) -> Result<(), StoreError> {
         self.clock_watch.abort();
         drop(self.shared.index_delete.lock().await);
+        self.tag_index_tasks.lock().abort_all();
+        if let Err(error) = self.shared.leave_tag_index().await {
+            // It counts as running for a while.
+            tracing::warn!(%error, "the other adapters were not told that this one ends");
+        }
         Ok(())
     }
 

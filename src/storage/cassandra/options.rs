@@ -10,6 +10,7 @@ use std::time::Duration;
 use scylla::client::Compression;
 use scylla::statement::Consistency;
 
+use super::tag_index::TagIndexOptions;
 use crate::kairos::RowSpec;
 
 /// Longest TTL that Cassandra takes: 20 years, in seconds.
@@ -53,6 +54,8 @@ pub struct Options {
     pub index_recheck: Duration,
     /// Index rows remembered at most.
     pub index_memory_rows: usize,
+    /// The tag index.
+    pub tag_index: TagIndexOptions,
     /// Points of flushes that Cassandra refuses for good are kept in this file; none = only reported.
     pub quarantine: Option<PathBuf>,
 }
@@ -77,6 +80,7 @@ impl Default for Options {
             row_spec: RowSpec::DEFAULT,
             index_recheck: Duration::from_secs(300),
             index_memory_rows: 4_000_000,
+            tag_index: TagIndexOptions::default(),
             quarantine: None,
         }
     }

@@ -12,6 +12,7 @@ use super::quarantine::Quarantine;
 use super::schema::NameColumn;
 use super::stamp::Stamps;
 use super::statements::Statements;
+use super::tag_index::TagIndex;
 use crate::kairos::RowSpec;
 
 /// An opened keyspace.
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) stamps: Stamps,
     pub(super) memory: IndexMemory,
     pub(super) skew: Skew,
+    pub(super) tags: TagIndex,
     /// Writes hold it to read, the delete of a window's index rows to write: it must not take away
     /// what a write has just relied on.
     pub(super) index_gate: RwLock<()>,

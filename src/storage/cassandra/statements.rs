@@ -10,6 +10,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 
 use super::options::Options;
+use super::tag_index::TagIndexStatements;
 use crate::storage::StoreError;
 
 /// Partitions in one unlogged batch at most; more make Cassandra warn, many more make it refuse.
@@ -31,7 +32,7 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    fn new(prepared: &Prepared) -> Self {
+    pub(super) fn new(prepared: &Prepared) -> Self {
         let mut statements = Vec::with_capacity(MAX_BATCH_ROWS);
         let mut by_rows = Vec::with_capacity(MAX_BATCH_ROWS);
         let consistency = prepared.statement.get_consistency();
@@ -60,6 +61,7 @@ pub(super) struct Statements {
     pub(super) row_times: RowTimeStatements,
     pub(super) names: NameStatements,
     pub(super) metadata: MetadataStatements,
+    pub(super) tags: TagIndexStatements,
     /// Milliseconds since 1970 by the coordinator's clock.
     pub(super) clock: Prepared,
 }
@@ -137,14 +139,15 @@ impl Statements {
             row_times: on.row_times().await?,
             names: on.names().await?,
             metadata: on.metadata().await?,
+            tags: on.tag_index().await?,
             clock: on.prepare("clock", clock, Consistency::One).await?,
         })
     }
 }
 
-struct Preparer<'a> {
+pub(super) struct Preparer<'a> {
     session: &'a Session,
-    options: &'a Options,
+    pub(super) options: &'a Options,
 }
 
 const INDEX_ROW: &str = "metric = ? AND table_name = ? AND row_time = ?";
@@ -243,11 +246,19 @@ impl Preparer<'_> {
         })
     }
 
-    async fn write(&self, name: &'static str, cql: String) -> Result<Prepared, StoreError> {
+    pub(super) async fn write(
+        &self,
+        name: &'static str,
+        cql: String,
+    ) -> Result<Prepared, StoreError> {
         self.prepare(name, cql, self.options.write_consistency).await
     }
 
-    async fn read(&self, name: &'static str, cql: String) -> Result<Prepared, StoreError> {
+    pub(super) async fn read(
+        &self,
+        name: &'static str,
+        cql: String,
+    ) -> Result<Prepared, StoreError> {
         self.prepare(name, cql, self.options.read_consistency).await
     }
 

@@ -53,7 +53,7 @@ impl Shared {
         self.skew.check()?;
         let mut outcome = WriteOutcome::default();
         let mut plan = plan_batch(&batch, self.spec, &mut outcome);
-        let _gate = self.index_gate.read().await;
+        let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
         let mut refused = self.ensure_index(&plan, deadline).await?;
         // Stamped last, so that a wait for the index does not make the data look old.
@@ -232,26 +232,30 @@ pub(super) async fn pause(wait: Duration) {
 }
 
 /// Which partitions live on the same nodes.
-struct Replicas<'a> {
+pub(super) struct Replicas<'a> {
     cluster: std::sync::Arc<scylla::cluster::ClusterState>,
     keyspace: &'a str,
 }
 
 impl<'a> Replicas<'a> {
-    fn new(shared: &'a Shared) -> Self {
+    pub(super) fn new(shared: &'a Shared) -> Self {
         let cluster = shared.executor.session.get_cluster_state();
         Self { cluster, keyspace: shared.options.keyspace.as_str() }
     }
 
     /// Equal for partitions with equal sets of replicas.
     fn of(&self, key: &[u8]) -> u64 {
+        let mut hasher = Murmur3Partitioner.build_hasher();
+        hasher.write(key);
+        self.of_token("data_points", hasher.finish())
+    }
+
+    /// The same for a partition of any table.
+    pub(super) fn of_token(&self, table: &str, token: Token) -> u64 {
         if self.cluster.get_nodes_info().len() <= 1 {
             return 0;
         }
-        let mut hasher = Murmur3Partitioner.build_hasher();
-        hasher.write(key);
-        let token: Token = hasher.finish();
-        let replicas = self.cluster.get_token_endpoints(self.keyspace, "data_points", token);
+        let replicas = self.cluster.get_token_endpoints(self.keyspace, table, token);
         // Order does not matter, shards do: on ScyllaDB each is a server of its own.
         replicas.iter().fold(0, |sum, (node, shard)| {
             let mut bytes = [0; 20];

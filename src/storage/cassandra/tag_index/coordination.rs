@@ -1,0 +1,337 @@
+//! Looks at the recorded state, acts by it, says so, and takes the next step when all running
+//! adapters have taken the last.
+//!
+//! An adapter that could not look for a while no longer counts as running, so it must not write
+//! before it has looked again: its word is a lease. Reads without a lease leave the index alone.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use scylla::value::{CqlTimestamp, Row};
+use tokio::sync::RwLockReadGuard;
+
+use super::super::executor::unreadable;
+use super::super::index_writer::WindowKey;
+use super::super::shared::Shared;
+use super::super::stamp::now_ms;
+use super::document::{
+    ADAPTERS, ALL, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, State, decode,
+    encode,
+};
+use super::steps::{self, Opening};
+use crate::kairos::index::StringIndexRow;
+use crate::kairos::{RowTime, TableName};
+use crate::storage::StoreError;
+
+/// Steps taken by one look at most; the next look goes on.
+const STEPS_A_LOOK: usize = 8;
+/// Shortest time for which an adapter counts as running after its last look.
+const LEAST_LEASE: Duration = Duration::from_secs(60);
+
+/// The document as it stands in the keyspace.
+pub(super) struct Recorded {
+    /// None: it does not stand there yet.
+    text: Option<String>,
+    pub(super) document: Document,
+}
+
+impl Shared {
+    /// For how long an adapter counts as running. A write that began within the first third has
+    /// ended before it is over.
+    fn lease(&self) -> Duration {
+        LEAST_LEASE.max(self.options.request_timeout * 3)
+    }
+
+    /// Whether what this process knows can be acted by.
+    pub(super) fn is_leased(&self) -> bool {
+        let leased = *self.tags.leased.lock();
+        leased.is_some_and(|since| since.elapsed() < self.lease() / 3)
+    }
+
+    /// Begins a write: the index rows that it must write stay the same until the guard is dropped.
+    pub(in super::super) async fn begin_write(
+        &self,
+    ) -> Result<RwLockReadGuard<'_, ()>, StoreError> {
+        loop {
+            let gate = self.index_gate.read().await;
+            if self.is_leased() {
+                return Ok(gate);
+            }
+            drop(gate);
+            self.look().await?;
+        }
+    }
+
+    /// Says that this process runs, then looks for the first time.
+    pub(in super::super) async fn join_tag_index(&self) -> Result<(), StoreError> {
+        self.say_running(0).await?;
+        self.look().await
+    }
+
+    /// Says that this process ends.
+    pub(in super::super) async fn leave_tag_index(&self) -> Result<(), StoreError> {
+        let _one = self.tags.looking.lock().await;
+        *self.tags.leased.lock() = None;
+        let values = (self.stamps.for_delete(now_ms()).0, SERVICE, ADAPTERS, self.tags.id.as_str());
+        let remove = &self.statements.tags.state.remove;
+        self.executor.run(remove, values, self.executor.deadline()).await?;
+        Ok(())
+    }
+
+    /// Looks again and again.
+    pub(in super::super) async fn watch_tag_index(&self) {
+        loop {
+            let pause = tokio::time::sleep(self.options.tag_index.refresh);
+            tokio::select! {
+                () = pause => {}
+                () = self.tags.wake.notified() => {}
+            }
+            if let Err(error) = self.look().await {
+                tracing::warn!(%error, "the state of the tag index cannot be looked at");
+            }
+        }
+    }
+
+    /// Looks, acts by what is found, says so, and takes the steps that can be taken.
+    pub(super) async fn look(&self) -> Result<(), StoreError> {
+        let _one = self.tags.looking.lock().await;
+        for _ in 0..STEPS_A_LOOK {
+            let started = Instant::now();
+            let recorded = self.recorded().await?;
+            self.act_by(recorded.document.clone()).await;
+            self.say_running(recorded.document.version).await?;
+            *self.tags.leased.lock() = Some(started);
+            let Some(next) = self.next_document(&recorded.document).await? else { return Ok(()) };
+            // Someone else may have been first: look again in either case.
+            self.replace(&recorded, &next).await?;
+        }
+        Ok(())
+    }
+
+    async fn next_document(&self, document: &Document) -> Result<Option<Document>, StoreError> {
+        let adapters: Vec<Adapter> = self.adapters().await?.into_values().collect();
+        let configured = self.tags.configured.lock().clone();
+        if let Some(next) = steps::next(document, &adapters, &configured) {
+            return Ok(Some(next));
+        }
+        let openings = steps::openings(document, &adapters);
+        if openings.is_empty() {
+            return Ok(None);
+        }
+        let mut next = document.clone();
+        next.version += 1;
+        for Opening { metric, tag } in openings {
+            let from = self.first_new_window(&metric).await?;
+            tracing::info!(metric, tag, from, "the tag index is read from this row time on");
+            if let Some(entry) = next.entry_mut(&metric, &tag) {
+                (entry.state, entry.from) = (State::Readable, Some(from));
+                entry.since = next_version(document);
+            }
+        }
+        Ok(Some(next))
+    }
+
+    /// The first row time of which all series were first seen by writers that index them.
+    async fn first_new_window(&self, metric: &str) -> Result<i64, StoreError> {
+        let now = now_ms();
+        if metric == ALL {
+            let lists = &self.statements.names.select;
+            for table_name in TableName::ALL {
+                let values = (StringIndexRow::key(table_name), self.names.value(""));
+                let mut any = false;
+                self.executor
+                    .pages(lists, values, |page| {
+                        any |= page.rows_num() > 0;
+                        Ok(ControlFlow::Break(()))
+                    })
+                    .await?;
+                if any {
+                    // Windows are written ahead, but not further than the next one.
+                    return Ok(self.spec.row_time(now + 2 * self.spec.width()).millis());
+                }
+            }
+            return Ok(i64::MIN);
+        }
+        let mut from = i64::MIN;
+        for table_name in TableName::ALL {
+            let last = &self.statements.tags.last_row_time;
+            let values = (metric, table_name.as_str());
+            let result = self.executor.run(last, values, self.executor.deadline()).await?;
+            let rows = result.into_rows_result().map_err(|e| unreadable(last.name, e))?;
+            let row = rows.maybe_first_row::<(CqlTimestamp,)>();
+            if let Some((time,)) = row.map_err(|e| unreadable(last.name, e))? {
+                from = from.max(time.0.saturating_add(1));
+            }
+            // KairosDB deletes the time index of a live window and leaves `row_keys`.
+            let row_time = self.spec.row_time(now);
+            if self.window_has_rows(WindowKey { metric, table_name, row_time }).await? {
+                from = from.max(row_time.millis().saturating_add(1));
+            }
+        }
+        Ok(from)
+    }
+
+    async fn window_has_rows(&self, key: WindowKey<'_>) -> Result<bool, StoreError> {
+        let any = &self.statements.row_keys.any;
+        let result = self.executor.run(any, key.values(), self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(any.name, e))?;
+        let first = rows.maybe_first_row::<(Option<String>,)>();
+        let first = first.map_err(|e| unreadable(any.name, e))?;
+        Ok(first.is_some_and(|(data_type,)| data_type.is_some()))
+    }
+
+    /// All row times of a metric under a table name.
+    pub(super) async fn all_row_times(
+        &self,
+        metric: &str,
+        table_name: TableName,
+    ) -> Result<Vec<RowTime>, StoreError> {
+        let select = &self.statements.tags.row_times;
+        let mut times = Vec::new();
+        self.executor
+            .pages(select, (metric, table_name.as_str()), |page| {
+                for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name, e))? {
+                    let (time,) = row.map_err(|e| unreadable(select.name, e))?;
+                    times.push(RowTime::from_stored(time.0));
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await?;
+        Ok(times)
+    }
+
+    /// Makes reads and writes that begin from now on act by a document. When it returns, none is
+    /// under way that writes by another.
+    async fn act_by(&self, document: Document) {
+        let current = self.tags.view();
+        if *current == document {
+            return;
+        }
+        let alone = match current.writes_like(&document) {
+            true => None,
+            false => Some(self.index_gate.write().await),
+        };
+        *self.tags.view.lock() = document.into();
+        drop(alone);
+    }
+
+    /// Tells the other adapters by which version this one acts.
+    async fn say_running(&self, seen: u64) -> Result<(), StoreError> {
+        let configured = self.tags.configured.lock().clone();
+        let value = encode(&Adapter { format: FORMAT, seen, configured });
+        let ttl = i32::try_from(self.lease().as_secs()).unwrap_or(i32::MAX);
+        self.put_state(ADAPTERS, &self.tags.id, value, ttl).await
+    }
+
+    /// Writes a row of the state; a TTL of 0 is none.
+    pub(super) async fn put_state(
+        &self,
+        service_key: &str,
+        key: &str,
+        value: String,
+        ttl: i32,
+    ) -> Result<(), StoreError> {
+        // A tie would be won by the larger text: no millisecond twice.
+        let (stamp, wait) = self.stamps.for_delete(now_ms());
+        let values = (SERVICE, service_key, key, value, stamp, ttl);
+        let put = &self.statements.tags.state.put;
+        self.executor.run(put, values, self.executor.deadline()).await?;
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    /// The running adapters by name.
+    pub(super) async fn adapters(&self) -> Result<BTreeMap<String, Adapter>, StoreError> {
+        let mut adapters = BTreeMap::new();
+        for (id, value) in self.state_rows(ADAPTERS).await? {
+            let adapter = decode(&value).unwrap_or_else(|error| {
+                tracing::warn!(adapter = id, error, "an adapter speaks another language");
+                // It blocks every step, which is safe.
+                Adapter { format: FORMAT, seen: 0, configured: BTreeMap::new() }
+            });
+            adapters.insert(id, adapter);
+        }
+        Ok(adapters)
+    }
+
+    /// Keys and values of some rows of the state.
+    pub(super) async fn state_rows(
+        &self,
+        service_key: &str,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let list = &self.statements.tags.state.list;
+        let mut found = Vec::new();
+        self.executor
+            .pages(list, (SERVICE, service_key), |page| {
+                type Row<'f> = (Option<String>, Option<String>);
+                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(list.name, e))? {
+                    if let (Some(key), Some(value)) = row.map_err(|e| unreadable(list.name, e))? {
+                        found.push((key, value));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await?;
+        Ok(found)
+    }
+
+    /// The document as it is recorded now.
+    pub(super) async fn recorded(&self) -> Result<Recorded, StoreError> {
+        let get = &self.statements.tags.state.get;
+        let values = (SERVICE, DOCUMENT, DOCUMENT_KEY);
+        let result = self.executor.run(get, values, self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(get.name, e))?;
+        let row = rows.maybe_first_row::<(String, Option<String>)>();
+        let text = row.map_err(|e| unreadable(get.name, e))?.and_then(|(_, value)| value);
+        let document = match &text {
+            None => Document::default(),
+            Some(text) => decode(text).map_err(|error| {
+                StoreError::Invalid(format!("the state of the tag index in service_index: {error}"))
+            })?,
+        };
+        Ok(Recorded { text, document })
+    }
+
+    /// Replaces the document, if it is still as it was read.
+    async fn replace(&self, old: &Recorded, next: &Document) -> Result<bool, StoreError> {
+        let state = &self.statements.tags.state;
+        let (key, value) = ((SERVICE, DOCUMENT, DOCUMENT_KEY), encode(next));
+        let deadline = self.executor.deadline();
+        let (name, result) = match &old.text {
+            None => {
+                let values = (key.0, key.1, key.2, value);
+                (state.create.name, self.executor.run(&state.create, values, deadline).await?)
+            }
+            Some(text) => {
+                let values = (value, key.0, key.1, key.2, text);
+                (state.replace.name, self.executor.run(&state.replace, values, deadline).await?)
+            }
+        };
+        let rows = result.into_rows_result().map_err(|e| unreadable(name, e))?;
+        let row = rows.first_row::<Row>().map_err(|e| unreadable(name, e))?;
+        let applied = row.columns.first().and_then(|column| column.as_ref()?.as_boolean());
+        Ok(applied == Some(true))
+    }
+
+    /// Changes the document until the change is recorded or there is nothing to change; then acts
+    /// by it.
+    pub(super) async fn change(
+        &self,
+        mut change: impl FnMut(&mut Document) -> bool,
+    ) -> Result<(), StoreError> {
+        loop {
+            let recorded = self.recorded().await?;
+            let mut next = recorded.document.clone();
+            next.version += 1;
+            if !change(&mut next) || self.replace(&recorded, &next).await? {
+                break;
+            }
+        }
+        self.look().await
+    }
+}
+
+fn next_version(document: &Document) -> u64 {
+    document.version + 1
+}

@@ -1,0 +1,73 @@
+//! Deletes the tag rows of rows that were deleted from `row_keys`.
+//!
+//! A tombstone must match what the writer wrote, its hash included, and nobody knows which tags the
+//! writer had indexed: so what stands there is read, a partition once a window.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::ControlFlow;
+
+use futures::FutureExt;
+
+use super::super::executor::{all, unreadable};
+use super::super::index_writer::WindowKey;
+use super::super::shared::Shared;
+use crate::kairos::RowKey;
+use crate::kairos::index::single_tag_pair;
+use crate::storage::StoreError;
+
+/// Partitions looked at at the same time.
+const PAIRS_AT_ONCE: usize = 32;
+
+impl Shared {
+    /// Deletes the tag rows that lead to these rows of a window.
+    pub(in super::super) async fn delete_tag_rows(
+        &self,
+        key: WindowKey<'_>,
+        deleted: &[RowKey],
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        type Tags<'a> = BTreeMap<&'a str, &'a str>;
+        let rows: HashSet<(&str, Tags<'_>)> =
+            deleted.iter().map(|row| (row.data_type.as_str(), row.tags.iter().collect())).collect();
+        let mut pairs: BTreeSet<(Box<str>, &str)> = BTreeSet::new();
+        for (data_type, tags) in &rows {
+            pairs.extend(
+                tags.iter().map(|(name, value)| (single_tag_pair(name, value), *data_type)),
+            );
+        }
+        let rows = &rows;
+        let delete = |(pair, data_type): &(Box<str>, &str)| {
+            let (pair, data_type) = (pair.clone(), (*data_type).to_owned());
+            async move {
+                let select = &self.statements.tags.select_hashes;
+                let (metric, table_name, row_time) = key.values();
+                let mut found: Vec<(i32, BTreeMap<String, String>)> = Vec::new();
+                let values = (metric, table_name, row_time, &*pair, data_type.as_str());
+                self.executor
+                    .pages(select, values, |page| {
+                        type Row = (Option<String>, Option<i32>, Option<BTreeMap<String, String>>);
+                        for row in page.rows::<Row>().map_err(|e| unreadable(select.name, e))? {
+                            let (_, hash, tags) = row.map_err(|e| unreadable(select.name, e))?;
+                            let (Some(hash), Some(tags)) = (hash, tags) else { continue };
+                            let borrowed: Tags<'_> =
+                                tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+                            if rows.contains(&(data_type.as_str(), borrowed)) {
+                                found.push((hash, tags));
+                            }
+                        }
+                        Ok(ControlFlow::Continue(()))
+                    })
+                    .await?;
+                let delete = &self.statements.tags.delete;
+                for (hash, tags) in found {
+                    let (pair, data_type) = (&*pair, data_type.as_str());
+                    let values = (stamp, metric, table_name, row_time, pair, data_type, hash, tags);
+                    self.executor.run(delete, values, self.executor.deadline()).await?;
+                }
+                Ok(())
+            }
+            .boxed()
+        };
+        all(PAIRS_AT_ONCE, Box::new(pairs.iter().map(delete))).await.map(drop)
+    }
+}

@@ -1,0 +1,115 @@
+//! Says how a selection is carried out: for each window the path that is taken, and what it costs.
+//!
+//! The reads of the index are really done; those of data points are only counted.
+
+use std::ops::ControlFlow;
+
+use super::super::finder::Window;
+use super::super::index_writer::WindowKey;
+use super::super::routing::{Route, route};
+use super::super::shared::Shared;
+use super::TagIndexTrust;
+use crate::kairos::DataType;
+use crate::model::{Matcher, TimeRange};
+use crate::storage::StoreError;
+
+/// How a selection is carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Windows that may have points of the range.
+    pub windows: Vec<WindowExplanation>,
+    /// Series that match.
+    pub series: usize,
+    /// Partitions of `data_points` that may hold their points.
+    pub partitions: usize,
+}
+
+/// How the series of one window are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowExplanation {
+    /// The metric.
+    pub metric: String,
+    /// `data_points`, or `prometheus` for what KairosDB cannot show.
+    pub table_name: &'static str,
+    /// Start of the window, in milliseconds since 1970.
+    pub row_time: i64,
+    /// The paths taken; with `verify` there may be two.
+    pub paths: Vec<WindowPath>,
+    /// Partitions of the index that are read.
+    pub partitions: usize,
+    /// Rows of the index that are read.
+    pub rows: usize,
+}
+
+/// A way to the series of a window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WindowPath {
+    /// Through the tag index.
+    TagIndex {
+        /// The tag.
+        tag: String,
+        /// The values that are looked up.
+        values: Vec<String>,
+    },
+    /// All series of the window.
+    RowKeys,
+}
+
+impl Shared {
+    /// [`CassandraStore::explain`](super::super::CassandraStore::explain)
+    pub(in super::super) async fn explain(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Explanation, StoreError> {
+        let route = route(matchers);
+        let names = self.names(&route.metrics).await?;
+        let mut windows = Vec::new();
+        for window in self.windows(names, range).await? {
+            windows.push(self.explain_window(&window, &route).await?);
+        }
+        windows.sort_by(|a, b| {
+            let key = |w: &WindowExplanation| (w.metric.clone(), w.row_time, w.table_name);
+            key(a).cmp(&key(b))
+        });
+        let found = self.find(matchers, range, DataType::holds_points, usize::MAX).await?;
+        let partitions = found.iter().map(|series| series.rows.len()).sum();
+        Ok(Explanation { windows, series: found.len(), partitions })
+    }
+
+    async fn explain_window(
+        &self,
+        window: &Window,
+        route: &Route,
+    ) -> Result<WindowExplanation, StoreError> {
+        let Window { metric, table_name, row_time } = window;
+        let key = WindowKey { metric, table_name: *table_name, row_time: *row_time };
+        let mut explanation = WindowExplanation {
+            metric: metric.clone(),
+            table_name: table_name.as_str(),
+            row_time: row_time.millis(),
+            paths: Vec::new(),
+            partitions: 0,
+            rows: 0,
+        };
+        if let Some((_, looked)) = self.look_up(key, route).await? {
+            explanation.partitions += looked.partitions;
+            explanation.rows += looked.rows;
+            let (tag, values) = (looked.tag, looked.values);
+            explanation.paths.push(WindowPath::TagIndex { tag, values });
+            if self.options.tag_index.trust == TagIndexTrust::Configured {
+                return Ok(explanation);
+            }
+        }
+        explanation.partitions += 1;
+        explanation.paths.push(WindowPath::RowKeys);
+        let select = &self.statements.row_keys.select;
+        self.executor
+            .pages(select, key.values(), |page| {
+                explanation.rows += page.rows_num();
+                Ok(ControlFlow::Continue(()))
+            })
+            .await?;
+        Ok(explanation)
+    }
+}

@@ -1,0 +1,484 @@
+//! Builds and drops of the index of one metric, or of all: recorded in the keyspace, carried out
+//! by one process at a time, one window after the other, at a bounded pace.
+//!
+//! Doing a window again is harmless, so a job whose process is gone is taken over by any other from
+//! the last window that it recorded. A build ends with the older windows being readable, except
+//! those of which Cassandra refused a row.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use scylla::deserialize::value::MapIterator;
+use scylla::response::PagingState;
+use serde::{Deserialize, Serialize};
+
+use super::super::executor::unreadable;
+use super::super::index_writer::WindowKey;
+use super::super::routing::Metrics;
+use super::super::shared::Shared;
+use super::super::stamp::now_ms;
+use super::document::{ALL, Document, Entry, FORMAT, JOBS, State, decode, encode};
+use super::writer::Tagged;
+use crate::kairos::index::single_tag_pair;
+use crate::kairos::{DataType, RowTime, TableName};
+use crate::storage::StoreError;
+
+/// A job that was not touched for so long has lost its process.
+const STALE: Duration = Duration::from_secs(15);
+/// How often a running job is touched at least.
+const TOUCH: Duration = Duration::from_secs(2);
+/// For how long the end of a job can be seen, in seconds.
+const KEPT_SECONDS: i32 = 24 * 3600;
+/// How often jobs of others are looked for.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobKind {
+    /// Writes the index rows of windows that are older than the configuration.
+    Build,
+    /// Deletes all index rows.
+    Drop,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// Under way, or waiting for a process.
+    Running,
+    /// Ended well.
+    Done,
+    /// Ended with an error.
+    Failed,
+}
+
+/// A build or a drop, as it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    format: u32,
+    /// What it does.
+    pub kind: JobKind,
+    /// How far it is.
+    pub state: JobState,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Windows done.
+    pub windows_done: u64,
+    /// Windows in all, as far as they are counted.
+    pub windows: u64,
+    /// Rows of `row_keys` done.
+    pub rows: u64,
+    /// Rows a second at most.
+    pub rows_per_second: u32,
+    owner: String,
+    /// When its process last said that it works on it, in milliseconds since 1970.
+    touched: i64,
+    /// The last window done: metric, table name, row time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    position: Option<(String, String, i64)>,
+    /// Windows that were out of use when it began.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    gaps: BTreeSet<i64>,
+    /// Windows of which a row was refused.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    refused: BTreeSet<i64>,
+}
+
+impl Job {
+    fn new(kind: JobKind, rows_per_second: u32) -> Self {
+        Self {
+            format: FORMAT,
+            kind,
+            state: JobState::Running,
+            error: None,
+            windows_done: 0,
+            windows: 0,
+            rows: 0,
+            rows_per_second,
+            owner: String::new(),
+            touched: 0,
+            position: None,
+            gaps: BTreeSet::new(),
+            refused: BTreeSet::new(),
+        }
+    }
+}
+
+/// A window to do.
+type Place = (String, TableName, RowTime);
+
+/// A row of `row_keys` as it is read: type, tags, and how long it lasts.
+struct FoundRow {
+    data_type: DataType,
+    tags: Vec<(String, String)>,
+    ttl: i32,
+}
+
+impl Shared {
+    /// Records a job for this process to do; one of the same kind that has not ended goes on.
+    pub(in super::super) async fn begin_job(
+        &self,
+        metric: &str,
+        kind: JobKind,
+        rows_per_second: u32,
+    ) -> Result<(), StoreError> {
+        self.look().await?;
+        let document = self.tags.view();
+        let is_indexed = document.entries_of(metric).any(|entry| entry.state != State::Retiring);
+        match kind {
+            JobKind::Build if !is_indexed => {
+                let what = format!("{metric} is not in tag_indexed_row_key_lookup_metrics");
+                return Err(StoreError::Invalid(what));
+            }
+            JobKind::Drop if document.written(metric).is_some() => {
+                let what = format!(
+                    "{metric} is in tag_indexed_row_key_lookup_metrics of a running adapter, or \
+                     not all have seen that it is not: its index cannot be dropped"
+                );
+                return Err(StoreError::Invalid(what));
+            }
+            JobKind::Build | JobKind::Drop => {}
+        }
+        let known = self.jobs().await?.remove(metric);
+        let job = match known.filter(|job| job.state == JobState::Running) {
+            Some(job) if job.kind != kind => {
+                return Err(StoreError::Invalid(format!("{metric}: another job is under way")));
+            }
+            Some(job) => Job { rows_per_second, ..job },
+            None => Job::new(kind, rows_per_second),
+        };
+        self.keep_job(metric, job).await?;
+        self.tags.work.notify_one();
+        Ok(())
+    }
+
+    /// The recorded jobs by metric.
+    pub(in super::super) async fn jobs(&self) -> Result<BTreeMap<String, Job>, StoreError> {
+        let mut jobs = BTreeMap::new();
+        for (metric, value) in self.state_rows(JOBS).await? {
+            match decode(&value) {
+                Ok(job) => drop(jobs.insert(metric, job)),
+                Err(error) => tracing::warn!(metric, error, "a job on the tag index is unreadable"),
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Does the jobs of this process, and those that have lost theirs, one at a time.
+    pub(in super::super) async fn work_on_tag_index(&self) {
+        loop {
+            match self.next_job().await {
+                Ok(Some((metric, job))) => self.do_job(&metric, job).await,
+                Ok(None) => {
+                    tokio::select! {
+                        () = tokio::time::sleep(LOOK) => {}
+                        () = self.tags.work.notified() => {}
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "jobs on the tag index cannot be looked at");
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+        }
+    }
+
+    async fn next_job(&self) -> Result<Option<(String, Job)>, StoreError> {
+        let stale = now_ms() - i64::try_from(STALE.as_millis()).unwrap_or(0);
+        let is_ours = |job: &Job| job.owner == self.tags.id || job.touched < stale;
+        let mut jobs = self.jobs().await?.into_iter();
+        Ok(jobs.find(|(_, job)| job.state == JobState::Running && is_ours(job)))
+    }
+
+    async fn do_job(&self, metric: &str, mut job: Job) {
+        tracing::info!(metric, kind = ?job.kind, windows = job.windows_done, "a job on the tag index");
+        let ended = match job.kind {
+            JobKind::Build => self.build(metric, &mut job).await,
+            JobKind::Drop => self.do_windows(metric, &mut job).await,
+        };
+        match ended {
+            Ok(()) => job.state = JobState::Done,
+            // It goes on when Cassandra is there again.
+            Err(error @ StoreError::Unavailable { .. }) => {
+                tracing::warn!(metric, %error, "a job on the tag index waits");
+                return tokio::time::sleep(LOOK).await;
+            }
+            Err(error) => {
+                tracing::error!(metric, %error, "a job on the tag index failed");
+                (job.state, job.error) = (JobState::Failed, Some(error.to_string()));
+            }
+        }
+        if let Err(error) = self.keep_job(metric, job).await {
+            tracing::warn!(metric, %error, "the end of a job on the tag index was not recorded");
+        }
+    }
+
+    async fn build(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
+        while self.tags.view().entries_of(metric).any(|entry| entry.state == State::Writing) {
+            self.touch(metric, job).await?;
+            tokio::time::sleep(self.options.tag_index.refresh).await;
+            self.look().await?;
+        }
+        if job.position.is_none() {
+            let gaps = |entry: &Entry| entry.gaps.clone();
+            job.gaps = self.tags.view().entries_of(metric).flat_map(gaps).collect();
+        }
+        self.change(|document| document.begin_build(metric)).await?;
+        self.do_windows(metric, job).await?;
+        let (gaps, refused) = (&job.gaps, &job.refused);
+        self.change(|document| document.end_build(metric, gaps, refused)).await?;
+        let left = self.tags.view().entries_of(metric).any(|entry| entry.state == State::Readable);
+        if left {
+            Ok(())
+        } else {
+            Err(StoreError::Invalid(format!("{metric} is no longer indexed")))
+        }
+    }
+
+    /// Does every window after the last one done.
+    async fn do_windows(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
+        let places = self.places(metric).await?;
+        job.windows = places.len() as u64;
+        let done = |place: &Place| {
+            let (metric, table_name, row_time) = place;
+            let place = (metric.as_str(), table_name.as_str(), row_time.millis());
+            let last = job.position.as_ref();
+            last.is_some_and(|(m, table, time)| place <= (m.as_str(), table.as_str(), *time))
+        };
+        let rest: Vec<Place> = places.into_iter().skip_while(done).collect();
+        job.windows_done = job.windows - rest.len() as u64;
+        for (of, table_name, row_time) in rest {
+            let key = WindowKey { metric: &of, table_name, row_time };
+            self.do_window(metric, key, job).await?;
+            job.windows_done += 1;
+            job.position = Some((of, table_name.as_str().to_owned(), row_time.millis()));
+            self.touch(metric, job).await?;
+        }
+        Ok(())
+    }
+
+    /// All windows of a metric, or of all metrics, in order.
+    async fn places(&self, metric: &str) -> Result<Vec<Place>, StoreError> {
+        let metrics = match metric {
+            ALL => Metrics::Listed { prefix: String::new(), matchers: Vec::new() },
+            name => Metrics::Named(vec![name.to_owned()]),
+        };
+        let mut places = Vec::new();
+        for name in self.names(&metrics).await? {
+            for table_name in TableName::ALL {
+                let times = self.all_row_times(&name, table_name).await?;
+                places.extend(times.into_iter().map(|time| (name.clone(), table_name, time)));
+            }
+        }
+        places.sort_by(|a, b| (&a.0, a.1.as_str(), a.2).cmp(&(&b.0, b.1.as_str(), b.2)));
+        Ok(places)
+    }
+
+    async fn do_window(
+        &self,
+        metric: &str,
+        key: WindowKey<'_>,
+        job: &mut Job,
+    ) -> Result<(), StoreError> {
+        let mut state = PagingState::start();
+        let mut pairs = BTreeSet::new();
+        let mut touched = Instant::now();
+        loop {
+            let began = Instant::now();
+            let (rows, next) = self.rows_to_do(key, &state).await?;
+            match job.kind {
+                JobKind::Build => self.index_rows(key, &rows, job).await?,
+                JobKind::Drop => self.drop_pairs(key, &rows, &mut pairs).await?,
+            }
+            job.rows += rows.len() as u64;
+            let pace = Duration::from_secs_f64(rows.len() as f64 / f64::from(job.rows_per_second));
+            tokio::time::sleep(pace.saturating_sub(began.elapsed())).await;
+            if touched.elapsed() >= TOUCH {
+                self.touch(metric, job).await?;
+                touched = Instant::now();
+            }
+            match next {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(next) => state = next,
+            }
+        }
+    }
+
+    async fn rows_to_do(
+        &self,
+        key: WindowKey<'_>,
+        state: &PagingState,
+    ) -> Result<(Vec<FoundRow>, ControlFlow<(), PagingState>), StoreError> {
+        let select = &self.statements.tags.row_keys;
+        let wrong = |e| unreadable(select.name, e);
+        let (result, next) = self.executor.page(select, key.values(), state).await?;
+        let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
+        type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
+        let mut rows = Vec::new();
+        for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+            let (Some(data_type), Some(map), _, ttl) = row.map_err(wrong)? else { continue };
+            let mut tags = Vec::new();
+            for tag in map {
+                let (name, value) = tag.map_err(wrong)?;
+                tags.push((name.to_owned(), value.to_owned()));
+            }
+            // A row of KairosDB does not say when it expires: ours must not expire before.
+            rows.push(FoundRow {
+                data_type: DataType::parse(data_type),
+                tags,
+                ttl: ttl.unwrap_or(0),
+            });
+        }
+        Ok((rows, next.into_paging_control_flow()))
+    }
+
+    async fn index_rows(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[FoundRow],
+        job: &mut Job,
+    ) -> Result<(), StoreError> {
+        let Some(indexed) = self.indexed_tags(key.metric) else {
+            return Err(StoreError::Invalid(format!("{} is no longer indexed", key.metric)));
+        };
+        let tagged: Vec<Tagged<'_>> = rows.iter().zip(0..).map(FoundRow::tagged).collect();
+        let deadline = self.executor.deadline();
+        let refused = self.write_tag_rows(key, &tagged, &indexed, deadline).await?;
+        if let Some(why) = refused.values().next() {
+            tracing::warn!(metric = key.metric, row_time = %key.row_time, why, "a row was refused");
+            job.refused.insert(key.row_time.millis());
+        }
+        Ok(())
+    }
+
+    async fn drop_pairs(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[FoundRow],
+        dropped: &mut BTreeSet<Box<str>>,
+    ) -> Result<(), StoreError> {
+        let delete = &self.statements.tags.delete_pair;
+        let (metric, table_name, row_time) = key.values();
+        for (name, value) in rows.iter().flat_map(|row| &row.tags) {
+            let pair = single_tag_pair(name, value);
+            if dropped.contains(&pair) {
+                continue;
+            }
+            let (stamp, _) = self.stamps.for_delete(now_ms());
+            let values = (stamp, metric, table_name, row_time, &*pair);
+            self.executor.run(delete, values, self.executor.deadline()).await?;
+            dropped.insert(pair);
+        }
+        Ok(())
+    }
+
+    async fn touch(&self, metric: &str, job: &Job) -> Result<(), StoreError> {
+        self.keep_job(metric, job.clone()).await
+    }
+
+    async fn keep_job(&self, metric: &str, mut job: Job) -> Result<(), StoreError> {
+        (job.owner, job.touched) = (self.tags.id.clone(), now_ms());
+        let ttl = if job.state == JobState::Running { 0 } else { KEPT_SECONDS };
+        self.put_state(JOBS, metric, encode(&job), ttl).await
+    }
+}
+
+impl FoundRow {
+    fn tagged((row, series): (&Self, u32)) -> Tagged<'_> {
+        let tags = row.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        Tagged { series, data_type: &row.data_type, tags, ttl: row.ttl }
+    }
+}
+
+impl Document {
+    /// The entries of a metric, or those of all metrics where it has none of its own.
+    fn entries_of(&self, metric: &str) -> impl Iterator<Item = &Entry> {
+        let tags = self.metrics.get(metric).or_else(|| self.metrics.get(ALL));
+        tags.into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Marks the tags of a metric as being built. Whether anything changed.
+    fn begin_build(&mut self, metric: &str) -> bool {
+        let version = self.version;
+        if let (None, Some(all)) = (self.metrics.get(metric), self.metrics.get(ALL)) {
+            // What is built of one metric is no claim about the others.
+            let all = all.clone();
+            self.metrics.insert(metric.to_owned(), all);
+        }
+        let tags = self.metrics.get_mut(metric).into_iter().flat_map(BTreeMap::values_mut);
+        let readable = tags.filter(|entry| entry.state == State::Readable);
+        let marked = readable.map(|entry| (entry.state, entry.since) = (State::Building, version));
+        marked.count() > 0
+    }
+
+    /// Marks what was built as covered in all windows, but for those of which rows were refused.
+    fn end_build(
+        &mut self,
+        metric: &str,
+        rebuilt: &BTreeSet<i64>,
+        refused: &BTreeSet<i64>,
+    ) -> bool {
+        let version = self.version;
+        let tags = self.metrics.get_mut(metric).into_iter().flat_map(BTreeMap::values_mut);
+        let built = tags.filter(|entry| entry.state == State::Building);
+        let marked = built.map(|entry| {
+            (entry.state, entry.since, entry.from) = (State::Readable, version, Some(i64::MIN));
+            entry.gaps.retain(|gap| !rebuilt.contains(gap));
+            entry.gaps.extend(refused);
+        });
+        marked.count() > 0
+    }
+}
+
+/// What is known of the whole index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagIndexStatus {
+    /// Version of the record.
+    pub version: u64,
+    /// Running adapters, and the version that each acts by.
+    pub adapters: BTreeMap<String, u64>,
+    /// The tags.
+    pub tags: Vec<TagStatus>,
+    /// Jobs by metric; those that ended can be seen for a day.
+    pub jobs: BTreeMap<String, Job>,
+}
+
+/// One tag of one metric; `*` = all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagStatus {
+    /// The metric.
+    pub metric: String,
+    /// The tag.
+    pub tag: String,
+    /// `writing`, `building`, `readable` or `retiring`.
+    pub state: &'static str,
+    /// The first row time that is covered.
+    pub from: Option<i64>,
+    /// Windows that are out of use.
+    pub gaps: Vec<i64>,
+}
+
+impl Shared {
+    /// [`CassandraStore::tag_index_status`](super::super::CassandraStore::tag_index_status)
+    pub(in super::super) async fn tag_index_status(&self) -> Result<TagIndexStatus, StoreError> {
+        let document = self.recorded().await?.document;
+        let adapters = self.adapters().await?.into_iter().map(|(id, adapter)| (id, adapter.seen));
+        let mut all = Vec::new();
+        for (metric, tags) in &document.metrics {
+            all.extend(tags.iter().map(|(tag, entry)| TagStatus {
+                metric: metric.clone(),
+                tag: tag.clone(),
+                state: entry.state.as_str(),
+                from: entry.from,
+                gaps: entry.gaps.iter().copied().collect(),
+            }));
+        }
+        let (version, adapters) = (document.version, adapters.collect());
+        Ok(TagIndexStatus { version, adapters, tags: all, jobs: self.jobs().await? })
+    }
+}

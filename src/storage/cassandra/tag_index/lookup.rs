@@ -1,0 +1,178 @@
+//! Reads the rows of a window through the tag index, where a matcher allows it.
+//!
+//! The most selective matcher is found by reading a bounded number of rows for each; what is read
+//! that way completely is the answer. Every row found passes all matchers; one that
+//! stands there twice, under two hashes, is shown once.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use futures::FutureExt;
+use scylla::deserialize::value::MapIterator;
+use scylla::response::query_result::QueryRowsResult;
+
+use super::super::executor::{all, unreadable};
+use super::super::identity::Identity;
+use super::super::index_writer::WindowKey;
+use super::super::routing::Route;
+use super::super::shared::Shared;
+use super::super::statements::Prepared;
+use super::route::{Candidate, candidates};
+use crate::kairos::DataType;
+use crate::kairos::index::single_tag_pair;
+use crate::storage::StoreError;
+
+/// Rows read of each value to find the most selective matcher.
+const PROBE_ROWS: usize = 256;
+/// Values looked up at the same time.
+const READS_AT_ONCE: usize = 16;
+
+/// What a window cost.
+pub(in super::super) struct Looked {
+    /// The tag and the values that were looked up.
+    pub(in super::super) tag: String,
+    pub(in super::super) values: Vec<String>,
+    /// Partitions of the index that were read.
+    pub(in super::super) partitions: usize,
+    /// Rows of the index that were read.
+    pub(in super::super) rows: usize,
+}
+
+/// A row of an index as it was found.
+pub(in super::super) type TagRow = (DataType, Vec<(String, String)>);
+
+impl Shared {
+    /// The rows of a window that pass all matchers of tags, through the tag index. None when it
+    /// cannot be relied on for this window and these matchers.
+    pub(in super::super) async fn look_up(
+        &self,
+        key: WindowKey<'_>,
+        route: &Route,
+    ) -> Result<Option<(Vec<TagRow>, Looked)>, StoreError> {
+        if !self.is_leased() {
+            return Ok(None);
+        }
+        let document = self.tags.view();
+        let row_time = key.row_time.millis();
+        let covers = |tag: &str| document.covers(key.metric, tag, row_time);
+        let candidates = candidates(&route.tags, covers);
+        let Some(mut best) = candidates.first() else { return Ok(None) };
+        self.tags.audited.note(key);
+        let mut reading = Reading { key, route, shared: self, partitions: 0, read: 0 };
+        if let [_, _, ..] = &candidates[..] {
+            let mut probed = Vec::with_capacity(candidates.len());
+            for candidate in &candidates {
+                let before = reading.read;
+                let (found, complete) = reading.read(candidate, Some(PROBE_ROWS)).await?;
+                if complete {
+                    return Ok(Some(reading.finish(candidate, found)));
+                }
+                probed.push((reading.read - before, candidate));
+            }
+            // Each has more rows than were looked at; that with the fewest is as good as any.
+            let fewest = probed.into_iter().min_by_key(|(rows, _)| *rows);
+            best = fewest.map_or(best, |(_, candidate)| candidate);
+        }
+        let (found, _) = reading.read(best, None).await?;
+        Ok(Some(reading.finish(best, found)))
+    }
+
+    /// Type and tags of the rows of one value.
+    pub(super) async fn rows_of_pair(
+        &self,
+        key: WindowKey<'_>,
+        pair: &str,
+        limit: Option<usize>,
+        mut take: impl FnMut(DataType, &[(&str, &str)]),
+    ) -> Result<(), StoreError> {
+        let (metric, table_name, row_time) = key.values();
+        let mut visit = |select: &Prepared, page: &QueryRowsResult| {
+            // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
+            type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
+            let wrong = |e| unreadable(select.name, e);
+            let mut tags: Vec<(&str, &str)> = Vec::new();
+            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                let (Some(data_type), Some(map)) = row.map_err(wrong)? else { continue };
+                tags.clear();
+                for tag in map {
+                    tags.push(tag.map_err(wrong)?);
+                }
+                take(DataType::parse(data_type), &tags);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        match limit {
+            None => {
+                let select = &self.statements.tags.select;
+                let values = (metric, table_name, row_time, pair);
+                self.executor.pages(select, values, |page| visit(select, &page)).await
+            }
+            Some(limit) => {
+                let probe = &self.statements.tags.probe;
+                let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+                let values = (metric, table_name, row_time, pair, limit);
+                self.executor.pages(probe, values, |page| visit(probe, &page)).await
+            }
+        }
+    }
+}
+
+/// The reads of one window.
+struct Reading<'a> {
+    key: WindowKey<'a>,
+    route: &'a Route,
+    shared: &'a Shared,
+    partitions: usize,
+    read: usize,
+}
+
+impl Reading<'_> {
+    /// The matching rows of a candidate, and whether these are all.
+    async fn read(
+        &mut self,
+        candidate: &Candidate<'_>,
+        limit: Option<usize>,
+    ) -> Result<(Vec<TagRow>, bool), StoreError> {
+        let (key, route, shared) = (self.key, self.route, self.shared);
+        let read = |value: &&str| {
+            let pair = single_tag_pair(candidate.tag, value);
+            async move {
+                let (mut rows, mut read) = (Vec::new(), 0);
+                shared
+                    .rows_of_pair(key, &pair, limit.map(|limit| limit + 1), |data_type, tags| {
+                        read += 1;
+                        if route.passes(tags) {
+                            let owned = |(name, value): &(&str, &str)| {
+                                ((*name).to_owned(), (*value).to_owned())
+                            };
+                            rows.push((data_type, tags.iter().map(owned).collect()));
+                        }
+                    })
+                    .await?;
+                Ok((rows, read))
+            }
+            .boxed()
+        };
+        let reads = all(READS_AT_ONCE, Box::new(candidate.values.iter().map(read))).await?;
+        self.partitions += reads.len();
+        self.read += reads.iter().map(|(_, read)| read).sum::<usize>();
+        let complete = limit.is_none_or(|limit| reads.iter().all(|(_, read)| *read <= limit));
+        let mut seen = HashSet::new();
+        let mut rows: Vec<TagRow> = reads.into_iter().flat_map(|(rows, _)| rows).collect();
+        rows.retain(|row| seen.insert(identity(row)));
+        Ok((rows, complete))
+    }
+
+    fn finish(self, candidate: &Candidate<'_>, rows: Vec<TagRow>) -> (Vec<TagRow>, Looked) {
+        let values = candidate.values.iter().map(|value| (*value).to_owned()).collect();
+        let tag = candidate.tag.to_owned();
+        (rows, Looked { tag, values, partitions: self.partitions, rows: self.read })
+    }
+}
+
+/// What stands for a row within its window.
+pub(super) fn identity((data_type, tags): &TagRow) -> Identity {
+    let tags = tags.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+    let parts: Vec<&[u8]> = std::iter::once(data_type.as_str().as_bytes()).chain(tags).collect();
+    Identity::of(&parts)
+}

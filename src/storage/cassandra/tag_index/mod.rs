@@ -1,0 +1,120 @@
+//! The tag index, `tag_indexed_row_keys`: written for the tags that are configured, read for the
+//! windows that are known to be covered.
+//!
+//! What is covered is recorded in the keyspace (`document`), moves in steps that all
+//! running adapters follow (`steps`, `coordination`), and is never guessed: a window that is not
+//! covered is read from `row_keys`. Writes and reads act by one version of the record each.
+
+mod audit;
+mod coordination;
+mod delete;
+mod document;
+mod explain;
+mod jobs;
+mod lookup;
+mod route;
+mod statements;
+mod steps;
+mod writer;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+pub use explain::{Explanation, WindowExplanation, WindowPath};
+pub use jobs::{Job, JobKind, JobState, TagIndexStatus, TagStatus};
+pub(super) use statements::TagIndexStatements;
+pub(super) use writer::Tagged;
+
+use self::audit::Audited;
+use self::document::{Configured, Document};
+
+/// How far the index is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagIndexTrust {
+    /// All writers of the keyspace are configured alike.
+    Configured,
+    /// Nobody vouches for other writers: `row_keys` is asked as well.
+    Verify,
+}
+
+/// What the tag index is told.
+#[derive(Debug, Clone)]
+pub struct TagIndexOptions {
+    /// Tags by metric; no tags = all, the metric `*` = all metrics.
+    pub metrics: BTreeMap<String, BTreeSet<String>>,
+    /// How far it is believed.
+    pub trust: TagIndexTrust,
+    /// How often the keyspace is asked for news, and told that this process runs.
+    pub refresh: Duration,
+    /// How often samples of it are compared with `row_keys`; zero = never.
+    pub audit_interval: Duration,
+}
+
+impl Default for TagIndexOptions {
+    fn default() -> Self {
+        Self {
+            metrics: BTreeMap::new(),
+            trust: TagIndexTrust::Configured,
+            refresh: Duration::from_secs(5),
+            audit_interval: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What this process knows of the tag index.
+pub(super) struct TagIndex {
+    /// Name of this process among the adapters.
+    id: String,
+    configured: Mutex<Configured>,
+    /// What is acted by.
+    view: Mutex<Arc<Document>>,
+    /// Start of the last look at the keyspace that succeeded.
+    leased: Mutex<Option<Instant>>,
+    /// Held by the one who looks.
+    looking: tokio::sync::Mutex<()>,
+    /// Says that there may be something to do.
+    wake: tokio::sync::Notify,
+    /// Says that there is a job.
+    work: tokio::sync::Notify,
+    audited: Audited,
+}
+
+impl TagIndex {
+    pub(super) fn new(configured: Configured) -> Self {
+        Self {
+            id: format!("{}-{:016x}", std::process::id(), random()),
+            configured: Mutex::new(configured),
+            view: Mutex::default(),
+            leased: Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
+            wake: tokio::sync::Notify::new(),
+            work: tokio::sync::Notify::new(),
+            audited: Audited::default(),
+        }
+    }
+
+    /// The record that reads and writes act by now.
+    fn view(&self) -> Arc<Document> {
+        Arc::clone(&self.view.lock())
+    }
+
+    /// Configures other tags; the next look at the keyspace acts by them.
+    pub(super) fn configure(&self, metrics: Configured) {
+        let mut configured = self.configured.lock();
+        if *configured != metrics {
+            tracing::info!(indexed = ?metrics, "the list of indexed tags has changed");
+            *configured = metrics;
+        }
+        drop(configured);
+        self.wake.notify_one();
+    }
+}
+
+/// A number that nobody else has.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}

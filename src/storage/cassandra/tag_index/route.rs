@@ -1,0 +1,62 @@
+//! Which matchers of a selection can go through the tag index. Pure.
+//!
+//! A matcher can, if it passes few and known values, none of them empty: a series without the tag
+//! has no row there.
+
+use crate::model::Matcher;
+
+/// Values of one matcher at most; more are found faster in `row_keys`.
+const MOST_VALUES: usize = 64;
+
+/// A way through the index: a tag, and the values to look up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate<'a> {
+    pub(super) tag: &'a str,
+    pub(super) values: Vec<&'a str>,
+}
+
+/// The ways through the index; `covers` says which tags can be relied on.
+pub(super) fn candidates(
+    matchers: &[Matcher],
+    covers: impl Fn(&str) -> bool,
+) -> Vec<Candidate<'_>> {
+    let mut found: Vec<Candidate<'_>> = matchers
+        .iter()
+        .filter_map(|matcher| {
+            let values = matcher.literals()?;
+            let few = values.len() <= MOST_VALUES && !values.contains(&"");
+            (few && covers(matcher.name())).then(|| Candidate { tag: matcher.name(), values })
+        })
+        .collect();
+    found.sort_by_key(|candidate| candidate.values.len());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::MatchOp::{self, Equal, NotEqual, NotRegex, Regex};
+
+    #[test]
+    fn only_sets_of_values_on_covered_tags() {
+        let check = |all: &[(&str, MatchOp, &str)], want: &[(&str, &[&str])]| {
+            let new = |(name, op, value): &(&str, MatchOp, &str)| Matcher::new(*op, name, value);
+            let matchers: Vec<_> = all.iter().map(|m| new(m).expect("a valid pattern")).collect();
+            let found = candidates(&matchers, |tag| ["host", "dc"].contains(&tag));
+            let found: Vec<_> = found.iter().map(|c| (c.tag, &c.values[..])).collect();
+            assert_eq!(found, want, "{all:?}");
+        };
+        check(&[("host", Equal, "a")], &[("host", &["a"])]);
+        check(&[("job", Equal, "a")], &[]);
+        check(
+            &[("host", Regex, "b|a"), ("dc", Equal, "x")],
+            &[("dc", &["x"]), ("host", &["a", "b"])],
+        );
+        check(&[("host", Equal, "")], &[]);
+        check(&[("host", Regex, "a|")], &[]);
+        check(&[("host", Regex, "a.*")], &[]);
+        check(&[("host", NotEqual, "a"), ("dc", NotRegex, "b|c")], &[]);
+        let many: Vec<String> = (0..65).map(|n| n.to_string()).collect();
+        check(&[("host", Regex, &many.join("|"))], &[]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Statements on `tag_indexed_row_keys`, and those on `service_index` that record its state.
+//!
+//! The document is replaced only if it is still as it was read (a lightweight transaction), since
+//! several adapters may take a step at once. These cells alone carry Cassandra's own
+//! write times; nobody else writes them, so they win over nothing.
+
+use scylla::statement::SerialConsistency;
+
+use super::super::statements::{Batches, Prepared, Preparer};
+use crate::storage::StoreError;
+
+/// All of them.
+pub(in super::super) struct TagIndexStatements {
+    /// metric, table name, row time, pair, data type, hash, tags, stamp, ttl
+    pub(super) insert: Prepared,
+    /// As `insert`.
+    pub(super) insert_many: Batches,
+    /// metric, table name, row time, pair
+    pub(super) select: Prepared,
+    /// then the most rows
+    pub(super) probe: Prepared,
+    /// metric, table name, row time, pair, data type; with the hash
+    pub(super) select_hashes: Prepared,
+    /// stamp, metric, table name, row time, pair, data type, hash, tags
+    pub(super) delete: Prepared,
+    /// stamp, metric, table name, row time, pair
+    pub(super) delete_pair: Prepared,
+    /// metric, table name; all row times
+    pub(super) row_times: Prepared,
+    /// metric, table name; the last row time
+    pub(super) last_row_time: Prepared,
+    /// metric, table name, row time; type, tags, value, TTL
+    pub(super) row_keys: Prepared,
+    pub(super) state: StateStatements,
+}
+
+/// On `service_index`; all begin with service, service key, key, after what is noted.
+pub(super) struct StateStatements {
+    pub(super) get: Prepared,
+    /// service, service key
+    pub(super) list: Prepared,
+    /// then value, stamp, ttl
+    pub(super) put: Prepared,
+    /// stamp first
+    pub(super) remove: Prepared,
+    /// then value
+    pub(super) create: Prepared,
+    /// value first, the value as it was last
+    pub(super) replace: Prepared,
+}
+
+impl Preparer<'_> {
+    pub(in super::super) async fn tag_index(&self) -> Result<TagIndexStatements, StoreError> {
+        let keyspace = &self.options.keyspace;
+        let table = format!("{keyspace}.tag_indexed_row_keys");
+        let window = "metric = ? AND table_name = ? AND row_time = ?";
+        let pair = format!("{window} AND single_tag_pair = ?");
+        let insert = format!(
+            "INSERT INTO {table} (metric, table_name, row_time, single_tag_pair, data_type, \
+             tag_collection_hash, tags, mtime, value) VALUES (?, ?, ?, ?, ?, ?, ?, now(), '') \
+             USING TIMESTAMP ? AND TTL ?"
+        );
+        let insert = self.write("insert_tag_row", insert).await?;
+        let select = format!("SELECT data_type, tags FROM {table} WHERE {pair}");
+        let hashes = format!(
+            "SELECT data_type, tag_collection_hash, tags FROM {table} WHERE {pair} AND data_type = ?"
+        );
+        let delete = format!(
+            "DELETE FROM {table} USING TIMESTAMP ? WHERE {pair} AND data_type = ? \
+             AND tag_collection_hash = ? AND tags = ?"
+        );
+        let delete_pair = format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {pair}");
+        let times = format!(
+            "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"
+        );
+        let last = format!("{times} ORDER BY table_name DESC, row_time DESC LIMIT 1");
+        let row_keys = format!(
+            "SELECT data_type, tags, value, TTL(value) FROM {keyspace}.row_keys WHERE {window}"
+        );
+        Ok(TagIndexStatements {
+            insert_many: Batches::new(&insert),
+            insert,
+            probe: self.read("probe_tag_rows", format!("{select} LIMIT ?")).await?,
+            select: self.read("select_tag_rows", select).await?,
+            select_hashes: self.read("select_tag_hashes", hashes).await?,
+            delete: self.write("delete_tag_row", delete).await?,
+            delete_pair: self.write("delete_tag_pair", delete_pair).await?,
+            row_times: self.read("all_row_times", times).await?,
+            last_row_time: self.read("last_row_time", last).await?,
+            row_keys: self.read("rows_to_index", row_keys).await?,
+            state: self.state().await?,
+        })
+    }
+
+    async fn state(&self) -> Result<StateStatements, StoreError> {
+        let table = format!("{}.service_index", self.options.keyspace);
+        let row = "service = ? AND service_key = ? AND key = ?";
+        let list = format!("SELECT key, value FROM {table} WHERE service = ? AND service_key = ?");
+        let insert = format!("INSERT INTO {table} (service, service_key, key, value)");
+        let put = format!("{insert} VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?");
+        let remove = format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {row}");
+        let create = format!("{insert} VALUES (?, ?, ?, ?) IF NOT EXISTS");
+        let replace = format!("UPDATE {table} SET value = ? WHERE {row} IF value = ?");
+        Ok(StateStatements {
+            get: self.read("get_tag_index", format!("{list} AND key = ?")).await?,
+            list: self.read("list_tag_index", list).await?,
+            put: self.write("put_tag_index", put).await?,
+            remove: self.write("remove_tag_index", remove).await?,
+            create: serial(self.write("create_tag_index", create).await?),
+            replace: serial(self.write("replace_tag_index", replace).await?),
+        })
+    }
+}
+
+/// Several data centres may have adapters: one of all adapters takes a step, not one in each.
+fn serial(mut prepared: Prepared) -> Prepared {
+    prepared.statement.set_serial_consistency(Some(SerialConsistency::Serial));
+    prepared
+}
