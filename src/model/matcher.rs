@@ -6,6 +6,7 @@
 
 use regex::Regex;
 
+use super::labels::Labels;
 use super::re2::{self, RegexError};
 
 /// How a matcher compares.
@@ -82,6 +83,11 @@ impl Matcher {
             (None, MatchOp::NotEqual) => self.value != value,
             (None, _) => self.value == value,
         }
+    }
+
+    /// Whether a series with these labels passes all matchers; without any, every series does.
+    pub fn all_match(matchers: &[Self], labels: &Labels) -> bool {
+        matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)))
     }
 
     /// Whether a series without this label passes.

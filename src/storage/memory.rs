@@ -112,7 +112,7 @@ impl Store for MemoryStore {
         for (labels, series) in &state.series {
             let inside = series.exemplars.values().filter(|e| range.contains(e.timestamp));
             let found: Vec<Exemplar> = inside.cloned().collect();
-            if !found.is_empty() && passes(labels, matchers) {
+            if !found.is_empty() && Matcher::all_match(matchers, labels) {
                 result.push((labels.clone(), found));
             }
         }
@@ -128,7 +128,7 @@ impl Store for MemoryStore {
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         for (labels, series) in &mut state.series {
-            if passes(labels, matchers) {
+            if Matcher::all_match(matchers, labels) {
                 series.points.retain(|timestamp, _| !range.contains(*timestamp));
                 series.exemplars.retain(|(timestamp, _), _| !range.contains(*timestamp));
             }
@@ -247,7 +247,7 @@ impl State {
         range: TimeRange,
     ) -> impl Iterator<Item = (&'a Labels, &'a Series)> {
         self.series.iter().filter(move |(labels, series)| {
-            series.points_in(range).next().is_some() && passes(labels, matchers)
+            series.points_in(range).next().is_some() && Matcher::all_match(matchers, labels)
         })
     }
 }
@@ -275,10 +275,6 @@ impl SeriesReader for Snapshot {
         let points = self.points[series].iter();
         Ok(points.map(chunk::encode_points).collect())
     }
-}
-
-fn passes(labels: &Labels, matchers: &[Matcher]) -> bool {
-    matchers.iter().all(|matcher| matcher.matches(labels.get(matcher.name())))
 }
 
 fn range(range: &Range<u32>) -> Range<usize> {

@@ -45,9 +45,7 @@ pub(super) fn cuts(
     labels: &Labels,
 ) -> Vec<TimeRange> {
     let concerned = tombstones.iter().filter(|tombstone| tombstone.concerns(part));
-    let matching = concerned.filter(|tombstone| {
-        tombstone.matchers.iter().all(|matcher| matcher.matches(labels.get(matcher.name())))
-    });
+    let matching = concerned.filter(|tombstone| Matcher::all_match(&tombstone.matchers, labels));
     matching.map(|tombstone| tombstone.range).collect()
 }
 

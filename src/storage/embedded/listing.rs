@@ -108,7 +108,7 @@ pub(super) fn exemplars(
     let mut all: BTreeMap<Labels, OfSeries> = BTreeMap::new();
     for (_, part) in state.parts_in(range).filter(|(_, part)| part.entry.exemplars > 0) {
         part.reader()?.for_exemplars(&mut |series, exemplars| {
-            if !matchers.iter().all(|matcher| matcher.matches(series.get(matcher.name()))) {
+            if !Matcher::all_match(matchers, &series) {
                 return;
             }
             let cuts = cutting::cuts(&state.manifest.tombstones, &part.entry, &series);

@@ -302,11 +302,10 @@ mod tests {
             let live = |id: usize| !removed[id];
             let gone = sets.iter().enumerate().filter(|(id, _)| !live(*id));
             index.remove(gone.map(|(id, set)| (id as u32, set.as_ref())));
-            let passes = |set: &Labels| matchers.iter().all(|m| m.matches(set.get(m.name())));
             let expected: RoaringBitmap = sets
                 .iter()
                 .enumerate()
-                .filter(|(id, set)| live(*id) && passes(set))
+                .filter(|(id, set)| live(*id) && Matcher::all_match(&matchers, set))
                 .map(|(id, _)| id as u32)
                 .collect();
             prop_assert_eq!(evaluate(&index, &matchers).expect("no I/O"), expected);
