@@ -4,6 +4,7 @@
 //! matchers is where the stores differ most. See the trait for the contract.
 
 pub mod cassandra;
+mod clock;
 pub mod embedded;
 pub mod head;
 pub mod index;

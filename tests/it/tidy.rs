@@ -42,6 +42,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("prometheus_client::", &["src/telemetry/"]),
     ("clap::", &["src/cli/", "src/config/"]),
     ("env::var", &["src/config/"]),
+    ("SystemTime", &["src/storage/clock.rs"]),
 ];
 
 /// The pure parts know no I/O, no clock and no waiting.

@@ -6,17 +6,13 @@
 //! stamps are not.
 
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::identity::Identity;
 
-/// Milliseconds since 1970 by our clock.
-pub(super) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
+pub(super) use crate::storage::clock::now_ms;
 
 /// Gives out stamps.
 #[derive(Default)]

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::storage::StoreError;
+use crate::storage::clock::now_ms;
 
 use super::names;
 use super::state::Shared;
@@ -34,12 +35,6 @@ struct Signal {
 struct Wishes {
     wake: bool,
     stop: bool,
-}
-
-/// Milliseconds since 1970 by the clock of the system.
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Maintenance {
@@ -108,7 +103,7 @@ fn run(shared: &Shared, signal: &Signal, interval: Duration) {
             return;
         }
         drop(wishes);
-        if let Err(error) = shared.maintain(now()) {
+        if let Err(error) = shared.maintain(now_ms()) {
             shared.metrics.maintenance_failures.inc();
             tracing::error!(%error, "maintenance of the embedded store failed");
         }

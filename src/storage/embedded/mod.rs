@@ -34,6 +34,7 @@ use async_trait::async_trait;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use crate::telemetry::StoreMetrics;
 
+use super::clock::now_ms;
 use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
 };
@@ -82,7 +83,7 @@ impl Parts {
         options: Options,
         metrics: StoreMetrics,
     ) -> Result<Self, StoreError> {
-        let (interval, now) = (options.maintenance, maintenance::now());
+        let (interval, now) = (options.maintenance, now_ms());
         let shared = Arc::new(Shared::open(files, dir.to_owned(), options, metrics)?);
         shared.enforce_retention(now)?;
         let maintenance = Maintenance::start(shared.clone(), interval)?;

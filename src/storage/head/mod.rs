@@ -18,13 +18,14 @@ pub mod wal;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tracing::warn;
 
+use super::clock::now_ms;
 use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
     StoreError,
@@ -118,8 +119,7 @@ struct Order {
 
 impl Order {
     fn next_stamp(&mut self) -> i64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.stamp = self.stamp.max(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        self.stamp = self.stamp.max(now_ms());
         self.stamp
     }
 }
