@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, Stats, Store,
-    StoreError,
+    StoreError, check_label_bytes,
 };
 use crate::chunk::{self, Chunk};
 use crate::limits::LABEL_LIMITS;
@@ -93,12 +93,7 @@ impl Store for MemoryStore {
             series.push(labels.clone());
             points.push(found.points_in(range).cloned().collect());
         }
-        if bytes > hints.max_label_bytes {
-            let limit = hints.max_label_bytes;
-            return Err(StoreError::Limit(format!(
-                "label sets of {bytes} bytes selected, the limit max_label_bytes is {limit}"
-            )));
-        }
+        check_label_bytes(bytes, hints.max_label_bytes)?;
         Ok(Selection { series, reader: Box::new(Snapshot { points }) })
     }
 

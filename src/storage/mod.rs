@@ -142,6 +142,17 @@ pub struct SelectHints {
     pub max_label_bytes: usize,
 }
 
+/// Fails when the label sets of a selection have more bytes than `limit`, its
+/// [`SelectHints::max_label_bytes`].
+fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
+    if bytes > limit {
+        return Err(StoreError::Limit(format!(
+            "label sets of more than {limit} bytes selected, which is the limit max_label_bytes"
+        )));
+    }
+    Ok(())
+}
+
 impl Default for SelectHints {
     fn default() -> Self {
         Self { sorted: true, max_label_bytes: 1 << 30 }

@@ -15,7 +15,7 @@ use promkairos::storage::cassandra::{self, CassandraStore};
 use promkairos::storage::embedded::{self, Parts};
 use promkairos::storage::head::{self, Head, Stamps};
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{SelectHints, SeriesQuery, SharedStore, Store};
+use promkairos::storage::{SelectHints, SeriesQuery, SharedStore, Store, StoreError};
 use promkairos::telemetry::{CassandraMetrics, HeadMetrics, StoreMetrics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -176,6 +176,7 @@ macro_rules! conformance_of {
                 matchers_of_every_kind,
                 labels_are_sorted_and_validated,
                 label_endpoints,
+                the_bytes_of_labels_are_limited,
                 ranges_are_closed,
                 exemplars_are_kept,
                 metadata_is_kept,
@@ -522,6 +523,22 @@ async fn labels_are_sorted_and_validated(h: Harness) {
     let up = labels(&[("__name__", "up"), ("job", "a")]);
     let found = read(&*h.store, &[], TimeRange::new(T, T + 1)).await;
     assert_eq!(found, vec![(up, vec![float(T, 1.0), float(T + 1, 2.0)])]);
+}
+
+async fn the_bytes_of_labels_are_limited(h: Harness) {
+    let value = "x".repeat(100);
+    let batch = Batch::new().series(&[("__name__", "a"), ("job", &value)]).sample(T, 1.0);
+    let batch = batch.series(&[("__name__", "b"), ("job", &value)]).sample(T, 1.0);
+    write(&*h.store, &batch).await;
+    let select = async |max_label_bytes| {
+        let hints = SelectHints { max_label_bytes, ..SelectHints::default() };
+        h.store.select(&[], TimeRange::ALL, &hints).await.map(|selection| selection.series.len())
+    };
+    assert_eq!(select(1_000).await.expect("both fit"), 2);
+    let error = select(200).await.expect_err("one of them does not fit");
+    assert!(matches!(error, StoreError::Limit(_)), "{error:?}");
+    let text = "label sets of more than 200 bytes selected, which is the limit max_label_bytes";
+    assert_eq!(error.to_string(), text);
 }
 
 async fn label_endpoints(h: Harness) {

@@ -20,7 +20,7 @@ use super::tag_index::TagIndexTrust;
 use crate::kairos::index::StringIndexRow;
 use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
-use crate::storage::StoreError;
+use crate::storage::{StoreError, check_label_bytes};
 
 /// Metrics and windows looked at at the same time by one query.
 const READS_AT_ONCE: usize = 32;
@@ -79,11 +79,7 @@ impl Shared {
                 found.len() - 1
             });
             found[slot].rows.push(row);
-            if bytes > most_bytes {
-                let what = format!("labels of the selected series exceed {most_bytes} bytes");
-                return Err(StoreError::Limit(what));
-            }
-            Ok(())
+            check_label_bytes(bytes, most_bytes)
         })
         .await?;
         for series in &mut found {

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::index::evaluate;
-use crate::storage::{SelectHints, Selection, SeriesReader, StoreError, merge};
+use crate::storage::{SelectHints, Selection, SeriesReader, StoreError, check_label_bytes, merge};
 
 use super::lookup::Frame;
 use super::part::Part;
@@ -81,12 +81,7 @@ impl Found {
         reader.for_series(&ids, &mut |row| {
             if row.range.overlaps(&range) {
                 let series = self.series(row.labels).map_err(|d| part.damage(0, d))?;
-                if self.label_bytes > max_label_bytes {
-                    return Err(StoreError::Limit(format!(
-                        "label sets of more than {max_label_bytes} bytes selected, \
-                         which is the limit max_label_bytes"
-                    )));
-                }
+                check_label_bytes(self.label_bytes, max_label_bytes)?;
                 self.places.push((series, Place { part: at, frame: row.frame }));
             }
             Ok(ControlFlow::Continue(()))

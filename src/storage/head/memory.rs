@@ -19,8 +19,8 @@ use crate::model::{
     Exemplar, LabelLimits, Labels, LabelsRef, Matcher, Metadata, Point, RejectReason, Rejections,
     Target, TimeRange, Value, WriteBatch, WriteOutcome,
 };
-use crate::storage::StoreError;
 use crate::storage::index::{MemoryIndex, evaluate};
+use crate::storage::{StoreError, check_label_bytes};
 use crate::telemetry::HeadMetrics;
 
 /// The id of a series that is refused or has nothing.
@@ -412,15 +412,6 @@ fn present(
 
 fn range(range: &Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
-}
-
-/// Fails when label sets take more bytes than the caller allows.
-pub(super) fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
-    if bytes > limit {
-        let what = format!("label sets of {bytes} bytes selected, the limit is {limit} bytes");
-        return Err(StoreError::Limit(what));
-    }
-    Ok(())
 }
 
 /// A chunk that cannot be read.

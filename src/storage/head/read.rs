@@ -10,12 +10,13 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 
-use super::memory::{check_label_bytes, chunk_error};
+use super::memory::chunk_error;
 use super::{Inner, blocking};
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange};
 use crate::storage::{
-    Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError, merge,
+    Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError, check_label_bytes,
+    merge,
 };
 
 /// Where the points of one selected series are.
