@@ -22,6 +22,29 @@ pub enum MatchOp {
     NotRegex,
 }
 
+impl MatchOp {
+    /// Its number in what is kept on disk. Numbers never change.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Equal => 0,
+            Self::NotEqual => 1,
+            Self::Regex => 2,
+            Self::NotRegex => 3,
+        }
+    }
+
+    /// The operator with this number, if there is one.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Equal),
+            1 => Some(Self::NotEqual),
+            2 => Some(Self::Regex),
+            3 => Some(Self::NotRegex),
+            _ => None,
+        }
+    }
+}
+
 /// One condition on one label.
 #[derive(Debug, Clone)]
 pub struct Matcher {
@@ -141,5 +164,31 @@ impl std::fmt::Display for Matcher {
             MatchOp::NotRegex => "!~",
         };
         write!(f, "{}{op}{:?}", self.name, self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_keep_their_numbers() {
+        use MatchOp::{Equal, NotEqual, NotRegex, Regex};
+        let all = (0..=u8::MAX).filter_map(MatchOp::from_number);
+        assert_eq!(all.collect::<Vec<_>>(), [Equal, NotEqual, Regex, NotRegex]);
+        assert_eq!([Equal, NotEqual, Regex, NotRegex].map(MatchOp::number), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn all_must_match_and_a_missing_label_is_empty() {
+        let labels = Labels::from_pairs([("a", "1")]).expect("valid");
+        let check = |pairs: &[(&str, &str)], want: bool| {
+            let matchers: Vec<_> = pairs.iter().map(|(n, v)| Matcher::equal(n, v)).collect();
+            assert_eq!(Matcher::all_match(&matchers, &labels), want, "{pairs:?}");
+        };
+        check(&[], true);
+        check(&[("a", "1"), ("b", "")], true);
+        check(&[("a", "1"), ("b", "2")], false);
+        check(&[("a", ""), ("b", "")], false);
     }
 }

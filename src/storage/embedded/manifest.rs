@@ -88,7 +88,7 @@ impl Manifest {
             put_range(&mut out, tombstone.range);
             put_varint(&mut out, tombstone.matchers.len() as u64);
             for matcher in &tombstone.matchers {
-                out.push(op_number(matcher.op()));
+                out.push(matcher.op().number());
                 put_bytes(&mut out, matcher.name().as_bytes());
                 put_bytes(&mut out, matcher.value().as_bytes());
             }
@@ -149,27 +149,13 @@ fn decode_tombstone(cursor: &mut Cursor<'_>) -> Result<Tombstone, Damage> {
     let range = range(cursor)?;
     let mut matchers = Vec::new();
     for _ in 0..cursor.varint()? {
-        let op = match cursor.u8()? {
-            0 => MatchOp::Equal,
-            1 => MatchOp::NotEqual,
-            2 => MatchOp::Regex,
-            3 => MatchOp::NotRegex,
-            _ => return Err(Damage("a matcher of an unknown kind")),
-        };
+        let op = MatchOp::from_number(cursor.u8()?);
+        let op = op.ok_or(Damage("a matcher of an unknown kind"))?;
         let (name, value) = (cursor.text()?, cursor.text()?);
         let matcher = Matcher::new(op, name, value);
         matchers.push(matcher.map_err(|_| Damage("a matcher that is no regular expression"))?);
     }
     Ok(Tombstone { number, matchers, range })
-}
-
-const fn op_number(op: MatchOp) -> u8 {
-    match op {
-        MatchOp::Equal => 0,
-        MatchOp::NotEqual => 1,
-        MatchOp::Regex => 2,
-        MatchOp::NotRegex => 3,
-    }
 }
 
 fn put_range(out: &mut Vec<u8>, range: TimeRange) {

@@ -168,12 +168,7 @@ fn encode_delete(out: &mut Vec<u8>, range: TimeRange, matchers: &[Matcher]) {
     out.extend_from_slice(&range.end.to_le_bytes());
     out.extend_from_slice(&(matchers.len() as u32).to_le_bytes());
     for matcher in matchers {
-        out.push(match matcher.op() {
-            MatchOp::Equal => 0,
-            MatchOp::NotEqual => 1,
-            MatchOp::Regex => 2,
-            MatchOp::NotRegex => 3,
-        });
+        out.push(matcher.op().number());
         for text in [matcher.name(), matcher.value()] {
             out.extend_from_slice(&(text.len() as u32).to_le_bytes());
             out.extend_from_slice(text.as_bytes());
@@ -246,13 +241,7 @@ fn decode_delete(mut input: Input<'_>) -> Option<Record<'_>> {
     let count = input.u32()?;
     let mut matchers = Vec::new();
     for _ in 0..count {
-        let op = match input.u8()? {
-            0 => MatchOp::Equal,
-            1 => MatchOp::NotEqual,
-            2 => MatchOp::Regex,
-            3 => MatchOp::NotRegex,
-            _ => return None,
-        };
+        let op = MatchOp::from_number(input.u8()?)?;
         let (name, value) = (input.text()?, input.text()?);
         matchers.push(Matcher::new(op, name, value).ok()?);
     }
