@@ -29,7 +29,7 @@ use remote_read::ReadGate;
 use crate::config::AdminApi;
 use crate::limits::MAX_BODY_BYTES;
 use crate::storage::SharedStore;
-use crate::telemetry::{HandlerLabels, Metrics, RequestLabels};
+use crate::telemetry::{HandlerLabels, InFlight, Metrics, RequestLabels};
 
 /// What the handlers share.
 pub struct AppState {
@@ -116,7 +116,7 @@ async fn observe(State(state): State<Arc<AppState>>, request: Request, next: Nex
         Some(path) => path.as_str().to_owned(),
         None => "other".to_owned(),
     };
-    let _in_flight = InFlight::enter(&state);
+    let _in_flight = InFlight::enter(&http.in_flight);
     let start = Instant::now();
     let response = next.run(request).await;
     let labels = HandlerLabels { handler: handler.clone() };
@@ -124,20 +124,4 @@ async fn observe(State(state): State<Arc<AppState>>, request: Request, next: Nex
     let labels = RequestLabels { handler, code: response.status().as_u16() };
     http.requests.get_or_create(&labels).inc();
     response
-}
-
-/// Counts a request as under way until it is dropped, also when the client goes away.
-struct InFlight<'a>(&'a AppState);
-
-impl<'a> InFlight<'a> {
-    fn enter(state: &'a AppState) -> Self {
-        state.metrics.http.in_flight.inc();
-        Self(state)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.metrics.http.in_flight.dec();
-    }
 }

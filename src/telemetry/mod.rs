@@ -6,6 +6,7 @@
 mod cassandra;
 mod head;
 mod http;
+mod in_flight;
 mod ingest;
 mod log;
 mod store;
@@ -15,6 +16,7 @@ use prometheus_client::registry::Registry;
 pub use cassandra::{CassandraMetrics, StatementOutcome};
 pub use head::HeadMetrics;
 pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
+pub use in_flight::InFlight;
 pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};
 pub use log::start_log;
 pub use store::StoreMetrics;

@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use super::{ApiError, AppState};
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
 use crate::storage::StoreError;
-use crate::telemetry::{IngestMetrics, Metrics, ReasonLabels, WriteLabels};
+use crate::telemetry::{InFlight, IngestMetrics, ReasonLabels, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use intake::Intake;
@@ -27,7 +27,7 @@ pub(crate) use intake::Intake;
 /// The handler. One request is one batch for the store.
 pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
     let start = Instant::now();
-    let _in_flight = InFlight::enter(&state.metrics);
+    let _in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
     let (parts, body) = request.into_parts();
     let (protocol, result) = match negotiate::protocol(&parts.headers) {
         Ok(protocol) => (Some(protocol), accept(&state, protocol, &parts.headers, body).await),
@@ -180,21 +180,5 @@ impl IntoResponse for Refusal {
             Self::Api(error) => error.into_response(),
             refusal => (status, format!("{refusal}\n")).into_response(),
         }
-    }
-}
-
-/// Counts a request as under way until it is dropped, also when the client goes away.
-struct InFlight<'a>(&'a Metrics);
-
-impl<'a> InFlight<'a> {
-    fn enter(metrics: &'a Metrics) -> Self {
-        metrics.ingest.in_flight.inc();
-        Self(metrics)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.ingest.in_flight.dec();
     }
 }

@@ -23,7 +23,7 @@ use super::options::Options;
 use super::retry::{self, Verdict};
 use super::statements::Prepared;
 use crate::storage::StoreError;
-use crate::telemetry::{CassandraMetrics, StatementOutcome};
+use crate::telemetry::{CassandraMetrics, InFlight, StatementOutcome};
 
 /// What clients are told to wait.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -192,14 +192,8 @@ struct Attempts<'a> {
 /// One attempt: counted as in flight until it is dropped.
 struct Turn<'a> {
     _permit: SemaphorePermit<'a>,
-    metrics: &'a CassandraMetrics,
+    _in_flight: InFlight,
     start: Instant,
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.metrics.in_flight.dec();
-    }
 }
 
 impl<'a> Attempts<'a> {
@@ -229,9 +223,8 @@ impl<'a> Attempts<'a> {
             .await
             .map_err(|_| self.executor.away("too many statements are waiting"))?
             .expect("the semaphore is never closed");
-        let metrics = &self.executor.metrics;
-        metrics.in_flight.inc();
-        Ok(Turn { _permit: permit, metrics, start: Instant::now() })
+        let in_flight = InFlight::enter(&self.executor.metrics.in_flight);
+        Ok(Turn { _permit: permit, _in_flight: in_flight, start: Instant::now() })
     }
 
     /// Judges what came of it; None means that it is time for another attempt.
@@ -240,7 +233,7 @@ impl<'a> Attempts<'a> {
         turn: Turn<'a>,
         result: Result<T, ExecutionError>,
     ) -> Result<Option<T>, Failure> {
-        let (metrics, took) = (turn.metrics, turn.start.elapsed());
+        let (metrics, took) = (&self.executor.metrics, turn.start.elapsed());
         drop(turn);
         let error = match result {
             Ok(result) => {
