@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::api::{self, AppState};
-use crate::config::{Config, StoreConfig};
+use crate::config::{Config, IndexedTags, StoreConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, MOST_RETRY};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
@@ -65,11 +65,13 @@ pub enum ServerError {
 }
 
 /// Serves on `listener` until `shutdown` completes; then no new requests are taken, those under
-/// way are finished, and the store is flushed and closed.
+/// way are finished, and the store is flushed and closed. Meanwhile the tags that are indexed may
+/// change.
 pub async fn run(
     config: Config,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
+    indexed: watch::Receiver<IndexedTags>,
 ) -> Result<(), ServerError> {
     let _lock = match config.keeps_files() {
         true => Some(DataLock::acquire(&config.data_dir)?),
@@ -88,6 +90,7 @@ pub async fn run(
         shutdown.await;
         signals.send_replace(true);
     });
+    let reload_task = tokio::spawn(follow(indexed.clone(), state.clone()));
     if let Ok(address) = listener.local_addr() {
         tracing::info!("listening on http://{address}");
     }
@@ -96,7 +99,7 @@ pub async fn run(
     let mut server = tokio::spawn(http::serve(listener, router, http::Limits::default(), stop));
 
     let opened = tokio::select! {
-        opened = open_patiently(&config, &state) => Some(opened),
+        opened = open_patiently(&config, &state, &indexed) => Some(opened),
         () = until_true(stopped.clone()) => None,
         ended = &mut server => {
             ended.map_err(broken)?;
@@ -119,6 +122,7 @@ pub async fn run(
         }
     };
     signal_task.abort();
+    reload_task.abort();
     result
 }
 
@@ -155,15 +159,29 @@ fn broken(panic: JoinError) -> ServerError {
     ServerError::Serve(std::io::Error::other(panic))
 }
 
+/// Tells the store whenever other tags are to be indexed.
+async fn follow(mut indexed: watch::Receiver<IndexedTags>, state: Arc<AppState>) {
+    while indexed.changed().await.is_ok() {
+        let list = indexed.borrow_and_update().clone();
+        if let Ok(store) = state.cassandra() {
+            store.configure_tag_index(list);
+        }
+    }
+}
+
 async fn until_true(mut flag: watch::Receiver<bool>) {
     // An error means that the sender is gone, and with it the server.
     let _ = flag.wait_for(|stop| *stop).await;
 }
 
 /// Opens the store, again and again as long as it is only out of reach.
-async fn open_patiently(config: &Config, state: &Arc<AppState>) -> Result<SharedStore, StoreError> {
+async fn open_patiently(
+    config: &Config,
+    state: &Arc<AppState>,
+    indexed: &watch::Receiver<IndexedTags>,
+) -> Result<SharedStore, StoreError> {
     loop {
-        match stores::open(config, state).await {
+        match stores::open(config, state, indexed).await {
             Err(StoreError::Unavailable { what, retry_after }) => {
                 tracing::warn!("the store cannot be opened yet: {what}");
                 state.opening(what);

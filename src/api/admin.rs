@@ -24,9 +24,8 @@ pub(super) async fn delete_series(
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Response {
-    if state.admin_api == AdminApi::Disabled {
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        return json_error(status, "unavailable", "admin APIs disabled");
+    if let Some(refused) = refused_unless_enabled(&state) {
+        return refused;
     }
     let query = query.unwrap_or_default();
     let pairs = [&body[..], query.as_bytes()].into_iter().flat_map(form_urlencoded::parse);
@@ -59,14 +58,22 @@ pub(super) async fn delete_series(
     StatusCode::NO_CONTENT.into_response()
 }
 
-fn json_error(status: StatusCode, kind: &str, error: &str) -> Response {
+/// The answer where the admin API is off.
+pub(super) fn refused_unless_enabled(state: &AppState) -> Option<Response> {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    (state.admin_api == AdminApi::Disabled)
+        .then(|| json_error(status, "unavailable", "admin APIs disabled"))
+}
+
+/// An error as Prometheus answers it.
+pub(super) fn json_error(status: StatusCode, kind: &str, error: &str) -> Response {
     let json = serde_json::json!({ "status": "error", "errorType": kind, "error": error });
     let headers = [("content-type", "application/json")];
     (status, headers, json.to_string()).into_response()
 }
 
 /// Unix seconds with a fraction, or RFC 3339; in milliseconds. Far away times are clamped.
-fn time(name: &str, text: &str) -> Result<i64, String> {
+pub(super) fn time(name: &str, text: &str) -> Result<i64, String> {
     let bad = || format!("invalid parameter {name:?}: cannot parse {text:?} to a valid timestamp");
     if text == EARLIEST {
         return Ok(MIN_TIMESTAMP);

@@ -10,6 +10,7 @@ mod remote_read;
 mod remote_write;
 mod selector;
 mod status;
+mod tag_index;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -29,11 +30,14 @@ use remote_read::ReadGate;
 use crate::config::AdminApi;
 use crate::limits::MAX_BODY_BYTES;
 use crate::storage::SharedStore;
+use crate::storage::cassandra::CassandraStore;
 use crate::telemetry::{HandlerLabels, InFlight, Metrics, RequestLabels};
 
 /// What the handlers share.
 pub struct AppState {
     store: OnceLock<SharedStore>,
+    /// The same or what is behind it, where that is Cassandra.
+    cassandra: OnceLock<Arc<CassandraStore>>,
     /// Why the store is not open yet.
     opening: Mutex<String>,
     /// What the operator has to mend before the store can take what waits for it.
@@ -50,6 +54,7 @@ impl AppState {
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self {
             store: OnceLock::new(),
+            cassandra: OnceLock::new(),
             opening: Mutex::new("the store is being opened".to_owned()),
             obstacle: Mutex::default(),
             metrics,
@@ -68,6 +73,17 @@ impl AppState {
     pub fn open(&self, store: SharedStore) {
         // A second store would be a mistake of the caller; the first one stays.
         let _ = self.store.set(store);
+    }
+
+    /// Gives the handlers what is particular to Cassandra, once.
+    pub fn open_cassandra(&self, store: Arc<CassandraStore>) {
+        let _ = self.cassandra.set(store);
+    }
+
+    /// The Cassandra store; an error where there is none.
+    pub fn cassandra(&self) -> Result<&Arc<CassandraStore>, ApiError> {
+        let none = "no Cassandra store is open: this is about --store cassandra";
+        self.cassandra.get().ok_or_else(|| ApiError::BadRequest(none.into()))
     }
 
     /// Says why the store is not open yet.
@@ -99,6 +115,10 @@ pub fn router(state: Arc<AppState>) -> Router {
             "/api/v1/admin/tsdb/delete_series",
             post(admin::delete_series).put(admin::delete_series),
         )
+        .route("/api/v1/explain", get(tag_index::explain))
+        .route("/api/v1/status/tag_index", get(tag_index::status))
+        .route("/api/v1/admin/tag_index/build", post(tag_index::build))
+        .route("/api/v1/admin/tag_index/drop", post(tag_index::drop_index))
         .fallback(unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(state.clone(), observe))

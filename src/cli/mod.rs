@@ -3,6 +3,9 @@
 //! Flags may stand before or after the command. A wrong command line is one line of text, not the
 //! page that clap would print.
 
+mod client;
+mod explain;
+mod index;
 mod serve;
 mod wal;
 
@@ -45,12 +48,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError
     let Some(matches) = parse(arguments)? else { return Ok(()) };
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
-        Some(("serve", matches)) => serve::serve(Config::load(matches)?),
+        Some(("serve", matches)) => serve::serve(matches),
+        Some(("explain", matches)) => explain::run(matches),
+        Some(("index", matches)) => index::run(matches),
         Some(("wal", matches)) => match matches.subcommand() {
             Some(("repair", matches)) => wal::run_repair(&Config::load(matches)?, matches),
             _ => unreachable!("clap requires one of the commands defined in wal.rs"),
         },
-        _ => serve::serve(Config::load(&matches)?),
+        _ => serve::serve(&matches),
     }
 }
 
@@ -78,6 +83,8 @@ fn command() -> Command {
         .args(config::arguments())
         .subcommand(Command::new("serve").about("Serve; this is what runs without a command"))
         .subcommand(wal::command())
+        .subcommand(explain::command())
+        .subcommand(index::command())
 }
 
 /// The reason and the tip of an error of clap, without the usage that follows them.

@@ -1,22 +1,26 @@
-//! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT.
+//! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT. SIGHUP reads the settings
+//! again and takes over the list of indexed tags, and nothing else.
 
+use clap::ArgMatches;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
-use crate::config::{Config, KairosDbConf};
+use crate::config::{Config, IndexedTags, KairosDbConf};
 use crate::{server, telemetry};
 
 use super::CliError;
 
 /// Serves until a signal comes and everything is drained.
-pub(super) fn serve(config: Config) -> Result<(), CliError> {
+pub(super) fn serve(matches: &ArgMatches) -> Result<(), CliError> {
+    let config = Config::load(matches)?;
     telemetry::start_log(&config.log);
     say_what_was_taken_over(&config.kairosdb);
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?
-        .block_on(serve_on_runtime(config))
+        .block_on(serve_on_runtime(config, matches.clone()))
 }
 
 /// The settings that came from a KairosDB, and what of its own was left.
@@ -31,7 +35,7 @@ fn say_what_was_taken_over(kairosdb: &KairosDbConf) {
     }
 }
 
-async fn serve_on_runtime(config: Config) -> Result<(), CliError> {
+async fn serve_on_runtime(config: Config, matches: ArgMatches) -> Result<(), CliError> {
     let listener = TcpListener::bind(&config.listen).await.map_err(|source| CliError::System {
         what: format!("cannot listen on {}", config.listen),
         source,
@@ -40,11 +44,29 @@ async fn serve_on_runtime(config: Config) -> Result<(), CliError> {
     let no_signals = |source| CliError::System { what: "cannot wait for signals".into(), source };
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
+    let hangup = signal(SignalKind::hangup()).map_err(no_signals)?;
+    let (list, indexed) = watch::channel(config.indexed_tags());
+    let reload = tokio::spawn(read_again(hangup, matches, list));
     let shutdown = async move {
         tokio::select! {
             _ = terminate.recv() => tracing::info!("SIGTERM: draining"),
             _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
         }
     };
-    Ok(server::run(config, listener, shutdown).await?)
+    let served = server::run(config, listener, shutdown, indexed).await;
+    reload.abort();
+    Ok(served?)
+}
+
+/// Reads the settings again whenever SIGHUP comes.
+async fn read_again(mut hangup: Signal, matches: ArgMatches, list: watch::Sender<IndexedTags>) {
+    while hangup.recv().await.is_some() {
+        match Config::load(&matches) {
+            Ok(config) => {
+                tracing::info!("SIGHUP: the list of indexed tags was read again");
+                list.send_replace(config.indexed_tags());
+            }
+            Err(error) => tracing::error!("SIGHUP: everything stays as it was: {error}"),
+        }
+    }
 }

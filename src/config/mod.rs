@@ -23,7 +23,7 @@ pub use cassandra::{
 pub use kairosdb_conf::KairosDbConf;
 pub use raw::Origin;
 pub use settings::{SETTINGS, Setting, arguments};
-pub use tag_index::{TagIndexConfig, TagIndexTrust};
+pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
 pub use units::{UnitError, parse_duration, parse_size};
 
 use raw::Raw;
@@ -206,6 +206,14 @@ impl Config {
             },
             kairosdb: raw.kairosdb,
         })
+    }
+
+    /// Tags by metric that are indexed.
+    pub fn indexed_tags(&self) -> IndexedTags {
+        match &self.store {
+            StoreConfig::Cassandra { cassandra, .. } => cassandra.tag_index.metrics.clone(),
+            StoreConfig::Embedded => IndexedTags::new(),
+        }
     }
 
     /// Whether the process keeps samples under the data folder, and so must own it.

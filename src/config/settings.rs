@@ -109,7 +109,8 @@ pub const SETTINGS: &[Setting] = &[
         "tag-indexed-row-key-lookup-metrics",
         "LIST|TABLE",
         None,
-        "Metrics whose tags are indexed, as KairosDB has it: m,n or * or {m = [\"tag\"], n = []}",
+        "Metrics whose tags are indexed, as KairosDB has it: m,n or * or {m = [\"tag\"], n = []}; \
+         read again on SIGHUP",
     ),
     setting(
         "tag-index-trust",

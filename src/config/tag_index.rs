@@ -7,7 +7,7 @@
 //! {m = ["host"], n = [], "*" = []}     these tags; none or "*" = all of them
 //! ```
 //!
-//! As text, a table may be written as TOML or as JSON. A metric's own entry wins over that of `*`.
+//! As text, a table may be written as TOML or as JSON. A metric's own entry adds to that of `*`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,11 +20,14 @@ use super::{ConfigError, choice, duration};
 /// The setting's name.
 pub(super) const NAME: &str = "tag-indexed-row-key-lookup-metrics";
 
+/// Tags by metric; an empty set = all tags, the metric `*` = all metrics.
+pub type IndexedTags = BTreeMap<String, BTreeSet<String>>;
+
 /// What the tag index is to hold, and how far it is believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagIndexConfig {
-    /// Tags by metric; an empty set = all tags, the metric `*` = all metrics.
-    pub metrics: BTreeMap<String, BTreeSet<String>>,
+    /// What it is to hold.
+    pub metrics: IndexedTags,
     /// How far it is believed.
     pub trust: TagIndexTrust,
     /// How often it is compared with `row_keys`; zero = never.
@@ -78,7 +81,7 @@ fn json_of(value: &DeValue<'_>) -> Option<serde_json::Value> {
     }
 }
 
-fn parse(text: &str) -> Result<BTreeMap<String, BTreeSet<String>>, String> {
+fn parse(text: &str) -> Result<IndexedTags, String> {
     const FORM: &str = "must be a list of metrics, or a table of metrics with lists of tags";
     let text = text.trim();
     let value = if !text.starts_with(['[', '{']) {

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use crate::api::AppState;
-use crate::config::{Ack, CassandraConfig, Config, HeadConfig, StoreConfig};
+use crate::config::{Ack, CassandraConfig, Config, HeadConfig, IndexedTags, StoreConfig};
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
 use crate::storage::head::{self, Head, Stamps};
@@ -36,6 +38,7 @@ pub(super) fn check(config: &Config) -> Result<(), StoreError> {
 pub(super) async fn open(
     config: &Config,
     state: &Arc<AppState>,
+    indexed: &watch::Receiver<IndexedTags>,
 ) -> Result<SharedStore, StoreError> {
     let metrics = &state.metrics;
     let options = head_options(wal_dir(&config.data_dir, &config.store), &config.head);
@@ -47,11 +50,16 @@ pub(super) async fn open(
         StoreConfig::Cassandra { cassandra, ack } => {
             let below = cassandra_options(config, cassandra, *ack)?;
             let metrics = metrics.cassandra.clone();
+            let (pages, indexed) = (state.clone(), indexed.clone());
             let open_below = move || {
                 let (below, metrics) = (below.clone(), metrics.clone());
+                let (pages, indexed) = (pages.clone(), indexed.clone());
                 async move {
-                    let store = CassandraStore::open(below, metrics).await?;
-                    Ok(Arc::new(store) as SharedStore)
+                    let store = Arc::new(CassandraStore::open(below, metrics).await?);
+                    pages.open_cassandra(store.clone());
+                    // The list may have changed since the start.
+                    store.configure_tag_index(indexed.borrow().clone());
+                    Ok(store as SharedStore)
                 }
             };
             match ack {

@@ -16,6 +16,7 @@ mod reading;
 mod replay;
 mod store;
 mod support;
+mod tag_index;
 mod tidy;
 mod wire;
 mod writes;

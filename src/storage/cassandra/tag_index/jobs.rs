@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use scylla::deserialize::value::MapIterator;
 use scylla::response::PagingState;
-use serde::{Deserialize, Serialize};
 
 use super::super::executor::unreadable;
 use super::super::index_writer::WindowKey;
 use super::super::routing::Metrics;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
-use super::document::{ALL, Document, Entry, FORMAT, JOBS, State, decode, encode};
+use super::document::{ALL, Entry, JOBS, State, decode, encode};
+use super::job::{Job, JobKind, JobState};
 use super::writer::Tagged;
 use crate::kairos::index::single_tag_pair;
 use crate::kairos::{DataType, RowTime, TableName};
@@ -32,81 +32,6 @@ const TOUCH: Duration = Duration::from_secs(2);
 const KEPT_SECONDS: i32 = 24 * 3600;
 /// How often jobs of others are looked for.
 const LOOK: Duration = Duration::from_secs(5);
-
-/// What a job does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JobKind {
-    /// Writes the index rows of windows that are older than the configuration.
-    Build,
-    /// Deletes all index rows.
-    Drop,
-}
-
-/// How far a job is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JobState {
-    /// Under way, or waiting for a process.
-    Running,
-    /// Ended well.
-    Done,
-    /// Ended with an error.
-    Failed,
-}
-
-/// A build or a drop, as it is recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
-    format: u32,
-    /// What it does.
-    pub kind: JobKind,
-    /// How far it is.
-    pub state: JobState,
-    /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Windows done.
-    pub windows_done: u64,
-    /// Windows in all, as far as they are counted.
-    pub windows: u64,
-    /// Rows of `row_keys` done.
-    pub rows: u64,
-    /// Rows a second at most.
-    pub rows_per_second: u32,
-    owner: String,
-    /// When its process last said that it works on it, in milliseconds since 1970.
-    touched: i64,
-    /// The last window done: metric, table name, row time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    position: Option<(String, String, i64)>,
-    /// Windows that were out of use when it began.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    gaps: BTreeSet<i64>,
-    /// Windows of which a row was refused.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    refused: BTreeSet<i64>,
-}
-
-impl Job {
-    fn new(kind: JobKind, rows_per_second: u32) -> Self {
-        Self {
-            format: FORMAT,
-            kind,
-            state: JobState::Running,
-            error: None,
-            windows_done: 0,
-            windows: 0,
-            rows: 0,
-            rows_per_second,
-            owner: String::new(),
-            touched: 0,
-            position: None,
-            gaps: BTreeSet::new(),
-            refused: BTreeSet::new(),
-        }
-    }
-}
 
 /// A window to do.
 type Place = (String, TableName, RowTime);
@@ -392,93 +317,5 @@ impl FoundRow {
     fn tagged((row, series): (&Self, u32)) -> Tagged<'_> {
         let tags = row.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         Tagged { series, data_type: &row.data_type, tags, ttl: row.ttl }
-    }
-}
-
-impl Document {
-    /// The entries of a metric, or those of all metrics where it has none of its own.
-    fn entries_of(&self, metric: &str) -> impl Iterator<Item = &Entry> {
-        let tags = self.metrics.get(metric).or_else(|| self.metrics.get(ALL));
-        tags.into_iter().flat_map(BTreeMap::values)
-    }
-
-    /// Marks the tags of a metric as being built. Whether anything changed.
-    fn begin_build(&mut self, metric: &str) -> bool {
-        let version = self.version;
-        if let (None, Some(all)) = (self.metrics.get(metric), self.metrics.get(ALL)) {
-            // What is built of one metric is no claim about the others.
-            let all = all.clone();
-            self.metrics.insert(metric.to_owned(), all);
-        }
-        let tags = self.metrics.get_mut(metric).into_iter().flat_map(BTreeMap::values_mut);
-        let readable = tags.filter(|entry| entry.state == State::Readable);
-        let marked = readable.map(|entry| (entry.state, entry.since) = (State::Building, version));
-        marked.count() > 0
-    }
-
-    /// Marks what was built as covered in all windows, but for those of which rows were refused.
-    fn end_build(
-        &mut self,
-        metric: &str,
-        rebuilt: &BTreeSet<i64>,
-        refused: &BTreeSet<i64>,
-    ) -> bool {
-        let version = self.version;
-        let tags = self.metrics.get_mut(metric).into_iter().flat_map(BTreeMap::values_mut);
-        let built = tags.filter(|entry| entry.state == State::Building);
-        let marked = built.map(|entry| {
-            (entry.state, entry.since, entry.from) = (State::Readable, version, Some(i64::MIN));
-            entry.gaps.retain(|gap| !rebuilt.contains(gap));
-            entry.gaps.extend(refused);
-        });
-        marked.count() > 0
-    }
-}
-
-/// What is known of the whole index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagIndexStatus {
-    /// Version of the record.
-    pub version: u64,
-    /// Running adapters, and the version that each acts by.
-    pub adapters: BTreeMap<String, u64>,
-    /// The tags.
-    pub tags: Vec<TagStatus>,
-    /// Jobs by metric; those that ended can be seen for a day.
-    pub jobs: BTreeMap<String, Job>,
-}
-
-/// One tag of one metric; `*` = all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagStatus {
-    /// The metric.
-    pub metric: String,
-    /// The tag.
-    pub tag: String,
-    /// `writing`, `building`, `readable` or `retiring`.
-    pub state: &'static str,
-    /// The first row time that is covered.
-    pub from: Option<i64>,
-    /// Windows that are out of use.
-    pub gaps: Vec<i64>,
-}
-
-impl Shared {
-    /// [`CassandraStore::tag_index_status`](super::super::CassandraStore::tag_index_status)
-    pub(in super::super) async fn tag_index_status(&self) -> Result<TagIndexStatus, StoreError> {
-        let document = self.recorded().await?.document;
-        let adapters = self.adapters().await?.into_iter().map(|(id, adapter)| (id, adapter.seen));
-        let mut all = Vec::new();
-        for (metric, tags) in &document.metrics {
-            all.extend(tags.iter().map(|(tag, entry)| TagStatus {
-                metric: metric.clone(),
-                tag: tag.clone(),
-                state: entry.state.as_str(),
-                from: entry.from,
-                gaps: entry.gaps.iter().copied().collect(),
-            }));
-        }
-        let (version, adapters) = (document.version, adapters.collect());
-        Ok(TagIndexStatus { version, adapters, tags: all, jobs: self.jobs().await? })
     }
 }

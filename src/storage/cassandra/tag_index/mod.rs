@@ -10,10 +10,12 @@ mod coordination;
 mod delete;
 mod document;
 mod explain;
+mod job;
 mod jobs;
 mod lookup;
 mod route;
 mod statements;
+mod status;
 mod steps;
 mod writer;
 
@@ -24,8 +26,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 pub use explain::{Explanation, WindowExplanation, WindowPath};
-pub use jobs::{Job, JobKind, JobState, TagIndexStatus, TagStatus};
+pub use job::{Job, JobKind, JobState};
 pub(super) use statements::TagIndexStatements;
+pub use status::{TagIndexStatus, TagStatus};
 pub(super) use writer::Tagged;
 
 use self::audit::Audited;

@@ -1,0 +1,172 @@
+//! How a selection is carried out over Cassandra, and the state of its tag index.
+//!
+//! `GET /api/v1/explain`, `GET /api/v1/status/tag_index`, and, where the admin API is enabled,
+//! `POST /api/v1/admin/tag_index/build` and `drop`, which begin a job and do not wait for its end.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::admin::{json_error, refused_unless_enabled, time};
+use super::{ApiError, AppState, selector};
+use crate::model::TimeRange;
+use crate::storage::StoreError;
+use crate::storage::cassandra::{Explanation, Job, JobKind, JobState, TagIndexStatus, WindowPath};
+
+/// Rows a second, where nothing is said.
+const ROWS_PER_SECOND: u32 = 2_000;
+
+/// `GET /api/v1/explain`, parameters `match[]`, `start`, `end`.
+pub(super) async fn explain(
+    State(state): State<Arc<AppState>>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let (mut matchers, mut range) = (None, TimeRange::ALL);
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        let taken = match &*name {
+            "match[]" => selector::parse(&value)
+                .map(|parsed| matchers = Some(parsed))
+                .map_err(|why| format!("invalid parameter \"match[]\": {why}")),
+            "start" => time("start", &value).map(|time| range.start = time),
+            "end" => time("end", &value).map(|time| range.end = time),
+            _ => Ok(()),
+        };
+        if let Err(why) = taken {
+            return json_error(StatusCode::BAD_REQUEST, "bad_data", &why);
+        }
+    }
+    let Some(matchers) = matchers else {
+        return json_error(StatusCode::BAD_REQUEST, "bad_data", "no match[] parameter provided");
+    };
+    let explained = match state.cassandra() {
+        Ok(store) => store.explain(&matchers, range).await.map_err(ApiError::from),
+        Err(error) => Err(error),
+    };
+    answer(explained.map(|explanation| explanation_json(&explanation)))
+}
+
+/// `GET /api/v1/status/tag_index`
+pub(super) async fn status(State(state): State<Arc<AppState>>) -> Response {
+    let status = match state.cassandra() {
+        Ok(store) => store.tag_index_status().await.map_err(ApiError::from),
+        Err(error) => Err(error),
+    };
+    answer(status.map(|status| status_json(&status)))
+}
+
+/// Parameters of a job.
+#[derive(Debug, Deserialize)]
+pub(super) struct JobParameters {
+    metric: String,
+    rows_per_second: Option<u32>,
+}
+
+/// `POST /api/v1/admin/tag_index/build`, parameters `metric`, `rows_per_second`.
+pub(super) async fn build(
+    State(state): State<Arc<AppState>>,
+    Query(parameters): Query<JobParameters>,
+) -> Response {
+    begin(&state, parameters, JobKind::Build).await
+}
+
+/// `POST /api/v1/admin/tag_index/drop`, parameters as those of `build`.
+pub(super) async fn drop_index(
+    State(state): State<Arc<AppState>>,
+    Query(parameters): Query<JobParameters>,
+) -> Response {
+    begin(&state, parameters, JobKind::Drop).await
+}
+
+async fn begin(state: &AppState, parameters: JobParameters, kind: JobKind) -> Response {
+    if let Some(refused) = refused_unless_enabled(state) {
+        return refused;
+    }
+    let JobParameters { metric, rows_per_second } = parameters;
+    let pace = rows_per_second.unwrap_or(ROWS_PER_SECOND);
+    let begun = match state.cassandra() {
+        Ok(store) => store.begin_tag_index_job(&metric, kind, pace).await.map_err(ApiError::from),
+        Err(error) => Err(error),
+    };
+    answer(begun.map(|()| json!({ "metric": metric })))
+}
+
+fn answer(data: Result<Value, ApiError>) -> Response {
+    match data {
+        Ok(data) => {
+            let json = json!({ "status": "success", "data": data });
+            ([("content-type", "application/json")], json.to_string()).into_response()
+        }
+        Err(ApiError::Store(StoreError::Invalid(why)) | ApiError::BadRequest(why)) => {
+            json_error(StatusCode::BAD_REQUEST, "bad_data", &why)
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+fn explanation_json(explanation: &Explanation) -> Value {
+    let path = |path: &WindowPath| match path {
+        WindowPath::TagIndex { tag, values } => {
+            json!({ "path": "tag_index", "tag": tag, "values": values })
+        }
+        WindowPath::RowKeys => json!({ "path": "row_keys" }),
+    };
+    let windows = explanation.windows.iter().map(|window| {
+        json!({
+            "metric": window.metric,
+            "table_name": window.table_name,
+            "row_time": window.row_time,
+            "paths": window.paths.iter().map(path).collect::<Vec<_>>(),
+            "partitions": window.partitions,
+            "rows": window.rows,
+        })
+    });
+    json!({
+        "series": explanation.series,
+        "data_partitions": explanation.partitions,
+        "windows": windows.collect::<Vec<_>>(),
+    })
+}
+
+fn status_json(status: &TagIndexStatus) -> Value {
+    let tags = status.tags.iter().map(|tag| {
+        json!({
+            "metric": tag.metric,
+            "tag": tag.tag,
+            "state": tag.state,
+            "from": tag.from,
+            "gaps": tag.gaps,
+        })
+    });
+    let jobs = status.jobs.iter().map(|(metric, job)| (metric.clone(), job_json(job)));
+    json!({
+        "version": status.version,
+        "adapters": status.adapters,
+        "tags": tags.collect::<Vec<_>>(),
+        "jobs": jobs.collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+fn job_json(job: &Job) -> Value {
+    let kind = match job.kind {
+        JobKind::Build => "build",
+        JobKind::Drop => "drop",
+    };
+    let state = match job.state {
+        JobState::Running => "running",
+        JobState::Done => "done",
+        JobState::Failed => "failed",
+    };
+    json!({
+        "kind": kind,
+        "state": state,
+        "error": job.error,
+        "windows": job.windows,
+        "windows_done": job.windows_done,
+        "rows": job.rows,
+        "rows_per_second": job.rows_per_second,
+    })
+}

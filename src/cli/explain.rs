@@ -1,0 +1,94 @@
+//! `promkairos explain 'SELECTOR'`: the path that a selection takes in Cassandra, asked of the
+//! running server.
+
+use std::fmt::Write;
+
+use clap::{Arg, ArgMatches, Command};
+use serde_json::Value;
+
+use super::CliError;
+use super::client::{self, Client};
+
+/// The command's definition.
+pub(super) fn command() -> Command {
+    let time = |name: &'static str, help| Arg::new(name).long(name).value_name("TIME").help(help);
+    Command::new("explain")
+        .about("Show which path a selection takes in Cassandra, and what it reads")
+        .arg(Arg::new("selector").value_name("SELECTOR").required(true).help("As in PromQL"))
+        .arg(time("start", "Unix seconds or RFC 3339; without it from the beginning"))
+        .arg(time("end", "Unix seconds or RFC 3339; without it to the end"))
+        .arg(client::argument())
+}
+
+/// Runs `explain`.
+pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let get = |name| matches.get_one::<String>(name).map(String::as_str);
+    let names = [("match[]", "selector"), ("start", "start"), ("end", "end")];
+    let query = names.into_iter().filter_map(|(name, argument)| Some((name, get(argument)?)));
+    let query: Vec<_> = query.collect();
+    let data = Client::of(matches).get("/api/v1/explain", &query)?;
+    client::print(&describe(&data))
+}
+
+fn describe(data: &Value) -> String {
+    let mut text = String::new();
+    let windows = data["windows"].as_array().map_or(&[][..], Vec::as_slice);
+    for window in windows {
+        describe_window(&mut text, window).expect("writing to a String does not fail");
+    }
+    let sum = |name: &str| windows.iter().filter_map(|window| window[name].as_u64()).sum::<u64>();
+    let (partitions, rows) = (sum("partitions"), sum("rows"));
+    let (series, data_partitions) = (&data["series"], &data["data_partitions"]);
+    text + &format!(
+        "series: {series}, partitions of data_points: {data_partitions}, read of the index: \
+         partitions: {partitions}, rows: {rows}\n"
+    )
+}
+
+fn describe_window(text: &mut String, window: &Value) -> std::fmt::Result {
+    let name = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let path = |path: &Value| match path["path"].as_str() {
+        Some("tag_index") => {
+            let values = path["values"].as_array().map_or(&[][..], Vec::as_slice);
+            let values: Vec<String> = values.iter().map(name).collect();
+            format!("tag index {}={}", name(&path["tag"]), values.join("|"))
+        }
+        _ => name(&path["path"]),
+    };
+    let paths = window["paths"].as_array().map_or(&[][..], Vec::as_slice);
+    let paths: Vec<String> = paths.iter().map(path).collect();
+    writeln!(
+        text,
+        "{} {} {}: {} (partitions: {}, rows: {})",
+        name(&window["metric"]),
+        client::time(window["row_time"].as_i64().unwrap_or_default()),
+        name(&window["table_name"]),
+        paths.join(" and "),
+        window["partitions"],
+        window["rows"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_a_window_and_the_sum() {
+        let data = serde_json::json!({
+            "series": 3, "data_partitions": 5,
+            "windows": [
+                { "metric": "up", "table_name": "data_points", "row_time": 0, "partitions": 2,
+                  "rows": 7, "paths": [{ "path": "tag_index", "tag": "a", "values": ["x", "y"] }] },
+                { "metric": "up", "table_name": "prometheus", "row_time": 0, "partitions": 1,
+                  "rows": 4, "paths": [{ "path": "row_keys" }] },
+            ],
+        });
+        assert_eq!(
+            describe(&data),
+            "up 1970-01-01T00:00:00Z data_points: tag index a=x|y (partitions: 2, rows: 7)\n\
+             up 1970-01-01T00:00:00Z prometheus: row_keys (partitions: 1, rows: 4)\n\
+             series: 3, partitions of data_points: 5, read of the index: partitions: 3, rows: 11\n"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! `promkairos index build|drop|status METRIC`: the tag index of a metric, through the running
+//! server. A build or a drop goes on in the server when this command is ended; begun again it
+//! shows the same one.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use clap::{Arg, ArgMatches, Command};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use super::CliError;
+use super::client::{self, Client};
+
+/// How often the server is asked how far it is.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// The command's definition.
+pub(super) fn command() -> Command {
+    let metric = || {
+        Arg::new("metric")
+            .value_name("METRIC")
+            .required(true)
+            .help("A metric, or * for all of them")
+    };
+    let pace = || {
+        Arg::new("rows-per-second")
+            .long("rows-per-second")
+            .value_name("N")
+            .value_parser(clap::value_parser!(u32).range(1..))
+            .help("Rows of row_keys done a second at most [default: 2000]")
+    };
+    let job = |name: &'static str, about: &'static str| {
+        Command::new(name).about(about).arg(metric()).arg(pace()).arg(client::argument())
+    };
+    Command::new("index")
+        .about("Build, drop or show the tag index of a metric")
+        .subcommand_required(true)
+        .subcommand(job("build", "Index what is older than the configuration"))
+        .subcommand(job("drop", "Delete the index rows of a metric that is no longer configured"))
+        .subcommand(
+            Command::new("status")
+                .about("Show what is indexed, from when on, and what is under way")
+                .arg(metric().required(false))
+                .arg(client::argument()),
+        )
+}
+
+/// Runs `index`.
+pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let (name, matches) = matches.subcommand().expect("clap requires one");
+    let client = Client::of(matches);
+    let metric = matches.get_one::<String>("metric").map(String::as_str);
+    if name == "status" {
+        let data = client.get("/api/v1/status/tag_index", &[])?;
+        return client::print(&describe(&data, metric));
+    }
+    let metric = metric.unwrap_or_default();
+    let pace = matches.get_one::<u32>("rows-per-second").map(u32::to_string);
+    let pace = pace.iter().map(|pace| ("rows_per_second", pace.as_str()));
+    let query: Vec<_> = std::iter::once(("metric", metric)).chain(pace).collect();
+    client.post(&format!("/api/v1/admin/tag_index/{name}"), &query)?;
+    follow(&client, metric)
+}
+
+/// Shows how far a job is until it ends.
+fn follow(client: &Client, metric: &str) -> Result<(), CliError> {
+    let style = "{msg} [{bar:40}] {pos}/{len} windows, {elapsed}";
+    let style = ProgressStyle::with_template(style).expect("a valid template");
+    let bar = ProgressBar::new(0).with_style(style.progress_chars("=> "));
+    bar.set_message(metric.to_owned());
+    loop {
+        let mut data = client.get("/api/v1/status/tag_index", &[])?;
+        let job = data["jobs"][metric].take();
+        bar.set_length(job["windows"].as_u64().unwrap_or(0));
+        bar.set_position(job["windows_done"].as_u64().unwrap_or(0));
+        match job["state"].as_str() {
+            Some("running") => std::thread::sleep(LOOK),
+            Some("done") => {
+                bar.finish_and_clear();
+                return client::print(&format!("{metric}: {}\n", describe_job(&job)));
+            }
+            _ => {
+                bar.abandon();
+                let why = job["error"].as_str().unwrap_or("the server no longer knows of it");
+                return Err(CliError::Command(format!("index of {metric}: {why}")));
+            }
+        }
+    }
+}
+
+fn describe(data: &Value, metric: Option<&str>) -> String {
+    let wanted = |name: Option<&str>| metric.is_none() || name == metric || name == Some("*");
+    let mut text = String::new();
+    let tags = data["tags"].as_array().map_or(&[][..], Vec::as_slice);
+    for tag in tags.iter().filter(|tag| wanted(tag["metric"].as_str())) {
+        describe_tag(&mut text, tag).expect("writing to a String does not fail");
+    }
+    for (name, job) in data["jobs"].as_object().into_iter().flatten() {
+        if wanted(Some(name)) {
+            text += &format!("{name}: {}\n", describe_job(job));
+        }
+    }
+    if text.is_empty() { "not indexed\n".into() } else { text }
+}
+
+fn describe_tag(text: &mut String, tag: &Value) -> std::fmt::Result {
+    let name = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    write!(text, "{} tag {}: {}", name(&tag["metric"]), name(&tag["tag"]), name(&tag["state"]))?;
+    if let Some(from) = tag["from"].as_i64() {
+        write!(text, ", read from {} on", client::time(from))?;
+    }
+    let gaps = tag["gaps"].as_array().map_or(&[][..], Vec::as_slice);
+    let gaps: Vec<String> = gaps.iter().filter_map(Value::as_i64).map(client::time).collect();
+    if !gaps.is_empty() {
+        write!(text, ", but for {}", gaps.join(", "))?;
+    }
+    text.push('\n');
+    Ok(())
+}
+
+fn describe_job(job: &Value) -> String {
+    let name = |key: &str| job[key].as_str().unwrap_or_default();
+    let (done, windows, rows) = (&job["windows_done"], &job["windows"], &job["rows"]);
+    let error = job["error"].as_str().map_or_else(String::new, |error| format!(": {error}"));
+    format!("{} {}, {done} of {windows} windows, {rows} rows{error}", name("kind"), name("state"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_a_tag_and_a_line_a_job() {
+        let data = serde_json::json!({
+            "version": 3, "adapters": {},
+            "tags": [
+                { "metric": "m", "tag": "host", "state": "readable", "from": i64::MIN, "gaps": [0] },
+                { "metric": "n", "tag": "*", "state": "writing", "from": null, "gaps": [] },
+            ],
+            "jobs": { "m": { "kind": "build", "state": "running", "error": null, "windows": 4,
+                             "windows_done": 1, "rows": 7, "rows_per_second": 5 } },
+        });
+        let first = "m tag host: readable, read from the beginning on, but for \
+                     1970-01-01T00:00:00Z\n";
+        let job = "m: build running, 1 of 4 windows, 7 rows\n";
+        assert_eq!(describe(&data, Some("m")), format!("{first}{job}"));
+        assert_eq!(describe(&data, None), format!("{first}n tag *: writing\n{job}"));
+        assert_eq!(describe(&data, Some("o")), "not indexed\n");
+    }
+}

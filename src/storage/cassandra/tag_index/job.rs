@@ -1,0 +1,123 @@
+//! A build or a drop as it is recorded in the keyspace, and what it does to the record of what is
+//! covered. Pure; docs/FORMAT.md fixes the layout.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{ALL, Document, Entry, FORMAT, State};
+
+/// What a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobKind {
+    /// Writes the index rows of windows that are older than the configuration.
+    Build,
+    /// Deletes all index rows.
+    Drop,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// Under way, or waiting for a process.
+    Running,
+    /// Ended well.
+    Done,
+    /// Ended with an error.
+    Failed,
+}
+
+/// A build or a drop, as it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub(super) format: u32,
+    /// What it does.
+    pub kind: JobKind,
+    /// How far it is.
+    pub state: JobState,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Windows done.
+    pub windows_done: u64,
+    /// Windows in all, as far as they are counted.
+    pub windows: u64,
+    /// Rows of `row_keys` done.
+    pub rows: u64,
+    /// Rows a second at most.
+    pub rows_per_second: u32,
+    pub(super) owner: String,
+    /// When its process last said that it works on it, in milliseconds since 1970.
+    pub(super) touched: i64,
+    /// The last window done: metric, table name, row time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) position: Option<(String, String, i64)>,
+    /// Windows that were out of use when it began.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) gaps: BTreeSet<i64>,
+    /// Windows of which a row was refused.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) refused: BTreeSet<i64>,
+}
+
+impl Job {
+    pub(super) fn new(kind: JobKind, rows_per_second: u32) -> Self {
+        Self {
+            format: FORMAT,
+            kind,
+            state: JobState::Running,
+            error: None,
+            windows_done: 0,
+            windows: 0,
+            rows: 0,
+            rows_per_second,
+            owner: String::new(),
+            touched: 0,
+            position: None,
+            gaps: BTreeSet::new(),
+            refused: BTreeSet::new(),
+        }
+    }
+}
+
+impl Document {
+    /// The entries of a metric, or those of all metrics where it has none of its own.
+    pub(super) fn entries_of(&self, metric: &str) -> impl Iterator<Item = &Entry> {
+        let tags = self.metrics.get(metric).or_else(|| self.metrics.get(ALL));
+        tags.into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Marks the tags of a metric as being built. Whether anything changed.
+    pub(super) fn begin_build(&mut self, metric: &str) -> bool {
+        let version = self.version;
+        if let (None, Some(all)) = (self.metrics.get(metric), self.metrics.get(ALL)) {
+            // What is built of one metric is no claim about the others.
+            let all = all.clone();
+            self.metrics.insert(metric.to_owned(), all);
+        }
+        let tags = self.metrics.get_mut(metric).into_iter().flat_map(BTreeMap::values_mut);
+        let readable = tags.filter(|entry| entry.state == State::Readable);
+        let marked = readable.map(|entry| (entry.state, entry.since) = (State::Building, version));
+        marked.count() > 0
+    }
+
+    /// Marks what was built as covered in all windows, but for those of which rows were refused.
+    pub(super) fn end_build(
+        &mut self,
+        metric: &str,
+        rebuilt: &BTreeSet<i64>,
+        refused: &BTreeSet<i64>,
+    ) -> bool {
+        let version = self.version;
+        let tags = self.metrics.get_mut(metric).into_iter().flat_map(BTreeMap::values_mut);
+        let built = tags.filter(|entry| entry.state == State::Building);
+        let marked = built.map(|entry| {
+            (entry.state, entry.since, entry.from) = (State::Readable, version, Some(i64::MIN));
+            entry.gaps.retain(|gap| !rebuilt.contains(gap));
+            entry.gaps.extend(refused);
+        });
+        marked.count() > 0
+    }
+}
