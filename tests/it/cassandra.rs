@@ -5,6 +5,7 @@ mod index;
 mod keyspace;
 mod neighbour;
 mod points;
+mod refusals;
 mod schema;
 mod secure;
 mod tag_index;

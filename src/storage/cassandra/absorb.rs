@@ -4,8 +4,8 @@
 //! good goes to the quarantine file, so that it never blocks the log.
 
 use super::index_writer::Refused;
-use super::plan::{Plan, PlannedRow, Planner};
-use super::quarantine::RefusedPoint;
+use super::plan::{Plan, PlannedRow, Planner, UnplacedValue};
+use super::quarantine::{CellText, RefusedPoint};
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::writer::{RefusedRow, pause};
@@ -81,14 +81,22 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let labels = |slot: u32| &plan.series[slot as usize].labels;
         let mut lines = Vec::new();
-        for cell in &plan.unplaced {
-            let why = plan.series[cell.series as usize].refused();
-            let value = (&cell.data_type, cell.value());
-            let labels = labels(cell.series);
-            lines.push(RefusedPoint::new(labels, cell.timestamp, value, cell.stamp, &why).line());
+        for point in &plan.unplaced {
+            let (value, why) = match &point.value {
+                UnplacedValue::Cell(cell) => {
+                    let value = CellText::of(&point.data_type, cell.bytes());
+                    (value, plan.series[point.series as usize].refused())
+                }
+                UnplacedValue::Histogram { text, why, .. } => {
+                    (CellText::Text(text), why.to_string())
+                }
+            };
+            let (labels, value) = (labels(point.series), (&point.data_type, value));
+            lines.push(RefusedPoint::new(labels, point.timestamp, value, point.stamp, &why).line());
         }
         let mut keep = |row: &PlannedRow, column: &[u8], value: &[u8], stamp: i64, why: &str| {
-            let (time, value) = (row.timestamp(self.spec, column), (&row.data_type, value));
+            let value = (&row.data_type, CellText::of(&row.data_type, value));
+            let time = row.timestamp(self.spec, column);
             lines.push(RefusedPoint::new(labels(row.series), time, value, stamp, why).line());
         };
         for row in &plan.rows {

@@ -2,8 +2,9 @@
 //!
 //! Finite floats become `kairos_double` cells, everything else rows of our own types. Of several
 //! points of a series in one cell only the winner is planned, so no write ever holds two
-//! values for one cell. A series that the schema cannot hold is refused as a whole, the rest is
-//! planned. Who writes the rows, and when, is not known here.
+//! values for one cell. A series that the schema cannot hold is refused as a whole, a histogram
+//! that has no cell alone; both are kept aside, and the rest is planned. Who writes the rows, and
+//! when, is not known here.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,7 +29,7 @@ pub(super) struct Plan {
     pub(super) cells: Vec<PlannedCell>,
     /// One for each cell, whatever its type: what must not share a millisecond.
     pub(super) identities: Vec<Identity>,
-    /// Cells of the series that no row can hold.
+    /// What no row can hold.
     pub(super) unplaced: Vec<Unplaced>,
     keys: Vec<u8>,
     /// Series that occur again, by the position in the request.
@@ -60,20 +61,28 @@ pub(super) struct PlannedRow {
     key: Range<usize>,
 }
 
-/// A cell of a series that no row can hold.
+/// A point that no row can hold.
 #[derive(Debug)]
 pub(super) struct Unplaced {
     pub(super) series: u32,
     pub(super) timestamp: i64,
     pub(super) data_type: DataType,
     pub(super) stamp: i64,
-    value: CellValue,
+    pub(super) value: UnplacedValue,
 }
 
-impl Unplaced {
-    pub(super) fn value(&self) -> &[u8] {
-        self.value.bytes()
-    }
+/// What stands for its value.
+#[derive(Debug)]
+pub(super) enum UnplacedValue {
+    /// The cell, of a series that is refused.
+    Cell(CellValue),
+    /// A histogram without a cell, as a text that shows all of it.
+    Histogram {
+        text: String,
+        why: EncodeError,
+        /// Position in the request.
+        index: u32,
+    },
 }
 
 /// One cell.
@@ -87,13 +96,13 @@ pub(super) struct PlannedCell {
 }
 
 #[derive(Debug)]
-enum CellValue {
+pub(super) enum CellValue {
     Double([u8; 8]),
     Bytes(Vec<u8>),
 }
 
 impl CellValue {
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Double(bytes) => bytes,
             Self::Bytes(bytes) => bytes,
@@ -147,6 +156,12 @@ impl Plan {
 
     /// What is stored and what is not, when Cassandra refused these series for these reasons.
     pub(super) fn account(&self, refused: &HashMap<u32, String>, outcome: &mut WriteOutcome) {
+        for point in &self.unplaced {
+            let UnplacedValue::Histogram { why, index, .. } = &point.value else { continue };
+            let labels = &self.series[point.series as usize].labels;
+            let reason = RejectReason::Store(why.to_string());
+            outcome.rejections.push(Target::Histogram(*index), reason, || shortened(labels));
+        }
         for (slot, series) in self.series.iter().enumerate() {
             let slot = slot as u32;
             let reason = match &series.refused {
@@ -190,9 +205,10 @@ pub(super) fn plan_batch(
             }
         };
         let range = |r: &Range<u32>| r.start as usize..r.end as usize;
-        for histogram in &batch.histograms[range(&entry.histograms)] {
-            let start = histogram.start_timestamp;
-            planner.histogram(slot, histogram.timestamp, &histogram.histogram, start);
+        for index in range(&entry.histograms) {
+            let sample = &batch.histograms[index];
+            let times = (sample.timestamp, sample.start_timestamp);
+            planner.histogram(slot, times, &sample.histogram, index as u32);
         }
         for sample in &batch.samples[range(&entry.samples)] {
             planner.float(slot, sample.timestamp, sample.value);
@@ -250,7 +266,7 @@ impl Item {
             timestamp: timestamp(spec, self.row_time, &self.offset),
             data_type: self.kind.data_type(),
             stamp: self.stamp,
-            value: self.value,
+            value: UnplacedValue::Cell(self.value),
         }
     }
 }
@@ -282,9 +298,9 @@ impl Planner {
         Self { spec, plan: Plan::default(), slots: HashMap::new(), items: Vec::new(), stamp: 0 }
     }
 
-    /// How many cells are planned so far.
+    /// How many points are planned or kept aside so far.
     pub(super) fn len(&self) -> usize {
-        self.items.len()
+        self.items.len() + self.plan.unplaced.len()
     }
 
     /// The slot of a series that stands at `index` in the request.
@@ -315,7 +331,8 @@ impl Planner {
         match &point.value {
             Value::Float(value) => self.float(slot, point.timestamp, *value),
             Value::Histogram(histogram) => {
-                self.histogram(slot, point.timestamp, histogram, point.start_timestamp);
+                let start = point.start_timestamp;
+                self.histogram(slot, (point.timestamp, start), histogram, 0);
             }
         }
     }
@@ -326,12 +343,25 @@ impl Planner {
         self.push(slot, timestamp, kind, CellValue::Double(cell::encode_double(value)));
     }
 
-    fn histogram(&mut self, slot: u32, timestamp: i64, histogram: &Histogram, start: i64) {
-        let series = &mut self.plan.series[slot as usize];
-        series.histograms += 1;
+    /// `times` are its own and that of its start, `index` is the position in the request.
+    fn histogram(&mut self, slot: u32, times: (i64, i64), histogram: &Histogram, index: u32) {
+        let (timestamp, start) = times;
         match cell::encode_histogram(histogram, start) {
-            Ok(bytes) => self.push(slot, timestamp, Kind::Histogram, CellValue::Bytes(bytes)),
-            Err(error) => series.refused = Some(error),
+            Ok(bytes) => {
+                self.plan.series[slot as usize].histograms += 1;
+                self.push(slot, timestamp, Kind::Histogram, CellValue::Bytes(bytes));
+            }
+            Err(why) => self.plan.unplaced.push(Unplaced {
+                series: slot,
+                timestamp,
+                data_type: DataType::PromHistogram,
+                stamp: self.stamp,
+                value: UnplacedValue::Histogram {
+                    text: format!("start_timestamp: {start}, {histogram:?}"),
+                    why,
+                    index,
+                },
+            }),
         }
     }
 
@@ -362,7 +392,8 @@ impl Planner {
         let Self { spec, mut plan, mut items, .. } = self;
         let cell = |i: &Item| (i.series, i.row_time, i.offset, i.kind.exemplar());
         let refused = |item: &mut Item| plan.series[item.series as usize].refused.is_some();
-        plan.unplaced = items.extract_if(.., refused).map(|item| item.unplaced(spec)).collect();
+        let unplaced: Vec<_> = items.extract_if(.., refused).collect();
+        plan.unplaced.extend(unplaced.into_iter().map(|item| item.unplaced(spec)));
         items.sort_unstable_by_key(|item| (cell(item), rank(item)));
         let mut winners: Vec<Item> = Vec::with_capacity(items.len());
         for item in items {
@@ -379,10 +410,11 @@ impl Planner {
                 (row.series, row.row_time, &row.data_type)
                     == (item.series, item.row_time, &data_type)
             });
-            if !same && !plan.start_row(item.series, item.row_time, data_type) {
-                continue;
+            if same || plan.start_row(item.series, item.row_time, data_type) {
+                plan.push_cell(item);
+            } else {
+                plan.unplaced.push(item.unplaced(spec));
             }
-            plan.push_cell(item);
         }
         plan
     }
@@ -556,6 +588,55 @@ mod tests {
             line.ends_with(&format!("000003e8={} 000003e9={}", bits(2.0), bits(3.0))),
             "{line}"
         );
+    }
+
+    #[test]
+    fn what_has_no_row_or_no_cell_is_kept_aside() {
+        let nameless = Labels::from_pairs([("job", "a")]).expect("labels");
+        let up = Labels::from_pairs([(METRIC_NAME, "up")]).expect("labels");
+        let misshapen = Histogram {
+            positive_spans: vec![crate::model::Span { offset: 0, length: 9 }],
+            schema: 0,
+            zero_threshold: 0.0,
+            sum: 0.0,
+            reset_hint: crate::model::ResetHint::Unknown,
+            negative_spans: vec![],
+            custom_values: vec![],
+            counts: crate::model::Counts::Integer {
+                count: 0,
+                zero_count: 0,
+                positive: vec![],
+                negative: vec![],
+            },
+        };
+        let mut planner = Planner::new(RowSpec::DEFAULT);
+        let slots = [planner.series(nameless, 0), planner.series(up, 1)];
+        let values = [Value::Float(1.5), Value::Histogram(misshapen.into())];
+        for (slot, value) in slots.into_iter().flat_map(|s| values.clone().map(|v| (s, v))) {
+            let point = Point { timestamp: 10, start_timestamp: 0, value };
+            planner.point(slot, &point, 77);
+        }
+        assert_eq!(planner.len(), 4);
+        let plan = planner.finish_in_order();
+        assert_eq!((plan.rows.len(), plan.cells.len()), (1, 1));
+        let mut aside: Vec<_> = plan
+            .unplaced
+            .iter()
+            .map(|point| match &point.value {
+                UnplacedValue::Cell(cell) => (point.series, point.stamp, cell.bytes().len()),
+                UnplacedValue::Histogram { text, .. } => {
+                    assert!(text.contains("length: 9"), "{text}");
+                    (point.series, point.stamp, 0)
+                }
+            })
+            .collect();
+        aside.sort_unstable();
+        assert_eq!(aside, [(0, 77, 0), (0, 77, 8), (1, 77, 0)]);
+        let mut outcome = WriteOutcome::default();
+        plan.account(&HashMap::new(), &mut outcome);
+        assert_eq!((outcome.samples, outcome.histograms), (1, 0));
+        let (first, second) = (Target::Histogram(0), Target::Series(0));
+        assert_eq!(outcome.rejections.targets(), [first, first, second]);
     }
 
     #[test]

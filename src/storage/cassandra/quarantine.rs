@@ -42,11 +42,10 @@ pub(super) struct RefusedPoint<'a> {
 }
 
 impl<'a> RefusedPoint<'a> {
-    /// `value` as it stands, or would stand, in its cell.
     pub(super) fn new(
         labels: &'a Labels,
         timestamp: i64,
-        (data_type, value): (&'a DataType, &'a [u8]),
+        (data_type, value): (&'a DataType, CellText<'a>),
         stamp: i64,
         reason: &'a str,
     ) -> Self {
@@ -56,10 +55,7 @@ impl<'a> RefusedPoint<'a> {
             tags: Tags(labels),
             timestamp,
             data_type: data_type.as_str(),
-            value: match (data_type, value.try_into()) {
-                (DataType::Double, Ok(bytes)) => CellText::Number(f64::from_be_bytes(bytes)),
-                _ => CellText::Hex(value),
-            },
+            value,
             stamp,
             reason,
         }
@@ -86,16 +82,28 @@ impl Serialize for Tags<'_> {
     }
 }
 
-/// A finite double as a number, any other cell in hex.
-enum CellText<'a> {
+/// A finite double as a number, any other cell in hex, and what has no cell as a text.
+pub(super) enum CellText<'a> {
     Number(f64),
     Hex(&'a [u8]),
+    Text(&'a str),
+}
+
+impl<'a> CellText<'a> {
+    /// A value as it stands, or would stand, in its cell.
+    pub(super) fn of(data_type: &DataType, value: &'a [u8]) -> Self {
+        match (data_type, value.try_into()) {
+            (DataType::Double, Ok(bytes)) => Self::Number(f64::from_be_bytes(bytes)),
+            _ => Self::Hex(value),
+        }
+    }
 }
 
 impl Serialize for CellText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Number(number) => serializer.serialize_f64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
             Self::Hex(bytes) => {
                 let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
                 serializer.serialize_str(&hex)
@@ -179,7 +187,8 @@ mod tests {
     fn line(tag: &str, timestamp: i64, value: f64, reason: &str) -> String {
         let labels = Labels::from_pairs([(METRIC_NAME, "up"), ("tag", tag)]).expect("labels");
         let cell = value.to_be_bytes();
-        RefusedPoint::new(&labels, timestamp, (&DataType::Double, &cell), 7, reason).line()
+        let cell = CellText::of(&DataType::Double, &cell);
+        RefusedPoint::new(&labels, timestamp, (&DataType::Double, cell), 7, reason).line()
     }
 
     #[test]
@@ -195,7 +204,7 @@ mod tests {
         assert_eq!(json, want);
         let labels = Labels::from_pairs([(METRIC_NAME, "up")]).expect("labels");
         let nan = [0x7f, 0xf0, 0, 0, 0, 0, 0, 2];
-        let cell = (&DataType::PromDouble, &nan[..]);
+        let cell = (&DataType::PromDouble, CellText::of(&DataType::PromDouble, &nan));
         let text = RefusedPoint::new(&labels, 1, cell, 7, "no").line();
         assert!(text.contains(r#""value":"7ff0000000000002""#), "{text}");
     }

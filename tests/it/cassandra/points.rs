@@ -82,7 +82,7 @@ fn histogram(counts: Counts, schema: i32, custom_values: Vec<f64>) -> Histogram 
     }
 }
 
-fn integer() -> Histogram {
+pub(super) fn integer() -> Histogram {
     let (positive, negative) = (vec![1, 1], vec![]);
     histogram(Counts::Integer { count: 4, zero_count: 1, positive, negative }, 3, vec![])
 }
