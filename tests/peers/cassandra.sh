@@ -66,6 +66,9 @@ secure() {
   cat "$tls/node.key" "$tls/node.pem" > "$tls/node-store.pem"
   cat >> "$run/conf/cassandra.yaml" <<YAML
 authenticator: PasswordAuthenticator
+authorizer: CassandraAuthorizer
+permissions_validity: 100ms
+permissions_update_interval: 100ms
 client_encryption_options:
   enabled: true
   optional: false

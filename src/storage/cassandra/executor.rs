@@ -15,7 +15,8 @@ use scylla::response::query_result::{QueryResult, QueryRowsResult};
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::batch::BatchValues;
 use scylla::serialize::row::SerializeRow;
-use scylla::statement::batch::Batch;
+use scylla::statement::batch::{Batch, BatchStatement};
+use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::cause;
@@ -45,7 +46,7 @@ pub(super) struct Executor {
 /// Why a statement was not done.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The server will never take these values, and says why.
+    /// The server will never take these rows, and says why.
     Refused(String),
     /// Anything else.
     Store(StoreError),
@@ -110,7 +111,7 @@ impl Executor {
         values: impl SerializeRow,
         deadline: Deadline,
     ) -> Result<QueryResult, Failure> {
-        let mut attempts = Attempts::new(self, prepared.name, deadline);
+        let mut attempts = Attempts::new(self, prepared.name, deadline).on(&prepared.statement);
         loop {
             let turn = attempts.begin().await?;
             let result = self.session.execute_unpaged(&prepared.statement, &values);
@@ -130,6 +131,9 @@ impl Executor {
         deadline: Deadline,
     ) -> Result<(), Failure> {
         let mut attempts = Attempts::new(self, name, deadline);
+        if let Some(BatchStatement::PreparedStatement(first)) = batch.statements.first() {
+            attempts = attempts.on(first);
+        }
         loop {
             let turn = attempts.begin().await?;
             let result = attempts.within(self.session.batch(batch, &values)).await;
@@ -167,6 +171,7 @@ impl Executor {
         state: &PagingState,
     ) -> Result<(QueryResult, PagingStateResponse), Failure> {
         let mut attempts = Attempts::new(self, prepared.name, self.deadline());
+        attempts = attempts.on(&prepared.statement);
         loop {
             let turn = attempts.begin().await?;
             let page =
@@ -183,6 +188,7 @@ impl Executor {
 struct Attempts<'a> {
     executor: &'a Executor,
     name: &'static str,
+    statement: Option<&'a PreparedStatement>,
     deadline: Deadline,
     number: u32,
     /// Since when no node could be reached.
@@ -198,7 +204,24 @@ struct Turn<'a> {
 
 impl<'a> Attempts<'a> {
     fn new(executor: &'a Executor, name: &'static str, deadline: Deadline) -> Self {
-        Self { executor, name, deadline, number: 0, unreached: None }
+        Self { executor, name, statement: None, deadline, number: 0, unreached: None }
+    }
+
+    /// Says which statement it is, so that an error can name the table.
+    fn on(self, statement: &'a PreparedStatement) -> Self {
+        Self { statement: Some(statement), ..self }
+    }
+
+    fn broken(&self, error: &ExecutionError) -> Failure {
+        let table = self.statement.and_then(|statement| statement.get_table_spec());
+        let what = match table {
+            Some(table) => {
+                format!("Cassandra: {} on {}.{}", self.name, table.ks_name(), table.table_name())
+            }
+            None => format!("Cassandra: {}", self.name),
+        };
+        let source = cause::of_execution(error).into();
+        Failure::Store(StoreError::Backend { what, source })
     }
 
     /// Gives an attempt no more than half of the patience, so that a node that hangs leaves time
@@ -264,7 +287,7 @@ impl<'a> Attempts<'a> {
             Verdict::Refused => {
                 (StatementOutcome::Refused, Failure::Refused(cause::of_execution(&error)))
             }
-            Verdict::Broken => (StatementOutcome::Failed, broken(self.name, error)),
+            Verdict::Broken => (StatementOutcome::Failed, self.broken(&error)),
         };
         metrics.attempt(self.name, outcome, took);
         Err(failure)
@@ -286,11 +309,4 @@ pub(super) fn unreadable(
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> StoreError {
     StoreError::Backend { what: format!("Cassandra: answer to {what}"), source: Box::new(error) }
-}
-
-fn broken(name: &'static str, error: ExecutionError) -> Failure {
-    Failure::Store(StoreError::Backend {
-        what: format!("Cassandra: {name}"),
-        source: Box::new(error),
-    })
 }

@@ -2,6 +2,10 @@
 //!
 //! Pure: errors in, a verdict out. Every statement is idempotent, so a repetition is always safe;
 //! the driver itself never repeats anything, pacing is the executor's.
+//!
+//! Cassandra answers with one code, `Invalid`, both what is wrong with a row and what is wrong with a
+//! table that was dropped or altered. Only what its text certainly says of a row is the row's;
+//! whatever else it may be, no row is given up for it.
 
 use std::time::Duration;
 
@@ -14,7 +18,7 @@ pub(super) enum Verdict {
     Again,
     /// No node can be reached: try again for a moment only.
     Unreached,
-    /// The values can never be taken; other values may be.
+    /// These rows can never be taken; other rows, or one of them alone, may be.
     Refused,
     /// Neither time nor other values help.
     Broken,
@@ -40,6 +44,7 @@ fn judge_attempt(error: &RequestAttemptError) -> Verdict {
         | RequestAttemptError::BrokenConnectionError(_)
         | RequestAttemptError::RepreparedIdChanged { .. }
         | RequestAttemptError::RepreparedIdMissingInBatch => Verdict::Again,
+        RequestAttemptError::DbError(DbError::Invalid, why) => judge_invalid(why),
         RequestAttemptError::DbError(error, _) => judge_answer(error),
         _ => Verdict::Broken,
     }
@@ -57,8 +62,19 @@ fn judge_answer(error: &DbError) -> Verdict {
         | DbError::Unprepared { .. }
         | DbError::RateLimitReached { .. }
         | DbError::ServerError => Verdict::Again,
-        DbError::Invalid => Verdict::Refused,
         _ => Verdict::Broken,
+    }
+}
+
+/// How the answers of Cassandra begin that are about the size of rows, the last two also about that of a
+/// batch of them.
+const TOO_LARGE: [&str; 3] = ["Key length of ", "Request is too big", "Batch too large"];
+
+fn judge_invalid(why: &str) -> Verdict {
+    if TOO_LARGE.iter().any(|beginning| why.starts_with(beginning)) {
+        Verdict::Refused
+    } else {
+        Verdict::Broken
     }
 }
 
@@ -77,12 +93,14 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        let answer = |error: DbError| {
+        let said = |error: DbError, why: &str| {
             judge(&ExecutionError::LastAttemptError(RequestAttemptError::DbError(
                 error,
-                String::new(),
+                why.into(),
             )))
         };
+        let answer = |error: DbError| said(error, "");
+        let invalid = |why: &str| said(DbError::Invalid, why);
         let consistency = scylla::statement::Consistency::LocalQuorum;
         let timeout = DbError::WriteTimeout {
             consistency,
@@ -97,7 +115,15 @@ mod tests {
             (answer(DbError::Overloaded), Verdict::Again),
             (answer(DbError::IsBootstrapping), Verdict::Again),
             (answer(DbError::ServerError), Verdict::Again),
-            (answer(DbError::Invalid), Verdict::Refused),
+            (answer(DbError::Invalid), Verdict::Broken),
+            (invalid("Key length of 70000 is longer than maximum of 65535"), Verdict::Refused),
+            (invalid("Request is too big: length 17825872 exceeds"), Verdict::Refused),
+            (invalid("Batch too large"), Verdict::Refused),
+            (invalid("table data_points does not exist"), Verdict::Broken),
+            (invalid("keyspace k does not exist"), Verdict::Broken),
+            (invalid("Undefined column name value in table k.data_points"), Verdict::Broken),
+            (invalid("Expected 8 or 0 byte long (9)"), Verdict::Broken),
+            (invalid("ttl is too large. requested (7) maximum (6)"), Verdict::Broken),
             (answer(DbError::SyntaxError), Verdict::Broken),
             (answer(DbError::Unauthorized), Verdict::Broken),
             (answer(DbError::AuthenticationError), Verdict::Broken),

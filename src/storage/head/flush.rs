@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::wal::{Admission, Commit, Record};
 use super::{Inner, blocking};
@@ -77,7 +77,12 @@ async fn flush_for_ever(head: Weak<Inner>, wake: Arc<Notify>, interval: Duration
             Ok(()) => backoff = None,
             Err(error) => {
                 let next = backoff.map_or(BACKOFF.0, |backoff| (backoff * 2).min(BACKOFF.1));
-                warn!("a flush failed and is tried again in {next:?}: {error}");
+                match &error {
+                    StoreError::Backend { .. } => {
+                        error!("a flush failed and is tried again in {next:?}: {error}");
+                    }
+                    _ => warn!("a flush failed and is tried again in {next:?}: {error}"),
+                }
                 backoff = Some(next);
             }
         }
@@ -104,8 +109,14 @@ impl Inner {
             Ok(()) => {
                 self.metrics.flushes.inc();
                 self.metrics.flush_seconds.observe(begin.elapsed().as_secs_f64());
+                *self.obstacle.lock() = None;
             }
-            Err(_) => drop(self.metrics.flush_failures.inc()),
+            Err(error) => {
+                self.metrics.flush_failures.inc();
+                if matches!(error, StoreError::Backend { .. }) {
+                    *self.obstacle.lock() = Some(error.to_string());
+                }
+            }
         }
         result
     }

@@ -109,6 +109,8 @@ struct Inner {
     wake: Arc<Notify>,
     below: SharedStore,
     metrics: HeadMetrics,
+    /// Why the store below refused the last flush, where that is no matter of time.
+    obstacle: Mutex<Option<String>>,
 }
 
 #[derive(Default)]
@@ -291,7 +293,13 @@ impl Store for Head {
     async fn ready(&self) -> Result<(), StoreError> {
         self.inner.wal.ready()?;
         // Some room for the next requests: not ready while one of usual size is refused.
-        self.inner.check_limit((self.inner.options.wal_limit / 64) as usize)
+        self.inner.check_limit((self.inner.options.wal_limit / 64) as usize)?;
+        match self.inner.obstacle.lock().clone() {
+            Some(what) => {
+                Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(30) })
+            }
+            None => Ok(()),
+        }
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -53,6 +53,7 @@ pub(super) async fn open(
         wake: Arc::new(Notify::new()),
         below,
         metrics,
+        obstacle: Mutex::default(),
     })
 }
 

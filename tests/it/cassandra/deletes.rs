@@ -168,8 +168,16 @@ async fn a_flush_carries_the_stamps_of_acceptance() {
     keyspace.drop().await;
 }
 
+/// The same floats of every series, accepted now.
+pub(super) fn flush_of(series: &[Labels], points: &[(i64, f64)]) -> Flush<'static> {
+    let stamp = now();
+    let stamped: Vec<_> = points.iter().map(|(time, value)| (*time, *value, stamp)).collect();
+    let one = |labels: &Labels| SeriesRun { labels: labels.clone(), chunks: run(&stamped) };
+    flush(series.iter().map(one).collect())
+}
+
 /// The lines of a quarantine file.
-fn quarantined(file: &std::path::Path) -> Vec<serde_json::Value> {
+pub(super) fn quarantined(file: &std::path::Path) -> Vec<serde_json::Value> {
     let lines = std::fs::read_to_string(file).expect("the quarantine file");
     lines.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }

@@ -3,15 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use promkairos::model::TimeRange;
-use promkairos::storage::StoreError;
 use promkairos::storage::cassandra::{
     CassandraStore, ClientCertificate, Credentials, Options, Tls,
 };
+use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::deletes::flush_of;
 use super::keyspace::{Request, bits, labels, named, read};
 use crate::support::promkairos::{Backend, Promkairos};
-use crate::support::{self, secure_cassandra};
+use crate::support::{self, eventually, secure_cassandra};
 
 fn pem(name: &str) -> PathBuf {
     secure_cassandra().join("tls").join(name)
@@ -90,6 +93,69 @@ async fn without_our_certificate_nobody_gets_in() {
     let mut plain = options();
     plain.tls = None;
     error(plain).await;
+}
+
+/// The session of the user whom the fresh node knows.
+async fn superuser() -> scylla::client::session::Session {
+    let tls = options().tls.expect("set");
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&tls.ca_file).expect("ca.pem")).expect("a root");
+    let client = tls.client.expect("set");
+    let chain = vec![CertificateDer::from_pem_file(&client.chain_file).expect("client.pem")];
+    let key = PrivateKeyDer::from_pem_file(&client.key_file).expect("client.key");
+    let config = rustls::ClientConfig::builder_with_provider(
+        rustls::crypto::ring::default_provider().into(),
+    );
+    let config = config.with_safe_default_protocol_versions().expect("versions");
+    let config = config.with_root_certificates(roots).with_client_auth_cert(chain, key);
+    let session = scylla::client::session_builder::SessionBuilder::new()
+        .known_node(address())
+        .user("cassandra", "cassandra")
+        .tls_context(Some(std::sync::Arc::new(config.expect("a client"))));
+    session.build().await.expect("the superuser gets in")
+}
+
+#[tokio::test]
+async fn a_permission_that_is_taken_away_costs_no_point() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let quarantine = folder.path().join("quarantine.jsonl");
+    let mut limited = options();
+    let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
+    drop(opened.expect("the tables are there"));
+    let (root, role) = (superuser().await, format!("w{}", limited.keyspace.as_str()));
+    let cql = async |cql: String| {
+        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
+    };
+    let keyspace = limited.keyspace.as_str().to_owned();
+    cql(format!("CREATE ROLE {role} WITH PASSWORD = 'w' AND LOGIN = true")).await;
+    for permission in ["SELECT", "MODIFY"] {
+        cql(format!("GRANT {permission} ON KEYSPACE {keyspace} TO {role}")).await;
+    }
+    limited.credentials = Some(Credentials { user: role.clone(), password: "w".into() });
+    limited.quarantine = Some(quarantine.clone());
+    let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
+    let store = opened.expect("the role gets in");
+    let up = labels(&[("__name__", "up")]);
+    let flush = || flush_of(std::slice::from_ref(&up), &[(10, 1.0), (20, f64::INFINITY)]);
+    store.absorb(flush()).await.expect("absorbed");
+
+    cql(format!("REVOKE MODIFY ON KEYSPACE {keyspace} FROM {role}")).await;
+    // A node remembers permissions for a moment.
+    let error = eventually("the flush fails", async || match store.absorb(flush()).await {
+        Ok(absorbed) => Err(format!("{absorbed:?}")),
+        Err(error) => Ok(error),
+    });
+    let error = error.await;
+    let text = error.to_string();
+    assert!(matches!(error, StoreError::Backend { .. }), "{error:?}");
+    assert!(text.contains(&format!("{keyspace}.data_points: ")) && text.contains(&role), "{text}");
+    assert!(!quarantine.exists());
+    cql(format!("GRANT MODIFY ON KEYSPACE {keyspace} TO {role}")).await;
+    eventually("the flush goes through", async || {
+        store.absorb(flush()).await.map_err(|error| error.to_string())
+    })
+    .await;
+    assert!(!quarantine.exists());
 }
 
 #[tokio::test]
