@@ -1,6 +1,7 @@
 //! The Cassandra store on a real Cassandra. Each test has a keyspace of its own and drops it.
 
 mod deletes;
+mod hanging;
 mod index;
 mod keyspace;
 mod neighbour;

@@ -78,29 +78,6 @@ async fn windows_left(keyspace: &TestKeyspace) -> i64 {
 }
 
 #[tokio::test]
-async fn writes_go_on_while_index_rows_are_deleted() {
-    let keyspace = TestKeyspace::new().await;
-    let store = Arc::new(keyspace.open().await);
-    fill_windows(&*store).await;
-    let deleting = Arc::clone(&store);
-    let delete = tokio::spawn(async move { deleting.delete(&named("old"), TimeRange::ALL).await });
-    let new = labels(&[("__name__", "new")]);
-    let mut during = 0;
-    while !delete.is_finished() {
-        let before = windows_left(&keyspace).await;
-        Request::default().floats(&new, &[(during, 1.0)]).write(&*store).await;
-        let after = windows_left(&keyspace).await;
-        during += i64::from(before < WINDOWS && after > 0);
-    }
-    delete.await.expect("no panic").expect("deleted");
-    assert!(during > 0, "no write was answered between the first window and the last");
-    assert_eq!(windows_left(&keyspace).await, 0);
-    let all = read(&*store, &named("new"), TimeRange::ALL).await;
-    assert!(all[&new].len() as i64 >= during);
-    keyspace.drop().await;
-}
-
-#[tokio::test]
 async fn a_delete_whose_caller_went_away_ends_and_hides_nothing() {
     let keyspace = TestKeyspace::new().await;
     let store = Arc::new(keyspace.open().await);

@@ -1,0 +1,125 @@
+//! A Cassandra that hangs, or is late with one statement: every request ends, and nothing is lost.
+//!
+//! What hangs is held back by a proxy, so no test depends on which of two is faster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use promkairos::model::{Labels, TimeRange};
+use promkairos::storage::cassandra::CassandraStore;
+use promkairos::storage::{Store, StoreError};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
+use crate::support::load::Load;
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::proxy::Proxy;
+use crate::support::{self, DEADLINE, eventually, seed};
+
+const WIDTH: i64 = 1_814_400_000;
+
+/// A store behind a proxy.
+async fn open(keyspace: &TestKeyspace, proxy: &Proxy, timeout: Duration) -> Arc<CassandraStore> {
+    let mut options = keyspace.options();
+    options.contact_points = vec![proxy.address.to_string()];
+    options.request_timeout = timeout;
+    Arc::new(keyspace.open_with(options).await.expect("opens"))
+}
+
+/// What the frames have in them that delete a row of `row_keys`.
+async fn delete_of_row_keys(keyspace: &TestKeyspace) -> Vec<u8> {
+    let cql = format!(
+        "DELETE FROM {}.row_keys USING TIMESTAMP ? WHERE metric = ? AND table_name = ? \
+         AND row_time = ? AND data_type = ? AND tags = ?",
+        keyspace.name
+    );
+    keyspace.session.prepare(cql).await.expect("prepared").get_id().to_vec()
+}
+
+/// The jobs that the index rows of `old` lead to.
+async fn listed(keyspace: &TestKeyspace) -> Vec<(String,)> {
+    let cql = "SELECT tags['job'] FROM {k}.row_keys WHERE metric = 'old' \
+               AND table_name = 'data_points' AND row_time = 0";
+    let mut rows: Vec<(Option<String>,)> = keyspace.rows(cql).await;
+    rows.sort();
+    rows.into_iter().filter_map(|(job,)| Some((job?,))).collect()
+}
+
+fn old() -> [Labels; 2] {
+    ["a", "b"].map(|job| labels(&[("__name__", "old"), ("job", job)]))
+}
+
+#[tokio::test]
+async fn writes_go_on_while_index_rows_are_deleted() {
+    let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
+    let store = open(&keyspace, &proxy, DEADLINE).await;
+    let [a, _] = old();
+    let points: Vec<_> = (0..3).map(|window| (window * WIDTH, 1.0)).collect();
+    Request::default().floats(&a, &points).write(&*store).await;
+    proxy.hold(&delete_of_row_keys(&keyspace).await);
+    let deleting = Arc::clone(&store);
+    let delete = tokio::spawn(async move { deleting.delete(&named("old"), TimeRange::ALL).await });
+    proxy.holds_one().await;
+    // A write waits for the window whose rows are being deleted, and for no other.
+    let (new, request) = (labels(&[("__name__", "new")]), Request::default());
+    let request = request.floats(&new, &[(1, 1.0)]);
+    let mut write = Box::pin(request.write(&*store));
+    assert!(futures::poll!(&mut write).is_pending());
+    proxy.release_one();
+    let written = tokio::time::timeout(DEADLINE, write).await;
+    assert_eq!(written.expect("it goes on before the next window").samples, 1);
+    assert!(!delete.is_finished());
+    proxy.release();
+    delete.await.expect("no panic").expect("deleted");
+    assert!(read(&*store, &named("old"), TimeRange::ALL).await.is_empty());
+    let all = read(&*store, &named("new"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&new]), [(1, 1.0f64.to_bits())]);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn a_delete_that_arrives_late_hides_no_later_write() {
+    let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
+    let store = open(&keyspace, &proxy, Duration::from_secs(8)).await;
+    let [a, b] = old();
+    let points = [(10, 1.0)];
+    Request::default().floats(&a, &points).floats(&b, &points).write(&*store).await;
+    proxy.hold(&delete_of_row_keys(&keyspace).await);
+    let error = store.delete(&named("old"), TimeRange::ALL).await.expect_err("nothing answers");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert_eq!(listed(&keyspace).await, [("a".into(),), ("b".into(),)]);
+    Request::default().floats(&a, &[(20, 2.0)]).write(&*store).await;
+    proxy.release();
+    eventually("the delete arrives", async || match listed(&keyspace).await {
+        left if left.contains(&("b".into(),)) => Err(format!("{left:?}")),
+        _ => Ok(()),
+    })
+    .await;
+    let other = keyspace.open().await;
+    let all = read(&other, &named("old"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&a]), [(20, 2.0f64.to_bits())]);
+    keyspace.drop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_to_a_cassandra_that_hangs_is_answered() {
+    let proxy = Proxy::to(&support::cassandra()).await;
+    let (address, keyspace) = (proxy.address.to_string(), support::keyspace());
+    let backend = Backend::CassandraStore { address, keyspace };
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let mut random = StdRng::seed_from_u64(seed());
+    let flags = ["--cassandra-request-timeout=8s"];
+    let server = Promkairos::ready(data.path(), &backend, &flags).await;
+    let accepted = async |random: &mut StdRng| match load.send(&server, random).await {
+        Ok(204) => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    eventually("a write is accepted", async || accepted(&mut random).await).await;
+    // Connections stand, and nobody answers.
+    proxy.hold(b"");
+    assert_eq!(load.send(&server, &mut random).await.expect("an answer"), 503);
+    proxy.release();
+    eventually("writes are accepted again", async || accepted(&mut random).await).await;
+    load.check(&server).await;
+}
