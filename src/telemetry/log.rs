@@ -1,7 +1,11 @@
 //! The program's own log, on stderr.
 
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use std::fmt::Debug;
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets};
+use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
@@ -16,6 +20,42 @@ pub fn start_log(config: &LogConfig) {
         LogFormat::Text => layer.with_ansi(false).boxed(),
         LogFormat::Json => layer.json().boxed(),
     };
+    let layer = layer.with_filter(filter.and(NoBatchWarnings));
     // Fails only when a log was started before.
-    let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    let _ = tracing_subscriber::registry().with(layer).try_init();
+}
+
+/// Leaves out one warning of Cassandra's, which the driver logs for each batch of ours: that an
+/// unlogged batch covers more than ten partitions. It is meant for batches whose partitions live on
+/// different nodes; those of ours share their replicas.
+struct NoBatchWarnings;
+
+impl<S: Subscriber> Filter<S> for NoBatchWarnings {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    /// Without it the level of the other filter would be no bound.
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        if !event.metadata().target().starts_with("scylla") {
+            return true;
+        }
+        let mut found = IsBatchWarning(false);
+        event.record(&mut found);
+        !found.0
+    }
+}
+
+struct IsBatchWarning(bool);
+
+impl Visit for IsBatchWarning {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0 |= field.name() == "warning" && value.starts_with("Unlogged batch covering ");
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }

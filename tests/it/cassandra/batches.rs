@@ -1,0 +1,41 @@
+//! Batches of rows, as Cassandra sees them.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use scylla::statement::batch::{Batch, BatchType};
+
+use super::keyspace::TestKeyspace;
+use crate::support::load::Load;
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::{eventually, seed};
+
+const WARNING: &str = "Unlogged batch covering ";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_not_full_of_a_warning_for_each_batch() {
+    let backend = Backend::cassandra_store();
+    let Backend::CassandraStore { keyspace, .. } = &backend else { panic!("{backend:?}") };
+    let keyspace = TestKeyspace { name: keyspace.clone(), ..TestKeyspace::new().await };
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let mut random = StdRng::seed_from_u64(seed());
+    let mut server = Promkairos::ready(data.path(), &backend, &[]).await;
+    // Twenty partitions at a time.
+    eventually("a write is accepted", async || match load.send(&server, &mut random).await {
+        Ok(204) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    assert!(server.process.terminate().success(), "{}", server.process.log());
+    assert!(!server.process.log().contains(WARNING), "{}", server.process.log());
+
+    // Cassandra does say so of such a batch.
+    let cql = "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, 0x00, 0x00)";
+    let cql = cql.replace("{k}", &keyspace.name);
+    let insert = keyspace.session.prepare(cql).await.expect("prepared");
+    let statements = vec![insert.into(); 20];
+    let batch = Batch::new_with_statements(BatchType::Unlogged, statements);
+    let rows: Vec<(Vec<u8>,)> = (0..20).map(|n| (vec![n],)).collect();
+    let answer = keyspace.session.batch(&batch, &rows).await.expect("written");
+    assert!(answer.warnings().any(|warning| warning.starts_with(WARNING)));
+    keyspace.drop().await;
+}
