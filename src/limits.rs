@@ -74,6 +74,8 @@ pub const READ_RUN_BYTES: usize = 1 << 20;
 pub const READ_RUN_SERIES: usize = 4096;
 /// Fetches of remote read that are under way at once.
 pub const READ_AHEAD_RUNS: usize = 4;
+/// Series listed in the answer that says what a delete would take.
+pub const MAX_PREVIEW_SERIES: usize = 1_000;
 /// How long a client may take nothing of a streamed answer.
 pub const READ_STALL: Duration = Duration::from_secs(60);
 /// How long requests under way may take when the server stops.

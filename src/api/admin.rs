@@ -10,15 +10,16 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 
-use super::{ApiError, AppState, selector};
+use super::{ApiError, AppState, delete_preview, selector};
 use crate::config::AdminApi;
-use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
+use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, Matcher, TimeRange};
 
 /// What Go clients send for "as early as can be" and "as late as can be".
 const EARLIEST: &str = "-292273086-05-16T16:47:06Z";
 const LATEST: &str = "292277025-08-18T07:12:54.999999999Z";
 
-/// `POST` or `PUT`, parameters `match[]` (one or more), `start`, `end` in the URL or a form.
+/// `POST` or `PUT`, parameters `match[]` (one or more), `start`, `end` in the URL or a form. With
+/// `dry_run=true` nothing is deleted, and the answer says what would be.
 pub(super) async fn delete_series(
     State(state): State<Arc<AppState>>,
     RawQuery(query): RawQuery,
@@ -29,7 +30,7 @@ pub(super) async fn delete_series(
     }
     let query = query.unwrap_or_default();
     let pairs = [&body[..], query.as_bytes()].into_iter().flat_map(form_urlencoded::parse);
-    let (mut selectors, mut range) = (Vec::new(), TimeRange::ALL);
+    let (mut selectors, mut range, mut mode) = (Vec::new(), TimeRange::ALL, Mode::Delete);
     for (name, value) in pairs {
         let taken = match &*name {
             "match[]" => selector::parse(&value)
@@ -37,6 +38,7 @@ pub(super) async fn delete_series(
                 .map_err(|why| format!("invalid parameter \"match[]\": {why}")),
             "start" => time("start", &value).map(|time| range.start = time),
             "end" => time("end", &value).map(|time| range.end = time),
+            "dry_run" => Mode::parse(&value).map(|asked| mode = asked),
             _ => Ok(()),
         };
         if let Err(why) = taken {
@@ -46,16 +48,51 @@ pub(super) async fn delete_series(
     if selectors.is_empty() {
         return json_error(StatusCode::BAD_REQUEST, "bad_data", "no match[] parameter provided");
     }
-    for matchers in &selectors {
-        let deleted = match state.store() {
-            Ok(store) => store.delete(matchers, range).await.map_err(ApiError::from),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = deleted {
-            return error.into_response();
+    let done = match mode {
+        Mode::Delete => delete(&state, &selectors, range).await,
+        Mode::DryRun => preview(&state, &selectors, range).await,
+    };
+    done.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// Whether to do it.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    Delete,
+    DryRun,
+}
+
+impl Mode {
+    /// The value of `dry_run`: one that is misread would delete.
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "true" | "1" => Ok(Self::DryRun),
+            "false" | "0" => Ok(Self::Delete),
+            _ => Err(format!("invalid parameter \"dry_run\": {text:?} is not true or false")),
         }
     }
-    StatusCode::NO_CONTENT.into_response()
+}
+
+async fn delete(
+    state: &AppState,
+    selectors: &[Vec<Matcher>],
+    range: TimeRange,
+) -> Result<Response, ApiError> {
+    for matchers in selectors {
+        state.store()?.delete(matchers, range).await?;
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn preview(
+    state: &AppState,
+    selectors: &[Vec<Matcher>],
+    range: TimeRange,
+) -> Result<Response, ApiError> {
+    let data = delete_preview::preview(&**state.store()?, selectors, range).await?;
+    let json = serde_json::json!({ "status": "success", "data": data });
+    let headers = [("content-type", "application/json")];
+    Ok((StatusCode::OK, headers, json.to_string()).into_response())
 }
 
 /// The answer where the admin API is off.

@@ -4,6 +4,7 @@
 //! nothing about samples.
 
 mod admin;
+mod delete_preview;
 mod error;
 pub mod proto;
 mod remote_read;

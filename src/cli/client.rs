@@ -44,7 +44,7 @@ impl Client {
         self.data(request.query_pairs(query.iter().copied()).call())
     }
 
-    /// `data` of the answer to a POST.
+    /// `data` of the answer to a POST; null when there is nothing to say.
     pub(super) fn post(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, CliError> {
         let request = self.agent.post(format!("{}{path}", self.url));
         self.data(request.query_pairs(query.iter().copied()).send_empty())
@@ -61,6 +61,7 @@ impl Client {
         match json {
             Some(mut json) if answer.status().is_success() => Ok(json["data"].take()),
             Some(json) => Err(failed(json["error"].as_str().unwrap_or(&text).to_owned())),
+            None if answer.status() == 204 => Ok(Value::Null),
             None => Err(failed(format!("{}: {}", answer.status(), text.trim()))),
         }
     }

@@ -4,6 +4,7 @@
 //! page that clap would print.
 
 mod client;
+mod delete;
 mod explain;
 mod index;
 mod serve;
@@ -49,6 +50,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
         Some(("serve", matches)) => serve::serve(matches),
+        Some(("delete", matches)) => delete::run_delete(matches),
         Some(("explain", matches)) => explain::run(matches),
         Some(("index", matches)) => index::run(matches),
         Some(("wal", matches)) => match matches.subcommand() {
@@ -82,6 +84,7 @@ fn command() -> Command {
         .about(env!("CARGO_PKG_DESCRIPTION"))
         .args(config::arguments())
         .subcommand(Command::new("serve").about("Serve; this is what runs without a command"))
+        .subcommand(delete::command())
         .subcommand(wal::command())
         .subcommand(explain::command())
         .subcommand(index::command())
@@ -91,7 +94,12 @@ fn command() -> Command {
 fn one_line(rendered: &str) -> String {
     let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
     let reason = lines.next().unwrap_or_default();
-    let reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
+    let mut reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
+    if reason.ends_with(':') {
+        let listed: Vec<&str> =
+            lines.by_ref().take_while(|line| !line.starts_with("Usage")).collect();
+        reason = format!("{reason} {}", listed.join(", "));
+    }
     match lines.find_map(|line| line.strip_prefix("tip: ")) {
         Some(tip) => format!("{reason}; {tip}"),
         None => reason,
@@ -117,6 +125,11 @@ mod tests {
         check(
             &["--stor=x"],
             "unexpected argument '--stor' found; a similar argument exists: '--store'; \
+             see promkairos --help",
+        );
+        check(
+            &["delete", "--match=up"],
+            "the following required arguments were not provided: --start <TIME>, --end <TIME>; \
              see promkairos --help",
         );
         check(&["nonsense"], "unrecognized subcommand 'nonsense'; see promkairos --help");

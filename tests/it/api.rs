@@ -215,7 +215,7 @@ fn help_and_version_are_no_errors() {
 }
 
 /// One float of `up{job="<job>"}` as a remote-write body.
-fn float_body(job: &str, timestamp: i64, value: f64) -> Vec<u8> {
+pub(super) fn float_body(job: &str, timestamp: i64, value: f64) -> Vec<u8> {
     let label = |name: &str, value: &str| v1::Label { name: name.into(), value: value.into() };
     let series = v1::TimeSeries {
         labels: vec![label("__name__", "up"), label("job", job)],

@@ -1,0 +1,115 @@
+//! `promkairos delete`: asks the running server to delete points, or what it would delete.
+//!
+//! The server deletes, not this process: it knows what lies in its log and what it remembers of
+//! the index.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Deserialize;
+
+use super::CliError;
+use super::client::{self, Client};
+
+/// What the server answers when it only looks.
+#[derive(Debug, Deserialize)]
+struct Preview {
+    series: u64,
+    points: u64,
+    exemplars: u64,
+    selected: Vec<Selected>,
+}
+
+/// One series of it.
+#[derive(Debug, Deserialize)]
+struct Selected {
+    labels: String,
+    points: u64,
+    exemplars: u64,
+}
+
+/// The command's definition.
+pub(super) fn command() -> Command {
+    const TIME: &str = "RFC 3339, or seconds since 1970";
+    let time = |name: &'static str, what: &str| {
+        let help = format!("{what} ({TIME})");
+        Arg::new(name).long(name).value_name("TIME").required(true).help(help)
+    };
+    Command::new("delete")
+        .about("Delete points through the running server; it needs --enable-admin-api")
+        .arg(
+            Arg::new("match")
+                .long("match")
+                .value_name("SELECTOR")
+                .required(true)
+                .action(ArgAction::Append)
+                .help("Series to delete, such as 'up{job=\"a\"}'; may be given again"),
+        )
+        .arg(time("start", "First time to delete").allow_negative_numbers(true))
+        .arg(time("end", "Last time to delete").allow_negative_numbers(true))
+        .arg(
+            Arg::new("dry-run")
+                .long("dry-run")
+                .action(ArgAction::SetTrue)
+                .help("Only show the series and how many points of each would go"),
+        )
+        .arg(client::argument())
+}
+
+/// Runs `delete`.
+pub(super) fn run_delete(matches: &ArgMatches) -> Result<(), CliError> {
+    let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
+    let mut form = vec![("start", text("start")), ("end", text("end"))];
+    let selectors = matches.get_many::<String>("match").into_iter().flatten();
+    form.extend(selectors.map(|selector| ("match[]", selector.as_str())));
+    let is_dry = matches.get_flag("dry-run");
+    if is_dry {
+        form.push(("dry_run", "true"));
+    }
+    let data = Client::of(matches).post("/api/v1/admin/tsdb/delete_series", &form)?;
+    if !is_dry {
+        return client::print("Deleted.\n");
+    }
+    let preview: Preview = serde_json::from_value(data)
+        .map_err(|error| CliError::Command(format!("not the expected answer: {error}")))?;
+    client::print(&describe(&preview))
+}
+
+fn describe(preview: &Preview) -> String {
+    let mut text = String::new();
+    let count = |points, exemplars| match exemplars {
+        0 => format!("{points} points"),
+        exemplars => format!("{points} points and {exemplars} exemplars"),
+    };
+    for Selected { labels, points, exemplars } in &preview.selected {
+        writeln!(text, "{labels}: {}", count(*points, *exemplars)).expect("a String");
+    }
+    let Preview { series, points, exemplars, selected } = preview;
+    let more = series - selected.len() as u64;
+    if more > 0 {
+        writeln!(text, "and {more} series more").expect("a String");
+    }
+    let count = count(*points, *exemplars);
+    writeln!(text, "{series} series with {count} would go. Nothing was deleted.")
+        .expect("a String");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preview_lists_series_and_counts_all() {
+        let json = r#"{"series":3,"points":7,"exemplars":2,"selected":[
+            {"labels":"{__name__=\"up\"}","points":4,"exemplars":0},
+            {"labels":"{__name__=\"x\"}","points":1,"exemplars":2}]}"#;
+        let preview: Preview = serde_json::from_str(json).expect("a preview");
+        assert_eq!(
+            describe(&preview),
+            "{__name__=\"up\"}: 4 points\n{__name__=\"x\"}: 1 points and 2 exemplars\n\
+             and 1 series more\n\
+             3 series with 7 points and 2 exemplars would go. Nothing was deleted.\n"
+        );
+    }
+}
