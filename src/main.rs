@@ -9,7 +9,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match promkairos::cli::run(std::env::args_os()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // Nothing is left to be done when stderr is closed.
             let _ = writeln!(std::io::stderr(), "promkairos: {error}");

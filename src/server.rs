@@ -19,8 +19,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::api::{self, AppState};
-use crate::config::{Config, IndexedTags, StoreConfig};
+use crate::config::{CassandraConfig, Config, IndexedTags, StoreConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, MOST_RETRY};
+use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
@@ -62,6 +63,14 @@ pub enum ServerError {
     /// The listener broke.
     #[error("cannot serve: {0}")]
     Serve(std::io::Error),
+}
+
+/// The options of the Cassandra store, for commands that work on a keyspace themselves.
+pub fn cassandra_options(
+    config: &Config,
+    cassandra: &CassandraConfig,
+) -> Result<Options, StoreError> {
+    cassandra::options(config, cassandra, None)
 }
 
 /// Serves on `listener` until `shutdown` completes; then no new requests are taken, those under

@@ -5,6 +5,7 @@
 
 mod client;
 mod delete;
+mod doctor;
 mod explain;
 mod index;
 mod serve;
@@ -12,6 +13,7 @@ mod wal;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command};
@@ -44,11 +46,13 @@ pub enum CliError {
     },
 }
 
-/// Runs the command that `arguments` ask for; the first one is the program's name.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError> {
-    let Some(matches) = parse(arguments)? else { return Ok(()) };
+/// Runs the command that `arguments` ask for; the first one is the program's name. The exit code is
+/// that of a command that did its work.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, CliError> {
+    let Some(matches) = parse(arguments)? else { return Ok(ExitCode::SUCCESS) };
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
+        Some(("doctor", matches)) => return doctor::run_doctor(matches),
         Some(("serve", matches)) => serve::serve(matches),
         Some(("delete", matches)) => delete::run_delete(matches),
         Some(("explain", matches)) => explain::run(matches),
@@ -58,7 +62,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError
             _ => unreachable!("clap requires one of the commands defined in wal.rs"),
         },
         _ => serve::serve(&matches),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The command line, taken apart; `None` when it asked for help, which is printed.
@@ -85,6 +90,7 @@ fn command() -> Command {
         .args(config::arguments())
         .subcommand(Command::new("serve").about("Serve; this is what runs without a command"))
         .subcommand(delete::command())
+        .subcommand(doctor::command())
         .subcommand(wal::command())
         .subcommand(explain::command())
         .subcommand(index::command())

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ArgMatches;
+
 use super::raw::Raw;
 use super::{ConfigError, TagIndexConfig, choice, duration, switch};
 
@@ -113,6 +115,11 @@ pub enum Compression {
 }
 
 impl CassandraConfig {
+    /// The settings of Cassandra alone, whichever store serves.
+    pub fn load(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        Self::from_raw(&Raw::gather(matches)?)
+    }
+
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
         let max_in_flight = raw.required("cassandra-max-in-flight");
         let max_in_flight = match max_in_flight.parse() {

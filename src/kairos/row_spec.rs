@@ -92,6 +92,9 @@ impl RowSpec {
     /// What KairosDB writes into an empty keyspace.
     pub const DEFAULT: Self = Self { unit: TimeUnit::Milliseconds, width: DEFAULT_ROW_WIDTH };
 
+    /// What a keyspace with data and without `spec` is.
+    pub const LEGACY: Self = Self { unit: TimeUnit::Legacy, width: DEFAULT_ROW_WIDTH };
+
     /// A spec with a `row_width` in milliseconds (also for `SECONDS`, as KairosDB computes it).
     pub fn new(unit: TimeUnit, width: i64) -> Result<Self, SpecError> {
         let limit = unit.max_width();

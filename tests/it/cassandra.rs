@@ -2,6 +2,7 @@
 
 mod batches;
 mod deletes;
+mod doctor;
 mod hanging;
 mod index;
 mod keyspace;

@@ -164,6 +164,7 @@ impl Executor {
         }
     }
 
+    /// Runs a SELECT for one page, and says where the next one begins.
     pub(super) async fn page(
         &self,
         prepared: &Prepared,

@@ -13,6 +13,7 @@ mod absorb;
 mod cause;
 mod clock;
 mod delete;
+pub mod doctor;
 mod executor;
 mod exemplars;
 mod finder;

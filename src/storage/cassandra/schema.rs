@@ -152,6 +152,37 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
     Ok(Found { row_spec: row_spec(session, options).await?, names })
 }
 
+/// What stands there, for those who create nothing.
+pub(super) struct Inspected {
+    pub(super) names: NameColumn,
+    /// None = there is no `spec`.
+    pub(super) spec: Option<RowSpec>,
+    /// Tables that are absent; those without which there is no data are none of them.
+    pub(super) missing: Vec<&'static str>,
+}
+
+/// Verifies the keyspace and writes nothing. Refuses one that is absent or holds no data of KairosDB.
+pub(super) async fn inspect(
+    session: &Session,
+    keyspace: &Keyspace,
+) -> Result<Inspected, StoreError> {
+    const NEEDED: [&str; 4] = ["data_points", "row_keys", "row_key_time_index", "string_index"];
+    let there = columns(session, keyspace).await?;
+    let names = verify(keyspace, &there)?;
+    let is_missing = |table: &&'static str| !there.contains_key(*table);
+    let missing: Vec<&str> = TABLES.iter().map(|table| table.name).filter(is_missing).collect();
+    if let Some(table) = missing.iter().find(|table| NEEDED.contains(table)) {
+        return Err(StoreError::Invalid(format!(
+            "{keyspace} is no keyspace of a KairosDB from 1.2 on: there is no table {table}"
+        )));
+    }
+    let spec = match missing.contains(&"spec") {
+        true => None,
+        false => stored_spec(session, keyspace).await?,
+    };
+    Ok(Inspected { names, spec, missing })
+}
+
 impl Table {
     fn create(&self, keyspace: &Keyspace) -> String {
         let columns: Vec<_> = self.columns.iter().map(|(n, t)| format!("{n} {t}, ")).collect();
@@ -268,8 +299,7 @@ async fn row_spec(session: &Session, options: &Options) -> Result<RowSpec, Store
         let rows = result.into_rows_result().map_err(|e| unreadable("a look for data", e))?;
         if rows.rows_num() > 0 {
             tracing::warn!(%keyspace, "no spec but data: taken as LEGACY, and left as it is");
-            return RowSpec::new(TimeUnit::Legacy, RowSpec::DEFAULT.width())
-                .map_err(|error| StoreError::Invalid(error.to_string()));
+            return Ok(RowSpec::LEGACY);
         }
     }
     let stamp = super::stamp::now_ms();
@@ -288,7 +318,8 @@ async fn row_spec(session: &Session, options: &Options) -> Result<RowSpec, Store
     Ok(stored_spec(session, keyspace).await?.unwrap_or(options.row_spec))
 }
 
-async fn stored_spec(
+/// What `spec` says; none when there is nothing in it.
+pub(super) async fn stored_spec(
     session: &Session,
     keyspace: &Keyspace,
 ) -> Result<Option<RowSpec>, StoreError> {
@@ -307,7 +338,8 @@ async fn stored_spec(
         .map_err(|error| StoreError::Invalid(format!("keyspace {keyspace}: {error}")))
 }
 
-async fn rows<R>(
+/// The rows of a query that is asked once.
+pub(super) async fn rows<R>(
     session: &Session,
     cql: &str,
     values: impl scylla::serialize::row::SerializeRow,
@@ -321,7 +353,8 @@ where
     rows.collect::<Result<_, _>>().map_err(|e| unreadable("a schema query", e))
 }
 
-async fn run(
+/// Runs a statement once.
+pub(super) async fn run(
     session: &Session,
     cql: &str,
     values: impl scylla::serialize::row::SerializeRow,

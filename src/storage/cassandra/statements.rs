@@ -145,8 +145,9 @@ impl Statements {
     }
 }
 
+/// Prepares statements, each with the consistency of its kind.
 pub(super) struct Preparer<'a> {
-    session: &'a Session,
+    pub(super) session: &'a Session,
     pub(super) options: &'a Options,
 }
 
@@ -262,7 +263,7 @@ impl Preparer<'_> {
         self.prepare(name, cql, self.options.read_consistency).await
     }
 
-    async fn prepare(
+    pub(super) async fn prepare(
         &self,
         name: &'static str,
         cql: String,

@@ -1,0 +1,232 @@
+//! `promkairos doctor`: checks a keyspace and, with `--fix`, mends it.
+//!
+//! What it found is on stdout, as text or JSON; a progress bar is on stderr, on a terminal. With
+//! `--state` a check that was cut off goes on where it was. The exit code is 1 when something is
+//! left that is wrong.
+
+mod text;
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::config::{CassandraConfig, Config, parse_duration};
+use crate::storage::StoreError;
+use crate::storage::cassandra::doctor::{Depth, Doctor, Kind, Progress, Settings};
+use crate::{server, telemetry};
+
+use super::CliError;
+use super::client::print;
+
+/// How often the state is written.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+
+/// The command's definition.
+pub(super) fn command() -> Command {
+    let switch = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    let value = |name: &'static str, value: &'static str, default: &'static str, help: &str| {
+        let help = format!("{help} [default: {default}]");
+        let argument = Arg::new(name).long(name).value_name(value).help(help);
+        argument.default_value(default).hide_default_value(true)
+    };
+    Command::new("doctor")
+        .about("Check a keyspace of KairosDB over --cassandra-*, and mend it with --fix")
+        .arg(
+            Arg::new("fix")
+                .long("fix")
+                .value_name("KIND,...")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("")
+                .help("Mend what can be mended, or only findings of these kinds"),
+        )
+        .arg(switch("json", "The report as JSON"))
+        .arg(switch("no-cells", "Do not read cells: quicker, but blind to write times and expiry"))
+        .arg(value("rate", "N", "2000", "Reads a second at most; 0 = as fast as it goes"))
+        .arg(value(
+            "settled",
+            "DURATION",
+            "24h",
+            "How long a window must be closed and left alone before anything in it is too much",
+        ))
+        .arg(value("pause", "DURATION", "5s", "Wait between two looks at what looks wrong"))
+        .arg(value("wide", "ROWS", "100000", "List partitions with more rows than this"))
+        .arg(
+            Arg::new("state")
+                .long("state")
+                .value_name("FILE")
+                .help("Keep the progress here, and go on from there"),
+        )
+}
+
+/// Runs `doctor`.
+pub(super) fn run_doctor(matches: &ArgMatches) -> Result<ExitCode, CliError> {
+    let config = Config::load(matches)?;
+    let cassandra = CassandraConfig::load(matches)?;
+    telemetry::start_log(&config.log);
+    let settings = settings(matches)?;
+    let state = matches.get_one::<String>("state").map(PathBuf::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
+    let failed = |error: StoreError| CliError::Command(error.to_string());
+    let options = server::cassandra_options(&config, &cassandra).map_err(failed)?;
+    let (spec, progress) = runtime.block_on(async {
+        let doctor = Doctor::connect(options, settings.clone()).await.map_err(failed)?;
+        let progress = examine(&doctor, state.as_deref()).await?;
+        Ok::<_, CliError>((doctor.row_spec(), progress))
+    })?;
+    let report = &progress.report;
+    match matches.get_flag("json") {
+        true => {
+            let json = serde_json::to_string_pretty(report)
+                .map_err(|error| CliError::Command(format!("the report: {error}")))?;
+            print(&(json + "\n"))?;
+        }
+        false => {
+            let spec = format!("{}, rows of {} ms", spec.unit().as_str(), spec.width());
+            print(&text::describe(&cassandra.keyspace, &spec, report, &settings))?;
+        }
+    }
+    Ok(match report.left() {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(1),
+    })
+}
+
+/// Runs the check to its end, with a progress bar and the state kept.
+async fn examine(doctor: &Doctor, state: Option<&Path>) -> Result<Progress, CliError> {
+    let mut progress = match state {
+        Some(path) => load(path, doctor.start())?,
+        None => doctor.start(),
+    };
+    let bar = ProgressBar::new(progress.done().1);
+    let style = ProgressStyle::with_template("{msg:21} {wide_bar} {percent:>3} % {eta:>4}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut saved = Instant::now();
+    let run = doctor.run(&mut progress, |progress| {
+        bar.set_message(progress.stage.name());
+        bar.set_position(progress.done().0);
+        match state {
+            Some(path) if saved.elapsed() >= SAVE_EVERY => {
+                saved = Instant::now();
+                save(path, progress)
+            }
+            _ => Ok(()),
+        }
+    });
+    let result = run.await;
+    bar.finish_and_clear();
+    let Some(path) = state else {
+        result.map_err(|error| CliError::Command(error.to_string()))?;
+        return Ok(progress);
+    };
+    if let Err(error) = result {
+        save(path, &progress).map_err(|error| CliError::Command(error.to_string()))?;
+        let path = path.display();
+        return Err(CliError::Command(format!("{error}; {path} keeps how far the check has come")));
+    }
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(CliError::System { what: path.display().to_string(), source })
+        }
+        _ => Ok(progress),
+    }
+}
+
+/// The progress that the file keeps; `start` when there is no file.
+fn load(path: &Path, start: Progress) -> Result<Progress, CliError> {
+    let refused = |what: String| CliError::Command(format!("{}: {what}", path.display()));
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(start),
+        Err(source) => {
+            return Err(CliError::System { what: path.display().to_string(), source });
+        }
+    };
+    let progress: Progress = serde_json::from_slice(&bytes)
+        .map_err(|error| refused(format!("not the state of a check: {error}")))?;
+    match progress.continues(&start) {
+        true => Ok(progress),
+        false => {
+            Err(refused("the state of a check of another keyspace, or with other settings".into()))
+        }
+    }
+}
+
+/// Replaces the file as a whole.
+fn save(path: &Path, progress: &Progress) -> Result<(), StoreError> {
+    let failed = |source| StoreError::Io { path: path.to_owned(), source };
+    let json = serde_json::to_vec(progress).map_err(|error| failed(error.into()))?;
+    let mut next = path.as_os_str().to_owned();
+    next.push(".next");
+    std::fs::write(&next, json).and_then(|()| std::fs::rename(&next, path)).map_err(failed)
+}
+
+fn settings(matches: &ArgMatches) -> Result<Settings, CliError> {
+    let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
+    let refuse = |name: &str, why: &dyn std::fmt::Display| {
+        CliError::Usage(format!("--{name} {:?}: {why}", text(name)))
+    };
+    let duration = |name: &str| parse_duration(text(name)).map_err(|error| refuse(name, &error));
+    let rate: u32 = text("rate").parse().map_err(|_| refuse("rate", &"not a number"))?;
+    let fix = match matches.get_one::<String>("fix").map(String::as_str) {
+        None => BTreeSet::new(),
+        Some("") => Kind::ALL.into_iter().filter(|kind| kind.remedy().is_some()).collect(),
+        Some(kinds) => kinds
+            .split(',')
+            .map(|kind| kind.trim().parse().map_err(|error: String| refuse("fix", &error)))
+            .collect::<Result<_, _>>()?,
+    };
+    Ok(Settings {
+        fix,
+        depth: match matches.get_flag("no-cells") {
+            true => Depth::Index,
+            false => Depth::Cells,
+        },
+        settled: duration("settled")?,
+        pause: duration("pause")?,
+        rate: (rate > 0).then_some(rate),
+        wide: text("wide").parse().map_err(|_| refuse("wide", &"not a number"))?,
+        ..Settings::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Settings, String> {
+        let arguments = std::iter::once("doctor").chain(arguments.iter().copied());
+        let matches = command().try_get_matches_from(arguments).map_err(|e| e.to_string())?;
+        settings(&matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_to_be_mended() {
+        assert_eq!(parse(&[]).expect("valid").fix, BTreeSet::new());
+        let all = parse(&["--fix"]).expect("valid").fix;
+        assert!(all.contains(&Kind::UnindexedData) && !all.contains(&Kind::LaterStamp));
+        let some = parse(&["--fix=missing-name,leftover"]).expect("valid").fix;
+        assert_eq!(some, BTreeSet::from([Kind::MissingName, Kind::Leftover]));
+        let error = parse(&["--fix=later-stamp"]).expect_err("cannot be mended");
+        assert!(error.starts_with("--fix \"later-stamp\": \"later-stamp\" is nothing"), "{error}");
+    }
+
+    #[test]
+    fn settings_are_checked() {
+        let settings = parse(&["--rate=0", "--no-cells", "--settled=1h"]).expect("valid");
+        assert_eq!((settings.rate, settings.depth), (None, Depth::Index));
+        assert_eq!(settings.settled, Duration::from_secs(3600));
+        assert!(parse(&["--rate=x"]).expect_err("refused").starts_with("--rate \"x\": not a"));
+        assert!(parse(&["--pause=5"]).expect_err("refused").starts_with("--pause \"5\": not a"));
+    }
+}

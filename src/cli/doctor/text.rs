@@ -1,0 +1,107 @@
+//! The report of the doctor as text for people.
+
+use std::fmt::{self, Write};
+
+use crate::storage::cassandra::doctor::{Depth, Facts, Group, Kind, Report, Settings};
+
+/// Metrics shown a kind; the JSON has more.
+const MOST_METRICS: usize = 10;
+
+/// The whole report.
+pub(super) fn describe(keyspace: &str, spec: &str, report: &Report, settings: &Settings) -> String {
+    let mut text = String::new();
+    write_all(&mut text, keyspace, spec, report, settings).expect("a String");
+    text
+}
+
+fn write_all(
+    text: &mut String,
+    keyspace: &str,
+    spec: &str,
+    report: &Report,
+    settings: &Settings,
+) -> fmt::Result {
+    let facts = &report.facts;
+    writeln!(text, "Keyspace {keyspace}: {spec}")?;
+    write!(text, "Looked at {} rows of data", facts.rows)?;
+    if settings.depth == Depth::Cells {
+        write!(text, " with {} cells", facts.cells)?;
+    }
+    writeln!(
+        text,
+        ", and at rows of the index: {} row_keys, {} tag_indexed_row_keys, {} row_key_index",
+        facts.row_keys, facts.tag_index_rows, facts.legacy_rows
+    )?;
+    let mut mendable = 0;
+    for kind in Kind::ALL {
+        let Some(total) = report.total(kind) else { continue };
+        write_kind(text, kind, &total, report)?;
+        if kind.remedy().is_some() && !settings.fix.contains(&kind) {
+            mendable += total.left();
+        }
+    }
+    write_facts(text, facts)?;
+    match (report.left(), mendable) {
+        (0, _) if report.findings.is_empty() => writeln!(text, "\nNothing is wrong."),
+        (0, _) => writeln!(text, "\nAll is mended."),
+        (left, 0) => writeln!(text, "\n{left} findings are left."),
+        (left, mendable) => {
+            writeln!(text, "\n{left} findings; promkairos doctor --fix mends {mendable} of them.")
+        }
+    }
+}
+
+fn write_kind(text: &mut String, kind: Kind, total: &Group, report: &Report) -> fmt::Result {
+    write!(text, "\n{kind}: {}", total.found)?;
+    if total.fixed > 0 {
+        write!(text, ", {} mended", total.fixed)?;
+    }
+    if total.resisted > 0 {
+        write!(text, ", {} could not be: a later write time stands over them", total.resisted)?;
+    }
+    writeln!(text, "\n  {}", kind.meaning())?;
+    match kind.remedy() {
+        Some(remedy) => writeln!(text, "  --fix {remedy}")?,
+        None => writeln!(text, "  for information: nothing can mend it")?,
+    }
+    let metrics = report.findings.get(&kind).into_iter().flatten();
+    let mut metrics: Vec<_> = metrics.collect();
+    metrics.sort_by_key(|(_, group)| std::cmp::Reverse(group.found));
+    for (metric, group) in metrics.iter().take(MOST_METRICS) {
+        if !metric.is_empty() {
+            writeln!(text, "  {metric}: {}", group.found)?;
+        }
+        for example in &group.examples {
+            writeln!(text, "    {example}")?;
+        }
+    }
+    let more = metrics.len().saturating_sub(MOST_METRICS);
+    if more > 0 {
+        writeln!(text, "  and {more} metrics more")?;
+    }
+    Ok(())
+}
+
+fn write_facts(text: &mut String, facts: &Facts) -> fmt::Result {
+    writeln!(text, "\nFor information")?;
+    for note in &facts.notes {
+        writeln!(text, "  {note}")?;
+    }
+    if facts.names_without_data > 0 {
+        let names = facts.names_without_data;
+        writeln!(text, "  {names} names of metrics without data, which harms nothing")?;
+    }
+    for wide in facts.wide.iter() {
+        let (rows, partition) = (wide.size, &wide.entry);
+        writeln!(text, "  wide partition of {}: {rows} rows: {}", partition.table, partition.key)?;
+    }
+    for metric in facts.metrics.iter() {
+        let (series, counted) = (metric.size, &metric.entry);
+        write!(text, "  {}: {series} series in one window", counted.metric)?;
+        for (at, (name, values)) in counted.tags.iter().take(5).enumerate() {
+            write!(text, "{} {values} {name}", if at == 0 { ":" } else { "," })?;
+        }
+        writeln!(text)?;
+    }
+    Ok(())
+}

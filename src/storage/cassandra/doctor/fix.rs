@@ -1,0 +1,206 @@
+//! Mends findings. Each mend looks first whether it is still needed, writes with the time of now in
+//! milliseconds, and looks whether it is done: a tombstone or a cell with a later write time cannot
+//! be written over, and that is reported instead of being tried for ever.
+//!
+//! A delete of index rows looks for data before and after; what came in between gets its row back.
+
+use super::super::index_memory::NEVER;
+use super::super::schema;
+use super::super::stamp::now_ms;
+use super::super::statements::Prepared;
+use super::Doctor;
+use super::judge::{Fix, Standing, key_of};
+use super::look::{map, window};
+use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use crate::kairos::{RowKey, RowSpec};
+use crate::storage::StoreError;
+
+/// A TTL of none.
+const FOR_EVER: i32 = 0;
+
+impl Doctor {
+    /// Whether the finding is gone.
+    pub(super) async fn mend(&self, fix: &Fix) -> Result<bool, StoreError> {
+        match fix {
+            Fix::WriteRowKey(row, ttl) => self.write_row_key(row, *ttl).await,
+            Fix::WriteTimeIndex(row, ttl) => self.write_time(row, *ttl).await,
+            Fix::WriteName(row) => self.write_name(row).await,
+            Fix::WriteTagIndex(row, ttl) => self.write_tag(row, *ttl).await,
+            Fix::DeleteRowKey(row) => self.delete_row_key(row).await,
+            Fix::DeleteMisplaced(row) => self.delete_misplaced(row).await,
+            Fix::DeleteTagIndex(row) => self.delete_tag(row).await,
+            Fix::DeleteTimeIndex(row) => self.delete_time(row).await,
+            Fix::DeleteLegacy(row) => self.delete_legacy(row).await,
+            Fix::DeleteData(key) => self.delete_data(key).await,
+            Fix::WriteSpec(spec) => self.write_spec(*spec).await,
+            Fix::AlterCompaction { table, options } => self.alter(table, options).await,
+        }
+    }
+
+    async fn write(
+        &self,
+        prepared: &Prepared,
+        values: impl scylla::serialize::row::SerializeRow,
+    ) -> Result<(), StoreError> {
+        self.pace.take(1).await;
+        self.executor.run(prepared, values, self.executor.deadline()).await?;
+        Ok(())
+    }
+
+    fn stamp(&self) -> i64 {
+        self.stamps.for_index(now_ms())
+    }
+
+    /// Above all that this process wrote, and below all that it writes afterwards.
+    async fn delete_stamp(&self) -> i64 {
+        let (stamp, wait) = self.stamps.for_delete(now_ms());
+        tokio::time::sleep(wait).await;
+        stamp
+    }
+
+    async fn write_row_key(&self, row: &RowKeyRow, ttl: i32) -> Result<bool, StoreError> {
+        if lasts(self.row_key(row).await?, ttl) {
+            return Ok(true);
+        }
+        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (kind, tags) = (row.data_type.as_str(), map(&row.tags));
+        let values = (self.stamp(), ttl, metric, table, time, kind, tags);
+        self.write(&self.statements.row_keys.put, values).await?;
+        Ok(lasts(self.row_key(row).await?, ttl))
+    }
+
+    async fn write_time(&self, row: &TimeIndexRow, ttl: i32) -> Result<bool, StoreError> {
+        if lasts(self.time(row).await?, ttl) {
+            return Ok(true);
+        }
+        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        self.write(&self.statements.times.put, (self.stamp(), ttl, metric, table, time)).await?;
+        self.leads.forget();
+        Ok(lasts(self.time(row).await?, ttl))
+    }
+
+    async fn write_name(&self, row: &StringIndexRow) -> Result<bool, StoreError> {
+        let list = StringIndexRow::key(row.table_name);
+        let values = (list, self.names.value(&row.metric), self.stamp());
+        self.write(&self.statements.names.put, values).await?;
+        self.leads.forget();
+        self.is_named(row).await
+    }
+
+    async fn write_tag(&self, tag: &TagIndexRow, ttl: i32) -> Result<bool, StoreError> {
+        let Some(tags) = &self.statements.tags else { return Ok(false) };
+        let row = &tag.row;
+        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
+        let (hash, map) = (tag.tag_collection_hash, map(&row.tags));
+        let values = (self.stamp(), ttl, metric, table, time, pair, kind, hash, map);
+        self.write(&tags.put, values).await?;
+        self.tag_row(tag).await
+    }
+
+    async fn delete_row_key(&self, row: &RowKeyRow) -> Result<bool, StoreError> {
+        let key = key_of(row);
+        if self.leads_to_data(&key).await? {
+            return Ok(true);
+        }
+        self.delete_row_key_now(row).await?;
+        if self.leads_to_data(&key).await? {
+            return self.write_row_key(row, FOR_EVER).await;
+        }
+        Ok(self.row_key(row).await?.is_none())
+    }
+
+    async fn delete_row_key_now(&self, row: &RowKeyRow) -> Result<(), StoreError> {
+        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (kind, tags) = (row.data_type.as_str(), map(&row.tags));
+        let values = (self.delete_stamp().await, metric, table, time, kind, tags);
+        self.write(&self.statements.row_keys.delete, values).await
+    }
+
+    async fn delete_misplaced(&self, row: &RowKeyRow) -> Result<bool, StoreError> {
+        let key = key_of(row);
+        let own = RowKeyRow::of(&key);
+        if self.leads_to_data(&key).await? && self.row_key(&own).await?.is_none() {
+            // As long as its own row is missing, this one is all that leads there.
+            return Ok(false);
+        }
+        self.delete_row_key_now(row).await?;
+        Ok(self.row_key(row).await?.is_none())
+    }
+
+    async fn delete_tag(&self, tag: &TagIndexRow) -> Result<bool, StoreError> {
+        let Some(tags) = &self.statements.tags else { return Ok(false) };
+        let (row, key) = (&tag.row, key_of(&tag.row));
+        if self.leads_to_data(&key).await? {
+            return Ok(true);
+        }
+        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
+        let (hash, map) = (tag.tag_collection_hash, map(&row.tags));
+        let stamp = self.delete_stamp().await;
+        let values = (stamp, metric, table, time, pair, kind, hash, map);
+        self.write(&tags.delete, values).await?;
+        if self.leads_to_data(&key).await? {
+            return self.write_tag(tag, FOR_EVER).await;
+        }
+        Ok(!self.tag_row(tag).await?)
+    }
+
+    async fn delete_time(&self, row: &TimeIndexRow) -> Result<bool, StoreError> {
+        if self.window_has_data(row).await?.0 {
+            return Ok(true);
+        }
+        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let values = (self.delete_stamp().await, metric, table, time);
+        self.write(&self.statements.times.delete, values).await?;
+        self.leads.forget();
+        if self.window_has_data(row).await?.0 {
+            return self.write_time(row, FOR_EVER).await;
+        }
+        Ok(self.time(row).await?.is_none())
+    }
+
+    async fn delete_legacy(&self, row: &LegacyIndexRow) -> Result<bool, StoreError> {
+        let Some(legacy) = &self.statements.legacy else { return Ok(false) };
+        let Ok((metric, column)) = row.encode() else { return Ok(false) };
+        let values = (self.delete_stamp().await, &metric[..], &column[..]);
+        self.write(&legacy.delete, values).await?;
+        Ok(!self.is_in_legacy(&row.row_key.metric, &column).await?)
+    }
+
+    async fn delete_data(&self, key: &RowKey) -> Result<bool, StoreError> {
+        let Ok(bytes) = key.encode() else { return Ok(false) };
+        let values = (self.delete_stamp().await, &bytes[..]);
+        self.write(&self.statements.data.delete, values).await?;
+        Ok(!self.has_data(&bytes).await? && self.delete_row_key(&RowKeyRow::of(key)).await?)
+    }
+
+    async fn write_spec(&self, spec: RowSpec) -> Result<bool, StoreError> {
+        let Some(put) = &self.statements.spec else { return Ok(false) };
+        let width = spec.width().to_string();
+        for (name, value) in [("row_width", &*width), ("row_time_unit", spec.unit().as_str())] {
+            self.write(put, (name, value, self.stamp())).await?;
+        }
+        let keyspace = &self.options.keyspace;
+        Ok(schema::stored_spec(&self.executor.session, keyspace).await? == Some(spec))
+    }
+
+    async fn alter(&self, table: &str, options: &[(String, String)]) -> Result<bool, StoreError> {
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let options: Vec<String> =
+            options.iter().map(|(n, v)| format!("{}: {}", quoted(n), quoted(v))).collect();
+        let (keyspace, options) = (&self.options.keyspace, options.join(", "));
+        let cql = format!("ALTER TABLE {keyspace}.{table} WITH compaction = {{{options}}}");
+        schema::run(&self.executor.session, &cql, ()).await?;
+        Ok(true)
+    }
+}
+
+/// Whether a row stands, and for so long as far as can be told.
+fn lasts(standing: Option<Standing>, ttl: i32) -> bool {
+    let needed = match ttl {
+        FOR_EVER => NEVER,
+        ttl => now_ms() / 1000 + i64::from(ttl) - super::judge::TTL_SLACK,
+    };
+    standing.is_some_and(|standing| standing.expires.is_none_or(|expires| expires >= needed))
+}

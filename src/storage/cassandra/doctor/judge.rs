@@ -1,0 +1,546 @@
+//! From rows to findings. Pure: what was read goes in, what is wrong comes out, with what would
+//! mend it.
+//!
+//! Nothing of a window that may still be written to is ever "too much": KairosDB and promkairos
+//! remember which index rows they wrote, and both write index rows first. So what leads to no data
+//! is a finding only when the window was closed long ago and nobody added to it lately.
+
+use std::fmt;
+
+use super::super::identity::Identity;
+use super::super::index_memory::{Expiry, NEVER};
+use super::super::options::MAX_TTL_SECONDS;
+use super::kind::Kind;
+use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use crate::kairos::{DataType, RowKey, RowSpec, RowTime};
+
+/// Two reads of a TTL may differ by this, in seconds.
+pub(super) const TTL_SLACK: i64 = 60;
+/// A write time this far ahead of the clock is none of a healthy writer, in milliseconds.
+const LATER: i64 = 24 * 3_600_000;
+
+/// Something wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Finding {
+    pub(super) kind: Kind,
+    /// Empty where it is not about one.
+    pub(super) metric: String,
+    /// What it is about, for people.
+    pub(super) subject: String,
+    /// What mends it; none = nothing can.
+    pub(super) fix: Option<Fix>,
+}
+
+/// What mends a finding. Data rows lead: their index rows follow from the key.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Fix {
+    WriteRowKey(RowKeyRow, i32),
+    WriteTimeIndex(TimeIndexRow, i32),
+    WriteName(StringIndexRow),
+    WriteTagIndex(TagIndexRow, i32),
+    /// Unless there is data by now.
+    DeleteRowKey(RowKeyRow),
+    /// Whatever it leads to.
+    DeleteMisplaced(RowKeyRow),
+    /// Unless there is data by now.
+    DeleteTagIndex(TagIndexRow),
+    /// Unless something is in the window by now.
+    DeleteTimeIndex(TimeIndexRow),
+    DeleteLegacy(LegacyIndexRow),
+    /// The points and the row of `row_keys`.
+    DeleteData(RowKey),
+    WriteSpec(RowSpec),
+    AlterCompaction {
+        table: String,
+        options: Vec<(String, String)>,
+    },
+}
+
+impl Finding {
+    /// What tells a finding about a whole window or metric from another; rows have none, as each is
+    /// looked at once.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        let kind = self.kind.name().as_bytes();
+        match &self.fix {
+            Some(Fix::WriteTimeIndex(row, _)) => {
+                let window = [kind, row.table_name.as_str().as_bytes(), row.metric.as_bytes()];
+                Some(Identity::of(&window).with(row.row_time.millis()))
+            }
+            Some(Fix::WriteName(row)) => {
+                let list = StringIndexRow::key(row.table_name);
+                Some(Identity::of(&[kind, list, row.metric.as_bytes()]))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// When, and how the keyspace cuts time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// Milliseconds since 1970.
+    pub(super) now: i64,
+    /// How long a window must be closed, and left alone, in milliseconds.
+    pub(super) settled: i64,
+    pub(super) spec: RowSpec,
+}
+
+impl Moment {
+    /// Whether a window was closed long ago and its index was last added to long ago.
+    pub(super) fn is_settled(&self, row_time: RowTime, changed: Option<i64>) -> bool {
+        let end = row_time.millis().saturating_add(self.spec.width());
+        let last = end.max(changed.unwrap_or(i64::MIN));
+        last.saturating_add(self.settled) <= self.now
+    }
+
+    fn is_later(&self, stamp: i64) -> bool {
+        stamp > self.now.saturating_add(LATER)
+    }
+
+    /// The TTL of an index row for data that lasts until then.
+    fn index_ttl(&self, expires: Expiry) -> i32 {
+        if expires == NEVER {
+            return 0;
+        }
+        let ttl = expires - self.now / 1000 + self.spec.index_ttl_seconds();
+        i32::try_from(ttl.clamp(1, MAX_TTL_SECONDS)).unwrap_or(i32::MAX)
+    }
+}
+
+/// An index row that stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// None = nobody can tell: KairosDB leaves `value` null.
+    pub(super) expires: Option<Expiry>,
+    /// Write time, where it can be told.
+    pub(super) stamp: Option<i64>,
+}
+
+impl Standing {
+    /// From `value`, its TTL and its write time.
+    pub(super) fn of(value: Option<&str>, ttl: Option<i32>, stamp: Option<i64>, now: i64) -> Self {
+        let expires = ttl.map_or(NEVER, |ttl| now / 1000 + i64::from(ttl));
+        Self { expires: value.map(|_| expires), stamp }
+    }
+}
+
+/// The cells of a row of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Cells {
+    pub(super) count: u64,
+    /// When the last one expires.
+    pub(super) expires: Expiry,
+    /// How many were written later than now.
+    pub(super) later: u64,
+}
+
+impl Cells {
+    pub(super) fn add(&mut self, stamp: i64, ttl: Option<i32>, at: &Moment) {
+        let expires = ttl.map_or(NEVER, |ttl| at.now / 1000 + i64::from(ttl));
+        self.count += 1;
+        self.expires = self.expires.max(expires);
+        self.later += u64::from(at.is_later(stamp));
+    }
+}
+
+/// A row of data and what leads to it.
+#[derive(Debug)]
+pub(super) struct DataRow<'a> {
+    pub(super) key: &'a RowKey,
+    /// Its row of `row_keys`.
+    pub(super) row_key: Option<Standing>,
+    /// The row of its window in `row_key_time_index`.
+    pub(super) time: Option<Standing>,
+    /// Whether its metric is listed.
+    pub(super) is_named: bool,
+    /// Whether the legacy index leads to it, which needs no other row.
+    pub(super) is_legacy: bool,
+    /// Where they were read.
+    pub(super) cells: Option<Cells>,
+}
+
+/// What is wrong with a row of data and its index.
+pub(super) fn judge_data(row: &DataRow<'_>, at: &Moment) -> Vec<Finding> {
+    let lasts = row.cells.map_or(NEVER, |cells| cells.expires);
+    let ttl = at.index_ttl(lasts);
+    let write_key = || Fix::WriteRowKey(RowKeyRow::of(row.key), ttl);
+    let write_time = || Fix::WriteTimeIndex(TimeIndexRow::of(row.key), ttl);
+    let is_early = |standing: &Standing| {
+        let ends = standing.expires.filter(|_| row.cells.is_some());
+        ends.is_some_and(|ends| ends.saturating_add(TTL_SLACK) < lasts)
+    };
+    let mut found = Vec::new();
+    let mut add = |kind, what: &str, fix| {
+        let subject = format!("{what}{}", Shown(row.key));
+        found.push(Finding { kind, metric: row.key.metric.to_string(), subject, fix });
+    };
+    match &row.row_key {
+        None if !row.is_legacy => add(Kind::UnindexedData, "", Some(write_key())),
+        Some(standing) if is_early(standing) => {
+            add(Kind::IndexExpiresEarly, "row_keys of ", Some(write_key()));
+        }
+        _ => {}
+    }
+    match &row.time {
+        None if !row.is_legacy => add(Kind::MissingTimeIndex, "", Some(write_time())),
+        Some(standing) if is_early(standing) => {
+            add(Kind::IndexExpiresEarly, "row_key_time_index of ", Some(write_time()));
+        }
+        _ => {}
+    }
+    if !row.is_named {
+        let fix = Fix::WriteName(StringIndexRow::of(row.key));
+        add(Kind::MissingName, "", Some(fix));
+    }
+    if let Some(cells) = row.cells.filter(|cells| cells.later > 0) {
+        let what = format!("{} of {} cells of ", cells.later, cells.count);
+        add(Kind::LaterStamp, &what, None);
+    }
+    let stamp = row.row_key.and_then(|standing| standing.stamp);
+    if stamp.is_some_and(|stamp| at.is_later(stamp)) {
+        add(Kind::LaterStamp, "row_keys of ", None);
+    }
+    found
+}
+
+/// A row of `row_keys` and what it leads to.
+#[derive(Debug)]
+pub(super) struct IndexRow<'a> {
+    pub(super) row: &'a RowKeyRow,
+    pub(super) standing: Standing,
+    /// When the window was last added to, in milliseconds.
+    pub(super) changed: Option<i64>,
+    pub(super) has_data: bool,
+    /// What it leads to is of no use by itself, and nothing else of the series is near.
+    pub(super) is_alone: bool,
+    /// Rows of the tag index that are missing.
+    pub(super) gaps: Vec<TagIndexRow>,
+}
+
+/// What is wrong with a row of `row_keys`.
+pub(super) fn judge_index(row: &IndexRow<'_>, at: &Moment) -> Vec<Finding> {
+    let key = key_of(row.row);
+    let finding = |kind, what: &str, fix| Finding {
+        kind,
+        metric: key.metric.to_string(),
+        subject: format!("{what}{}", Shown(&key)),
+        fix: Some(fix),
+    };
+    let own = || row.row.clone();
+    if row.row.clone().into_key().is_none() {
+        let what = format!("under {}: ", row.row.table_name.as_str());
+        return vec![finding(Kind::MisplacedIndex, &what, Fix::DeleteMisplaced(own()))];
+    }
+    let is_settled = at.is_settled(row.row.row_time, row.changed);
+    match (row.has_data, is_settled) {
+        (false, true) => {
+            vec![finding(Kind::IndexWithoutData, "row_keys: ", Fix::DeleteRowKey(own()))]
+        }
+        (false, false) => vec![],
+        (true, true) if row.is_alone => {
+            vec![finding(Kind::Leftover, "", Fix::DeleteData(key.clone()))]
+        }
+        (true, _) => {
+            let ttl = row.standing.expires.map_or(0, |expires| match expires {
+                NEVER => 0,
+                expires => i32::try_from((expires - at.now / 1000).max(1)).unwrap_or(0),
+            });
+            let gap = |tag: &TagIndexRow| {
+                let what = format!("{}: ", tag.single_tag_pair);
+                finding(Kind::TagIndexGap, &what, Fix::WriteTagIndex(tag.clone(), ttl))
+            };
+            row.gaps.iter().map(gap).collect()
+        }
+    }
+}
+
+/// A row of `tag_indexed_row_keys` that leads to no data, when the window is settled.
+pub(super) fn judge_tag(row: TagIndexRow) -> Finding {
+    let what = format!("tag_indexed_row_keys, {}: ", row.single_tag_pair);
+    let subject = format!("{what}{}", Shown(&key_of(&row.row)));
+    let metric = row.row.metric.to_string();
+    let fix = Some(Fix::DeleteTagIndex(row));
+    Finding { kind: Kind::IndexWithoutData, metric, subject, fix }
+}
+
+/// A row of `row_key_time_index` whose window leads to no data, when it is settled.
+pub(super) fn judge_time(row: TimeIndexRow) -> Finding {
+    let (table, time) = (row.table_name.as_str(), Time(row.row_time.millis()));
+    let subject = format!("row_key_time_index: {table}, {time}");
+    let metric = row.metric.to_string();
+    let fix = Some(Fix::DeleteTimeIndex(row));
+    Finding { kind: Kind::IndexWithoutData, metric, subject, fix }
+}
+
+/// What stands beside a row of the legacy index.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LegacyRow {
+    pub(super) has_data: bool,
+    /// Whether the new index leads there too.
+    pub(super) is_indexed: bool,
+}
+
+/// What is wrong with a row of the legacy index. No program of today writes it.
+pub(super) fn judge_legacy(key: RowKey, row: LegacyRow, at: &Moment) -> Option<Finding> {
+    let kind = match row {
+        LegacyRow { has_data: false, .. } if at.is_settled(key.row_time, None) => {
+            Kind::IndexWithoutData
+        }
+        LegacyRow { has_data: true, is_indexed: true } => Kind::DuplicateIndex,
+        LegacyRow { .. } => return None,
+    };
+    let subject = format!("row_key_index: {}", Shown(&key));
+    let metric = key.metric.to_string();
+    let fix = Some(Fix::DeleteLegacy(LegacyIndexRow { row_key: key }));
+    Some(Finding { kind, metric, subject, fix })
+}
+
+/// A row key that does not decode.
+pub(super) fn unreadable(table: &str, key: &[u8], why: &dyn fmt::Display) -> Finding {
+    const MOST: usize = 64;
+    let hex: String = key.iter().take(MOST).map(|byte| format!("{byte:02x}")).collect();
+    let cut = if key.len() > MOST { "…" } else { "" };
+    let subject = format!("{table}: 0x{hex}{cut}: {why}");
+    Finding { kind: Kind::UnreadableKey, metric: String::new(), subject, fix: None }
+}
+
+/// What a keyspace without `spec` is, judged by some of its columns.
+pub(super) fn judge_spec(sample: &[(Vec<u8>, Vec<u8>)]) -> Option<Finding> {
+    // By chance alone this many offsets are not all even.
+    const ENOUGH: usize = 32;
+    if sample.is_empty() {
+        return None;
+    }
+    let (mut legacy, mut even, mut odd) = (0, 0, 0);
+    for (key, column) in sample {
+        let is_legacy = RowKey::decode(key).is_ok_and(|key| key.data_type == DataType::Legacy);
+        match column.get(3) {
+            _ if is_legacy => legacy += 1,
+            Some(byte) if byte.is_multiple_of(2) => even += 1,
+            _ => odd += 1,
+        }
+    }
+    let (subject, fix) = if odd > 0 {
+        let subject = "its columns are not those of LEGACY: write by hand what its writers used";
+        (subject, None)
+    } else if legacy > 0 || even >= ENOUGH {
+        ("its columns are those of LEGACY", Some(Fix::WriteSpec(RowSpec::LEGACY)))
+    } else {
+        ("too few points to tell the unit: write by hand what its writers used", None)
+    };
+    let (metric, subject) = (String::new(), subject.to_owned());
+    Some(Finding { kind: Kind::MissingSpec, metric, subject, fix })
+}
+
+/// What is wrong with the compaction of a table.
+pub(super) fn judge_compaction(table: &str, options: &[(String, String)]) -> Option<Finding> {
+    const RESOLUTION: &str = "timestamp_resolution";
+    let get = |name: &str| options.iter().find(|(n, _)| n == name).map(|(_, value)| &**value);
+    let class = get("class")?.rsplit('.').next()?;
+    let by_time = ["TimeWindowCompactionStrategy", "DateTieredCompactionStrategy"];
+    if !by_time.contains(&class) || get(RESOLUTION) == Some("MILLISECONDS") {
+        return None;
+    }
+    let mut options: Vec<_> = options.iter().filter(|(n, _)| n != RESOLUTION).cloned().collect();
+    options.push((RESOLUTION.into(), "MILLISECONDS".into()));
+    let fix = Some(Fix::AlterCompaction { table: table.into(), options });
+    let subject = format!("{table}: {class}");
+    Some(Finding { kind: Kind::CompactionResolution, metric: String::new(), subject, fix })
+}
+
+/// A row of data as a person reads it.
+pub(super) struct Shown<'a>(pub(super) &'a RowKey);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RowKey { metric, row_time, data_type, tags } = self.0;
+        write!(f, "{metric}{{")?;
+        for (at, (name, value)) in tags.iter().enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            write!(f, "{comma}{name}={value:?}")?;
+        }
+        write!(f, "}} {data_type}, {}", Time(row_time.millis()))
+    }
+}
+
+/// The row of data that an index row leads to, whatever index it stands in.
+pub(super) fn key_of(row: &RowKeyRow) -> RowKey {
+    let RowKeyRow { metric, row_time, data_type, tags, .. } = row.clone();
+    RowKey { metric, row_time, data_type, tags }
+}
+
+/// A time as a person reads it.
+pub(super) struct Time(pub(super) i64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => time.fmt(f),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kairos::{TableName, Tags};
+
+    const NOW: i64 = 1_700_000_000_000;
+    const HOUR: i64 = 3_600_000;
+
+    fn at() -> Moment {
+        Moment { now: NOW, settled: 24 * HOUR, spec: RowSpec::DEFAULT }
+    }
+
+    fn key(row_time: i64, data_type: DataType) -> RowKey {
+        let tags = Tags::from_pairs([("host", "a")]).expect("one");
+        RowKey { metric: "m".into(), row_time: RowTime::from_stored(row_time), data_type, tags }
+    }
+
+    fn kinds(found: &[Finding]) -> Vec<Kind> {
+        found.iter().map(|finding| finding.kind).collect()
+    }
+
+    const STANDS: Standing = Standing { expires: None, stamp: None };
+
+    fn sound(key: &RowKey) -> DataRow<'_> {
+        let (row_key, time) = (Some(STANDS), Some(STANDS));
+        DataRow { key, row_key, time, is_named: true, is_legacy: false, cells: None }
+    }
+
+    #[test]
+    fn data_must_be_found_one_way_or_the_other() {
+        let key = key(0, DataType::Double);
+        let judge = |row: DataRow<'_>| kinds(&judge_data(&row, &at()));
+        assert_eq!(judge(sound(&key)), []);
+        assert_eq!(judge(DataRow { row_key: None, ..sound(&key) }), [Kind::UnindexedData]);
+        assert_eq!(judge(DataRow { time: None, ..sound(&key) }), [Kind::MissingTimeIndex]);
+        let legacy = DataRow { row_key: None, time: None, is_legacy: true, ..sound(&key) };
+        assert_eq!(judge(legacy), []);
+        let nothing = DataRow { row_key: None, time: None, is_named: false, ..sound(&key) };
+        let all = [Kind::UnindexedData, Kind::MissingTimeIndex, Kind::MissingName];
+        assert_eq!(judge(nothing), all);
+    }
+
+    #[test]
+    fn an_index_row_lasts_as_long_as_its_data_and_a_window() {
+        let (key, second) = (key(0, DataType::Double), NOW / 1000);
+        let judge = |expires: Expiry, data: Expiry| {
+            let row_key = Some(Standing { expires: Some(expires), stamp: None });
+            let cells = Some(Cells { count: 1, expires: data, later: 0 });
+            judge_data(&DataRow { row_key, cells, ..sound(&key) }, &at())
+        };
+        assert_eq!(judge(NEVER, NEVER), []);
+        assert_eq!(judge(second + 500, second + 500), []);
+        assert_eq!(judge(second + 500, second + 530), [], "reads of a TTL differ");
+        for (data, ttl) in [(second + 5_000, 5_000 + 1_814_400), (NEVER, 0)] {
+            let found = judge(second + 500, data);
+            assert_eq!(kinds(&found), [Kind::IndexExpiresEarly]);
+            assert_eq!(found[0].fix, Some(Fix::WriteRowKey(RowKeyRow::of(&key), ttl)));
+        }
+    }
+
+    #[test]
+    fn write_times_of_tomorrow_are_reported() {
+        let (key, at) = (key(0, DataType::Double), at());
+        let mut cells = Cells::default();
+        cells.add(NOW, Some(10), &at);
+        cells.add(NOW + 23 * HOUR, None, &at);
+        assert_eq!(cells, Cells { count: 2, expires: NEVER, later: 0 });
+        cells.add(NOW * 1000, Some(1), &at);
+        let found = judge_data(&DataRow { cells: Some(cells), ..sound(&key) }, &at);
+        assert_eq!(kinds(&found), [Kind::LaterStamp]);
+        assert_eq!(found[0].fix, None);
+        assert!(found[0].subject.starts_with("1 of 3 cells of m{host=\"a\"}"), "{found:?}");
+    }
+
+    fn judge_row(row_time: i64, changed: Option<i64>, has_data: bool) -> Vec<Kind> {
+        let row = RowKeyRow::of(&key(row_time, DataType::Double));
+        let (row, gaps) = (&row, vec![]);
+        let row = IndexRow { row, standing: STANDS, changed, has_data, is_alone: false, gaps };
+        kinds(&judge_index(&row, &at()))
+    }
+
+    #[test]
+    fn only_a_settled_window_can_have_too_much() {
+        let width = RowSpec::DEFAULT.width();
+        let long_ago = NOW - width - 24 * HOUR;
+        assert_eq!(judge_row(long_ago, None, false), [Kind::IndexWithoutData]);
+        assert_eq!(judge_row(long_ago, None, true), []);
+        assert_eq!(judge_row(long_ago + 1, None, false), [], "closed for less than a day");
+        assert_eq!(judge_row(NOW, None, false), [], "open");
+        assert_eq!(judge_row(NOW + width, None, false), [], "ahead");
+        assert_eq!(judge_row(0, Some(NOW - 23 * HOUR), false), [], "added to today");
+        assert_eq!(judge_row(0, Some(NOW - 24 * HOUR), false), [Kind::IndexWithoutData]);
+    }
+
+    #[test]
+    fn rows_under_a_wrong_table_name_are_misplaced() {
+        for (data_type, table_name) in [
+            (DataType::PromDouble, TableName::DataPoints),
+            (DataType::Double, TableName::Prometheus),
+        ] {
+            let row = RowKeyRow { table_name, ..RowKeyRow::of(&key(NOW, data_type)) };
+            let (standing, changed, gaps) = (STANDS, Some(NOW), vec![]);
+            let (has_data, is_alone) = (true, false);
+            let facts = IndexRow { row: &row, standing, changed, has_data, is_alone, gaps };
+            let found = judge_index(&facts, &at());
+            assert_eq!(found[0].fix, Some(Fix::DeleteMisplaced(row)));
+        }
+    }
+
+    #[test]
+    fn the_legacy_index_is_needed_where_the_new_one_leads_nowhere() {
+        let judge = |row_time, has_data, is_indexed| {
+            let row = LegacyRow { has_data, is_indexed };
+            judge_legacy(key(row_time, DataType::Legacy), row, &at()).map(|found| found.kind)
+        };
+        assert_eq!(judge(0, true, false), None);
+        assert_eq!(judge(0, true, true), Some(Kind::DuplicateIndex));
+        assert_eq!(judge(0, false, false), Some(Kind::IndexWithoutData));
+        assert_eq!(judge(NOW, false, false), None);
+    }
+
+    #[test]
+    fn spec_is_only_guessed_where_the_columns_say_so() {
+        let typed = |offsets: &[u32]| {
+            let key = key(0, DataType::Double).encode().expect("a key");
+            let sample = offsets.iter().map(|offset| (key.clone(), offset.to_be_bytes().to_vec()));
+            judge_spec(&sample.collect::<Vec<_>>()).map(|finding| finding.fix)
+        };
+        let even: Vec<u32> = (0..32).map(|n| n * 2).collect();
+        let legacy = Some(Some(Fix::WriteSpec(RowSpec::LEGACY)));
+        assert_eq!(typed(&[]), None);
+        assert_eq!(typed(&even), legacy);
+        assert_eq!(typed(&even[..31]), Some(None), "too few");
+        assert_eq!(typed(&[&even[..], &[7]].concat()), Some(None));
+        let old = key(0, DataType::Legacy).encode().expect("a key");
+        assert_eq!(judge_spec(&[(old, vec![0, 0, 0, 1])]).map(|finding| finding.fix), legacy);
+    }
+
+    #[test]
+    fn compaction_by_time_needs_milliseconds() {
+        let judge = |options: &[(&str, &str)]| {
+            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let options: Vec<_> = options.iter().map(own).collect();
+            judge_compaction("t", &options).and_then(|finding| finding.fix)
+        };
+        let window = ("class", "org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy");
+        let resolution = |unit| ("timestamp_resolution", unit);
+        assert_eq!(judge(&[("class", "SizeTieredCompactionStrategy")]), None);
+        assert_eq!(judge(&[window, resolution("MILLISECONDS")]), None);
+        for options in
+            [&[window, ("a", "b")][..], &[window, resolution("MICROSECONDS"), ("a", "b")]]
+        {
+            let Some(Fix::AlterCompaction { table, options }) = judge(options) else {
+                panic!("{options:?} is wrong")
+            };
+            let options: Vec<_> = options.iter().map(|(n, v)| (&**n, &**v)).collect();
+            assert_eq!(
+                (&*table, &options[1..]),
+                ("t", &[("a", "b"), resolution("MILLISECONDS")][..])
+            );
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Checks a keyspace in KairosDB's schema, ours or a stranger's, and mends what can be mended.
+//!
+//! It creates nothing, and without being told to it writes nothing. Each stage scans one table
+//! over slices of the token ring; a row and what it should lead to, or what should lead to it, are
+//! looked up in the other tables, so memory does not grow with the keyspace. What looks wrong is
+//! looked at twice, with a pause between: writers that are at work write index and data one after
+//! the other. Whether something is wrong is decided in `judge`, which is pure.
+//!
+//! Not here: the state file and the progress bar, which are the command's.
+
+mod fix;
+mod judge;
+mod keyspace;
+mod kind;
+mod look;
+mod progress;
+mod report;
+mod slices;
+mod stages;
+mod statements;
+mod survey;
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+
+use self::judge::{Finding, Moment};
+use self::look::Leads;
+use self::progress::Indexed;
+use self::slices::Pace;
+use self::statements::Statements;
+use super::clock::Skew;
+use super::executor::Executor;
+use super::identity::Identity;
+use super::options::Options;
+use super::schema::{self, NameColumn};
+use super::session;
+use super::stamp::{Stamps, now_ms};
+use super::statements::Preparer;
+use crate::kairos::RowSpec;
+use crate::storage::StoreError;
+use crate::telemetry::CassandraMetrics;
+
+pub use kind::Kind;
+pub use progress::{Progress, Stage};
+pub use report::{Facts, Group, Outcome, Partition, Report};
+pub use survey::{Entry, Largest, Measured, MetricCardinality};
+
+/// Slices of one table under way at once.
+const SLICES_AT_ONCE: usize = 4;
+/// Rows of one slice looked at at once.
+const ROWS_AT_ONCE: usize = 32;
+/// Things that were reported once and are not to be counted again; more are counted again.
+const MOST_CLAIMED: usize = 1_000_000;
+
+/// How to check.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What to mend.
+    pub fix: BTreeSet<Kind>,
+    /// Whether to read the cells too.
+    pub depth: Depth,
+    /// How long a window must be closed, and its index left alone, before anything in it can be
+    /// too much.
+    pub settled: Duration,
+    /// How long after a first look what looks wrong is looked at again.
+    pub pause: Duration,
+    /// Reads a second; none = as fast as it goes.
+    pub rate: Option<u32>,
+    /// Slices of a table: how finely a check that is cut off can go on.
+    pub slices: u32,
+    /// A partition with more rows is listed as wide.
+    pub wide: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            fix: BTreeSet::new(),
+            depth: Depth::Cells,
+            settled: Duration::from_secs(24 * 3600),
+            pause: Duration::from_secs(5),
+            rate: Some(2_000),
+            slices: 256,
+            wide: 100_000,
+        }
+    }
+}
+
+/// How deep to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Depth {
+    /// The index and whether there is data; not write times, expiry and width.
+    Index,
+    /// Every cell.
+    Cells,
+}
+
+/// A connected doctor.
+pub struct Doctor {
+    executor: Executor,
+    statements: Statements,
+    options: Options,
+    settings: Settings,
+    spec: RowSpec,
+    stored_spec: Option<RowSpec>,
+    missing: Vec<&'static str>,
+    names: NameColumn,
+    stamps: Stamps,
+    pace: Pace,
+    leads: Leads,
+    /// One at a time: what one wrote, another must see.
+    mending: tokio::sync::Mutex<()>,
+    claimed: Mutex<HashSet<Identity>>,
+    /// Windows with data that no row of `row_keys` leads to.
+    unindexed: Mutex<HashSet<Identity>>,
+}
+
+/// What a look at a row brought.
+#[derive(Debug, Default)]
+struct Look {
+    findings: Vec<Finding>,
+    facts: Facts,
+    indexed: Indexed,
+}
+
+/// What a part of a stage brought.
+#[derive(Debug, Default)]
+struct Part {
+    report: Report,
+    indexed: Indexed,
+}
+
+impl Doctor {
+    /// Connects and looks at the tables. [`StoreError::Invalid`] when the keyspace is not there or
+    /// not KairosDB's.
+    pub async fn connect(options: Options, settings: Settings) -> Result<Self, StoreError> {
+        super::check(&options)?;
+        let session = session::connect(&options).await?;
+        let found = schema::inspect(&session, &options.keyspace).await?;
+        keyspace::check_partitioner(&session).await?;
+        let preparer = Preparer { session: &session, options: &options };
+        let statements = Statements::prepare(&preparer, &found.missing).await?;
+        let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
+        let clock = preparer.prepare("clock", clock, super::Consistency::One).await?;
+        let metrics = CassandraMetrics::default();
+        let executor = Executor::new(session, metrics, &options);
+        let skew = Skew::default();
+        skew.measure(&executor, &clock).await?;
+        skew.check()?;
+        Ok(Self {
+            executor,
+            statements,
+            spec: found.spec.unwrap_or(RowSpec::LEGACY),
+            stored_spec: found.spec,
+            missing: found.missing,
+            names: found.names,
+            stamps: Stamps::default(),
+            pace: Pace::new(settings.rate),
+            leads: Leads::default(),
+            mending: tokio::sync::Mutex::default(),
+            claimed: Mutex::default(),
+            unindexed: Mutex::default(),
+            options,
+            settings,
+        })
+    }
+
+    /// Where a check begins.
+    pub fn start(&self) -> Progress {
+        let Settings { fix, depth, slices, .. } = &self.settings;
+        Progress::start(self.options.keyspace.as_str(), fix.clone(), *depth, *slices)
+    }
+
+    /// How the keyspace cuts time.
+    pub fn row_spec(&self) -> RowSpec {
+        self.spec
+    }
+
+    /// Goes on from `progress` to the end. `checkpoint` is called whenever it can be gone on from there.
+    pub async fn run(
+        &self,
+        progress: &mut Progress,
+        mut checkpoint: impl FnMut(&Progress) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        while progress.stage != Stage::Done {
+            let (stage, of, indexed) = (progress.stage, progress.parts(), progress.indexed.clone());
+            let parts = stream::iter(progress.next..of)
+                .map(|number| self.part(stage, slices::slice(number, of), &indexed));
+            let mut parts = std::pin::pin!(parts.buffered(SLICES_AT_ONCE));
+            while let Some(part) = parts.try_next().await? {
+                progress.report.merge(part.report);
+                progress.indexed.merge(part.indexed);
+                progress.next += 1;
+                checkpoint(progress)?;
+            }
+            progress.stage = stage.next();
+            progress.next = 0;
+            checkpoint(progress)?;
+        }
+        Ok(())
+    }
+
+    async fn part(
+        &self,
+        stage: Stage,
+        slice: (i64, i64),
+        indexed: &Indexed,
+    ) -> Result<Part, StoreError> {
+        match stage {
+            Stage::Keyspace => self.check_keyspace().await,
+            Stage::Data => self.scan_data(slice).await,
+            Stage::TagIndex => self.scan_tag_index(slice).await,
+            Stage::RowKeys => self.scan_row_keys(slice, indexed).await,
+            Stage::RowTimes => self.scan_row_times(slice).await,
+            Stage::LegacyIndex => self.scan_legacy_index(slice).await,
+            Stage::Names => self.count_names().await,
+            Stage::Done => Ok(Part::default()),
+        }
+    }
+
+    /// Looks at some things; at what looks wrong twice. Then mends what is to be mended.
+    async fn examine<T>(
+        &self,
+        things: &[T],
+        part: &mut Part,
+        look: impl AsyncFn(&T) -> Result<Look, StoreError>,
+    ) -> Result<(), StoreError> {
+        let looks = stream::iter(things).map(|thing| look(thing)).buffered(ROWS_AT_ONCE);
+        let looks: Vec<Look> = looks.try_collect().await?;
+        let mut suspects = Vec::new();
+        for (thing, seen) in things.iter().zip(looks) {
+            part.report.facts.merge(seen.facts);
+            part.indexed.merge(seen.indexed);
+            if !seen.findings.is_empty() {
+                suspects.push(thing);
+            }
+        }
+        if suspects.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(self.settings.pause).await;
+        self.leads.forget();
+        let again = stream::iter(suspects).map(|thing| look(thing)).buffered(ROWS_AT_ONCE);
+        let again: Vec<Look> = again.try_collect().await?;
+        for finding in again.into_iter().flat_map(|look| look.findings) {
+            self.settle(finding, part).await?;
+        }
+        Ok(())
+    }
+
+    /// Mends a finding where that is asked for, and reports it.
+    async fn settle(&self, finding: Finding, part: &mut Part) -> Result<(), StoreError> {
+        let is_new = self.claim(&finding);
+        let outcome = match &finding.fix {
+            Some(fix) if self.settings.fix.contains(&finding.kind) => {
+                let _one = self.mending.lock().await;
+                self.leads.forget();
+                match self.mend(fix).await? {
+                    true => Outcome::Fixed,
+                    false => Outcome::Resisted,
+                }
+            }
+            _ => Outcome::Found,
+        };
+        if is_new {
+            part.report.add(finding.kind, &finding.metric, finding.subject, outcome);
+        }
+        Ok(())
+    }
+
+    fn moment(&self) -> Moment {
+        let settled = i64::try_from(self.settings.settled.as_millis()).unwrap_or(i64::MAX);
+        Moment { now: now_ms(), settled, spec: self.spec }
+    }
+
+    /// Whether a finding is new: many rows of data may miss one index row.
+    fn claim(&self, finding: &Finding) -> bool {
+        let Some(identity) = finding.identity() else { return true };
+        let mut claimed = self.claimed.lock();
+        claimed.len() >= MOST_CLAIMED || claimed.insert(identity)
+    }
+}

@@ -1,0 +1,203 @@
+//! How far a check has come: enough to go on from there in another process. No I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::Depth;
+use super::kind::Kind;
+use super::report::Report;
+use crate::kairos::{RowTime, TableName};
+
+/// Tags remembered as indexed; beyond that gaps are not looked for.
+const MOST_INDEXED: usize = 1_000_000;
+
+/// What is scanned, in this order. Data comes first, so that what it misses is there when the
+/// index is looked at; the tag index comes before the rows that it should lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Tables, their settings, and `spec`.
+    Keyspace,
+    /// `data_points`
+    Data,
+    /// `tag_indexed_row_keys`
+    TagIndex,
+    /// `row_keys`
+    RowKeys,
+    /// `row_key_time_index`
+    RowTimes,
+    /// `row_key_index`
+    LegacyIndex,
+    /// `string_index`
+    Names,
+    /// Nothing any more.
+    Done,
+}
+
+impl Stage {
+    const ALL: [Self; 8] = [
+        Self::Keyspace,
+        Self::Data,
+        Self::TagIndex,
+        Self::RowKeys,
+        Self::RowTimes,
+        Self::LegacyIndex,
+        Self::Names,
+        Self::Done,
+    ];
+
+    pub(super) fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|stage| *stage == self).unwrap_or_default();
+        Self::ALL.get(at + 1).copied().unwrap_or(Self::Done)
+    }
+
+    /// What a progress bar calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keyspace => "keyspace",
+            Self::Data => "data_points",
+            Self::TagIndex => "tag_indexed_row_keys",
+            Self::RowKeys => "row_keys",
+            Self::RowTimes => "row_key_time_index",
+            Self::LegacyIndex => "row_key_index",
+            Self::Names => "string_index",
+            Self::Done => "done",
+        }
+    }
+
+    /// Into how many parts it is cut.
+    fn parts(self, slices: u32) -> u32 {
+        match self {
+            Self::Keyspace | Self::Names => 1,
+            Self::Done => 0,
+            _ => slices.max(1),
+        }
+    }
+}
+
+/// How far a check has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    keyspace: String,
+    fix: BTreeSet<Kind>,
+    depth: Depth,
+    slices: u32,
+    /// Where it is.
+    pub stage: Stage,
+    /// The next part of the stage.
+    pub(super) next: u32,
+    pub(super) indexed: Indexed,
+    /// What was found so far.
+    pub report: Report,
+}
+
+impl Progress {
+    pub(super) fn start(keyspace: &str, fix: BTreeSet<Kind>, depth: Depth, slices: u32) -> Self {
+        Self {
+            keyspace: keyspace.to_owned(),
+            fix,
+            depth,
+            slices,
+            stage: Stage::Keyspace,
+            next: 0,
+            indexed: Indexed::default(),
+            report: Report::default(),
+        }
+    }
+
+    /// Whether this can be gone on from by a check that would begin with `start`.
+    pub fn continues(&self, start: &Self) -> bool {
+        (&self.keyspace, &self.fix, self.depth, self.slices)
+            == (&start.keyspace, &start.fix, start.depth, start.slices)
+    }
+
+    /// Parts that are done, and all parts.
+    pub fn done(&self) -> (u64, u64) {
+        let parts = |stage: &Stage| u64::from(stage.parts(self.slices));
+        let before = Stage::ALL.iter().take_while(|stage| **stage != self.stage);
+        let done = before.map(parts).sum::<u64>() + u64::from(self.next);
+        (done, Stage::ALL.iter().map(parts).sum())
+    }
+
+    pub(super) fn parts(&self) -> u32 {
+        self.stage.parts(self.slices)
+    }
+}
+
+/// Which tags the tag index holds, as its rows show: by table name and metric, the last row time of
+/// each tag. Windows up to there must be covered; later ones may be from after it was switched off.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Indexed(BTreeMap<String, BTreeMap<String, BTreeMap<String, i64>>>);
+
+impl Indexed {
+    /// Notes a row with this pair. A name with `=` in it cannot be told from the pair.
+    pub(super) fn note(&mut self, table: TableName, metric: &str, pair: &str, time: RowTime) {
+        let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
+        self.put(table.as_str(), metric, name, time.millis());
+    }
+
+    fn put(&mut self, table: &str, metric: &str, name: &str, time: i64) {
+        let tags = self.0.entry(table.to_owned()).or_default().entry(metric.to_owned());
+        let last = tags.or_default().entry(name.to_owned()).or_insert(time);
+        *last = (*last).max(time);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for (table, metrics) in other.0 {
+            for (metric, tags) in metrics {
+                if self.0.values().map(BTreeMap::len).sum::<usize>() >= MOST_INDEXED {
+                    return;
+                }
+                for (name, time) in tags {
+                    self.put(&table, &metric, &name, time);
+                }
+            }
+        }
+    }
+
+    /// The tags by which rows of a window must be found.
+    pub(super) fn tags(&self, table: TableName, metric: &str, time: RowTime) -> BTreeSet<Box<str>> {
+        let tags = self.0.get(table.as_str()).and_then(|metrics| metrics.get(metric));
+        let tags = tags.into_iter().flatten().filter(|(_, last)| time.millis() <= **last);
+        tags.map(|(name, _)| name.as_str().into()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_counts_its_parts() {
+        let mut progress = Progress::start("k", BTreeSet::new(), Depth::Cells, 10);
+        assert_eq!(progress.done(), (0, 52));
+        progress.stage = Stage::TagIndex;
+        progress.next = 3;
+        assert_eq!(progress.done(), (14, 52));
+        let json = serde_json::to_string(&progress).expect("JSON");
+        assert_eq!(serde_json::from_str::<Progress>(&json).expect("the same"), progress);
+        assert!(progress.continues(&Progress::start("k", BTreeSet::new(), Depth::Cells, 10)));
+        assert!(!progress.continues(&Progress::start("l", BTreeSet::new(), Depth::Cells, 10)));
+    }
+
+    #[test]
+    fn tags_are_indexed_up_to_the_last_row_that_shows_it() {
+        let (table, time) = (TableName::DataPoints, RowTime::from_stored);
+        let mut indexed = Indexed::default();
+        indexed.note(table, "m", "host=a=b", time(5));
+        let mut other = Indexed::default();
+        other.note(table, "m", "host=c", time(9));
+        other.note(table, "m", "dc=x", time(3));
+        indexed.merge(other);
+        let tags = |metric, at| {
+            let tags = indexed.tags(table, metric, time(at));
+            tags.iter().map(|tag| tag.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(tags("m", 3), ["dc", "host"]);
+        assert_eq!(tags("m", 9), ["host"]);
+        assert_eq!(tags("m", 10), [""; 0]);
+        assert_eq!(tags("n", 3), [""; 0]);
+        assert!(indexed.tags(TableName::Prometheus, "m", time(3)).is_empty());
+    }
+}

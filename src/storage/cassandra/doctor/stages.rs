@@ -1,0 +1,349 @@
+//! The scans, one a table. Each hands its rows, page by page, to be looked at.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use scylla::value::{CqlTimestamp, CqlValue};
+
+use super::super::executor::unreadable;
+use super::super::stamp::now_ms;
+use super::judge::{
+    DataRow, IndexRow, LegacyRow, Shown, Standing, Time, judge_data, judge_index, judge_legacy,
+    judge_tag, judge_time, key_of, unreadable as no_key,
+};
+use super::look::of_window;
+use super::progress::Indexed;
+use super::survey::WindowCount;
+use super::{Depth, Doctor, Look, MOST_CLAIMED, Part, Partition};
+use crate::kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
+use crate::storage::StoreError;
+
+/// Metric, table name, row time.
+type TimeRow = (String, String, CqlTimestamp);
+/// Metric, table name, row time, data type, tags, `mtime` in milliseconds, value, TTL, write time;
+/// data type and tags are null in a partition without rows.
+type RowKeyScanRow = (
+    String,
+    String,
+    CqlTimestamp,
+    Option<String>,
+    Option<BTreeMap<String, String>>,
+    Option<i64>,
+    Option<String>,
+    Option<i32>,
+    Option<i64>,
+);
+/// Metric, table name, row time, pair, hash, data type, tags, `mtime` in milliseconds.
+type TagScanRow = (
+    String,
+    String,
+    CqlTimestamp,
+    String,
+    Option<i32>,
+    Option<String>,
+    Option<BTreeMap<String, String>>,
+    Option<i64>,
+);
+
+/// A row of `row_keys` as scanned.
+struct ScannedRow {
+    row: RowKeyRow,
+    standing: Standing,
+    changed: Option<i64>,
+}
+
+/// A row of `tag_indexed_row_keys` as scanned.
+struct ScannedTag {
+    row: TagIndexRow,
+    changed: Option<i64>,
+}
+
+/// The partition that a scan of `row_keys` is in.
+#[derive(Default)]
+struct Window {
+    key: Option<(Box<str>, TableName, RowTime)>,
+    count: WindowCount,
+}
+
+impl Doctor {
+    pub(super) async fn scan_data(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
+        let mut part = Part::default();
+        let mut pages = self.pages(&self.statements.data.scan, slice);
+        while let Some(keys) = pages.next::<(Vec<u8>,)>().await? {
+            self.examine(&keys, &mut part, async |(key,)| self.look_at_data(key).await).await?;
+        }
+        Ok(part)
+    }
+
+    async fn look_at_data(&self, bytes: &[u8]) -> Result<Look, StoreError> {
+        let mut look = Look::default();
+        look.facts.rows = 1;
+        let key = match RowKey::decode(bytes) {
+            Ok(key) => key,
+            Err(error) => {
+                look.findings.push(no_key("data_points", bytes, &error));
+                return Ok(look);
+            }
+        };
+        let at = self.moment();
+        let row_key = self.row_key(&RowKeyRow::of(&key)).await?;
+        let time = self.time(&TimeIndexRow::of(&key)).await?;
+        let is_named = self.is_named(&StringIndexRow::of(&key)).await?;
+        let is_found = row_key.is_some() && time.is_some();
+        let is_legacy = !is_found && self.is_in_legacy(&key.metric, bytes).await?;
+        let cells = match self.settings.depth {
+            Depth::Cells => Some(self.cells(bytes, &at).await?),
+            Depth::Index => None,
+        };
+        // What is deleted or expires meanwhile needs no index.
+        let is_gone = match cells {
+            Some(cells) => cells.count == 0,
+            None if is_found && is_named => false,
+            None => !self.has_data(bytes).await?,
+        };
+        if is_gone {
+            return Ok(look);
+        }
+        if let Some(cells) = cells {
+            look.facts.cells = cells.count;
+            self.note_width(&mut look, "data_points", cells.count, || Shown(&key).to_string());
+        }
+        if row_key.is_none() && !is_legacy {
+            let mut unindexed = self.unindexed.lock();
+            if unindexed.len() < MOST_CLAIMED {
+                unindexed.insert(of_window(&key.metric, key.data_type.table_name(), key.row_time));
+            }
+        }
+        let row = DataRow { key: &key, row_key, time, is_named, is_legacy, cells };
+        look.findings = judge_data(&row, &at);
+        Ok(look)
+    }
+
+    fn note_width(&self, look: &mut Look, table: &str, rows: u64, key: impl Fn() -> String) {
+        if rows > self.settings.wide {
+            let partition = Partition { table: table.to_owned(), key: key() };
+            look.facts.wide.add(rows, partition);
+        }
+    }
+
+    pub(super) async fn scan_tag_index(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
+        let mut part = Part::default();
+        let Some(tags) = &self.statements.tags else { return Ok(part) };
+        let mut pages = self.pages(&tags.scan, slice);
+        while let Some(rows) = pages.next::<TagScanRow>().await? {
+            let rows: Vec<ScannedTag> = rows.into_iter().filter_map(scanned_tag).collect();
+            self.examine(&rows, &mut part, async |row| self.look_at_tag(row).await).await?;
+        }
+        Ok(part)
+    }
+
+    async fn look_at_tag(&self, scanned: &ScannedTag) -> Result<Look, StoreError> {
+        let mut look = Look::default();
+        look.facts.tag_index_rows = 1;
+        let row = &scanned.row.row;
+        if self.leads_to_data(&key_of(row)).await? {
+            let (pair, time) = (&scanned.row.single_tag_pair, row.row_time);
+            look.indexed.note(row.table_name, &row.metric, pair, time);
+        } else if self.moment().is_settled(row.row_time, scanned.changed) {
+            look.findings.push(judge_tag(scanned.row.clone()));
+        }
+        Ok(look)
+    }
+
+    pub(super) async fn scan_row_keys(
+        &self,
+        slice: (i64, i64),
+        indexed: &Indexed,
+    ) -> Result<Part, StoreError> {
+        let mut part = Part::default();
+        let mut window = Window::default();
+        let mut pages = self.pages(&self.statements.row_keys.scan, slice);
+        while let Some(rows) = pages.next::<RowKeyScanRow>().await? {
+            let rows: Vec<ScannedRow> = rows.into_iter().filter_map(scanned_row).collect();
+            for ScannedRow { row, .. } in &rows {
+                let key = (row.metric.clone(), row.table_name, row.row_time);
+                if window.key.as_ref() != Some(&key) {
+                    self.count_window(std::mem::take(&mut window), &mut part);
+                    window.key = Some(key);
+                }
+                window.count.add(row.tags.iter());
+            }
+            let look = async |row: &ScannedRow| self.look_at_index(row, indexed).await;
+            self.examine(&rows, &mut part, look).await?;
+        }
+        self.count_window(window, &mut part);
+        Ok(part)
+    }
+
+    fn count_window(&self, window: Window, part: &mut Part) {
+        let Some((metric, table, time)) = window.key else { return };
+        let facts = &mut part.report.facts;
+        if window.count.rows() > self.settings.wide {
+            let key = format!("{metric}, {}, {}", table.as_str(), Time(time.millis()));
+            let partition = Partition { table: "row_keys".into(), key };
+            facts.wide.add(window.count.rows(), partition);
+        }
+        if table == TableName::DataPoints {
+            let (series, counted) = window.count.finish(&metric, time.millis());
+            facts.metrics.add(series, counted);
+        }
+    }
+
+    async fn look_at_index(
+        &self,
+        scanned: &ScannedRow,
+        indexed: &Indexed,
+    ) -> Result<Look, StoreError> {
+        let mut look = Look::default();
+        look.facts.row_keys = 1;
+        let ScannedRow { row, standing, changed } = scanned;
+        let (key, at) = (key_of(row), self.moment());
+        let has_data = self.leads_to_data(&key).await?;
+        let is_lonely_kind = matches!(row.data_type, DataType::PromDouble | DataType::PromExemplar);
+        let is_settled = at.is_settled(row.row_time, *changed);
+        let is_alone = has_data && is_settled && is_lonely_kind && self.is_alone(&key).await?;
+        let gaps = match has_data {
+            true => self.gaps(&key, indexed).await?,
+            false => vec![],
+        };
+        // On a second look it may be gone.
+        if has_data || self.row_key(row).await?.is_some() {
+            let (standing, changed) = (*standing, *changed);
+            let row = IndexRow { row, standing, changed, has_data, is_alone, gaps };
+            look.findings = judge_index(&row, &at);
+        }
+        Ok(look)
+    }
+
+    pub(super) async fn scan_row_times(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
+        let mut part = Part::default();
+        let mut pages = self.pages(&self.statements.times.scan, slice);
+        while let Some(rows) = pages.next::<TimeRow>().await? {
+            let rows: Vec<TimeIndexRow> = rows
+                .into_iter()
+                .filter_map(|(metric, table, time)| {
+                    let (metric, row_time) = (metric.into(), RowTime::from_stored(time.0));
+                    let table_name = TableName::parse(&table)?;
+                    Some(TimeIndexRow { metric, table_name, row_time })
+                })
+                .collect();
+            self.examine(&rows, &mut part, async |row| self.look_at_time(row).await).await?;
+        }
+        Ok(part)
+    }
+
+    async fn look_at_time(&self, row: &TimeIndexRow) -> Result<Look, StoreError> {
+        let (mut look, at) = (Look::default(), self.moment());
+        let identity = of_window(&row.metric, row.table_name, row.row_time);
+        if !at.is_settled(row.row_time, None) || self.unindexed.lock().contains(&identity) {
+            return Ok(look);
+        }
+        let (has_data, changed) = self.window_has_data(row).await?;
+        if !has_data && at.is_settled(row.row_time, changed) {
+            look.findings.push(judge_time(row.clone()));
+        }
+        Ok(look)
+    }
+
+    pub(super) async fn scan_legacy_index(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
+        let mut part = Part::default();
+        let Some(legacy) = &self.statements.legacy else { return Ok(part) };
+        let mut pages = self.pages(&legacy.scan, slice);
+        while let Some(rows) = pages.next::<(Vec<u8>,)>().await? {
+            self.examine(&rows, &mut part, async |(key,)| self.look_at_legacy(key).await).await?;
+        }
+        Ok(part)
+    }
+
+    async fn look_at_legacy(&self, bytes: &[u8]) -> Result<Look, StoreError> {
+        let mut look = Look::default();
+        look.facts.legacy_rows = 1;
+        let key = match RowKey::decode(bytes) {
+            Ok(key) => key,
+            Err(error) => {
+                look.findings.push(no_key("row_key_index", bytes, &error));
+                return Ok(look);
+            }
+        };
+        let has_data = self.has_data(bytes).await?;
+        let is_indexed = has_data
+            && self.row_key(&RowKeyRow::of(&key)).await?.is_some()
+            && self.time(&TimeIndexRow::of(&key)).await?.is_some();
+        let row = LegacyRow { has_data, is_indexed };
+        look.findings.extend(judge_legacy(key, row, &self.moment()));
+        Ok(look)
+    }
+
+    /// Counts the names, and those that lead nowhere.
+    pub(super) async fn count_names(&self) -> Result<Part, StoreError> {
+        let mut part = Part::default();
+        for table in TableName::ALL {
+            let mut names: Vec<String> = Vec::new();
+            let list = &self.statements.names.list;
+            self.executor
+                .pages(list, (StringIndexRow::key(table),), |page| {
+                    for row in page.rows::<(CqlValue,)>().map_err(|e| unreadable(list.name, e))? {
+                        match row.map_err(|e| unreadable(list.name, e))? {
+                            (CqlValue::Text(name),) => names.push(name),
+                            (CqlValue::Blob(name),) => names.extend(String::from_utf8(name)),
+                            _ => {}
+                        }
+                    }
+                    Ok(ControlFlow::Continue(()))
+                })
+                .await?;
+            let (rows, mut look) = (names.len() as u64, Look::default());
+            self.note_width(&mut look, "string_index", rows, || table.as_str().to_owned());
+            part.report.facts.wide.merge(look.facts.wide);
+            let find = async |name: &String| self.look_at_name(table, name).await;
+            self.examine(&names, &mut part, find).await?;
+        }
+        Ok(part)
+    }
+
+    async fn look_at_name(&self, table: TableName, name: &str) -> Result<Look, StoreError> {
+        let mut look = Look::default();
+        let any = &self.statements.times.any;
+        let has_time = !self.rows::<(CqlTimestamp,)>(any, (name, table.as_str())).await?.is_empty();
+        let is_legacy = match &self.statements.legacy {
+            Some(legacy) if !has_time => {
+                !self.rows::<(Vec<u8>,)>(&legacy.any, (name.as_bytes(),)).await?.is_empty()
+            }
+            _ => false,
+        };
+        look.facts.names_without_data = u64::from(!has_time && !is_legacy);
+        Ok(look)
+    }
+}
+
+fn scanned_row(scanned: RowKeyScanRow) -> Option<ScannedRow> {
+    let (metric, table, time, data_type, tags, changed, value, ttl, stamp) = scanned;
+    let row = index_row(metric, &table, time, data_type?, tags?)?;
+    let standing = Standing::of(value.as_deref(), ttl, stamp, now_ms());
+    Some(ScannedRow { row, standing, changed })
+}
+
+fn scanned_tag(scanned: TagScanRow) -> Option<ScannedTag> {
+    let (metric, table, time, pair, hash, data_type, tags, changed) = scanned;
+    let row = index_row(metric, &table, time, data_type?, tags?)?;
+    let row = TagIndexRow { single_tag_pair: pair.into(), tag_collection_hash: hash?, row };
+    Some(ScannedTag { row, changed })
+}
+
+/// None under a table name of others.
+fn index_row(
+    metric: String,
+    table: &str,
+    time: CqlTimestamp,
+    data_type: String,
+    tags: BTreeMap<String, String>,
+) -> Option<RowKeyRow> {
+    Some(RowKeyRow {
+        metric: metric.into(),
+        table_name: TableName::parse(table)?,
+        row_time: RowTime::from_stored(time.0),
+        data_type: DataType::parse(&data_type),
+        tags: Tags::from_pairs(tags).ok()?,
+    })
+}
