@@ -7,21 +7,17 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use promkairos::model::{
-    Exemplar, Labels, Matcher, Metadata, Point, TimeRange, Value, WriteBatch, WriteOutcome,
-};
+use promkairos::model::{Matcher, Point, TimeRange, Value};
 use promkairos::storage::head::wal::{self as log, Record, WalOptions};
 use promkairos::storage::head::{Head, Options, REFUSE_AT, Stamps};
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
-    StoreError,
-};
+use promkairos::storage::{Absorbed, Flush, SelectHints, SharedStore, Stats, Store, StoreError};
 use promkairos::telemetry::HeadMetrics;
 use tempfile::TempDir;
 
 use crate::batch::Batch;
 use crate::store::{Harness, Opening};
+use crate::support::front::{Front, Fronted};
 use wal::FaultyDisk;
 
 /// How a head ends before it is opened again.
@@ -59,7 +55,7 @@ fn options(dir: &TempDir) -> Options {
 }
 
 async fn open(options: Options, below: &Arc<Gate>) -> Head {
-    let below: SharedStore = below.clone();
+    let below: SharedStore = Arc::new(Fronted(below.clone()));
     Head::open(options, below, HeadMetrics::default()).await.expect("the head opens")
 }
 
@@ -93,10 +89,6 @@ impl Gate {
         self.mode.load(Ordering::SeqCst) == mode as u8
     }
 
-    fn through(&self) -> Result<&MemoryStore, StoreError> {
-        if self.is(Mode::Away) { Err(away()) } else { Ok(&self.store) }
-    }
-
     fn record_stamps(&self, run: &promkairos::storage::SeriesRun) {
         let mut stamps = self.stamps.lock().expect("no test panicked with it");
         for chunk in &run.chunks {
@@ -111,44 +103,11 @@ fn away() -> StoreError {
 }
 
 #[async_trait]
-impl Store for Gate {
-    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
-        self.through()?.write(batch).await
+impl Front for Gate {
+    fn behind(&self) -> Result<&dyn Store, StoreError> {
+        if self.is(Mode::Away) { Err(away()) } else { Ok(&self.store) }
     }
-    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
-        self.through()?.series(query).await
-    }
-    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
-        self.through()?.label_names(query).await
-    }
-    async fn label_values(
-        &self,
-        name: &str,
-        query: &SeriesQuery,
-    ) -> Result<Limited<String>, StoreError> {
-        self.through()?.label_values(name, query).await
-    }
-    async fn select(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-        hints: &SelectHints,
-    ) -> Result<Selection, StoreError> {
-        self.through()?.select(matchers, range, hints).await
-    }
-    async fn exemplars(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-        self.through()?.exemplars(matchers, range).await
-    }
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
-        self.through()?.metadata(family).await
-    }
-    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
-        self.through()?.delete(matchers, range).await
-    }
+
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
         if self.is(Mode::NoFlush) {
             return Err(away());
@@ -156,18 +115,13 @@ impl Store for Gate {
         let Flush { through, runs, exemplars, metadata } = flush;
         let runs = Box::new(runs.inspect(|run| self.record_stamps(run)));
         let flush = Flush { through, runs, exemplars, metadata };
-        let absorbed = self.through()?.absorb(flush).await?;
+        let absorbed = self.behind()?.absorb(flush).await?;
         if self.is(Mode::FlushUnanswered) { Err(away()) } else { Ok(absorbed) }
     }
-    async fn ready(&self) -> Result<(), StoreError> {
-        self.through().map(drop)
-    }
-    async fn close(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-    async fn stats(&self) -> Result<Stats, StoreError> {
+
+    fn counted(&self, stats: Stats) -> Stats {
         // As Cassandra: it does not keep the position.
-        Ok(Stats { flushed_through: 0, ..self.through()?.stats().await? })
+        Stats { flushed_through: 0, ..stats }
     }
 }
 

@@ -11,18 +11,15 @@ use promkairos::api::proto::v1;
 use promkairos::api::{self, AppState};
 use promkairos::chunk::Chunk;
 use promkairos::limits::{MAX_CONCURRENT_READS, READ_AHEAD_RUNS};
-use promkairos::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, Stats, Store,
-    StoreError,
-};
+use promkairos::storage::{Selection, SeriesReader, Store, StoreError};
 use promkairos::telemetry::Metrics;
 use promkairos::wire::snappy;
 use prost::Message;
 use tokio::sync::Semaphore;
 
 use super::support::eventually;
+use super::support::front::{Front, Fronted};
 
 /// The memory store with a reader that stops at a gate before each run of series, and breaks at
 /// one of them.
@@ -58,69 +55,14 @@ impl SeriesReader for GuardedReader {
     }
 }
 
-#[async_trait]
-impl Store for Guarded {
-    async fn select(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-        hints: &SelectHints,
-    ) -> Result<Selection, StoreError> {
-        let Selection { series, reader } = self.inner.select(matchers, range, hints).await?;
+impl Front for Guarded {
+    fn behind(&self) -> Result<&dyn Store, StoreError> {
+        Ok(&self.inner)
+    }
+
+    fn selected(&self, Selection { series, reader }: Selection) -> Selection {
         let reader = Box::new(GuardedReader { inner: reader, guard: self.guard.clone() });
-        Ok(Selection { series, reader })
-    }
-
-    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
-        self.inner.write(batch).await
-    }
-
-    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
-        self.inner.series(query).await
-    }
-
-    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
-        self.inner.label_names(query).await
-    }
-
-    async fn label_values(
-        &self,
-        name: &str,
-        query: &SeriesQuery,
-    ) -> Result<Limited<String>, StoreError> {
-        self.inner.label_values(name, query).await
-    }
-
-    async fn exemplars(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-        self.inner.exemplars(matchers, range).await
-    }
-
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
-        self.inner.metadata(family).await
-    }
-
-    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
-        self.inner.delete(matchers, range).await
-    }
-
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        self.inner.absorb(flush).await
-    }
-
-    async fn ready(&self) -> Result<(), StoreError> {
-        self.inner.ready().await
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        self.inner.close().await
-    }
-
-    async fn stats(&self) -> Result<Stats, StoreError> {
-        self.inner.stats().await
+        Selection { series, reader }
     }
 }
 
@@ -135,7 +77,7 @@ impl Server {
     async fn start(series: usize, broken: usize) -> Self {
         let (gate, begun) = (Semaphore::new(0), AtomicUsize::new(0));
         let guard = Arc::new(Guard { gate, begun, broken });
-        let store = Guarded { inner: MemoryStore::new(), guard: guard.clone() };
+        let store = Fronted(Arc::new(Guarded { inner: MemoryStore::new(), guard: guard.clone() }));
         let state = Arc::new(AppState::new(Arc::new(Metrics::new())));
         state.open(Arc::new(store));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");

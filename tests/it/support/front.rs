@@ -1,0 +1,110 @@
+//! A store in front of another that changes some of what goes through; all else it hands on.
+//!
+//! What goes through is a real store's own work: nothing is answered that was not done.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use promkairos::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use promkairos::storage::{
+    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
+};
+
+/// What changes on the way; by default nothing.
+#[async_trait]
+pub(crate) trait Front: Send + Sync {
+    /// The store behind, or why it is not to be reached now.
+    fn behind(&self) -> Result<&dyn Store, StoreError>;
+
+    /// A selection on its way back.
+    fn selected(&self, selection: Selection) -> Selection {
+        selection
+    }
+
+    /// A flush on its way down.
+    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+        self.behind()?.absorb(flush).await
+    }
+
+    /// Counts on their way back.
+    fn counted(&self, stats: Stats) -> Stats {
+        stats
+    }
+}
+
+/// The store that a [`Front`] makes. The test may keep the front, to turn its switches.
+pub(crate) struct Fronted<F>(pub(crate) Arc<F>);
+
+#[async_trait]
+impl<F: Front> Store for Fronted<F> {
+    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
+        self.0.behind()?.write(batch).await
+    }
+
+    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+        self.0.behind()?.series(query).await
+    }
+
+    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
+        self.0.behind()?.label_names(query).await
+    }
+
+    async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        self.0.behind()?.label_values(name, query).await
+    }
+
+    async fn select(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        hints: &SelectHints,
+    ) -> Result<Selection, StoreError> {
+        let selection = self.0.behind()?.select(matchers, range, hints).await?;
+        Ok(self.0.selected(selection))
+    }
+
+    async fn exemplars(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        self.0.behind()?.exemplars(matchers, range).await
+    }
+
+    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
+        self.0.behind()?.metadata(family).await
+    }
+
+    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
+        self.0.behind()?.delete(matchers, range).await
+    }
+
+    async fn delete_accepted(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        accepted: i64,
+    ) -> Result<(), StoreError> {
+        self.0.behind()?.delete_accepted(matchers, range, accepted).await
+    }
+
+    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+        self.0.absorb(flush).await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.0.behind()?.ready().await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.0.behind()?.close().await
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        Ok(self.0.counted(self.0.behind()?.stats().await?))
+    }
+}
