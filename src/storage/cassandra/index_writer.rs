@@ -205,7 +205,7 @@ impl Shared {
             .map(|at| {
                 let row = demand.rows[*at];
                 let tags = tags_of(&plan.series[row.series as usize].labels);
-                (metric, table_name, row_time, row.data_type.as_str(), tags, stamp, ttl)
+                (stamp, ttl, metric, table_name, row_time, row.data_type.as_str(), tags)
             })
             .collect();
         let insert = &self.statements.row_keys.insert_many;
@@ -271,7 +271,7 @@ impl Shared {
         if missing.row_time {
             let (ttl, expiry) = self.index_ttl();
             let insert = &self.statements.row_times.insert;
-            let values = (metric, table_name, row_time, stamp, ttl);
+            let values = (stamp, ttl, metric, table_name, row_time);
             self.executor.run(insert, values, deadline).await?;
             demand.window.remember_row_time(expiry);
             self.executor.metrics.index_rows_written.inc();

@@ -86,7 +86,7 @@ pub(super) struct PointStatements {
 
 /// On `row_keys`; all begin with metric, table name, row time, `delete` with its stamp.
 pub(super) struct RowKeyStatements {
-    /// then data type, tags, stamp, ttl
+    /// stamp, ttl; then data type, tags
     pub(super) insert_many: Batches,
     pub(super) select: Prepared,
     /// with value and its TTL
@@ -99,7 +99,7 @@ pub(super) struct RowKeyStatements {
 
 /// On `row_key_time_index`.
 pub(super) struct RowTimeStatements {
-    /// metric, table name, row time, stamp, ttl
+    /// stamp, ttl, metric, table name, row time
     pub(super) insert: Prepared,
     /// metric, table name, first row time, last row time
     pub(super) select: Prepared,
@@ -182,9 +182,10 @@ impl Preparer<'_> {
 
     async fn row_keys(&self) -> Result<RowKeyStatements, StoreError> {
         let table = format!("{}.row_keys", self.options.keyspace);
+        // An INSERT with our TTL would take the place of a neighbour's row that lasts longer.
         let insert = format!(
-            "INSERT INTO {table} (metric, table_name, row_time, data_type, tags, mtime, value) \
-             VALUES (?, ?, ?, ?, ?, now(), '') {STAMPED_TTL}"
+            "UPDATE {table} {STAMPED_TTL} SET mtime = now(), value = '' \
+             WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
         );
         let select = format!("SELECT data_type, tags FROM {table} WHERE {INDEX_ROW}");
         let check =
@@ -204,8 +205,7 @@ impl Preparer<'_> {
 
     async fn row_times(&self) -> Result<RowTimeStatements, StoreError> {
         let table = format!("{}.row_key_time_index", self.options.keyspace);
-        let columns = "(metric, table_name, row_time, value) VALUES (?, ?, ?, '')";
-        let insert = format!("INSERT INTO {table} {columns} {STAMPED_TTL}");
+        let insert = format!("UPDATE {table} {STAMPED_TTL} SET value = '' WHERE {INDEX_ROW}");
         let select = format!(
             "SELECT row_time FROM {table} \
              WHERE metric = ? AND table_name = ? AND row_time >= ? AND row_time <= ?"

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use promkairos::kairos::{DataType, RowSpec, TimeUnit};
 use promkairos::model::{Labels, TimeRange};
 use promkairos::storage::cassandra::Options;
 
@@ -131,5 +132,39 @@ async fn a_neighbours_row_gets_our_value() {
     assert_eq!(rows, [(Some(String::new()),)]);
     let all = read(&store, &named("up"), TimeRange::ALL).await;
     assert_eq!(bits(&all[&up()]), [(1, 1.0f64.to_bits())]);
+    keyspace.drop().await;
+}
+
+/// Index rows of both sides, ours with the shorter TTL: what the neighbour keeps stays found.
+#[tokio::test]
+async fn our_ttl_hides_nothing_of_a_neighbour_that_keeps_longer() {
+    let keyspace = TestKeyspace::new().await;
+    let row_spec = RowSpec::new(TimeUnit::Milliseconds, 1_000).expect("valid");
+    let options = Options { ttl_seconds: 1, row_spec, ..keyspace.options() };
+    let store = keyspace.open_with(options).await.expect("opens");
+    for cql in [
+        "INSERT INTO {k}.row_keys (metric, table_name, row_time, data_type, tags, mtime) \
+         VALUES ('up', 'data_points', 0, 'kairos_double', {'job': 'a'}, now()) USING TIMESTAMP 1",
+        "INSERT INTO {k}.row_key_time_index (metric, table_name, row_time) \
+         VALUES ('up', 'data_points', 0) USING TIMESTAMP 1",
+    ] {
+        keyspace.cql(cql).await;
+    }
+    let cql =
+        "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, ?, ?) USING TIMESTAMP 1";
+    let key = super::keyspace::key(&up(), 0, DataType::Double);
+    let cell = (key, 7u32.to_be_bytes().to_vec(), 7.5f64.to_be_bytes().to_vec());
+    keyspace.cql_with(cql, cell).await;
+    Request::default().floats(&up(), &[(1, 1.0)]).write(&store).await;
+    crate::support::eventually("our index rows expire", async || {
+        let keys: Vec<(Option<String>,)> = keyspace.rows("SELECT value FROM {k}.row_keys").await;
+        let times: Vec<(Option<String>,)> =
+            keyspace.rows("SELECT value FROM {k}.row_key_time_index").await;
+        let ours = keys.iter().chain(&times).filter(|(value,)| value.is_some()).count();
+        if ours == 0 { Ok(()) } else { Err(format!("{ours} are left")) }
+    })
+    .await;
+    let all = read(&store, &named("up"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&up()]), [(7, 7.5f64.to_bits())]);
     keyspace.drop().await;
 }
