@@ -54,8 +54,12 @@ pub const MAX_REGEX_BYTES: usize = 32 << 20;
 pub const MAX_CHUNK_POINTS: usize = 120;
 /// Queries in one remote read.
 pub const MAX_READ_QUERIES: usize = 256;
-/// Matchers in one remote read, over all its queries; each may compile to [`MAX_REGEX_BYTES`].
+/// Matchers in one remote read, over all its queries.
 pub const MAX_READ_MATCHERS: usize = 128;
+/// Bytes of all patterns of one remote read: parsing takes some hundred times as much.
+pub const MAX_READ_PATTERN_BYTES: usize = 1 << 20;
+/// Bytes that all compiled regular expressions of one remote read may take.
+pub const MAX_READ_REGEX_BYTES: usize = 64 << 20;
 /// Protobuf fields in one remote read: matchers, hints and all.
 pub const MAX_READ_FIELDS: usize = 1 << 16;
 /// Remote reads under way at once; further ones wait in line.

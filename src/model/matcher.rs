@@ -8,6 +8,7 @@ use regex::Regex;
 
 use super::labels::Labels;
 use super::re2::{self, RegexError};
+use crate::limits::MAX_REGEX_BYTES;
 
 /// How a matcher compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,13 +65,24 @@ struct Pattern {
 }
 
 impl Matcher {
-    /// A matcher of `name`. Fails when a regular expression is not RE2.
+    /// A matcher of `name`. Fails when a regular expression is not RE2, or takes more than
+    /// [`MAX_REGEX_BYTES`] compiled.
     pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, RegexError> {
+        Self::within(MAX_REGEX_BYTES, op, name, value)
+    }
+
+    /// The same for a regular expression that may take so many bytes compiled.
+    pub fn within(
+        most_bytes: usize,
+        op: MatchOp,
+        name: &str,
+        value: &str,
+    ) -> Result<Self, RegexError> {
         let pattern = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
             MatchOp::Regex | MatchOp::NotRegex => {
-                let regex = re2::anchored(value)?;
-                let literals = re2::literals(value);
+                let regex = re2::anchored(value, most_bytes)?;
+                let literals = re2::literals(value, &regex);
                 let prefix = re2::prefix(value);
                 Some(Pattern { regex, literals, prefix })
             }

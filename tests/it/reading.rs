@@ -112,6 +112,11 @@ impl Server {
 
     /// Asks for everything, streamed.
     async fn read(&self) -> reqwest::Response {
+        self.read_as(1).await
+    }
+
+    /// Asks for everything in this type of answer.
+    async fn read_as(&self, response_type: i32) -> reqwest::Response {
         let matcher = v1::LabelMatcher { r#type: 0, name: "__name__".into(), value: "up".into() };
         let query = v1::Query {
             start_timestamp_ms: 0,
@@ -119,7 +124,8 @@ impl Server {
             matchers: vec![matcher],
             hints: None,
         };
-        let request = v1::ReadRequest { queries: vec![query], accepted_response_types: vec![1] };
+        let accepted_response_types = vec![response_type];
+        let request = v1::ReadRequest { queries: vec![query], accepted_response_types };
         self.post("/api/v1/read", request.encode_to_vec()).await
     }
 }
@@ -182,6 +188,23 @@ async fn a_client_that_goes_away_ends_the_work_and_frees_its_place() {
     }
     let bound = requests * (READ_AHEAD_RUNS + 1);
     assert!(server.begun() <= bound, "{} runs begun", server.begun());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_gives_up_on_samples_frees_its_place() {
+    let server = Arc::new(Server::start(1, usize::MAX).await);
+    for begun in 1..=2 * MAX_CONCURRENT_READS {
+        let reading = server.clone();
+        let client = tokio::spawn(async move { reading.read_as(0).await });
+        eventually("its read begins", async || match server.begun() {
+            now if now >= begun => Ok(()),
+            now => Err(format!("{now} begun")),
+        })
+        .await;
+        client.abort();
+    }
+    server.let_through(ALL);
+    assert_eq!(server.read_as(0).await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

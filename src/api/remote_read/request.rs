@@ -8,9 +8,14 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 
 use crate::api::ApiError;
 use crate::api::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
-use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES};
-use crate::model::{MatchOp, Matcher, TimeRange};
+use crate::limits::{
+    MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_PATTERN_BYTES, MAX_READ_QUERIES,
+    MAX_READ_REGEX_BYTES, MAX_REGEX_BYTES,
+};
+use crate::model::{MatchOp, Matcher, RegexError, TimeRange};
 use crate::wire::{WireError, snappy};
+
+use super::workers::Caller;
 
 /// A request that makes sense.
 #[derive(Debug)]
@@ -32,7 +37,7 @@ pub(super) struct Query {
 
 impl ReadRequest {
     /// Decodes a body: a snappy block with a `prometheus.ReadRequest` in it.
-    pub(super) fn decode(body: &[u8]) -> Result<Self, ApiError> {
+    pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<Self, ApiError> {
         let mut buffer = Vec::new();
         let message = snappy::decompress(body, &mut buffer).map_err(|error| {
             ApiError::BadRequest(match error {
@@ -52,8 +57,9 @@ impl ReadRequest {
             return Err(too_many("matchers", MAX_READ_MATCHERS));
         }
         let response = negotiate(&request.accepted_response_types)?;
+        let mut matchers = Matchers::new(&request, caller);
         let queries: Result<Vec<Query>, ApiError> =
-            request.queries.iter().map(Query::from_proto).collect();
+            request.queries.iter().map(|query| matchers.query(query)).collect();
         Ok(Self { queries: queries?, response })
     }
 }
@@ -64,24 +70,58 @@ impl Query {
     pub(super) fn asks_nothing(&self) -> bool {
         self.range.is_empty() || self.matchers.is_empty()
     }
-
-    fn from_proto(query: &v1::Query) -> Result<Self, ApiError> {
-        let matchers: Result<Vec<Matcher>, ApiError> = query.matchers.iter().map(matcher).collect();
-        let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);
-        Ok(Self { matchers: matchers?, range })
-    }
 }
 
-fn matcher(matcher: &v1::LabelMatcher) -> Result<Matcher, ApiError> {
-    let op = match Type::try_from(matcher.r#type) {
-        Ok(Type::Eq) => MatchOp::Equal,
-        Ok(Type::Neq) => MatchOp::NotEqual,
-        Ok(Type::Re) => MatchOp::Regex,
-        Ok(Type::Nre) => MatchOp::NotRegex,
-        Err(_) => return Err(ApiError::BadRequest("invalid matcher type".into())),
-    };
-    Matcher::new(op, &matcher.name, &matcher.value)
-        .map_err(|error| ApiError::BadRequest(error.to_string()))
+/// Makes the matchers of a request, within what all its regular expressions may take.
+struct Matchers<'a> {
+    /// Bytes of patterns so far.
+    patterns: usize,
+    /// Bytes that each may compile to: an equal share.
+    share: usize,
+    caller: &'a Caller<'a>,
+}
+
+impl<'a> Matchers<'a> {
+    fn new(request: &v1::ReadRequest, caller: &'a Caller<'a>) -> Self {
+        let all = request.queries.iter().flat_map(|query| &query.matchers);
+        let patterns = all.filter(|m| matches!(m.r#type(), Type::Re | Type::Nre)).count();
+        let share = (MAX_READ_REGEX_BYTES / patterns.max(1)).min(MAX_REGEX_BYTES);
+        Self { patterns: 0, share, caller }
+    }
+
+    fn query(&mut self, query: &v1::Query) -> Result<Query, ApiError> {
+        let matchers: Result<Vec<Matcher>, ApiError> =
+            query.matchers.iter().map(|one| self.matcher(one)).collect();
+        let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);
+        Ok(Query { matchers: matchers?, range })
+    }
+
+    fn matcher(&mut self, matcher: &v1::LabelMatcher) -> Result<Matcher, ApiError> {
+        let op = match Type::try_from(matcher.r#type) {
+            Ok(Type::Eq) => MatchOp::Equal,
+            Ok(Type::Neq) => MatchOp::NotEqual,
+            Ok(Type::Re) => MatchOp::Regex,
+            Ok(Type::Nre) => MatchOp::NotRegex,
+            Err(_) => return Err(ApiError::BadRequest("invalid matcher type".into())),
+        };
+        if matches!(op, MatchOp::Regex | MatchOp::NotRegex) {
+            self.caller.check()?;
+            self.patterns += matcher.value.len();
+            if self.patterns > MAX_READ_PATTERN_BYTES {
+                return Err(too_many("bytes of regular expressions", MAX_READ_PATTERN_BYTES));
+            }
+        }
+        Matcher::within(self.share, op, &matcher.name, &matcher.value).map_err(|error| {
+            ApiError::BadRequest(match error {
+                RegexError::TooLarge => format!(
+                    "a regular expression takes more than {} bytes compiled, its share of the \
+                     {MAX_READ_REGEX_BYTES} bytes of all in a request",
+                    self.share
+                ),
+                error => error.to_string(),
+            })
+        })
+    }
 }
 
 /// The first type that we know; SAMPLES when none is asked for.
@@ -168,7 +208,49 @@ mod tests {
 
     fn decode(message: &[u8]) -> Result<ReadRequest, String> {
         let body = snappy::compress(message).expect("small");
-        ReadRequest::decode(&body).map_err(|error| error.to_string())
+        ReadRequest::decode(&body, &HERE).map_err(|error| error.to_string())
+    }
+
+    /// A caller that waits.
+    const HERE: Caller<'_> = Caller(&|| false);
+
+    fn with_patterns<'a>(patterns: impl Iterator<Item = &'a str>) -> Vec<u8> {
+        let matcher = |pattern: &str| v1::LabelMatcher {
+            r#type: Type::Re.into(),
+            name: "job".into(),
+            value: pattern.into(),
+        };
+        let matchers = patterns.map(matcher).collect();
+        let queries = vec![v1::Query { matchers, ..v1::Query::default() }];
+        v1::ReadRequest { queries, ..v1::ReadRequest::default() }.encode_to_vec()
+    }
+
+    #[test]
+    fn all_regular_expressions_of_a_request_have_one_budget() {
+        let (large, small) = (r"(\pL{10}x*){20}", "a.*");
+        decode(&with_patterns([large; 2].into_iter())).expect("two fit");
+        decode(&with_patterns([small; MAX_READ_MATCHERS].into_iter())).expect("small ones fit");
+        let error = decode(&with_patterns([large; MAX_READ_MATCHERS].into_iter()));
+        assert_eq!(
+            error.expect_err("over the budget"),
+            "a regular expression takes more than 524288 bytes compiled, its share of the 67108864 \
+             bytes of all in a request"
+        );
+    }
+
+    #[test]
+    fn patterns_are_limited_before_they_are_read() {
+        let half = "a".repeat(MAX_READ_PATTERN_BYTES / 2);
+        let error = decode(&with_patterns([half.as_str(), &half, "b"].into_iter()));
+        let want = "read request with more than 1048576 bytes of regular expressions";
+        assert_eq!(error.expect_err("too long"), want);
+    }
+
+    #[test]
+    fn nothing_is_compiled_for_a_client_that_went_away() {
+        let body = snappy::compress(&with_patterns([".*"].into_iter())).expect("small");
+        let error = ReadRequest::decode(&body, &Caller(&|| true)).expect_err("nobody waits");
+        assert!(matches!(error, ApiError::Aborted(_)), "{error}");
     }
 
     #[test]
@@ -226,7 +308,7 @@ mod tests {
     #[test]
     fn a_body_that_is_not_snappy_or_too_large() {
         let check = |body: &[u8], want: &str| {
-            let error = ReadRequest::decode(body).expect_err("refused").to_string();
+            let error = ReadRequest::decode(body, &HERE).expect_err("refused").to_string();
             assert_eq!(error, want);
         };
         check(b"", "snappy: corrupt input");

@@ -22,7 +22,7 @@ type ReadResult = Result<Vec<Vec<Chunk>>, StoreError>;
 
 /// The runs of one selection.
 pub(super) struct Runs {
-    series: Vec<Labels>,
+    series: Arc<Vec<Labels>>,
     reader: Arc<dyn SeriesReader>,
     next: usize,
     run_len: usize,
@@ -31,6 +31,8 @@ pub(super) struct Runs {
 
 /// Neighbouring series and their chunks.
 pub(super) struct Run {
+    /// All series of the selection.
+    series: Arc<Vec<Labels>>,
     /// Position of the first series.
     first: usize,
     /// One list a series.
@@ -41,7 +43,7 @@ impl Runs {
     /// Reads nothing yet.
     pub(super) fn new(selection: Selection) -> Self {
         let Selection { series, reader } = selection;
-        let reader = Arc::from(reader);
+        let (series, reader) = (Arc::new(series), Arc::from(reader));
         Self { series, reader, next: 0, run_len: 1, pending: FuturesOrdered::new() }
     }
 
@@ -60,16 +62,8 @@ impl Runs {
         let (run, chunks) = self.pending.next().await?;
         Some(chunks.map(|chunks| {
             self.adapt(run.len(), &chunks);
-            Run { first: run.start, chunks }
+            Run { series: self.series.clone(), first: run.start, chunks }
         }))
-    }
-
-    /// Labels and chunks of the series of a run.
-    pub(super) fn series<'a>(
-        &'a self,
-        run: &'a Run,
-    ) -> impl Iterator<Item = (&'a Labels, &'a [Chunk])> {
-        self.series[run.first..].iter().zip(run.chunks.iter().map(Vec::as_slice))
     }
 
     fn adapt(&mut self, series: usize, chunks: &[Vec<Chunk>]) {
@@ -78,5 +72,12 @@ impl Runs {
         let fitting = READ_RUN_BYTES / (bytes / series.max(1)).max(1);
         // Grows slowly, as the next series may be larger; shrinks at once.
         self.run_len = fitting.clamp(1, (self.run_len * 4).min(READ_RUN_SERIES));
+    }
+}
+
+impl Run {
+    /// Labels and chunks of its series.
+    pub(super) fn series(&self) -> impl Iterator<Item = (&Labels, &[Chunk])> {
+        self.series[self.first..].iter().zip(self.chunks.iter().map(Vec::as_slice))
     }
 }

@@ -3,8 +3,6 @@
 //! The block has to be whole in memory, so samples and bytes are limited. Floats and histograms
 //! are written as they are decoded; nothing is collected in between.
 
-use std::sync::Arc;
-
 use crate::api::{ApiError, AppState};
 use crate::chunk::Chunk;
 use crate::limits::{MAX_READ_RESPONSE_BYTES, MAX_READ_SAMPLES};
@@ -17,34 +15,52 @@ use super::protobuf::{
     put_sint, put_uint, put_uint_always,
 };
 use super::request::Query;
-use super::runs::Runs;
+use super::runs::{Run, Runs};
 use super::window::{has_point, overlapping};
+use super::workers::Caller;
 
 /// Reads everything that the queries ask for and gives the compressed answer.
 pub(super) async fn answer(
-    state: &Arc<AppState>,
+    state: &AppState,
     store: &SharedStore,
     queries: &[Query],
 ) -> Result<Vec<u8>, ApiError> {
+    let workers = &state.reads.workers;
     let mut response = Response::with_limits(MAX_READ_SAMPLES, MAX_READ_RESPONSE_BYTES);
     for query in queries {
         let start = response.bytes.len();
-        if !query.asks_nothing() {
-            let series = response.read(store, query).await?;
-            state.metrics.http.read_series.inc_by(series);
+        if query.asks_nothing() {
+            enclose(&mut response.bytes, 1, start);
+            continue;
         }
-        enclose(&mut response.bytes, 1, start);
+        // The client sorts.
+        let hints = SelectHints { sorted: false, ..SelectHints::default() };
+        let selection = store.select(&query.matchers, query.range, &hints).await?;
+        let mut runs = Runs::new(selection);
+        while let Some(run) = runs.next().await {
+            let (run, range) = (run?, query.range);
+            let push = move |caller: &Caller<'_>| response.push_run(&run, range, caller);
+            response = workers.run(push).await?;
+        }
+        let enclosed = move |_: &Caller<'_>| {
+            enclose(&mut response.bytes, 1, start);
+            Ok(response)
+        };
+        response = workers.run(enclosed).await?;
     }
+    state.metrics.http.read_series.inc_by(response.series);
     state.metrics.http.read_bytes.inc_by(response.bytes.len() as u64);
-    tokio::task::spawn_blocking(move || snappy::compress(&response.bytes))
-        .await
-        .map_err(|_| ApiError::Aborted("the compression broke"))?
-        .map_err(|error| ApiError::BadRequest(error.to_string()))
+    let compress = move |_: &Caller<'_>| {
+        let block = snappy::compress(&response.bytes);
+        block.map_err(|error| ApiError::BadRequest(error.to_string()))
+    };
+    workers.run(compress).await
 }
 
 /// The answer as far as it is written.
 struct Response {
     bytes: Vec<u8>,
+    series: u64,
     samples: usize,
     max_samples: usize,
     max_bytes: usize,
@@ -52,23 +68,20 @@ struct Response {
 
 impl Response {
     fn with_limits(max_samples: usize, max_bytes: usize) -> Self {
-        Self { bytes: Vec::new(), samples: 0, max_samples, max_bytes }
+        Self { bytes: Vec::new(), series: 0, samples: 0, max_samples, max_bytes }
     }
 
-    /// Appends the series of a query; gives their number.
-    async fn read(&mut self, store: &SharedStore, query: &Query) -> Result<u64, ApiError> {
-        // The client sorts.
-        let hints = SelectHints { sorted: false, ..SelectHints::default() };
-        let selection = store.select(&query.matchers, query.range, &hints).await?;
-        let mut runs = Runs::new(selection);
-        let mut written = 0;
-        while let Some(run) = runs.next().await {
-            let run = run?;
-            for (labels, chunks) in runs.series(&run) {
-                written += u64::from(self.push_series(labels, chunks, query.range)?);
-            }
+    /// Appends the series of a run.
+    fn push_run(
+        mut self,
+        run: &Run,
+        range: TimeRange,
+        caller: &Caller<'_>,
+    ) -> Result<Self, ApiError> {
+        for (labels, chunks) in run.series() {
+            self.series += u64::from(self.push_series(labels, chunks, range, caller)?);
         }
-        Ok(written)
+        Ok(self)
     }
 
     /// Appends a series; false when it has no point in the range, and then nothing is written.
@@ -77,7 +90,9 @@ impl Response {
         labels: &Labels,
         chunks: &[Chunk],
         range: TimeRange,
+        caller: &Caller<'_>,
     ) -> Result<bool, ApiError> {
+        caller.check()?;
         let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
         let chunks = overlapping(chunks, range);
         if !has_point(chunks, range).map_err(damaged)? {
@@ -86,6 +101,7 @@ impl Response {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(labels.as_bytes());
         for chunk in chunks {
+            caller.check()?;
             for point in chunk.points() {
                 let point = point.map_err(damaged)?;
                 if range.contains(point.timestamp) {
@@ -175,6 +191,9 @@ mod tests {
     use crate::chunk::encode_points;
     use crate::model::{Point, ResetHint, Sample};
 
+    /// A caller that waits.
+    const HERE: Caller<'_> = Caller(&|| false);
+
     fn labels() -> Labels {
         Labels::from_pairs([("__name__", "up"), ("job", "a")]).expect("valid")
     }
@@ -196,7 +215,7 @@ mod tests {
     fn the_series_of_the_reference() {
         let mut response = Response::with_limits(10, 1000);
         let chunks = floats(&[(1_700_000_000_000, 1.0)]);
-        response.push_series(&labels(), &chunks, TimeRange::ALL).expect("small");
+        response.push_series(&labels(), &chunks, TimeRange::ALL, &HERE).expect("small");
         let want =
             b"\x0a\x2c\x0a\x0e\x0a\x08__name__\x12\x02up\x0a\x08\x0a\x03job\x12\x01a\x12\x10\
             \x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x10\x80\xd0\x95\xff\xbc\x31";
@@ -208,7 +227,7 @@ mod tests {
         let stale = f64::from_bits(crate::model::STALE_NAN_BITS);
         let chunks = floats(&[(-9, 5.0), (0, -0.0), (1, 0.0), (2, stale), (9, 1.0)]);
         let mut response = Response::with_limits(10, 1000);
-        let written = response.push_series(&labels(), &chunks, TimeRange::new(0, 2));
+        let written = response.push_series(&labels(), &chunks, TimeRange::new(0, 2), &HERE);
         assert!(written.expect("small"));
         let series = decode(response);
         let samples: Vec<(i64, u64)> =
@@ -216,7 +235,7 @@ mod tests {
         assert_eq!(samples, [(0, (-0.0_f64).to_bits()), (1, 0), (2, stale.to_bits())]);
 
         let mut response = Response::with_limits(10, 1000);
-        let written = response.push_series(&labels(), &chunks, TimeRange::new(3, 8));
+        let written = response.push_series(&labels(), &chunks, TimeRange::new(3, 8), &HERE);
         assert!(!written.expect("small") && response.bytes.is_empty());
     }
 
@@ -225,7 +244,7 @@ mod tests {
         let chunks = floats(&[(1, 5.0), (2, 6.0), (3, 7.0)]);
         let check = |max_samples, max_bytes, want: &str| {
             let mut response = Response::with_limits(max_samples, max_bytes);
-            let error = response.push_series(&labels(), &chunks, TimeRange::ALL);
+            let error = response.push_series(&labels(), &chunks, TimeRange::ALL, &HERE);
             assert_eq!(error.expect_err("too much").to_string(), want);
         };
         check(2, 1000, "exceeded sample limit (2)");

@@ -1,6 +1,6 @@
 //! The answer of the type STREAMED_XOR_CHUNKS.
 //!
-//! A task of its own reads and encodes; a channel of one place to the connection gives the
+//! A task of its own reads, and has what it read encoded; a channel of one place to the connection gives the
 //! back-pressure. The task ends when the client goes away, and when it takes nothing for
 //! [`READ_STALL`]. The body ends cleanly only after the explicit end: whatever else happens
 //! to the task aborts the connection, so that a client never takes a part for the whole.
@@ -22,6 +22,7 @@ use super::frames::push_series;
 use super::request::Query;
 use super::runs::{Run, Runs};
 use super::window::{has_point, overlapping};
+use super::workers::Caller;
 
 /// What the task sends; `None` is the end.
 type Item = Result<Option<Bytes>, ApiError>;
@@ -98,11 +99,14 @@ async fn produce(
         let selection = store.select(&query.matchers, query.range, &hints).await?;
         let mut runs = Runs::new(selection);
         while let Some(run) = runs.next().await {
-            let run = run?;
-            let frames = encode(state, &runs, &run, query.range, index)?;
+            let (run, range) = (run?, query.range);
+            let encode = move |caller: &Caller<'_>| encode(&run, range, index, caller);
+            let (frames, series) = state.reads.workers.run(encode).await?;
             if frames.is_empty() {
                 continue;
             }
+            state.metrics.http.read_series.inc_by(series);
+            state.metrics.http.read_bytes.inc_by(frames.len() as u64);
             if sender.send_timeout(Ok(Some(frames)), READ_STALL).await.is_err() {
                 return Err(broken());
             }
@@ -111,17 +115,17 @@ async fn produce(
     Ok(())
 }
 
-/// The frames of a run; series without a point in the range are left out.
+/// The frames of a run, and of how many series; those without a point in the range are left out.
 fn encode(
-    state: &AppState,
-    runs: &Runs,
     run: &Run,
     range: TimeRange,
     index: usize,
-) -> Result<Bytes, ApiError> {
+    caller: &Caller<'_>,
+) -> Result<(Bytes, u64), ApiError> {
     let mut out = Vec::new();
     let mut sent = 0;
-    for (labels, chunks) in runs.series(run) {
+    for (labels, chunks) in run.series() {
+        caller.check()?;
         let chunks = overlapping(chunks, range);
         let found = has_point(chunks, range)
             .map_err(|source| ApiError::Chunk { series: labels.clone(), source })?;
@@ -130,7 +134,5 @@ fn encode(
             sent += 1;
         }
     }
-    state.metrics.http.read_series.inc_by(sent);
-    state.metrics.http.read_bytes.inc_by(out.len() as u64);
-    Ok(out.into())
+    Ok((out.into(), sent))
 }

@@ -3,10 +3,11 @@
 //! Both are read from the syntax tree of the translated pattern. They hold for whole values,
 //! since matchers are anchored.
 
+use regex::Regex;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::{NEST_LIMIT, anchored, translate};
+use super::{NEST_LIMIT, translate};
 
 /// Strings in a set, where the pattern is short.
 const MAX_LITERALS: usize = 1024;
@@ -17,8 +18,9 @@ const MAX_PREFIX_BYTES: usize = 1024;
 /// Levels of the syntax tree that are looked into.
 const MAX_LEVELS: u32 = 100;
 
-/// The finite set of strings that `pattern` matches, sorted, when it is one and small.
-pub(in crate::model) fn literals(pattern: &str) -> Option<Vec<String>> {
+/// The finite set of strings that `pattern` matches, sorted, when it is one and small. `compiled` is
+/// the same pattern, anchored.
+pub(in crate::model) fn literals(pattern: &str, compiled: &Regex) -> Option<Vec<String>> {
     let hir = parse(pattern)?;
     let limits = Limits {
         strings: MAX_LITERALS.max(pattern.len()),
@@ -29,8 +31,7 @@ pub(in crate::model) fn literals(pattern: &str) -> Option<Vec<String>> {
     set.dedup();
     // Assertions were passed over.
     if !hir.properties().look_set().is_empty() {
-        let regex = anchored(pattern).ok()?;
-        set.retain(|literal| regex.is_match(literal));
+        set.retain(|literal| compiled.is_match(literal));
     }
     Some(set)
 }

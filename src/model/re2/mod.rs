@@ -3,7 +3,7 @@
 //! Prometheus' patterns are Go's RE2; the `regex` crate reads a slightly different
 //! language. [`translate()`] reads RE2 and writes text that means the same to the crate, or
 //! refuses. Differences that stay: nesting is limited to [`MAX_REGEX_DEPTH`], compiled size to
-//! [`MAX_REGEX_BYTES`], a group name that the crate cannot take becomes a group without one, and the
+//! [`MAX_REGEX_BYTES`](crate::limits::MAX_REGEX_BYTES), a group name that the crate cannot take becomes a group without one, and the
 //! tables of Unicode are those of the crate.
 
 mod class;
@@ -13,7 +13,7 @@ mod translate;
 
 use regex::{Regex, RegexBuilder};
 
-use crate::limits::{MAX_REGEX_BYTES, MAX_REGEX_DEPTH};
+use crate::limits::MAX_REGEX_DEPTH;
 
 pub use error::RegexError;
 pub(super) use literals::{literals, prefix};
@@ -22,11 +22,11 @@ pub use translate::translate;
 /// Levels of the crate's syntax tree for [`MAX_REGEX_DEPTH`] levels of ours.
 const NEST_LIMIT: u32 = 4 * MAX_REGEX_DEPTH + 16;
 
-/// Compiles `pattern` as Prometheus does: `^(?s:pattern)$`.
-pub(super) fn anchored(pattern: &str) -> Result<Regex, RegexError> {
+/// Compiles `pattern` as Prometheus does: `^(?s:pattern)$`. It may take `most_bytes`.
+pub(super) fn anchored(pattern: &str, most_bytes: usize) -> Result<Regex, RegexError> {
     let translated = translate(pattern)?;
     RegexBuilder::new(&format!("^(?s:{translated})$"))
-        .size_limit(MAX_REGEX_BYTES)
+        .size_limit(most_bytes)
         .nest_limit(NEST_LIMIT)
         .build()
         .map_err(|error| match error {
@@ -40,6 +40,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::limits::MAX_REGEX_BYTES;
 
     /// Pattern, values that match, values that do not; all as Go's regexp has it.
     const CASES: &[(&str, &[&str], &[&str])] = &[
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn what_go_matches() {
         for (pattern, yes, no) in CASES {
-            let regex = anchored(pattern).expect(pattern);
+            let regex = anchored(pattern, MAX_REGEX_BYTES).expect(pattern);
             for value in *yes {
                 assert!(regex.is_match(value), "{pattern} should match {value:?}");
             }
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn what_go_refuses() {
         for (pattern, error) in REFUSED {
-            let found = anchored(pattern).err().map(|error| error.to_string());
+            let found = anchored(pattern, MAX_REGEX_BYTES).err().map(|error| error.to_string());
             assert_eq!(found, Some(format!("error parsing regexp: {error}")), "{pattern}");
         }
     }
@@ -169,20 +170,20 @@ mod tests {
         // Little stack: these run on the threads of a server.
         let small = std::thread::Builder::new().stack_size(512 << 10);
         let deepest = small.spawn(move || {
-            let regex = anchored(&deep).expect("just within the limit");
+            let regex = anchored(&deep, MAX_REGEX_BYTES).expect("just within the limit");
             assert!(regex.is_match("aaa"));
-            assert_eq!(literals(&deep), None);
+            assert_eq!(literals(&deep, &regex), None);
             assert_eq!(prefix(&deep), "");
         });
         deepest.expect("a thread").join().expect("enough stack");
         assert_eq!(translate(&nested(100_000)), Err(RegexError::TooLarge));
         assert_eq!(translate(&format!("a{}", "(?i)*".repeat(1000))), Err(RegexError::TooLarge));
-        assert_eq!(anchored(r"(\pL{100}){10}").err(), Some(RegexError::TooLarge));
+        assert_eq!(anchored(r"(\pL{100}){10}", MAX_REGEX_BYTES).err(), Some(RegexError::TooLarge));
     }
 
     #[test]
     fn known_sets() {
-        let set = |pattern| literals(pattern);
+        let set = |pattern| literals(pattern, &anchored(pattern, MAX_REGEX_BYTES).expect(pattern));
         let some = |values: &[&str]| Some(values.iter().map(|v| (*v).to_owned()).collect());
         assert_eq!(set("a"), some(&["a"]));
         assert_eq!(set("b|a|b"), some(&["a", "b"]));
@@ -240,8 +241,8 @@ mod tests {
         fn sets_and_beginnings_agree_with_the_regex(
             pattern in patterns(), values in prop::collection::vec("[abkKéÉ{]{0,4}", 12)
         ) {
-            let Ok(regex) = anchored(&pattern) else { return Ok(()) };
-            let (set, prefix) = (literals(&pattern), prefix(&pattern));
+            let Ok(regex) = anchored(&pattern, MAX_REGEX_BYTES) else { return Ok(()) };
+            let (set, prefix) = (literals(&pattern, &regex), prefix(&pattern));
             for value in values.iter().chain(set.iter().flatten()) {
                 let matches = regex.is_match(value);
                 prop_assert!(!matches || value.starts_with(&prefix), "{pattern} {prefix} {value}");
@@ -256,13 +257,16 @@ mod tests {
             if let Ok(translated) = translate(&pattern) {
                 let _ = regex_syntax::parse(&translated);
             }
-            let _ = (literals(&pattern), prefix(&pattern));
+            let _ = prefix(&pattern);
+            if let Ok(regex) = anchored(&pattern, MAX_REGEX_BYTES) {
+                let _ = literals(&pattern, &regex);
+            }
         }
 
         #[test]
         fn what_is_translated_compiles(pattern in patterns()) {
             if translate(&pattern).is_ok() {
-                prop_assert!(anchored(&pattern).is_ok());
+                prop_assert!(anchored(&pattern, MAX_REGEX_BYTES).is_ok());
             }
         }
     }

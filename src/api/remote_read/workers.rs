@@ -1,0 +1,103 @@
+//! The threads on which remote read decodes and encodes, a bounded number of them.
+//!
+//! Such work keeps a processor busy: on the threads that serve connections it would hold up
+//! writes. Work whose caller went away is told so, and its place is free when it has ended. What
+//! the work is, and what it waits for, is not known here: it must wait for nothing.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::spawn_blocking;
+
+use crate::api::ApiError;
+use crate::limits::MAX_CONCURRENT_READS;
+
+/// Places for work.
+pub(super) struct Workers {
+    pub(super) places: Arc<Semaphore>,
+}
+
+/// Who waits for the work: gives whether it went away.
+pub(super) struct Caller<'a>(pub(super) &'a dyn Fn() -> bool);
+
+impl Caller<'_> {
+    /// An error once nobody waits for the result any more.
+    pub(super) fn check(&self) -> Result<(), ApiError> {
+        match (self.0)() {
+            true => Err(ApiError::Aborted("the client went away")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Workers {
+    /// Half of the processors: the other half is for writes, whatever is read.
+    pub(super) fn new() -> Self {
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let places = (processors / 2).clamp(1, MAX_CONCURRENT_READS);
+        Self { places: Arc::new(Semaphore::new(places)) }
+    }
+
+    /// Runs `work` as soon as there is a place. Work that takes long asks for its caller.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Caller<'_>) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let place = self.places.clone().acquire_owned().await.expect("never closed");
+        let (sender, result) = oneshot::channel();
+        spawn_blocking(move || {
+            let _place = place;
+            let done = work(&Caller(&|| sender.is_closed()));
+            // Nobody may wait for it any more.
+            let _ = sender.send(done);
+        });
+        result.await.unwrap_or(Err(ApiError::Aborted("the work on a read broke")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_place() -> Workers {
+        Workers { places: Arc::new(Semaphore::new(1)) }
+    }
+
+    // One thread: were the work done on it, nobody could ever let it go on.
+    #[tokio::test]
+    async fn work_does_not_hold_up_the_threads_of_others() {
+        let workers = one_place();
+        let (go_on, told) = std::sync::mpsc::channel();
+        let work = workers.run(move |_| Ok(told.recv().expect("it is told")));
+        let other = async move { go_on.send(7).expect("it waits") };
+        assert_eq!(tokio::join!(work, other).0.expect("done"), 7);
+    }
+
+    #[tokio::test]
+    async fn work_whose_caller_went_away_ends_and_frees_its_place() {
+        let workers = one_place();
+        let (began, has_begun) = oneshot::channel();
+        let endless = workers.run::<()>(move |caller| {
+            began.send(()).expect("the test waits");
+            loop {
+                caller.check()?;
+                std::thread::yield_now();
+            }
+        });
+        tokio::select! {
+            _ = endless => unreachable!("it ends only when nobody waits"),
+            begun = has_begun => begun.expect("begun"),
+        }
+        assert_eq!(workers.run(|_| Ok(1)).await.expect("there is a place again"), 1);
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_is_an_error_and_frees_its_place() {
+        let workers = one_place();
+        let broken = workers.run::<()>(|_| panic!("a defect")).await;
+        assert!(matches!(broken, Err(ApiError::Aborted(_))));
+        assert_eq!(workers.run(|_| Ok(1)).await.expect("there is a place again"), 1);
+    }
+}
