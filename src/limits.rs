@@ -20,7 +20,7 @@ pub const MAX_DECODED_BYTES: usize = 32 << 20;
 pub const MAX_BODY_BYTES_IN_FLIGHT: usize = 128 << 20;
 /// Bytes of decoded remote-write requests in memory at a time, as estimated from their messages.
 pub const MAX_DECODED_BYTES_IN_FLIGHT: usize = 256 << 20;
-/// Longest time that a remote-write body may take to arrive.
+/// Longest time that a request body may take to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time that a remote-write request waits for memory.
 pub const INTAKE_WAIT: Duration = Duration::from_secs(10);

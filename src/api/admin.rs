@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 
@@ -23,13 +23,18 @@ const LATEST: &str = "292277025-08-18T07:12:54.999999999Z";
 pub(super) async fn delete_series(
     State(state): State<Arc<AppState>>,
     RawQuery(query): RawQuery,
-    body: Bytes,
+    headers: HeaderMap,
+    body: Body,
 ) -> Response {
     if let Some(refused) = refused_unless_enabled(&state) {
         return refused;
     }
+    let body = match state.deletes.read(&headers, body).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal.into_response(),
+    };
     let query = query.unwrap_or_default();
-    let pairs = [&body[..], query.as_bytes()].into_iter().flat_map(form_urlencoded::parse);
+    let pairs = [&body.bytes[..], query.as_bytes()].into_iter().flat_map(form_urlencoded::parse);
     let (mut selectors, mut range, mut mode) = (Vec::new(), TimeRange::ALL, Mode::Delete);
     for (name, value) in pairs {
         let taken = match &*name {
@@ -129,7 +134,23 @@ pub(super) fn time(name: &str, text: &str) -> Result<i64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
     use super::*;
+    use crate::api::remote_write::Intake;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let state = AppState::new(Arc::default()).with_admin_api(AdminApi::Enabled);
+        let deletes = Intake::with_body_timeout(Duration::from_millis(1));
+        let state = State(Arc::new(AppState { deletes, ..state }));
+        let never = futures::stream::pending::<Result<Bytes, std::io::Error>>();
+        let body = Body::from_stream(never);
+        let answer = delete_series(state, RawQuery(None), HeaderMap::new(), body).await;
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
 
     #[test]
     fn times() {

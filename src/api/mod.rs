@@ -47,6 +47,8 @@ pub struct AppState {
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
     intake: remote_write::Intake,
+    /// Bodies of deletes.
+    deletes: remote_write::Intake,
     admin_api: AdminApi,
 }
 
@@ -61,6 +63,7 @@ impl AppState {
             metrics,
             reads: ReadGate::default(),
             intake: remote_write::Intake::new(),
+            deletes: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
         }
     }

@@ -59,14 +59,19 @@ pub(super) struct Room<'a> {
 }
 
 impl Intake {
-    /// Room as `limits` has it.
+    /// Room and times as `limits` has them.
     pub(crate) fn new() -> Self {
+        Self::with_body_timeout(limits::BODY_TIMEOUT)
+    }
+
+    /// The same, with another longest time for a body.
+    pub(crate) fn with_body_timeout(body_timeout: Duration) -> Self {
         Self {
             bodies: Semaphore::new(limits::MAX_BODY_BYTES_IN_FLIGHT / PIECE),
             decoded: Semaphore::new(limits::MAX_DECODED_BYTES_IN_FLIGHT / PIECE),
             buffers: Mutex::default(),
             wait: limits::INTAKE_WAIT,
-            body_timeout: limits::BODY_TIMEOUT,
+            body_timeout,
         }
     }
 
@@ -164,7 +169,7 @@ pub(super) fn run_long<T>(length: usize, decode: impl FnOnce() -> T) -> T {
 }
 
 fn overloaded() -> Refusal {
-    let what = "too many remote-write requests at a time".to_owned();
+    let what = "too many request bodies at a time".to_owned();
     StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into()
 }
 
