@@ -89,6 +89,12 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 pub const LEAST_RETRY: Duration = Duration::from_millis(200);
 /// See [`LEAST_RETRY`].
 pub const MOST_RETRY: Duration = Duration::from_secs(10);
+/// Shortest and longest wait after a failed flush, unless the store was away and comes back.
+pub const LEAST_FLUSH_RETRY: Duration = Duration::from_secs(1);
+/// See [`LEAST_FLUSH_RETRY`].
+pub const MOST_FLUSH_RETRY: Duration = Duration::from_secs(60);
+/// How often a store that is away is asked meanwhile whether it is back.
+pub const RETURN_PROBE: Duration = Duration::from_secs(1);
 /// Width of a time partition: no chunk of the head or of a part file passes its end.
 pub const PARTITION_MS: i64 = 86_400_000;
 /// Bytes of records that may wait to be written to the log.

@@ -3,7 +3,7 @@
 mod wal;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::batch::Batch;
 use crate::store::{Harness, Opening};
+use crate::support::eventually;
 use crate::support::front::{Front, Fronted};
 use wal::FaultyDisk;
 
@@ -78,6 +79,8 @@ struct Gate {
     mode: AtomicU8,
     /// Acceptance times of the points of flushes.
     stamps: std::sync::Mutex<Vec<(i64, i64)>>,
+    /// How often it was asked whether it is ready while it was away.
+    asked: AtomicU64,
 }
 
 impl Gate {
@@ -119,6 +122,12 @@ impl Front for Gate {
         if self.is(Mode::FlushUnanswered) { Err(away()) } else { Ok(absorbed) }
     }
 
+    async fn ready(&self) -> Result<(), StoreError> {
+        let ready = self.behind().map(drop);
+        self.asked.fetch_add(u64::from(ready.is_err()), Ordering::SeqCst);
+        ready
+    }
+
     fn counted(&self, stats: Stats) -> Stats {
         // As Cassandra: it does not keep the position.
         Stats { flushed_through: 0, ..stats }
@@ -145,6 +154,34 @@ async fn values(store: &dyn Store, name: &str) -> Result<Vec<(i64, f64)>, StoreE
 
 async fn put(head: &Head, batch: &Batch) {
     head.write(batch.build()).await.expect("acknowledged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_comes_back_ends_the_wait_after_a_failed_flush() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let mut options = options(&dir);
+    options.flush_interval = Duration::from_millis(1);
+    // Far beyond what this test waits.
+    options.flush_backoff = (Duration::from_secs(24 * 3600), Duration::from_secs(24 * 3600));
+    let head = open(options, &below).await;
+    below.set(Mode::Away);
+    put(&head, &one("up", T, 1.0)).await;
+    eventually("a flush fails, and the store is seen to be away after it", async || {
+        match below.asked.load(Ordering::SeqCst) {
+            0 => Err("not asked".into()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    below.set(Mode::Open);
+    eventually("the point is in the store below", async || {
+        match values(&below.store, "up").await {
+            Ok(points) if points == [(T, 1.0)] => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,12 +15,10 @@ use tokio::sync::{Mutex, Notify};
 use tracing::{error, info, warn};
 
 use super::wal::{Admission, Commit, Record};
-use super::{Inner, blocking};
+use super::{Inner, Options, blocking};
+use crate::limits::RETURN_PROBE;
 use crate::model::{Matcher, Metadata, TimeRange};
 use crate::storage::{Flush, SeriesRun, StoreError};
-
-/// The first and the longest wait after a failed flush.
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// A delete in the log that the store below has not confirmed.
 pub(super) struct PendingDelete {
@@ -59,33 +57,52 @@ impl Flusher {
 /// Flushes at the interval and when woken, until the head is dropped.
 pub(super) fn spawn(inner: &Arc<Inner>) {
     let head = Arc::downgrade(inner);
-    tokio::spawn(flush_for_ever(head, inner.wake.clone(), inner.options.flush_interval));
+    let Options { flush_interval, flush_backoff, .. } = inner.options;
+    tokio::spawn(flush_for_ever(head, inner.wake.clone(), flush_interval, flush_backoff));
 }
 
-async fn flush_for_ever(head: Weak<Inner>, wake: Arc<Notify>, interval: Duration) {
+async fn flush_for_ever(
+    head: Weak<Inner>,
+    wake: Arc<Notify>,
+    interval: Duration,
+    (first, longest): (Duration, Duration),
+) {
     let mut backoff = None;
     loop {
-        match backoff {
-            // Being woken does not make a store come back sooner.
-            Some(backoff) => tokio::time::sleep(backoff).await,
-            None => {
-                let _ = tokio::time::timeout(interval, wake.notified()).await;
-            }
-        }
+        // Being woken does not make a store come back sooner.
+        let _ = match backoff {
+            Some(backoff) => tokio::time::timeout(backoff, comes_back(&head)).await,
+            None => tokio::time::timeout(interval, wake.notified()).await,
+        };
         let Some(head) = head.upgrade() else { return };
         match head.flush().await {
             Ok(()) => backoff = None,
             Err(error) => {
-                let next = backoff.map_or(BACKOFF.0, |backoff| (backoff * 2).min(BACKOFF.1));
+                let next = backoff.map_or(first, |backoff| (backoff * 2).min(longest));
+                let again = format!("tried again in {next:?} or when the store is back");
                 match &error {
-                    StoreError::Backend { .. } => {
-                        error!("a flush failed and is tried again in {next:?}: {error}");
-                    }
-                    _ => warn!("a flush failed and is tried again in {next:?}: {error}"),
+                    StoreError::Backend { .. } => error!("a flush failed, {again}: {error}"),
+                    _ => warn!("a flush failed, {again}: {error}"),
                 }
                 backoff = Some(next);
             }
         }
+    }
+}
+
+/// Waits until the store below was away and is back, or the head is gone. A store that was never
+/// away, and refuses the flush for another reason, does not come back.
+async fn comes_back(head: &Weak<Inner>) {
+    let mut was_away = false;
+    loop {
+        let Some(below) = head.upgrade().map(|head| head.below.clone()) else { return };
+        match below.ready().await {
+            Ok(()) if was_away => return,
+            Ok(()) => {}
+            Err(_) => was_away = true,
+        }
+        drop(below);
+        tokio::time::sleep(RETURN_PROBE).await;
     }
 }
 

@@ -30,6 +30,7 @@ use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
     StoreError,
 };
+use crate::limits::{LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY};
 use crate::model::{
     Body, Exemplar, Labels, Matcher, Metadata, Protocol, TimeRange, WriteBatch, WriteOutcome,
 };
@@ -66,6 +67,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// How often samples go to the store below.
     pub flush_interval: Duration,
+    /// The first and the longest wait after a failed flush; the return of the store ends it.
+    pub flush_backoff: (Duration, Duration),
     /// Bytes of points in memory, about, that make a flush begin early. At [`REFUSE_AT`] times
     /// that writes are refused.
     pub memory_limit: u64,
@@ -85,6 +88,7 @@ impl Options {
             wal_limit: 8 << 30,
             segment_bytes: 128 << 20,
             flush_interval: Duration::from_secs(2 * 3600),
+            flush_backoff: (LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY),
             memory_limit: 512 << 20,
             stamps: Stamps::Dropped,
             refuse: None,

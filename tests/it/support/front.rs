@@ -26,6 +26,11 @@ pub(crate) trait Front: Send + Sync {
         self.behind()?.absorb(flush).await
     }
 
+    /// A question whether the store is ready.
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.behind()?.ready().await
+    }
+
     /// Counts on their way back.
     fn counted(&self, stats: Stats) -> Stats {
         stats
@@ -97,7 +102,7 @@ impl<F: Front> Store for Fronted<F> {
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
-        self.0.behind()?.ready().await
+        self.0.ready().await
     }
 
     async fn close(&self) -> Result<(), StoreError> {
