@@ -22,6 +22,14 @@ pub const MAX_BODY_BYTES_IN_FLIGHT: usize = 128 << 20;
 pub const MAX_DECODED_BYTES_IN_FLIGHT: usize = 256 << 20;
 /// Longest time that a request body may take to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Buffers for decoding that are kept for later requests.
+pub const MAX_KEPT_BUFFERS: usize = 16;
+/// Bytes of each of them at most; larger ones are given back.
+pub const MAX_KEPT_BUFFER_BYTES: usize = 4 << 20;
+/// When a client is told to come again after what soon passes: no room, a store that is away.
+pub const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// The same when a log or its memory is full, which only a flush ends.
+pub const FULL_RETRY_AFTER: Duration = Duration::from_secs(30);
 /// Longest time that a remote-write request waits for memory.
 pub const INTAKE_WAIT: Duration = Duration::from_secs(10);
 /// Series in one remote-write request.
@@ -95,6 +103,9 @@ pub const LEAST_FLUSH_RETRY: Duration = Duration::from_secs(1);
 pub const MOST_FLUSH_RETRY: Duration = Duration::from_secs(60);
 /// How often a store that is away is asked meanwhile whether it is back.
 pub const RETURN_PROBE: Duration = Duration::from_secs(1);
+/// How many times the limit at which a flush begins points in memory may have; then writes are
+/// refused.
+pub const REFUSE_AT: u64 = 4;
 /// Width of a time partition: no chunk of the head or of a part file passes its end.
 pub const PARTITION_MS: i64 = 86_400_000;
 /// Bytes of records that may wait to be written to the log.

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use promkairos::limits::REFUSE_AT;
 use promkairos::model::{Matcher, Point, TimeRange, Value};
 use promkairos::storage::head::wal::{self as log, Record, WalOptions};
-use promkairos::storage::head::{Head, Options, REFUSE_AT, Stamps};
+use promkairos::storage::head::{Head, Options, Stamps};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{Absorbed, Flush, SelectHints, SharedStore, Stats, Store, StoreError};
 use promkairos::telemetry::HeadMetrics;

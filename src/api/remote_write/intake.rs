@@ -26,13 +26,8 @@ use crate::wire::Scratch;
 const PIECE: usize = 16 << 10;
 /// Memory of a decoded request, by the bytes of its message.
 const EXPANSION: usize = 3;
-/// Buffers kept for later requests: how many, and of what size at most.
-const KEPT_BUFFERS: usize = 16;
-const KEPT_BUFFER_BYTES: usize = 4 << 20;
 /// A longer message is decoded where it holds up no other task.
 const LONG_MESSAGE_BYTES: usize = 1 << 20;
-/// When to come again after waiting in vain.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The room there is for requests.
 pub(crate) struct Intake {
@@ -152,7 +147,9 @@ impl Drop for Room<'_> {
     fn drop(&mut self) {
         let scratch = std::mem::take(&mut self.scratch);
         let mut buffers = self.intake.buffers.lock();
-        if scratch.capacity() <= KEPT_BUFFER_BYTES && buffers.len() < KEPT_BUFFERS {
+        if scratch.capacity() <= limits::MAX_KEPT_BUFFER_BYTES
+            && buffers.len() < limits::MAX_KEPT_BUFFERS
+        {
             buffers.push(scratch);
         }
     }
@@ -170,7 +167,7 @@ pub(super) fn run_long<T>(length: usize, decode: impl FnOnce() -> T) -> T {
 
 fn overloaded() -> Refusal {
     let what = "too many request bodies at a time".to_owned();
-    StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into()
+    StoreError::Unavailable { what, retry_after: limits::RETRY_AFTER }.into()
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::executor::{Executor, RETRY_AFTER, unreadable};
+use super::executor::{Executor, unreadable};
 use super::stamp::now_ms;
 use super::statements::Prepared;
+use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 
 /// Beyond this a warning is logged, in milliseconds.

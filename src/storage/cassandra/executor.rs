@@ -23,11 +23,10 @@ use super::cause;
 use super::options::Options;
 use super::retry::{self, Verdict};
 use super::statements::Prepared;
+use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::{CassandraMetrics, InFlight, StatementOutcome};
 
-/// What clients are told to wait.
-pub(super) const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// How long a statement waits for a connection when there is none. It bridges a connection that is
 /// just made anew; whoever sent the request repeats it anyhow.
 const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);

@@ -11,10 +11,11 @@ use scylla::statement::unprepared::Statement;
 use scylla::value::CqlValue;
 
 use super::cause;
-use super::executor::{RETRY_AFTER, unreadable};
+use super::executor::unreadable;
 use super::options::{Keyspace, Options};
 use super::retry::{Verdict, judge};
 use crate::kairos::{RowSpec, TimeUnit};
+use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 
 /// What the keyspace turned out to be.

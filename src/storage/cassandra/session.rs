@@ -64,7 +64,7 @@ fn failed(error: &NewSessionError, options: &Options) -> StoreError {
         )),
         _ => StoreError::Unavailable {
             what: format!("Cassandra at {hosts}: {cause}"),
-            retry_after: super::executor::RETRY_AFTER,
+            retry_after: crate::limits::RETRY_AFTER,
         },
     }
 }

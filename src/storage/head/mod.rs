@@ -30,7 +30,7 @@ use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
     StoreError,
 };
-use crate::limits::{LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY};
+use crate::limits::{FULL_RETRY_AFTER, LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY, REFUSE_AT};
 use crate::model::{
     Body, Exemplar, Labels, Matcher, Metadata, Protocol, TimeRange, WriteBatch, WriteOutcome,
 };
@@ -52,9 +52,6 @@ pub enum Stamps {
     /// They do not.
     Dropped,
 }
-
-/// How far points in memory may outgrow the limit at which a flush begins.
-pub const REFUSE_AT: u64 = 4;
 
 /// How a head works.
 #[derive(Clone)]
@@ -170,7 +167,7 @@ impl Inner {
             return Ok(());
         };
         self.wake.notify_one();
-        Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(30) })
+        Err(StoreError::Unavailable { what, retry_after: FULL_RETRY_AFTER })
     }
 
     /// Gives the batch its place in the log and in memory. Synchronous, so that no lock is held

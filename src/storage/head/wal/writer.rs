@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -25,9 +25,6 @@ use super::{LogLock, WalOptions};
 use crate::limits;
 use crate::storage::StoreError;
 use crate::telemetry::HeadMetrics;
-
-/// When a client should try again.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The open log.
 pub struct Wal {
@@ -109,7 +106,7 @@ impl Commit {
 }
 
 fn unavailable(what: &str) -> StoreError {
-    StoreError::Unavailable { what: what.into(), retry_after: RETRY_AFTER }
+    StoreError::Unavailable { what: what.into(), retry_after: limits::RETRY_AFTER }
 }
 
 impl Wal {
