@@ -97,6 +97,9 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 pub const LEAST_RETRY: Duration = Duration::from_millis(200);
 /// See [`LEAST_RETRY`].
 pub const MOST_RETRY: Duration = Duration::from_secs(10);
+/// How long a refused login is tried again at the start: a cluster that comes up may not know its
+/// users yet.
+pub const LOGIN_PATIENCE: Duration = Duration::from_secs(120);
 /// Shortest and longest wait after a failed flush, unless the store was away and comes back.
 pub const LEAST_FLUSH_RETRY: Duration = Duration::from_secs(1);
 /// See [`LEAST_FLUSH_RETRY`].

@@ -13,6 +13,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -20,7 +21,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::api::{self, AppState};
 use crate::config::{CassandraConfig, Config, IndexedTags, StoreConfig};
-use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, MOST_RETRY};
+use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
@@ -183,14 +184,27 @@ async fn until_true(mut flag: watch::Receiver<bool>) {
     let _ = flag.wait_for(|stop| *stop).await;
 }
 
-/// Opens the store, again and again as long as it is only out of reach.
+/// Opens the store, again and again as long as it is only out of reach. It may also deny us for
+/// a while: a cluster that starts may not know its users yet.
 async fn open_patiently(
     config: &Config,
     state: &Arc<AppState>,
     indexed: &watch::Receiver<IndexedTags>,
 ) -> Result<SharedStore, StoreError> {
+    let mut denied_since: Option<Instant> = None;
+    let mut pause = LEAST_RETRY;
     loop {
         match stores::open(config, state, indexed).await {
+            Err(StoreError::Denied(what))
+                if denied_since.get_or_insert_with(Instant::now).elapsed() < LOGIN_PATIENCE =>
+            {
+                tracing::error!(
+                    "{what}; this ends in an exit {LOGIN_PATIENCE:?} after the first time"
+                );
+                state.opening(what);
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(MOST_RETRY);
+            }
             Err(StoreError::Unavailable { what, retry_after }) => {
                 tracing::warn!("the store cannot be opened yet: {what}");
                 state.opening(what);

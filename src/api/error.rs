@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::chunk::ChunkError;
+use crate::limits::RETRY_AFTER;
 use crate::model::Labels;
 use crate::storage::StoreError;
 
@@ -44,7 +45,9 @@ impl ApiError {
             Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Chunk { .. } | Self::Aborted(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Store(error) => match error {
-                StoreError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+                StoreError::Unavailable { .. } | StoreError::Denied(_) => {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
                 StoreError::Limit(_) | StoreError::Invalid(_) => StatusCode::BAD_REQUEST,
                 StoreError::Corrupt { .. } | StoreError::Io { .. } | StoreError::Backend { .. } => {
                     StatusCode::INTERNAL_SERVER_ERROR
@@ -58,6 +61,7 @@ impl ApiError {
         match self {
             Self::NotReady(_) => Some(Duration::from_secs(1)),
             Self::Store(StoreError::Unavailable { retry_after, .. }) => Some(*retry_after),
+            Self::Store(StoreError::Denied(_)) => Some(RETRY_AFTER),
             _ => None,
         }
     }
@@ -98,6 +102,7 @@ mod tests {
         check(ApiError::NotReady("x".into()), 503, Some("1"));
         check(away(Duration::ZERO).into(), 503, Some("1"));
         check(away(Duration::from_millis(5001)).into(), 503, Some("6"));
+        check(StoreError::Denied("x".into()).into(), 503, Some("5"));
         check(StoreError::Limit("x".into()).into(), 400, None);
         check(StoreError::Invalid("x".into()).into(), 400, None);
         check(StoreError::Io { path: "p".into(), source: io() }.into(), 500, None);

@@ -55,7 +55,11 @@ pub(super) async fn open(
                 let (below, metrics) = (below.clone(), metrics.clone());
                 let (pages, indexed) = (pages.clone(), indexed.clone());
                 async move {
-                    let store = Arc::new(CassandraStore::open(below, metrics).await?);
+                    let opened = CassandraStore::open(below, metrics.clone()).await;
+                    if !matches!(opened, Ok(_) | Err(StoreError::Unavailable { .. })) {
+                        metrics.open_refused.inc();
+                    }
+                    let store = Arc::new(opened?);
                     pages.open_cassandra(store.clone());
                     // The list may have changed since the start.
                     store.configure_tag_index(indexed.borrow().clone());

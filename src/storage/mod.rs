@@ -237,6 +237,9 @@ pub enum StoreError {
         /// When to try again.
         retry_after: Duration,
     },
+    /// The backend does not let us in. It may while it starts, else a setting has to change.
+    #[error("{0}")]
+    Denied(String),
     /// A limit of the request was passed. Names the limit.
     #[error("{0}")]
     Limit(String),

@@ -60,6 +60,8 @@ pub struct CassandraMetrics {
     pub tag_index_gaps: Counter,
     /// Points put into quarantine, each counted once.
     pub quarantined: Counter,
+    /// Attempts to open the store that Cassandra refused: the login, the keyspace.
+    pub open_refused: Counter,
     /// Our clock minus the coordinator's, in milliseconds.
     pub clock_skew_ms: Gauge,
 }
@@ -77,6 +79,7 @@ impl Default for CassandraMetrics {
             index_rows_remembered: Gauge::default(),
             tag_index_gaps: Counter::default(),
             quarantined: Counter::default(),
+            open_refused: Counter::default(),
             clock_skew_ms: Gauge::default(),
         }
     }
@@ -128,6 +131,11 @@ impl CassandraMetrics {
             "quarantined",
             "Points of flushes that Cassandra refused for good",
             new.quarantined.clone(),
+        );
+        registry.register(
+            "open_refused",
+            "Attempts to open the store that Cassandra refused, by login or keyspace",
+            new.open_refused.clone(),
         );
         registry.register(
             "clock_skew_milliseconds",

@@ -86,8 +86,9 @@ pub struct CassandraStore {
 impl CassandraStore {
     /// Connects, verifies the keyspace or creates it, and prepares every statement.
     ///
-    /// [`StoreError::Unavailable`] when Cassandra does not answer, [`StoreError::Invalid`] when a
-    /// setting makes no sense or the keyspace is not KairosDB's; nothing is written then.
+    /// [`StoreError::Unavailable`] when Cassandra does not answer, [`StoreError::Denied`] when it
+    /// refuses the login, [`StoreError::Invalid`] when a setting makes no sense or the keyspace is
+    /// not KairosDB's; nothing is written then.
     pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self, StoreError> {
         check(&options)?;
         let session = session::connect(&options).await?;

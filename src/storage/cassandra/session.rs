@@ -18,8 +18,8 @@ use super::cause::{self, Refusal};
 use super::options::{Options, Tls};
 use crate::storage::StoreError;
 
-/// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Invalid`]
-/// when a setting cannot be used.
+/// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Denied`] when
+/// the login is refused, [`StoreError::Invalid`] when another setting cannot be used.
 pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
     let mut policy = DefaultPolicy::builder().token_aware(true);
     if let Some(datacenter) = &options.local_datacenter {
@@ -46,7 +46,7 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
     builder.build().await.map_err(|error| failed(&error, options))
 }
 
-/// Login and certificates do not mend themselves: a setting must change.
+/// Certificates do not mend themselves: a setting must change. A login may, while a cluster starts.
 fn failed(error: &NewSessionError, options: &Options) -> StoreError {
     let hosts = options.contact_points.join(", ");
     let cause = cause::of_session(error);
@@ -54,10 +54,10 @@ fn failed(error: &NewSessionError, options: &Options) -> StoreError {
     let ca = options.tls.as_ref().map(|tls| tls.ca_file.display());
     match (cause::of_refusal(error), user, ca) {
         (Some(Refusal::Login), Some(user), _) => {
-            StoreError::Invalid(format!("Cassandra at {hosts}: login of user {user:?}: {cause}"))
+            StoreError::Denied(format!("Cassandra at {hosts}: login of user {user:?}: {cause}"))
         }
         (Some(Refusal::Login), None, _) => {
-            StoreError::Invalid(format!("Cassandra at {hosts}: {cause}"))
+            StoreError::Denied(format!("Cassandra at {hosts}: {cause}"))
         }
         (Some(Refusal::Certificate), _, Some(ca)) => StoreError::Invalid(format!(
             "Cassandra at {hosts}: TLS with the authorities in {ca}: {cause}"

@@ -8,11 +8,15 @@ use promkairos::storage::cassandra::{
 };
 use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tempfile::TempDir;
 
 use super::deletes::flush_of;
 use super::keyspace::{Request, bits, labels, named, read};
+use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{self, eventually, secure_cassandra};
 
@@ -54,6 +58,13 @@ fn invalid(error: StoreError) -> String {
     }
 }
 
+fn denied(error: StoreError) -> String {
+    match error {
+        StoreError::Denied(text) => text,
+        other => panic!("the login is wrong, not {other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn login_and_tls_let_points_through() {
     let opened = CassandraStore::open(options(), CassandraMetrics::default()).await;
@@ -68,11 +79,11 @@ async fn login_and_tls_let_points_through() {
 async fn a_wrong_login_is_named() {
     let mut wrong = options();
     wrong.credentials = Some(Credentials { user: "bob".into(), password: "guess-47".into() });
-    let text = invalid(error(wrong).await);
+    let text = denied(error(wrong).await);
     assert!(text.contains("\"bob\"") && !text.contains("guess-47"), "{text}");
     let mut none = options();
     none.credentials = None;
-    let text = invalid(error(none).await);
+    let text = denied(error(none).await);
     assert!(text.contains("user and a password"), "{text}");
 }
 
@@ -158,23 +169,69 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     assert!(!quarantine.exists());
 }
 
+/// The flags for all of it, with this password.
+fn flags(folder: &Path, password: &str) -> Vec<String> {
+    let file = folder.join("password");
+    std::fs::write(&file, password).expect("written");
+    let flag = |name: &str, path: &Path| format!("--cassandra-{name}={}", path.display());
+    vec![
+        "--cassandra-username=cassandra".to_owned(),
+        flag("password-file", &file),
+        "--cassandra-tls=true".to_owned(),
+        flag("tls-ca", &pem("ca.pem")),
+        flag("tls-cert", &pem("client.pem")),
+        flag("tls-key", &pem("client.key")),
+    ]
+}
+
+/// A wrong password is on every page where an operator looks, and the process stays.
+async fn shows_that_the_login_is_refused(backend: Backend) -> (TempDir, Promkairos) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = flags(folder.path(), "guess-47");
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Promkairos::start(&folder.path().join("data"), &backend, &flags);
+    eventually("/-/ready, the log and a metric name it", async || {
+        let ready = server.get("/-/ready").await.expect("an answer");
+        let metrics = server.get("/metrics").await.expect("an answer").1;
+        let log = server.process.log();
+        let refused = "login of user \"cassandra\"";
+        let logged = log.lines().any(|line| line.contains("ERROR") && line.contains(refused));
+        let count = metrics.lines().find_map(|line| {
+            line.strip_prefix("promkairos_cassandra_open_refused_total ")?.parse::<u64>().ok()
+        });
+        // More than one: it is tried again.
+        match ready.0 == 503 && ready.1.contains(refused) && logged && count > Some(1) {
+            true => Ok(()),
+            false => Err(format!("{ready:?} {count:?}\n{log}")),
+        }
+    })
+    .await;
+    assert!(!server.process.log().contains("guess-47"), "the password is in the log");
+    (folder, server)
+}
+
+#[tokio::test]
+async fn a_refused_login_is_shown_and_tried_again() {
+    let (address, keyspace) = (address(), support::keyspace());
+    let backend = Backend::CassandraStore { address, keyspace };
+    let (_folder, mut server) = shows_that_the_login_is_refused(backend).await;
+    assert_eq!(server.process.ended(), None);
+}
+
+#[tokio::test]
+async fn behind_a_log_a_refused_login_is_shown_and_writes_are_taken() {
+    let (address, keyspace) = (address(), support::keyspace());
+    let backend = Backend::CassandraWal { address, keyspace };
+    let (_folder, server) = shows_that_the_login_is_refused(backend).await;
+    let sent = Load::default().send(&server, &mut StdRng::seed_from_u64(1)).await;
+    assert_eq!(sent.expect("an answer"), 204);
+}
+
 #[tokio::test]
 async fn the_flags_reach_the_session() {
     let folder = tempfile::tempdir().expect("a folder");
     let backend = Backend::CassandraStore { address: address(), keyspace: support::keyspace() };
-    let flags = {
-        let file = folder.path().join("password");
-        std::fs::write(&file, "cassandra").expect("written");
-        let flag = |name: &str, path: &Path| format!("--cassandra-{name}={}", path.display());
-        vec![
-            "--cassandra-username=cassandra".to_owned(),
-            flag("password-file", &file),
-            "--cassandra-tls=true".to_owned(),
-            flag("tls-ca", &pem("ca.pem")),
-            flag("tls-cert", &pem("client.pem")),
-            flag("tls-key", &pem("client.key")),
-        ]
-    };
+    let flags = flags(folder.path(), "cassandra");
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let data = folder.path().join("data");
     let mut server = Promkairos::ready(&data, &backend, &flags).await;
