@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::raw::Raw;
+use super::units::parse_size;
 use super::{ConfigError, TagIndexConfig, choice, duration, switch};
 
 /// How to reach Cassandra and what to ask of it.
@@ -34,6 +35,8 @@ pub struct CassandraConfig {
     pub request_timeout: Duration,
     /// Statements that may be under way at once; at least 1.
     pub max_in_flight: usize,
+    /// Bytes for the series that stand in the index, about.
+    pub series_cache_bytes: usize,
     /// Which tags are indexed.
     pub tag_index: TagIndexConfig,
 }
@@ -150,9 +153,16 @@ impl CassandraConfig {
             )?,
             request_timeout,
             max_in_flight,
+            series_cache_bytes: series_cache(raw)?,
             tag_index: TagIndexConfig::from_raw(raw)?,
         })
     }
+}
+
+fn series_cache(raw: &Raw) -> Result<usize, ConfigError> {
+    const NAME: &str = "cassandra-series-cache";
+    let bytes = parse_size(raw.required(NAME)).map_err(|error| raw.refuse(NAME, error))?;
+    usize::try_from(bytes).map_err(|_| raw.refuse(NAME, "is more than this machine can address"))
 }
 
 fn contact_points(raw: &Raw) -> Result<Vec<String>, ConfigError> {

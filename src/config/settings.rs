@@ -99,6 +99,12 @@ pub const SETTINGS: &[Setting] = &[
         "Statements that may be under way at once",
     ),
     setting(
+        "cassandra-series-cache",
+        "SIZE",
+        Some("256MiB"),
+        "Memory for the series that stand in the index, about",
+    ),
+    setting(
         "kairosdb-config",
         "FILE",
         None,

@@ -35,6 +35,7 @@ pub(super) fn options(
         read_consistency: consistency(cassandra.read_consistency),
         write_consistency: consistency(cassandra.write_consistency),
         in_flight: cassandra.max_in_flight,
+        series_cache_bytes: cassandra.series_cache_bytes,
         ttl_seconds,
         tag_index: tag_index(&cassandra.tag_index),
         quarantine,

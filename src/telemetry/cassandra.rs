@@ -58,6 +58,12 @@ pub struct CassandraMetrics {
     pub index_rows_remembered: Gauge,
     /// Windows in which the tag index turned out to miss series.
     pub tag_index_gaps: Counter,
+    /// Partitions of `row_keys` read into memory.
+    pub series_cache_reads: Counter,
+    /// Partitions of `row_keys` that were in memory and good.
+    pub series_cache_hits: Counter,
+    /// Bytes of series in memory, about.
+    pub series_cache_bytes: Gauge,
     /// Points put into quarantine, each counted once.
     pub quarantined: Counter,
     /// Attempts to open the store that Cassandra refused: the login, the keyspace.
@@ -78,6 +84,9 @@ impl Default for CassandraMetrics {
             index_rows_written: Counter::default(),
             index_rows_remembered: Gauge::default(),
             tag_index_gaps: Counter::default(),
+            series_cache_reads: Counter::default(),
+            series_cache_hits: Counter::default(),
+            series_cache_bytes: Gauge::default(),
             quarantined: Counter::default(),
             open_refused: Counter::default(),
             clock_skew_ms: Gauge::default(),
@@ -126,6 +135,22 @@ impl CassandraMetrics {
             "tag_index_gaps",
             "Tags of windows in which the tag index turned out to miss series",
             new.tag_index_gaps.clone(),
+        );
+        registry.register(
+            "series_cache_reads",
+            "Partitions of row_keys read into memory",
+            new.series_cache_reads.clone(),
+        );
+        registry.register(
+            "series_cache_hits",
+            "Partitions of row_keys that were in memory and good",
+            new.series_cache_hits.clone(),
+        );
+        registry.register_with_unit(
+            "series_cache",
+            "Bytes of series in memory, about",
+            Unit::Bytes,
+            new.series_cache_bytes.clone(),
         );
         registry.register(
             "quarantined",

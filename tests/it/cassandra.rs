@@ -5,7 +5,7 @@ mod deletes;
 mod doctor;
 mod hanging;
 mod index;
-mod keyspace;
+pub(crate) mod keyspace;
 mod neighbour;
 mod points;
 mod refusals;

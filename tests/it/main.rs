@@ -10,6 +10,7 @@ mod delete_command;
 mod embedded;
 mod head;
 mod kairos;
+mod kairosdb;
 mod kill;
 mod packaging;
 mod prometheus;

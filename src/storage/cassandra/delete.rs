@@ -116,6 +116,8 @@ impl Shared {
         let (stamp, wait) = self.stamps.for_delete(now_ms());
         self.memory.forget(key.identity());
         let deleted = self.delete_window_rows(key, rows, stamp).await;
+        // Who read meanwhile may have seen rows that are gone now, and `mtime` does not tell.
+        self.series.forget(key.identity());
         if deleted.is_err() {
             // A delete that failed may still arrive: nothing that stands now is relied on, and
             // the next write puts its index rows above the stamp.
@@ -160,6 +162,7 @@ impl Shared {
         let values = (stamp, metric, table_name, row_time, row.data_type.as_str(), tags);
         let delete = &self.statements.row_keys.delete;
         self.executor.run(delete, values, self.executor.deadline()).await?;
+        self.delete_legacy_row(&key, &row.key, stamp).await?;
         Ok(Some(key))
     }
 

@@ -1,25 +1,25 @@
-//! Finds series: names, row times, then `row_keys`, filtered by the matchers. Never looks at data.
+//! Finds series: names, row times, then the rows of each window that match. Never looks at data.
 //!
-//! Both doors are read, KairosDB's and ours. Rows that are no series to Prometheus (a tag
-//! without a name, one called `__name__`) are skipped and counted.
+//! Both doors are read, KairosDB's and ours, and the legacy index where it holds something.
+//! Where the rows of a window come from is known to [`Shared::scan`] alone.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use scylla::deserialize::value::MapIterator;
 use scylla::value::CqlTimestamp;
 
 use super::executor::{all, unreadable};
+use super::index_row::IndexRow;
 use super::index_writer::WindowKey;
 use super::routing::{Metrics, Route, route};
 use super::schema::NameColumn;
 use super::shared::Shared;
 use super::tag_index::TagIndexTrust;
 use crate::kairos::index::StringIndexRow;
-use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
-use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
+use crate::kairos::{DataType, RowTime, TableName};
+use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::{StoreError, check_label_bytes};
 
 /// Metrics and windows looked at at the same time by one query.
@@ -40,22 +40,23 @@ pub(super) struct FoundRow {
     pub(super) data_type: DataType,
 }
 
-/// A row of `row_keys` that passed the matchers.
-pub(super) struct IndexRow<'a> {
-    pub(super) metric: &'a str,
-    pub(super) row_time: RowTime,
-    pub(super) data_type: DataType,
-    pub(super) tags: &'a [(&'a str, &'a str)],
-}
-
-/// Takes index rows.
-pub(super) type Visit<'a> = &'a mut (dyn FnMut(IndexRow<'_>) -> Result<(), StoreError> + Send);
+/// Takes index rows with their row times.
+pub(super) type Visit<'a> =
+    &'a mut (dyn FnMut(&IndexRow, RowTime) -> Result<(), StoreError> + Send);
 
 /// A partition of `row_keys` to read.
+#[derive(Clone)]
 pub(super) struct Window {
     pub(super) metric: String,
     pub(super) table_name: TableName,
     pub(super) row_time: RowTime,
+}
+
+impl Window {
+    fn key(&self) -> WindowKey<'_> {
+        let Self { metric, table_name, row_time } = self;
+        WindowKey { metric, table_name: *table_name, row_time: *row_time }
+    }
 }
 
 impl Shared {
@@ -71,14 +72,14 @@ impl Shared {
         let mut slots: HashMap<Labels, usize> = HashMap::new();
         let mut found: Vec<FoundSeries> = Vec::new();
         let mut bytes = 0;
-        self.scan(matchers, range, wanted, &mut |row| {
-            let Some((labels, row)) = self.found(&row) else { return Ok(()) };
-            let slot = *slots.entry(labels).or_insert_with_key(|labels| {
+        self.scan(matchers, range, wanted, &mut |row, row_time| {
+            let Some(found_row) = self.found(row, row_time) else { return Ok(()) };
+            let slot = *slots.entry(row.labels.clone()).or_insert_with_key(|labels| {
                 bytes += labels.as_bytes().len();
                 found.push(FoundSeries { labels: labels.clone(), rows: Vec::new() });
                 found.len() - 1
             });
-            found[slot].rows.push(row);
+            found[slot].rows.push(found_row);
             check_label_bytes(bytes, most_bytes)
         })
         .await?;
@@ -90,7 +91,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// Calls `visit` for every row of `row_keys` that matches and has a wanted type.
+    /// Calls `visit` for every row of an index that matches and has a wanted type; for one that
+    /// stands in two indexes twice.
     pub(super) async fn scan(
         &self,
         matchers: &[Matcher],
@@ -100,10 +102,14 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
-        let windows = self.windows(names, range).await?;
+        let windows = self.windows(&names, range).await?;
         let (visit, route) = (&Mutex::new(visit), &route);
-        let scan = |window| self.scan_best_path(window, route, wanted, visit).boxed();
-        all(READS_AT_ONCE, Box::new(windows.iter().map(scan))).await.map(drop)
+        let scan = |window: &'_ Window| {
+            let window = window.clone();
+            async move { self.scan_best_path(window.key(), route, wanted, visit).await }.boxed()
+        };
+        all(READS_AT_ONCE, Box::new(windows.iter().map(scan))).await?;
+        self.scan_legacy(&names, range, route, wanted, visit).await
     }
 
     /// Names of metrics in the range, sorted; whether they really have points is not looked at.
@@ -113,8 +119,9 @@ impl Shared {
         range: TimeRange,
     ) -> Result<Vec<String>, StoreError> {
         let names = self.names(&route(matchers).metrics).await?;
-        let mut names: Vec<String> =
-            self.windows(names, range).await?.into_iter().map(|window| window.metric).collect();
+        let windows = self.windows(&names, range).await?;
+        let mut names = self.legacy_names(&names, range).await?;
+        names.extend(windows.into_iter().map(|window| window.metric));
         names.sort_unstable();
         names.dedup();
         Ok(names)
@@ -123,83 +130,33 @@ impl Shared {
     /// Through the tag index, where that can be relied on; else all rows of the window.
     async fn scan_best_path(
         &self,
-        window: &Window,
+        key: WindowKey<'_>,
         route: &Route,
         wanted: fn(&DataType) -> bool,
         visit: &Mutex<Visit<'_>>,
     ) -> Result<(), StoreError> {
-        let (metric, row_time) = (&*window.metric, window.row_time);
-        let key = WindowKey { metric, table_name: window.table_name, row_time };
         if let Some((rows, _)) = self.look_up(key, route).await? {
             for (data_type, tags) in rows {
                 if wanted(&data_type) {
                     let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                    visit.lock()(IndexRow { metric, row_time, data_type, tags: &tags })?;
+                    match IndexRow::of_tags(key.metric, data_type, &tags) {
+                        Some(row) => visit.lock()(&row, key.row_time)?,
+                        None => self.executor.metrics.skip("labels", 1),
+                    }
                 }
             }
             if self.options.tag_index.trust == TagIndexTrust::Configured {
                 return Ok(());
             }
         }
-        self.scan_window(window, route, wanted, visit).await
+        self.scan_row_keys(key, route, wanted, visit).await
     }
 
-    async fn scan_window(
-        &self,
-        window: &Window,
-        route: &Route,
-        wanted: fn(&DataType) -> bool,
-        visit: &Mutex<Visit<'_>>,
-    ) -> Result<(), StoreError> {
-        let select = &self.statements.row_keys.select;
-        let wrong = |e| unreadable(select.name, e);
-        let key = WindowKey {
-            metric: &window.metric,
-            table_name: window.table_name,
-            row_time: window.row_time,
-        };
-        // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
-        type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
-        self.executor
-            .pages(select, key.values(), |page| {
-                let mut visit = visit.lock();
-                let mut tags: Vec<(&str, &str)> = Vec::new();
-                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                    let (Some(data_type), Some(map)) = row.map_err(wrong)? else { continue };
-                    let data_type = DataType::parse(data_type);
-                    tags.clear();
-                    for pair in map {
-                        tags.push(pair.map_err(wrong)?);
-                    }
-                    if !route.passes(&tags) {
-                        continue;
-                    }
-                    if wanted(&data_type) {
-                        let (metric, row_time) = (&*window.metric, window.row_time);
-                        visit(IndexRow { metric, row_time, data_type, tags: &tags })?;
-                    } else if matches!(data_type, DataType::String | DataType::Other(_)) {
-                        self.executor.metrics.skip("data_type", 1);
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await
-    }
-
-    /// The series and the partition of an index row.
-    fn found(&self, row: &IndexRow<'_>) -> Option<(Labels, FoundRow)> {
-        let labels = labels_of(row);
-        let tags = Tags::from_pairs(row.tags.iter().copied());
-        let (Some(labels), Ok(tags)) = (labels, tags) else {
-            self.executor.metrics.skip("labels", 1);
-            return None;
-        };
-        let (row_time, data_type) = (row.row_time, row.data_type.clone());
-        let key = RowKey { metric: row.metric.into(), row_time, data_type, tags };
-        match key.encode() {
-            Ok(bytes) => {
-                let (key, data_type) = (bytes.into(), key.data_type);
-                Some((labels, FoundRow { key, row_time, data_type }))
+    /// The partition of an index row.
+    fn found(&self, row: &IndexRow, row_time: RowTime) -> Option<FoundRow> {
+        match row.key(row_time) {
+            Ok(key) => {
+                Some(FoundRow { key: key.into(), row_time, data_type: row.data_type.clone() })
             }
             Err(_) => {
                 self.executor.metrics.skip("row_key", 1);
@@ -261,7 +218,7 @@ impl Shared {
     /// The windows of metrics that may hold points of the range.
     pub(super) async fn windows(
         &self,
-        names: Vec<String>,
+        names: &[String],
         range: TimeRange,
     ) -> Result<Vec<Window>, StoreError> {
         let reads = names.iter().flat_map(|name| TableName::ALL.map(|table| (name, table)));
@@ -293,9 +250,4 @@ impl Shared {
             .await?;
         Ok(windows)
     }
-}
-
-/// The label set of an index row; None when it is none.
-pub(super) fn labels_of(row: &IndexRow<'_>) -> Option<Labels> {
-    Labels::from_pairs(row.tags.iter().copied().chain([(METRIC_NAME, row.metric)])).ok()
 }

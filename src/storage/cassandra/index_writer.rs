@@ -13,6 +13,7 @@ use scylla::value::CqlTimestamp;
 use super::executor::{Deadline, Failure, all, unreadable};
 use super::identity::Identity;
 use super::index_memory::{Expiry, Known, Missing, NEVER, Window, recheck_since};
+use super::index_row::IndexRow;
 use super::plan::{Plan, PlannedRow};
 use super::shared::Shared;
 use super::stamp::now_ms;
@@ -151,6 +152,8 @@ impl Shared {
                 None => {
                     let known = self.read_window(demand.key, deadline).await?;
                     demand.window.learn(known);
+                    // What is taken as written now may be news to readers.
+                    self.series.doubt(demand.key.identity());
                     let missing = demand.window.missing(&demand.identities, needed, None);
                     // None: dropped again from a memory that is too small. Then all is written.
                     missing.unwrap_or_else(|| Missing {
@@ -205,7 +208,8 @@ impl Shared {
             .map(|at| {
                 let row = demand.rows[*at];
                 let tags = tags_of(&plan.series[row.series as usize].labels);
-                (stamp, ttl, metric, table_name, row_time, row.data_type.as_str(), tags)
+                let mtime = self.mtimes.next(stamp);
+                (stamp, ttl, mtime, metric, table_name, row_time, row.data_type.as_str(), tags)
             })
             .collect();
         let insert = &self.statements.row_keys.insert_many;
@@ -214,6 +218,7 @@ impl Shared {
         match sent.await {
             Ok(()) => {
                 demand.window.remember_row_keys(identities, expiry);
+                self.show(plan, demand, &rows);
                 self.executor.metrics.index_rows_written.inc_by(rows.len() as u64);
             }
             Err(Failure::Store(error)) => return Err(error),
@@ -225,6 +230,7 @@ impl Shared {
                         Ok(()) => {
                             let identity = demand.identities[*at];
                             demand.window.remember_row_keys([identity].into_iter(), expiry);
+                            self.show(plan, demand, &[*at]);
                         }
                         Err(Failure::Store(error)) => return Err(error),
                         Err(Failure::Refused(why)) => {
@@ -257,6 +263,16 @@ impl Shared {
             })
             .collect();
         self.write_tag_rows(demand.key, &tagged, &indexed, deadline).await
+    }
+
+    /// Shows rows that were written to readers of this process.
+    fn show(&self, plan: &Plan, demand: &Demand<'_>, rows: &[usize]) {
+        let rows = rows.iter().map(|at| {
+            let row = demand.rows[*at];
+            let labels = plan.series[row.series as usize].labels.clone();
+            IndexRow::of_series(labels, row.data_type.clone())
+        });
+        self.series.add(demand.key.identity(), rows);
     }
 
     /// The rows that lead to a partition of `row_keys`: time index and name. Refused: one of them.

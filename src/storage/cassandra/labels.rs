@@ -1,4 +1,4 @@
-//! The label endpoints, from the index alone: `row_keys`, or the names where no tag is asked for.
+//! The label endpoints, from the indexes alone, or the names where no tag is asked for.
 //!
 //! Both are coarse, as the contract allows: in a window that is not long closed the index outlives a
 //! delete of its points (see `delete`), so a deleted metric is listed until the window has closed and
@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 
-use super::finder::labels_of;
 use super::routing::route;
 use super::shared::Shared;
 use crate::kairos::DataType;
@@ -47,10 +46,8 @@ impl Shared {
     /// [`Store::series`](crate::storage::Store::series)
     pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         let mut all = Smallest::new(query.limit);
-        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row| {
-            if let Some(labels) = labels_of(&row) {
-                all.add(labels);
-            }
+        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
+            all.add(row.labels.clone());
             Ok(())
         })
         .await?;
@@ -63,12 +60,8 @@ impl Shared {
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError> {
         let mut all = Smallest::new(query.limit);
-        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row| {
-            if labels_of(&row).is_none() {
-                return Ok(());
-            }
-            let names = row.tags.iter().filter(|(_, value)| !value.is_empty());
-            for name in names.map(|(name, _)| *name).chain([METRIC_NAME]) {
+        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
+            for (name, _) in row.labels.iter() {
                 if !all.items.contains(name) {
                     all.add(name.to_owned());
                 }
@@ -92,11 +85,9 @@ impl Shared {
             }
             return Ok(all.finish());
         }
-        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row| {
-            let tag = row.tags.iter().find(|(tag, _)| *tag == name).map(|(_, value)| *value);
-            let value = if name == METRIC_NAME { Some(row.metric) } else { tag };
-            let value = value.filter(|value| !value.is_empty() && !all.items.contains(*value));
-            if let (Some(value), true) = (value, labels_of(&row).is_some()) {
+        self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
+            let value = row.labels.get(name);
+            if !value.is_empty() && !all.items.contains(value) {
                 all.add(value.to_owned());
             }
             Ok(())

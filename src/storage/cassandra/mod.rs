@@ -2,12 +2,12 @@
 //!
 //! A write is durable and findable when it is answered: index first, then data, each at
 //! the write consistency. Cassandra holds everything that must outlive the process, but for the
-//! quarantine file. In memory are which index rows stand (which saves work and is checked
-//! again), the last write stamp, and the distance of the clocks. Decisions are pure (`plan`, `routing`, `retry`,
-//! `stamp`, `index_memory`), the rest carries them out.
+//! quarantine file. In memory are which index rows stand and which series a window has (which
+//! saves work and is checked again), the last write stamp, and the distance of the clocks.
+//! Decisions are pure (`plan`, `routing`, `retry`, `stamp`, `index_memory`, `series_cache`), the
+//! rest carries them out.
 //!
-//! Not here: the legacy `row_key_index`, which is neither read nor written, and start timestamps of
-//! floats, for which a `kairos_double` cell has no room.
+//! Not here: start timestamps of floats, for which a `kairos_double` cell has no room.
 
 mod absorb;
 mod cause;
@@ -19,9 +19,12 @@ mod exemplars;
 mod finder;
 mod identity;
 mod index_memory;
+mod index_row;
 mod index_writer;
 mod labels;
+mod legacy_index;
 mod metadata;
+mod mtime;
 mod options;
 mod plan;
 mod quarantine;
@@ -29,11 +32,13 @@ mod reader;
 mod retry;
 mod routing;
 mod schema;
+mod series_cache;
 mod session;
 mod shared;
 mod stamp;
 mod statements;
 mod tag_index;
+mod window_reader;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,8 +63,11 @@ pub use tag_index::{
 use self::clock::Skew;
 use self::executor::Executor;
 use self::index_memory::IndexMemory;
+use self::legacy_index::LegacyIndex;
+use self::mtime::Mtimes;
 use self::quarantine::Quarantine;
 use self::reader::CassandraReader;
+use self::series_cache::SeriesCache;
 use self::shared::Shared;
 use self::statements::Statements;
 use self::tag_index::TagIndex;
@@ -102,6 +110,9 @@ impl CassandraStore {
             names: found.names,
             stamps: stamp::Stamps::default(),
             memory: IndexMemory::new(options.index_memory_rows),
+            series: SeriesCache::new(options.series_cache_bytes),
+            mtimes: Mtimes::default(),
+            legacy: LegacyIndex::default(),
             skew: Skew::default(),
             index_gate: RwLock::default(),
             index_delete: Arc::default(),

@@ -56,6 +56,8 @@ pub struct Options {
     pub index_memory_rows: usize,
     /// The tag index.
     pub tag_index: TagIndexOptions,
+    /// Bytes that the series of windows which were read may have in memory, about.
+    pub series_cache_bytes: usize,
     /// Points of flushes that Cassandra refuses for good are kept in this file; none = only reported.
     pub quarantine: Option<PathBuf>,
 }
@@ -81,6 +83,7 @@ impl Default for Options {
             index_recheck: Duration::from_secs(300),
             index_memory_rows: 4_000_000,
             tag_index: TagIndexOptions::default(),
+            series_cache_bytes: 256 << 20,
             quarantine: None,
         }
     }

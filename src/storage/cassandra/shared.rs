@@ -7,9 +7,12 @@ use tokio::sync::{Mutex, RwLock};
 use super::clock::Skew;
 use super::executor::Executor;
 use super::index_memory::IndexMemory;
+use super::legacy_index::LegacyIndex;
+use super::mtime::Mtimes;
 use super::options::Options;
 use super::quarantine::Quarantine;
 use super::schema::NameColumn;
+use super::series_cache::SeriesCache;
 use super::stamp::Stamps;
 use super::statements::Statements;
 use super::tag_index::TagIndex;
@@ -25,6 +28,9 @@ pub(super) struct Shared {
     pub(super) names: NameColumn,
     pub(super) stamps: Stamps,
     pub(super) memory: IndexMemory,
+    pub(super) series: SeriesCache,
+    pub(super) mtimes: Mtimes,
+    pub(super) legacy: LegacyIndex,
     pub(super) skew: Skew,
     pub(super) tags: TagIndex,
     /// Writes hold it to read, the delete of a window's index rows to write: it must not take away

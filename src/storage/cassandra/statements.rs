@@ -60,6 +60,7 @@ pub(super) struct Statements {
     pub(super) row_keys: RowKeyStatements,
     pub(super) row_times: RowTimeStatements,
     pub(super) names: NameStatements,
+    pub(super) legacy: LegacyStatements,
     pub(super) metadata: MetadataStatements,
     pub(super) tags: TagIndexStatements,
     /// Milliseconds since 1970 by the coordinator's clock.
@@ -86,9 +87,11 @@ pub(super) struct PointStatements {
 
 /// On `row_keys`; all begin with metric, table name, row time, `delete` with its stamp.
 pub(super) struct RowKeyStatements {
-    /// stamp, ttl; then data type, tags
+    /// stamp, ttl, mtime; then data type, tags
     pub(super) insert_many: Batches,
     pub(super) select: Prepared,
+    /// with its write time
+    pub(super) mtime: Prepared,
     /// with value and its TTL
     pub(super) check: Prepared,
     /// one row, if there is any
@@ -119,6 +122,20 @@ pub(super) struct NameStatements {
     pub(super) check: Prepared,
 }
 
+/// On the legacy `row_key_index`; all but `any` begin with the metric, `delete` with its stamp.
+pub(super) struct LegacyStatements {
+    /// one row of the table, if there is any
+    pub(super) any: Prepared,
+    /// the first column
+    pub(super) first: Prepared,
+    /// the last column
+    pub(super) last: Prepared,
+    /// then first and last column
+    pub(super) slice: Prepared,
+    /// then column
+    pub(super) delete: Prepared,
+}
+
 /// On `service_index`; all begin with service, service key.
 pub(super) struct MetadataStatements {
     /// then key, value, stamp
@@ -138,6 +155,7 @@ impl Statements {
             row_keys: on.row_keys().await?,
             row_times: on.row_times().await?,
             names: on.names().await?,
+            legacy: on.legacy().await?,
             metadata: on.metadata().await?,
             tags: on.tag_index().await?,
             clock: on.prepare("clock", clock, Consistency::One).await?,
@@ -184,10 +202,12 @@ impl Preparer<'_> {
         let table = format!("{}.row_keys", self.options.keyspace);
         // An INSERT with our TTL would take the place of a neighbour's row that lasts longer.
         let insert = format!(
-            "UPDATE {table} {STAMPED_TTL} SET mtime = now(), value = '' \
+            "UPDATE {table} {STAMPED_TTL} SET mtime = ?, value = '' \
              WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
         );
         let select = format!("SELECT data_type, tags FROM {table} WHERE {INDEX_ROW}");
+        let mtime =
+            format!("SELECT mtime, WRITETIME(mtime) FROM {table} WHERE {INDEX_ROW} LIMIT 1");
         let check =
             format!("SELECT data_type, tags, value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
         let any = format!("SELECT data_type FROM {table} WHERE {INDEX_ROW} LIMIT 1");
@@ -197,6 +217,7 @@ impl Preparer<'_> {
         Ok(RowKeyStatements {
             insert_many: Batches::new(&self.write("insert_row_key", insert).await?),
             select: self.read("select_row_keys", select).await?,
+            mtime: self.read("select_mtime", mtime).await?,
             check: self.read("check_row_keys", check).await?,
             any: self.read("any_row_key", any).await?,
             delete: self.write("delete_row_key", delete).await?,
@@ -229,6 +250,22 @@ impl Preparer<'_> {
             insert: self.write("insert_name", insert).await?,
             select: self.read("select_names", format!("{select} >= ?")).await?,
             check: self.read("check_name", format!("{select} = ?")).await?,
+        })
+    }
+
+    async fn legacy(&self) -> Result<LegacyStatements, StoreError> {
+        let table = format!("{}.row_key_index", self.options.keyspace);
+        let select = format!("SELECT column1 FROM {table}");
+        let metric = format!("{select} WHERE key = ?");
+        let slice = format!("{metric} AND column1 >= ? AND column1 <= ?");
+        let last = format!("{metric} ORDER BY column1 DESC LIMIT 1");
+        let delete = format!("DELETE FROM {table} {STAMPED} WHERE key = ? AND column1 = ?");
+        Ok(LegacyStatements {
+            any: self.read("any_legacy_row", format!("{select} LIMIT 1")).await?,
+            first: self.read("first_legacy_row", format!("{metric} LIMIT 1")).await?,
+            last: self.read("last_legacy_row", last).await?,
+            slice: self.read("select_legacy_rows", slice).await?,
+            delete: self.write("delete_legacy_row", delete).await?,
         })
     }
 

@@ -17,27 +17,27 @@ use scylla::serialize::row::SerializeRow;
 use crate::support;
 
 /// A keyspace that no other test has.
-pub(super) struct TestKeyspace {
-    pub(super) name: String,
-    pub(super) session: Session,
+pub(crate) struct TestKeyspace {
+    pub(crate) name: String,
+    pub(crate) session: Session,
 }
 
 impl TestKeyspace {
     /// A name, and a session that has not made anything yet.
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let session = SessionBuilder::new().known_node(support::cassandra()).build().await;
         Self { name: support::keyspace(), session: session.expect("Cassandra answers") }
     }
 
     /// The same, with the keyspace made by hand.
-    pub(super) async fn by_hand() -> Self {
+    pub(crate) async fn by_hand() -> Self {
         let new = Self::new().await;
         let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
         new.cql(&format!("CREATE KEYSPACE {} WITH REPLICATION = {replication}", new.name)).await;
         new
     }
 
-    pub(super) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         Options {
             contact_points: vec![support::cassandra()],
             keyspace: self.name.parse().expect("a keyspace name"),
@@ -45,27 +45,27 @@ impl TestKeyspace {
         }
     }
 
-    pub(super) async fn open(&self) -> CassandraStore {
+    pub(crate) async fn open(&self) -> CassandraStore {
         self.open_with(self.options()).await.expect("the store opens")
     }
 
-    pub(super) async fn open_with(&self, options: Options) -> Result<CassandraStore, StoreError> {
+    pub(crate) async fn open_with(&self, options: Options) -> Result<CassandraStore, StoreError> {
         CassandraStore::open(options, CassandraMetrics::default()).await
     }
 
     /// Runs a statement in which `{k}` stands for the keyspace.
-    pub(super) async fn cql(&self, cql: &str) {
+    pub(crate) async fn cql(&self, cql: &str) {
         self.cql_with(cql, ()).await;
     }
 
-    pub(super) async fn cql_with(&self, cql: &str, values: impl SerializeRow) {
+    pub(crate) async fn cql_with(&self, cql: &str, values: impl SerializeRow) {
         let cql = cql.replace("{k}", &self.name);
         let result = self.session.query_unpaged(cql.as_str(), values).await;
         result.unwrap_or_else(|error| panic!("{cql}: {error}"));
     }
 
     /// The rows of a SELECT.
-    pub(super) async fn rows<R>(&self, cql: &str) -> Vec<R>
+    pub(crate) async fn rows<R>(&self, cql: &str) -> Vec<R>
     where
         R: for<'f, 'm> scylla::deserialize::row::DeserializeRow<'f, 'm>,
     {
@@ -77,7 +77,7 @@ impl TestKeyspace {
     }
 
     /// All rows of `data_points` as hex: key, column1, value; sorted.
-    pub(super) async fn data_points(&self) -> Vec<(String, String, String)> {
+    pub(crate) async fn data_points(&self) -> Vec<(String, String, String)> {
         type Row = (Vec<u8>, Vec<u8>, Vec<u8>);
         let rows: Vec<Row> = self.rows("SELECT key, column1, value FROM {k}.data_points").await;
         let mut rows: Vec<_> =
@@ -86,21 +86,21 @@ impl TestKeyspace {
         rows
     }
 
-    pub(super) async fn drop(self) {
+    pub(crate) async fn drop(self) {
         self.cql("DROP KEYSPACE {k}").await;
     }
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(super) fn labels(pairs: &[(&str, &str)]) -> Labels {
+pub(crate) fn labels(pairs: &[(&str, &str)]) -> Labels {
     Labels::from_pairs(pairs.iter().copied()).expect("valid labels")
 }
 
 /// The key of a row of data.
-pub(super) fn key(series: &Labels, row_time: i64, data_type: DataType) -> Vec<u8> {
+pub(crate) fn key(series: &Labels, row_time: i64, data_type: DataType) -> Vec<u8> {
     let row_time = RowTime::from_stored(row_time);
     let tags = Tags::from_labels(series.as_ref());
     let metric = series.get(METRIC_NAME).into();
@@ -109,21 +109,21 @@ pub(super) fn key(series: &Labels, row_time: i64, data_type: DataType) -> Vec<u8
 
 /// A batch under construction that owns its bytes.
 #[derive(Default)]
-pub(super) struct Request {
+pub(crate) struct Request {
     series: Vec<OwnedSeries>,
 }
 
 /// Labels and points of one series.
 type OwnedSeries = (Vec<u8>, Vec<Sample>, Vec<HistogramSample>, Vec<OwnedExemplar>);
 
-pub(super) struct OwnedExemplar {
-    pub(super) labels: Vec<u8>,
-    pub(super) value: f64,
-    pub(super) timestamp: i64,
+pub(crate) struct OwnedExemplar {
+    pub(crate) labels: Vec<u8>,
+    pub(crate) value: f64,
+    pub(crate) timestamp: i64,
 }
 
 impl Request {
-    pub(super) fn floats(mut self, series: &Labels, points: &[(i64, f64)]) -> Self {
+    pub(crate) fn floats(mut self, series: &Labels, points: &[(i64, f64)]) -> Self {
         let sample =
             |&(timestamp, value): &(i64, f64)| Sample { timestamp, start_timestamp: 0, value };
         let samples = points.iter().map(sample).collect();
@@ -131,18 +131,18 @@ impl Request {
         self
     }
 
-    pub(super) fn histogram(mut self, series: &Labels, timestamp: i64, h: Histogram) -> Self {
+    pub(crate) fn histogram(mut self, series: &Labels, timestamp: i64, h: Histogram) -> Self {
         let sample = HistogramSample { timestamp, start_timestamp: 0, histogram: h };
         self.series.push((series.as_bytes().to_vec(), vec![], vec![sample], vec![]));
         self
     }
 
-    pub(super) fn exemplar(mut self, series: &Labels, exemplar: OwnedExemplar) -> Self {
+    pub(crate) fn exemplar(mut self, series: &Labels, exemplar: OwnedExemplar) -> Self {
         self.series.push((series.as_bytes().to_vec(), vec![], vec![], vec![exemplar]));
         self
     }
 
-    pub(super) fn batch(&self) -> WriteBatch<'_> {
+    pub(crate) fn batch(&self) -> WriteBatch<'_> {
         let mut batch = WriteBatch::default();
         for (index, (labels, samples, histograms, exemplars)) in self.series.iter().enumerate() {
             let at = |len: usize, more: usize| len as u32..(len + more) as u32;
@@ -164,21 +164,21 @@ impl Request {
         batch
     }
 
-    pub(super) async fn write(&self, store: &dyn Store) -> WriteOutcome {
+    pub(crate) async fn write(&self, store: &dyn Store) -> WriteOutcome {
         store.write(self.batch()).await.expect("the write is accepted")
     }
 }
 
-pub(super) fn named(metric: &str) -> Vec<Matcher> {
+pub(crate) fn named(metric: &str) -> Vec<Matcher> {
     vec![Matcher::equal(METRIC_NAME, metric)]
 }
 
-pub(super) fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {
+pub(crate) fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {
     Matcher::new(op, name, value).expect("a valid pattern")
 }
 
 /// All points in the range by series; series without any are left out.
-pub(super) async fn read(
+pub(crate) async fn read(
     store: &dyn Store,
     matchers: &[Matcher],
     range: TimeRange,
@@ -203,7 +203,7 @@ pub(super) async fn read(
 }
 
 /// Floats of one series as time and bits.
-pub(super) fn bits(points: &[Point]) -> Vec<(i64, u64)> {
+pub(crate) fn bits(points: &[Point]) -> Vec<(i64, u64)> {
     points
         .iter()
         .map(|point| match &point.value {

@@ -1,6 +1,7 @@
 //! The real `promkairos` binary on a free port, and a client for it.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
@@ -183,7 +184,16 @@ impl Promkairos {
 
     /// All that is stored of the series whose `name` matches the pattern `value`, as remote read gives it.
     pub(crate) async fn read(&self, name: &str, value: &str) -> Result<Vec<ReadSeries>, String> {
-        let range = i64::from(i32::MIN)..=i64::MAX / 2;
+        self.read_range(name, value, i64::from(i32::MIN)..=i64::MAX / 2).await
+    }
+
+    /// The same within a range of milliseconds.
+    pub(crate) async fn read_range(
+        &self,
+        name: &str,
+        value: &str,
+        range: RangeInclusive<i64>,
+    ) -> Result<Vec<ReadSeries>, String> {
         remote_read::samples(&self.http, &self.url("/api/v1/read"), name, value, range).await
     }
 }

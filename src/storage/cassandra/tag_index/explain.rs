@@ -65,7 +65,7 @@ impl Shared {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
         let mut windows = Vec::new();
-        for window in self.windows(names, range).await? {
+        for window in self.windows(&names, range).await? {
             windows.push(self.explain_window(&window, &route).await?);
         }
         windows.sort_by(|a, b| {

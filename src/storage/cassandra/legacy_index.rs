@@ -1,0 +1,259 @@
+//! The legacy `row_key_index`: where KairosDB before 1.2 kept its row keys, all of a metric in
+//! one partition. Only read and deleted; KairosDB itself writes it no more.
+//!
+//! It is read only where it holds something for the metric and the time. What it holds is
+//! remembered as first and last column, and looked up again after [`Options::index_recheck`].
+//! The remembered number of metrics is bounded.
+//!
+//! [`Options::index_recheck`]: super::options::Options::index_recheck
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+
+use super::executor::{all, unreadable};
+use super::finder::Visit;
+use super::identity::Identity;
+use super::index_row::IndexRow;
+use super::routing::Route;
+use super::shared::Shared;
+use super::statements::Prepared;
+use crate::kairos::index::{LegacyIndexRow, LegacySlice};
+use crate::kairos::{DataType, RowKey};
+use crate::model::TimeRange;
+use crate::storage::StoreError;
+
+/// Metrics looked at at the same time by one query.
+const METRICS_AT_ONCE: usize = 32;
+/// Metrics remembered at most.
+const MOST_METRICS: usize = 200_000;
+
+/// What is known of the legacy index.
+#[derive(Default)]
+pub(super) struct LegacyIndex {
+    /// None: not looked at yet.
+    table: Mutex<Option<Looked<bool>>>,
+    metrics: Mutex<HashMap<Identity, Looked<Option<Arc<Extent>>>>>,
+}
+
+#[derive(Clone)]
+struct Looked<T> {
+    at: Instant,
+    found: T,
+}
+
+impl<T> Looked<T> {
+    fn new(found: T) -> Self {
+        Self { at: Instant::now(), found }
+    }
+
+    fn is_fresh(&self, recheck: Duration) -> bool {
+        self.at.elapsed() < recheck
+    }
+}
+
+/// The first and the last column of a partition.
+struct Extent {
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl Extent {
+    fn overlaps(&self, slice: &LegacySlice) -> bool {
+        slice.start <= self.last && self.first <= slice.end
+    }
+}
+
+impl Shared {
+    /// Calls `visit` for every row of the legacy index that matches and has a wanted type.
+    pub(super) async fn scan_legacy(
+        &self,
+        metrics: &[String],
+        range: TimeRange,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<(), StoreError> {
+        let scan = |metric: &'_ String| {
+            let metric = metric.clone();
+            async move {
+                for slice in self.legacy_slices(&metric, range).await? {
+                    self.scan_slice(&metric, &slice, route, wanted, visit).await?;
+                }
+                Ok(())
+            }
+            .boxed()
+        };
+        if self.has_legacy_rows().await? {
+            all(METRICS_AT_ONCE, Box::new(metrics.iter().map(scan))).await?;
+        }
+        Ok(())
+    }
+
+    /// Those of the metrics that may have rows in the range.
+    pub(super) async fn legacy_names(
+        &self,
+        metrics: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<String>, StoreError> {
+        if !self.has_legacy_rows().await? {
+            return Ok(Vec::new());
+        }
+        let look = |metric: &'_ String| {
+            let metric = metric.clone();
+            async move {
+                let slices = self.legacy_slices(&metric, range).await?;
+                Ok((!slices.is_empty()).then_some(metric))
+            }
+            .boxed()
+        };
+        let found = all(METRICS_AT_ONCE, Box::new(metrics.iter().map(look))).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Deletes the entry of a row, if the metric has any.
+    pub(super) async fn delete_legacy_row(
+        &self,
+        row: &RowKey,
+        key: &[u8],
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        if self.has_legacy_rows().await? && self.extent(&row.metric).await?.is_some() {
+            let values = (stamp, row.metric.as_bytes(), key);
+            let delete = &self.statements.legacy.delete;
+            self.executor.run(delete, values, self.executor.deadline()).await?;
+        }
+        Ok(())
+    }
+
+    /// The slices that hold something of the metric in the range.
+    async fn legacy_slices(
+        &self,
+        metric: &str,
+        range: TimeRange,
+    ) -> Result<Vec<LegacySlice>, StoreError> {
+        // No key can hold such a name, so there are none.
+        let Ok(mut slices) = LegacySlice::of(self.spec, metric, range) else {
+            return Ok(Vec::new());
+        };
+        match self.extent(metric).await? {
+            Some(extent) => slices.retain(|slice| extent.overlaps(slice)),
+            None => slices.clear(),
+        }
+        Ok(slices)
+    }
+
+    async fn scan_slice(
+        &self,
+        metric: &str,
+        slice: &LegacySlice,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<(), StoreError> {
+        let select = &self.statements.legacy.slice;
+        let values = (metric.as_bytes(), &slice.start[..], &slice.end[..]);
+        self.executor
+            .pages(select, values, |page| {
+                let mut visit = visit.lock();
+                for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name, e))? {
+                    let (column,) = row.map_err(|e| unreadable(select.name, e))?;
+                    let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
+                    let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
+                        self.executor.metrics.skip("row_key", 1);
+                        continue;
+                    };
+                    let tags: Vec<(&str, &str)> = key.tags.iter().collect();
+                    if !route.passes(&tags) {
+                        continue;
+                    }
+                    if !wanted(&key.data_type) {
+                        if matches!(key.data_type, DataType::String | DataType::Other(_)) {
+                            self.executor.metrics.skip("data_type", 1);
+                        }
+                        continue;
+                    }
+                    match IndexRow::of_tags(metric, key.data_type.clone(), &tags) {
+                        Some(row) => visit(&row, key.row_time)?,
+                        None => self.executor.metrics.skip("labels", 1),
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await
+    }
+
+    /// Whether the table holds anything at all.
+    async fn has_legacy_rows(&self) -> Result<bool, StoreError> {
+        let known = self.legacy.table.lock().clone();
+        if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
+            return Ok(known.found);
+        }
+        let found = self.column(&self.statements.legacy.any, ()).await?.is_some();
+        *self.legacy.table.lock() = Some(Looked::new(found));
+        Ok(found)
+    }
+
+    /// The columns between which everything of the metric lies; None when there is nothing.
+    async fn extent(&self, metric: &str) -> Result<Option<Arc<Extent>>, StoreError> {
+        let id = Identity::of(&[metric.as_bytes()]);
+        let known = self.legacy.metrics.lock().get(&id).cloned();
+        if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
+            return Ok(known.found);
+        }
+        let legacy = &self.statements.legacy;
+        let partition = (metric.as_bytes(),);
+        let (first, last) = futures::try_join!(
+            self.column(&legacy.first, partition),
+            self.column(&legacy.last, partition)
+        )?;
+        let found = first.zip(last).map(|(first, last)| Arc::new(Extent { first, last }));
+        let mut metrics = self.legacy.metrics.lock();
+        if metrics.len() >= MOST_METRICS {
+            metrics.clear();
+        }
+        metrics.insert(id, Looked::new(found.clone()));
+        Ok(found)
+    }
+
+    async fn column(
+        &self,
+        select: &Prepared,
+        values: impl scylla::serialize::row::SerializeRow,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let row = rows.maybe_first_row::<(Vec<u8>,)>().map_err(|e| unreadable(select.name, e))?;
+        Ok(row.map(|(column,)| column))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kairos::RowSpec;
+
+    #[test]
+    fn only_slices_with_something_in_them_are_read() {
+        let bytes = |time: i64| [b"m\0", &time.to_be_bytes()[..], b"a=b:"].concat();
+        let width = RowSpec::DEFAULT.width();
+        let check = |extent: (i64, i64), range: (i64, i64), want: usize| {
+            let extent = Extent { first: bytes(extent.0), last: bytes(extent.1) };
+            let range = TimeRange::new(range.0, range.1);
+            let slices = LegacySlice::of(RowSpec::DEFAULT, "m", range).expect("valid");
+            let read = slices.iter().filter(|slice| extent.overlaps(slice)).count();
+            assert_eq!(read, want, "{range:?}");
+        };
+        check((width, 3 * width), (width + 5, width + 6), 1);
+        check((width, 3 * width), (4 * width, 5 * width), 0);
+        check((width, 3 * width), (0, width - 1), 0);
+        check((width, 3 * width), (i64::MIN, i64::MAX), 1);
+        // Negative times sort last: this partition spans 1970.
+        check((width, -10), (i64::MIN, i64::MAX), 2);
+        check((width, -10), (-5, -1), 1);
+    }
+}

@@ -1,0 +1,421 @@
+//! Which series stand in a window (a partition of `row_keys`), with postings: read once, kept in
+//! a bounded number of bytes, shared by all readers.
+//!
+//! A window in memory holds at least what stood in Cassandra when its read began and what this
+//! process has written since. Whether a neighbour has added something is judged by `mtime`,
+//! which is only a hint: so a window is read again in any case when it is [`Read::is_old`].
+//! No I/O here; `window_reader` does the reading.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::identity::Identity;
+use super::index_row::IndexRow;
+use super::mtime::{Mtime, Mtimes};
+use crate::kairos::DataType;
+use crate::model::Matcher;
+use crate::storage::StoreError;
+use crate::storage::index::{MemoryIndex, evaluate};
+
+/// A window is read again after this time, whatever `mtime` says, ...
+const OLD: Duration = Duration::from_secs(30);
+/// ... or after so many times what the last read took, if that is longer. As often a window
+/// is read again while only our own inserts show, behind which another's may hide.
+const SHARE: u32 = 50;
+/// A read that begins so many milliseconds after the last insert sees all that was stamped
+/// before it; until then `mtime` may stay as it is although something was added.
+const SETTLED_MS: i64 = 100;
+
+/// What a window without rows costs in memory.
+const EMPTY: usize = 512;
+
+/// All windows in memory.
+pub(super) struct SeriesCache {
+    windows: Mutex<HashMap<Identity, Arc<CachedWindow>>>,
+    bytes: Arc<AtomicUsize>,
+    most_bytes: usize,
+    clock: AtomicU64,
+}
+
+/// One window.
+pub(super) struct CachedWindow {
+    /// Held by the one who reads the window from Cassandra.
+    pub(super) reading: tokio::sync::Mutex<()>,
+    state: RwLock<State>,
+    used: AtomicU64,
+    all_bytes: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Rises with everything that a read under way may have missed.
+    epoch: Epoch,
+    /// Start of the last look at Cassandra after which the content was good.
+    checked: Option<Instant>,
+    content: Option<Content>,
+}
+
+/// A point in the life of a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Epoch(u64);
+
+struct Content {
+    read: Read,
+    /// The content is good for this epoch.
+    epoch: Epoch,
+    /// None: more than memory may hold.
+    rows: Option<Rows>,
+}
+
+/// How a window was read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Read {
+    /// As it was just before.
+    pub(super) mtime: Option<Mtime>,
+    pub(super) started: Instant,
+    /// Milliseconds since 1970 of `started`.
+    pub(super) started_ms: i64,
+    pub(super) took: Duration,
+}
+
+impl Read {
+    fn is_old(&self, now: Instant) -> bool {
+        now.duration_since(self.started) >= OLD.max(self.took * SHARE)
+    }
+
+    /// Whether the rows are still all there are, when `mtime` has become `found`.
+    fn holds(&self, found: Option<Mtime>, ours: &Mtimes, now: Instant) -> bool {
+        let Some(found) = found else { return self.mtime.is_none() };
+        if Some(found) == self.mtime {
+            return found.stamp.saturating_add(SETTLED_MS) < self.started_ms;
+        }
+        ours.is_ours(found.id) && now.duration_since(self.started) < self.took * SHARE
+    }
+}
+
+/// The rows of a window.
+#[derive(Default)]
+pub(super) struct Rows {
+    rows: Vec<IndexRow>,
+    index: MemoryIndex,
+    known: HashSet<Identity>,
+    bytes: usize,
+}
+
+impl Rows {
+    /// Adds a row. Of rows that are one series to Prometheus in one type all are kept: their
+    /// keys differ.
+    pub(super) fn push(&mut self, row: IndexRow) {
+        self.bytes += bytes_of(&row);
+        self.known.insert(identity(&row));
+        self.index.add(self.rows.len() as u32, row.labels.as_ref());
+        self.rows.push(row);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What a row costs in memory, about: its labels, as much again where their values are new, and
+/// its places in the lists and sets.
+fn bytes_of(row: &IndexRow) -> usize {
+    const PLACES: usize = 200;
+    row.labels.as_bytes().len() * 2 + PLACES
+}
+
+fn identity(row: &IndexRow) -> Identity {
+    Identity::of(&[row.labels.as_bytes(), row.data_type.as_str().as_bytes()])
+}
+
+/// What came of looking into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// All rows were shown.
+    Seen,
+    /// The window is not in memory, as it is too large.
+    TooLarge,
+}
+
+impl SeriesCache {
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self {
+            windows: Mutex::default(),
+            bytes: Arc::default(),
+            most_bytes,
+            clock: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes in use, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that one window may have: no single one drives out all others.
+    pub(super) fn most_bytes_of_window(&self) -> usize {
+        self.most_bytes / 2
+    }
+
+    /// The window with this identity.
+    pub(super) fn window(&self, id: Identity) -> Arc<CachedWindow> {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        let mut windows = self.windows.lock();
+        let window = windows.entry(id).or_insert_with(|| {
+            self.bytes.fetch_add(EMPTY, Ordering::Relaxed);
+            Arc::new(CachedWindow {
+                reading: tokio::sync::Mutex::default(),
+                state: RwLock::default(),
+                used: AtomicU64::new(now),
+                all_bytes: Arc::clone(&self.bytes),
+            })
+        });
+        window.used.store(now, Ordering::Relaxed);
+        Arc::clone(window)
+    }
+
+    /// Adds rows that were written and acknowledged.
+    pub(super) fn add(&self, id: Identity, rows: impl Iterator<Item = IndexRow>) {
+        let window = self.windows.lock().get(&id).cloned();
+        if let Some(window) = window {
+            window.add(rows);
+        }
+    }
+
+    /// Someone found rows in Cassandra that may not be here: the next reader reads anew.
+    pub(super) fn doubt(&self, id: Identity) {
+        let window = self.windows.lock().get(&id).cloned();
+        if let Some(window) = window {
+            window.state.write().advance();
+        }
+    }
+
+    /// Forgets a window, also for a read that is under way.
+    pub(super) fn forget(&self, id: Identity) {
+        self.windows.lock().remove(&id);
+    }
+
+    /// Drops the windows that were not used for longest until a quarter is free, if memory is
+    /// full. Who still holds a dropped window may use it.
+    pub(super) fn make_room(&self) {
+        if self.bytes() <= self.most_bytes {
+            return;
+        }
+        let mut windows = self.windows.lock();
+        let mut by_age: Vec<(u64, Identity)> =
+            windows.iter().map(|(id, w)| (w.used.load(Ordering::Relaxed), *id)).collect();
+        by_age.sort_unstable();
+        let mut left = self.bytes();
+        for (_, id) in by_age {
+            if left <= self.most_bytes / 4 * 3 {
+                break;
+            }
+            if let Some(window) = windows.remove(&id) {
+                left = left.saturating_sub(window.state.read().bytes());
+            }
+        }
+    }
+}
+
+impl State {
+    fn advance(&mut self) {
+        self.epoch.0 += 1;
+    }
+
+    fn bytes(&self) -> usize {
+        let rows = self.content.as_ref().and_then(|content| content.rows.as_ref());
+        EMPTY + rows.map_or(0, Rows::bytes)
+    }
+}
+
+impl CachedWindow {
+    /// Whether Cassandra was asked since `asked`, so that nobody need ask again.
+    pub(super) fn is_checked_since(&self, asked: Instant) -> bool {
+        let state = self.state.read();
+        let is_good = |content: &Content| content.epoch == state.epoch || content.rows.is_none();
+        state.checked.is_some_and(|checked| checked >= asked)
+            && state.content.as_ref().is_some_and(is_good)
+    }
+
+    /// The epoch in which a read begins.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.state.read().epoch
+    }
+
+    /// Whether the content is still good when `mtime`, asked for at `asked`, is `found`.
+    pub(super) fn holds(&self, found: Option<Mtime>, ours: &Mtimes, asked: Instant) -> bool {
+        let mut state = self.state.write();
+        let Some(content) = &state.content else { return false };
+        let is_good = content.epoch == state.epoch && content.read.holds(found, ours, asked);
+        // Of a window that is too large nothing is kept that could be wrong.
+        let holds = !content.read.is_old(asked) && (is_good || content.rows.is_none());
+        if holds {
+            state.checked = Some(asked);
+        }
+        holds
+    }
+
+    /// Replaces the content by what was read. None: more than memory may hold.
+    pub(super) fn learn(&self, read: Read, epoch: Epoch, rows: Option<Rows>) {
+        let mut state = self.state.write();
+        self.all_bytes.fetch_sub(state.bytes(), Ordering::Relaxed);
+        state.content = Some(Content { read, epoch, rows });
+        state.checked = Some(read.started);
+        self.all_bytes.fetch_add(state.bytes(), Ordering::Relaxed);
+    }
+
+    fn add(&self, rows: impl Iterator<Item = IndexRow>) {
+        let mut state = self.state.write();
+        let State { epoch, content, .. } = &mut *state;
+        let is_good = content.as_ref().is_some_and(|content| content.epoch == *epoch);
+        // A read that is under way may have missed them.
+        epoch.0 += 1;
+        let Some(content) = content else { return };
+        if is_good {
+            content.epoch = *epoch;
+        }
+        let Some(known) = &mut content.rows else { return };
+        let before = known.bytes;
+        for row in rows {
+            if !known.known.contains(&identity(&row)) {
+                known.push(row);
+            }
+        }
+        self.all_bytes.fetch_add(known.bytes - before, Ordering::Relaxed);
+    }
+
+    /// Calls `visit` for every row that passes and has a wanted type.
+    pub(super) fn select(
+        &self,
+        matchers: &[Matcher],
+        wanted: fn(&DataType) -> bool,
+        mut visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
+    ) -> Result<Looked, StoreError> {
+        let state = self.state.read();
+        let Some(rows) = state.content.as_ref().and_then(|content| content.rows.as_ref()) else {
+            return Ok(Looked::TooLarge);
+        };
+        for at in evaluate(&rows.index, matchers)? {
+            let row = &rows.rows[at as usize];
+            if wanted(&row.data_type) {
+                visit(row)?;
+            }
+        }
+        Ok(Looked::Seen)
+    }
+}
+
+/// Someone may have held a window that was dropped from memory.
+impl Drop for CachedWindow {
+    fn drop(&mut self) {
+        self.all_bytes.fetch_sub(self.state.get_mut().bytes(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Labels;
+
+    fn id(name: &str) -> Identity {
+        Identity::of(&[name.as_bytes()])
+    }
+
+    fn row(host: &str) -> IndexRow {
+        let labels = Labels::from_pairs([("__name__", "m"), ("host", host)]).expect("labels");
+        IndexRow::of_series(labels, DataType::Double)
+    }
+
+    fn rows(hosts: &[&str]) -> Rows {
+        let mut rows = Rows::default();
+        hosts.iter().for_each(|host| rows.push(row(host)));
+        rows
+    }
+
+    /// A read of 10 ms that began at `started`.
+    fn read(mtime: Option<Mtime>, started: Instant) -> Read {
+        Read { mtime, started, started_ms: 10_000, took: Duration::from_millis(10) }
+    }
+
+    fn hosts(window: &CachedWindow, matchers: &[Matcher]) -> Vec<String> {
+        let mut hosts = Vec::new();
+        let looked = window.select(matchers, DataType::holds_points, |row| {
+            hosts.push(row.labels.get("host").to_owned());
+            Ok(())
+        });
+        assert_eq!(looked.expect("no I/O"), Looked::Seen);
+        hosts
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn mtime_says_whether_to_read_again() {
+        let (ours, neighbour) = (Mtimes::default(), Mtimes::default());
+        let mtime = |by: &Mtimes, stamp| Some(Mtime { id: by.next(stamp), stamp });
+        let start = Instant::now();
+        let old = mtime(&neighbour, 5_000);
+        let holds = |read: Read, found, after: Duration| read.holds(found, &ours, start + after);
+        assert!(holds(read(old, start), old, 29_000 * MS));
+        assert!(!holds(read(old, start), mtime(&neighbour, 5_001), MS));
+        assert!(!holds(read(None, start), old, MS) && holds(read(None, start), None, MS));
+        // Something else may have come with the same stamp just after.
+        let young = mtime(&neighbour, 9_950);
+        assert!(!holds(read(young, start), young, MS));
+        // Behind an insert of ours a neighbour's may hide, so it is trusted for 50 reads only.
+        let own = mtime(&ours, 11_000);
+        assert!(holds(read(old, start), own, 499 * MS) && !holds(read(old, start), own, 500 * MS));
+        assert!(!read(old, start).is_old(start + 29_999 * MS));
+        assert!(read(old, start).is_old(start + 30_000 * MS));
+        let slow = Read { took: Duration::from_secs(2), ..read(old, start) };
+        assert!(!slow.is_old(start + 99_000 * MS) && slow.is_old(start + 100_000 * MS));
+    }
+
+    #[test]
+    fn own_writes_are_added_and_doubt_makes_a_read_necessary() {
+        let (cache, ours) = (SeriesCache::new(1 << 20), Mtimes::default());
+        let (window, start) = (cache.window(id("w")), Instant::now());
+        assert!(!window.holds(None, &ours, start) && !window.is_checked_since(start));
+        window.learn(read(None, start), window.epoch(), Some(rows(&["a", "b"])));
+        assert!(window.is_checked_since(start) && window.holds(None, &ours, start + MS));
+        cache.add(id("w"), ["b", "c"].map(row).into_iter());
+        assert_eq!(hosts(&window, &[]), ["a", "b", "c"]);
+        assert_eq!(hosts(&window, &[Matcher::equal("host", "c")]), ["c"]);
+        assert!(window.is_checked_since(start + MS));
+        // A read that began before an own write ended may have missed it.
+        let epoch = window.epoch();
+        cache.add(id("w"), [row("d")].into_iter());
+        window.learn(read(None, start + 2 * MS), epoch, Some(rows(&["a", "b", "c"])));
+        assert!(!window.is_checked_since(start) && !window.holds(None, &ours, start + 3 * MS));
+        window.learn(read(None, start + 4 * MS), window.epoch(), Some(rows(&["a"])));
+        assert!(window.holds(None, &ours, start + 5 * MS));
+        cache.doubt(id("w"));
+        assert!(!window.holds(None, &ours, start + 6 * MS));
+        cache.forget(id("w"));
+        assert!(!Arc::ptr_eq(&window, &cache.window(id("w"))));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_drops_what_was_not_used() {
+        let cache = SeriesCache::new(20_000);
+        for n in 0..100 {
+            let window = cache.window(id(&n.to_string()));
+            window.learn(read(None, Instant::now()), window.epoch(), Some(rows(&["a", "b"])));
+            drop(window);
+            cache.make_room();
+            assert!(cache.bytes() <= 20_000, "{}", cache.bytes());
+        }
+        assert_eq!(hosts(&cache.window(id("99")), &[]), ["a", "b"]);
+        let first = cache.window(id("0"));
+        assert_eq!(first.select(&[], |_| true, |_| Ok(())).expect("no I/O"), Looked::TooLarge);
+        let held = cache.bytes();
+        cache.forget(id("0"));
+        assert_eq!(cache.bytes(), held);
+        drop(first);
+        assert!(cache.bytes() < held);
+    }
+}

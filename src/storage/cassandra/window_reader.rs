@@ -1,0 +1,142 @@
+//! Reads windows (partitions of `row_keys`) into the series cache, and shows their rows.
+//!
+//! Every query asks for `mtime`, which is cheap, and reads the rows only when they may have
+//! changed. One reader at a time: who comes meanwhile waits and takes what the reader found, if
+//! it began after they came. A window that is too large for memory is read row by row instead.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use scylla::deserialize::value::MapIterator;
+use scylla::value::CqlTimeuuid;
+
+use super::executor::unreadable;
+use super::finder::Visit;
+use super::index_row::IndexRow;
+use super::index_writer::WindowKey;
+use super::mtime::Mtime;
+use super::routing::Route;
+use super::series_cache::{CachedWindow, Looked, Read, Rows};
+use super::shared::Shared;
+use super::stamp::now_ms;
+use crate::kairos::DataType;
+use crate::storage::StoreError;
+
+impl Shared {
+    /// Calls `visit` for every row of a window that matches and has a wanted type.
+    pub(super) async fn scan_row_keys(
+        &self,
+        key: WindowKey<'_>,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<(), StoreError> {
+        let asked = Instant::now();
+        let window = self.series.window(key.identity());
+        {
+            let _one = window.reading.lock().await;
+            if !window.is_checked_since(asked) {
+                self.refresh(key, &window).await?;
+            }
+        }
+        let looked = {
+            let mut visit = visit.lock();
+            window.select(&route.tags, wanted, |row| visit(row, key.row_time))?
+        };
+        match looked {
+            Looked::Seen => Ok(()),
+            Looked::TooLarge => self.stream_row_keys(key, route, wanted, visit).await,
+        }
+    }
+
+    /// Makes the window hold what stands in Cassandra now. The caller is the only reader.
+    async fn refresh(&self, key: WindowKey<'_>, window: &CachedWindow) -> Result<(), StoreError> {
+        let (started, started_ms, epoch) = (Instant::now(), now_ms(), window.epoch());
+        let mtime = self.mtime(key).await?;
+        let metrics = &self.executor.metrics;
+        if window.holds(mtime, &self.mtimes, started) {
+            metrics.series_cache_hits.inc();
+            return Ok(());
+        }
+        metrics.series_cache_reads.inc();
+        let most = self.series.most_bytes_of_window();
+        let mut rows = Rows::default();
+        self.row_keys(key, |data_type, tags| {
+            match data_type {
+                DataType::String | DataType::Other(_) => metrics.skip("data_type", 1),
+                data_type => match IndexRow::of_tags(key.metric, data_type, tags) {
+                    Some(row) => rows.push(row),
+                    None => metrics.skip("labels", 1),
+                },
+            }
+            let fits = rows.bytes() <= most;
+            Ok(if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })
+        .await?;
+        let read = Read { mtime, started, started_ms, took: started.elapsed() };
+        let rows = (rows.bytes() <= most).then_some(rows);
+        window.learn(read, epoch, rows);
+        self.series.make_room();
+        metrics.series_cache_bytes.set(i64::try_from(self.series.bytes()).unwrap_or(i64::MAX));
+        Ok(())
+    }
+
+    /// Shows the rows of a window page by page.
+    async fn stream_row_keys(
+        &self,
+        key: WindowKey<'_>,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<(), StoreError> {
+        self.row_keys(key, |data_type, tags| {
+            if wanted(&data_type)
+                && route.passes(tags)
+                && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags)
+            {
+                visit.lock()(&row, key.row_time)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+        .await
+    }
+
+    /// Calls `take` with type and tags of every row of a window.
+    async fn row_keys(
+        &self,
+        key: WindowKey<'_>,
+        mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let select = &self.statements.row_keys.select;
+        // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
+        type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
+        self.executor
+            .pages(select, key.values(), |page| {
+                let wrong = |e| unreadable(select.name, e);
+                let mut tags: Vec<(&str, &str)> = Vec::new();
+                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                    let (Some(data_type), Some(map)) = row.map_err(wrong)? else { continue };
+                    tags.clear();
+                    for pair in map {
+                        tags.push(pair.map_err(wrong)?);
+                    }
+                    if take(DataType::parse(data_type), &tags)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await
+    }
+
+    /// What the partition says of its last insert; None when there was none.
+    async fn mtime(&self, key: WindowKey<'_>) -> Result<Option<Mtime>, StoreError> {
+        let select = &self.statements.row_keys.mtime;
+        let result = self.executor.run(select, key.values(), self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let row = rows.maybe_first_row::<(Option<CqlTimeuuid>, Option<i64>)>();
+        let row = row.map_err(|e| unreadable(select.name, e))?;
+        Ok(row.and_then(|(id, stamp)| Some(Mtime { id: id?, stamp: stamp? })))
+    }
+}
