@@ -11,13 +11,20 @@ esac
 
 step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
 
-step peers
+step packages
+tests/peers/fetch.sh packages
 peers=${PROMKAIROS_PEERS:-$PWD/.peers}
-tests/peers/fetch.sh "$peers"
+mkdir -p "$peers"
 run=$(mktemp -d "$(cd "$peers" && pwd)/run.XXXXXX")
+fetching=
 finish() {
   status=$?
   trap - EXIT
+  if [ -n "$fetching" ]; then kill "$fetching" 2>/dev/null || true; fi
+  # Tests end the KairosDBs that they start; these are left over from an interrupted run.
+  for kairosdb in "$run"/kairosdb.*; do
+    if [ -d "$kairosdb" ]; then tests/peers/kairosdb.sh down "$kairosdb"; fi
+  done
   tests/peers/cassandra.sh down "$run"
   if [ -n "${secure:-}" ]; then kill "$secure" 2>/dev/null || true; fi
   tests/peers/cassandra.sh down "$run/secure"
@@ -27,15 +34,9 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-tests/peers/cassandra.sh up "$peers/cassandra" "$run"
-PROMKAIROS_TEST_CASSANDRA=$(cat "$run/address")
-PROMKAIROS_TEST_PROMETHEUS=$(realpath "$peers/prometheus/usr/bin/prometheus")
-export PROMKAIROS_TEST_CASSANDRA PROMKAIROS_TEST_PROMETHEUS
-echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
-# One with login and TLS starts while the code compiles.
-CASSANDRA_HEAP=512m tests/peers/cassandra.sh up-secure "$peers/cassandra" "$run/secure" &
-secure=$!
-export PROMKAIROS_TEST_CASSANDRA_SECURE=$run/secure
+# Beside the compiler: what is fetched is needed only when the tests begin.
+tests/peers/fetch.sh "$peers" > "$run/fetch.log" 2>&1 &
+fetching=$!
 
 step format
 cargo fmt --all --check
@@ -43,9 +44,33 @@ step lints
 cargo clippy --workspace --all-targets -- -D warnings
 step docs
 RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
-step "cassandra with login and TLS"
+step build
+cargo test --workspace --no-run
+
+step peers
+fetched=0
+wait "$fetching" || fetched=$?
+fetching=
+cat "$run/fetch.log"
+if [ "$fetched" != 0 ]; then
+  echo "the peers could not be fetched" >&2
+  exit 1
+fi
+# One with login and TLS starts beside the one that all tests share.
+CASSANDRA_HEAP=512m tests/peers/cassandra.sh up-secure "$peers/cassandra" "$run/secure" &
+secure=$!
+tests/peers/cassandra.sh up "$peers/cassandra" "$run"
 wait "$secure"
 secure=
+PROMKAIROS_TEST_RUN=$run
+PROMKAIROS_TEST_CASSANDRA=$(cat "$run/address")
+PROMKAIROS_TEST_CASSANDRA_SECURE=$run/secure
+PROMKAIROS_TEST_KAIROSDB=$(realpath "$peers/kairosdb")
+PROMKAIROS_TEST_PROMETHEUS=$(realpath "$peers/prometheus/usr/bin/prometheus")
+export PROMKAIROS_TEST_RUN PROMKAIROS_TEST_CASSANDRA PROMKAIROS_TEST_CASSANDRA_SECURE
+export PROMKAIROS_TEST_KAIROSDB PROMKAIROS_TEST_PROMETHEUS
+echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
+
 step tests
 cargo test --workspace
 step "all good"

@@ -1,4 +1,6 @@
-//! Beside KairosDB: what it wrote and answered once, and how soon its series are seen.
+//! Beside KairosDB: what it wrote and answered once, and a real one on the same keyspace.
 
 mod answers;
+mod both_ways;
+mod points;
 mod series_cache;

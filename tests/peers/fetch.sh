@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Gets everything the peers need into DIR, once: Debian packages of this system where missing (as root),
-# Prometheus from Debian unstable (unpacked, not installed), Cassandra from Maven. usage: fetch.sh DIR
+# Gets everything the peers need, once. usage: fetch.sh packages | DIR
+# packages: Debian packages of this system where they are missing (as root); what compiling needs is among them.
+# DIR: into it Prometheus from Debian unstable (unpacked, not installed), Cassandra and KairosDB from Maven.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=functions.sh
 . "$here/functions.sh"
-mkdir -p "$1"
-dir=$(cd "$1" && pwd)
 
 missing=()
 [ -n "$(find_java)" ] || missing+=(openjdk-17-jre-headless)
@@ -24,6 +23,9 @@ if [ ${#missing[@]} -gt 0 ]; then
   apt-get -q update >/dev/null
   DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
+if [ "$1" = packages ]; then exit 0; fi
+mkdir -p "$1"
+dir=$(cd "$1" && pwd)
 
 # Debian unstable, from the mirror that this system uses.
 unpack_unstable() {
@@ -50,3 +52,4 @@ fi
 "$dir/prometheus/usr/bin/prometheus" --version 2>&1 | head -1
 
 "$here/cassandra.sh" fetch "$dir/cassandra"
+"$here/kairosdb.sh" fetch "$dir/kairosdb"

@@ -4,6 +4,7 @@
 //! it never skips. Waiting is always for a condition, with a deadline that is far off.
 
 pub(crate) mod front;
+pub(crate) mod kairosdb;
 pub(crate) mod load;
 pub(crate) mod process;
 pub(crate) mod prometheus;

@@ -1,0 +1,197 @@
+//! A real KairosDB over a keyspace of the shared Cassandra, and a client for its REST.
+//!
+//! One process serves one keyspace, so tests that run at the same time share one for each unit
+//! of row times and keep apart by the names of their metrics. The last test that holds it ends it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Weak};
+
+use promkairos::kairos::{RowSpec, TimeUnit};
+use promkairos::storage::cassandra::{CassandraStore, Options};
+use promkairos::telemetry::CassandraMetrics;
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+use super::{cassandra, eventually, variable};
+
+/// Tags by name.
+pub(crate) type TagMap = BTreeMap<String, String>;
+
+/// A running KairosDB. Dropping it ends it.
+pub(crate) struct KairosDb {
+    /// Its keyspace.
+    pub(crate) keyspace: String,
+    url: String,
+    run: TempDir,
+    http: reqwest::Client,
+}
+
+/// What KairosDB answers for one series: values in its order, which is that of the times.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KairosSeries {
+    pub(crate) tags: TagMap,
+    pub(crate) values: Vec<(i64, Json)>,
+}
+
+impl KairosDb {
+    /// One with this unit of row times, shared with other tests.
+    pub(crate) async fn shared(unit: TimeUnit) -> Arc<Self> {
+        static SHARED: [tokio::sync::Mutex<Weak<KairosDb>>; 3] = [
+            tokio::sync::Mutex::const_new(Weak::new()),
+            tokio::sync::Mutex::const_new(Weak::new()),
+            tokio::sync::Mutex::const_new(Weak::new()),
+        ];
+        let mut shared = SHARED[unit as usize].lock().await;
+        if let Some(running) = shared.upgrade() {
+            return running;
+        }
+        let keyspace = super::keyspace();
+        let settings = match unit {
+            TimeUnit::Milliseconds => "",
+            TimeUnit::Seconds => "datastore.cassandra.write_cluster.row_time_unit: \"SECONDS\"\n",
+            TimeUnit::Legacy => {
+                // It makes no such keyspace itself, but keeps one that is there.
+                make_legacy(&keyspace).await;
+                ""
+            }
+        };
+        let started = tokio::task::spawn_blocking(|| Self::start(keyspace, settings));
+        let started = Arc::new(started.await.expect("KairosDB starts"));
+        *shared = Arc::downgrade(&started);
+        started
+    }
+
+    /// Starts one with lines for its configuration, and waits until it answers.
+    pub(crate) fn start(keyspace: String, settings: &str) -> Self {
+        let home = std::env::var_os("PROMKAIROS_TEST_RUN").map(std::path::PathBuf::from);
+        let home = home.unwrap_or_else(std::env::temp_dir);
+        let run = tempfile::Builder::new().prefix("kairosdb.").tempdir_in(home);
+        let run = run.expect("a folder");
+        let file = run.path().join("settings");
+        std::fs::write(&file, settings).expect("written");
+        script("up", |command| {
+            let jars = variable("PROMKAIROS_TEST_KAIROSDB");
+            command.env("KAIROSDB_HEAP", "256m").arg(jars).arg(run.path());
+            command.arg(cassandra()).arg(&keyspace).arg(&file);
+        });
+        let address = std::fs::read_to_string(run.path().join("address")).expect("an address");
+        let url = format!("http://{}/api/v1", address.trim());
+        Self { keyspace, url, run, http: reqwest::Client::new() }
+    }
+
+    /// Sends points of one series; `data_type` is `long`, `double` or `string`. They can be
+    /// queried a little later.
+    pub(crate) async fn ingest(
+        &self,
+        metric: &str,
+        tags: &TagMap,
+        data_type: &str,
+        points: &[(i64, Json)],
+    ) {
+        let points: Vec<Json> = points.iter().map(|(time, value)| json!([time, value])).collect();
+        let body = json!([{"name": metric, "tags": tags, "type": data_type, "datapoints": points}]);
+        let (status, text) = self.post("/datapoints", &body).await;
+        assert_eq!(status, 204, "{metric} {tags:?}: {text}");
+    }
+
+    /// All series of a metric whose tags have these values, by their tags; those without points
+    /// are left out.
+    pub(crate) async fn query(
+        &self,
+        metric: &str,
+        tags: &[(&str, &str)],
+        names: &[&str],
+    ) -> Result<Vec<KairosSeries>, String> {
+        let tags: BTreeMap<_, _> = tags.iter().copied().collect();
+        let group = json!([{"name": "tag", "tags": names}]);
+        let metric = json!({"name": metric, "tags": tags, "group_by": group});
+        let range = 100 * 365 * 24 * 3_600_000_i64;
+        let body = json!({"start_absolute": -range, "end_absolute": range, "metrics": [metric]});
+        let (status, text) = self.post("/datapoints/query", &body).await;
+        if status != 200 {
+            return Err(format!("{status}: {text}"));
+        }
+        let answer: Json = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let results = answer["queries"][0]["results"].as_array().expect("results");
+        let mut series: Vec<KairosSeries> = results.iter().map(series).collect();
+        series.retain(|series| !series.values.is_empty());
+        series.sort_by(|a, b| a.tags.cmp(&b.tags));
+        Ok(series)
+    }
+
+    /// The same until it is as it should be.
+    pub(crate) async fn query_until(
+        &self,
+        metric: &str,
+        names: &[&str],
+        is_right: impl Fn(&[KairosSeries]) -> bool,
+    ) -> Vec<KairosSeries> {
+        eventually(&format!("KairosDB answers for {metric}"), async || {
+            let found = self.query(metric, &[], names).await?;
+            if is_right(&found) { Ok(found) } else { Err(format!("{found:?}")) }
+        })
+        .await
+    }
+
+    /// Deletes a metric.
+    pub(crate) async fn delete(&self, metric: &str) {
+        let request = self.http.delete(format!("{}/metric/{metric}", self.url));
+        let response = request.send().await.expect("it answers");
+        assert_eq!(response.status().as_u16(), 204, "{metric}");
+    }
+
+    async fn post(&self, path: &str, body: &Json) -> (u16, String) {
+        let request = self.http.post(format!("{}{path}", self.url));
+        let request = request.header("Content-Type", "application/json").body(body.to_string());
+        let response = request.send().await.expect("it answers");
+        (response.status().as_u16(), response.text().await.expect("a body"))
+    }
+}
+
+impl Drop for KairosDb {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.run.path().join("log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(30)..];
+            println!("--- log of KairosDB, its end\n{}", tail.join("\n"));
+        }
+        script("down", |command| {
+            command.arg(self.run.path());
+        });
+    }
+}
+
+fn series(result: &Json) -> KairosSeries {
+    let tags = result["tags"].as_object().expect("tags").iter();
+    let tags = tags.map(|(name, values)| {
+        let values = values.as_array().expect("values of a tag");
+        assert_eq!(values.len(), 1, "{result}");
+        (name.clone(), values[0].as_str().expect("a text").to_owned())
+    });
+    let values = result["values"].as_array().expect("values").iter();
+    let values = values.map(|point| (point[0].as_i64().expect("a time"), point[1].clone()));
+    KairosSeries { tags: tags.collect(), values: values.collect() }
+}
+
+async fn make_legacy(keyspace: &str) {
+    let options = Options {
+        contact_points: vec![cassandra()],
+        keyspace: keyspace.parse().expect("a keyspace name"),
+        row_spec: RowSpec::new(TimeUnit::Legacy, RowSpec::DEFAULT.width()).expect("valid"),
+        ..Options::default()
+    };
+    CassandraStore::open(options, CassandraMetrics::default()).await.expect("made");
+}
+
+/// Runs `tests/peers/kairosdb.sh`.
+fn script(action: &str, arguments: impl FnOnce(&mut Command)) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/kairosdb.sh");
+    let mut command = Command::new(script);
+    arguments(command.arg(action));
+    let output = command.output().expect("the script runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "kairosdb.sh {action}: {text}");
+}
