@@ -52,6 +52,8 @@ pub struct CassandraMetrics {
     pub rows_written: Counter,
     /// Rows read from `data_points`.
     pub rows_read: Counter,
+    /// Points that lost the digits below a second, as the keyspace counts seconds.
+    pub floored: Counter,
     /// Index rows written.
     pub index_rows_written: Counter,
     /// Index rows remembered.
@@ -81,6 +83,7 @@ impl Default for CassandraMetrics {
             in_flight: Gauge::default(),
             rows_written: Counter::default(),
             rows_read: Counter::default(),
+            floored: Counter::default(),
             index_rows_written: Counter::default(),
             index_rows_remembered: Gauge::default(),
             tag_index_gaps: Counter::default(),
@@ -121,6 +124,11 @@ impl CassandraMetrics {
         registry.register("in_flight", "Statements in flight", new.in_flight.clone());
         registry.register("rows_written", "Rows written to data_points", new.rows_written.clone());
         registry.register("rows_read", "Rows read from data_points", new.rows_read.clone());
+        registry.register(
+            "floored",
+            "Points that lost the digits below a second, as the keyspace counts seconds",
+            new.floored.clone(),
+        );
         registry.register(
             "index_rows_written",
             "Index rows written",

@@ -31,6 +31,8 @@ pub(super) struct Plan {
     pub(super) identities: Vec<Identity>,
     /// What no row can hold.
     pub(super) unplaced: Vec<Unplaced>,
+    /// Points and exemplars that lost the digits below a second.
+    pub(super) floored: u64,
     keys: Vec<u8>,
     /// Series that occur again, by the position in the request.
     again: Vec<(u32, u32)>,
@@ -373,6 +375,9 @@ impl Planner {
 
     fn push(&mut self, series: u32, timestamp: i64, kind: Kind, value: CellValue) {
         let (row_time, offset) = self.spec.split(timestamp);
+        if self.spec.timestamp(row_time, offset) != timestamp {
+            self.plan.floored += 1;
+        }
         let order = self.items.len() as u32;
         let offset = offset.to_bytes();
         self.items.push(Item { series, row_time, offset, kind, order, stamp: self.stamp, value });

@@ -150,7 +150,15 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
         // Another program may have been first, with other tables.
         verify(keyspace, &columns(session, keyspace).await?)?;
     }
-    Ok(Found { row_spec: row_spec(session, options).await?, names })
+    let row_spec = row_spec(session, options).await?;
+    if row_spec.unit() == TimeUnit::Seconds {
+        tracing::warn!(
+            %keyspace,
+            "the keyspace counts seconds: points lose the digits below a second after their row \
+             time, as KairosDB's do, and of several in one second the last one stays"
+        );
+    }
+    Ok(Found { row_spec, names })
 }
 
 /// What stands there, for those who create nothing.
@@ -256,6 +264,9 @@ async fn columns(session: &Session, keyspace: &Keyspace) -> Result<Columns, Stor
     Ok(tables)
 }
 
+/// No release of KairosDB has read these tables since.
+const BETA: &str = " (KairosDB 1.2.0-beta1 and beta2 had such tables, no later one reads them)";
+
 /// Compares the tables that are there with KairosDB's; tables of others do not matter.
 fn verify(keyspace: &Keyspace, there: &Columns) -> Result<NameColumn, StoreError> {
     let mut names = NameColumn::Text;
@@ -273,7 +284,11 @@ fn verify(keyspace: &Keyspace, there: &Columns) -> Result<NameColumn, StoreError
         }
         for (name, (kind, place)) in expected {
             let Some((found_kind, found_place)) = found.get(name) else {
-                return refuse(format!("column {name} is missing"));
+                let beta = match name {
+                    "table_name" | "mtime" => BETA,
+                    _ => "",
+                };
+                return refuse(format!("column {name} is missing{beta}"));
             };
             if (table.name, name, found_kind.as_str()) == ("string_index", "column1", "blob") {
                 names = NameColumn::Blob;
@@ -416,7 +431,7 @@ mod tests {
             &there("row_keys", |c| {
                 c.remove("mtime");
             }),
-            Err("row_keys is not KairosDB's: column mtime is missing"),
+            Err(&format!("row_keys is not KairosDB's: column mtime is missing{BETA}")),
         );
         check(
             &there("row_key_time_index", |c| {

@@ -132,6 +132,7 @@ impl Shared {
         let parcels = self.parcels(plan, without);
         let send = move |parcel| self.send(parcel, deadline).boxed();
         let refused = all(BATCHES_AT_ONCE, Box::new(parcels.into_iter().map(send))).await?;
+        self.executor.metrics.floored.inc_by(plan.floored);
         Ok(refused.into_iter().flatten().collect())
     }
 

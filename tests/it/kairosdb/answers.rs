@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::{Labels, METRIC_NAME, TimeRange, Value};
-use promkairos::storage::cassandra::Options;
+use promkairos::storage::cassandra::{CassandraStore, Options};
 use promkairos::storage::{SeriesQuery, Store};
+use promkairos::telemetry::CassandraMetrics;
 use scylla::value::CqlTimestamp;
 use serde_json::Value as Json;
 
-use crate::cassandra::keyspace::{TestKeyspace, named, read};
+use crate::cassandra::keyspace::{Request, TestKeyspace, bits, named, read};
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::remote_read::{LabelMap, Point, ReadSeries};
 
@@ -33,6 +34,23 @@ async fn seconds() {
     let file = load("seconds");
     let keyspace = filled(&file, TimeUnit::Seconds).await;
     assert_eq!(check_answers(&keyspace, &file["answers"]).await, 31);
+}
+
+#[tokio::test]
+async fn writes_into_seconds_are_floored_and_counted() {
+    let keyspace = TestKeyspace::new().await;
+    let spec = open_as(&keyspace, TimeUnit::Seconds).await;
+    let metrics = CassandraMetrics::default();
+    let store = CassandraStore::open(keyspace.options(), metrics.clone()).await.expect("opens");
+    let up = Labels::from_pairs([(METRIC_NAME, "up")]).expect("labels");
+    let row_time = spec.row_time(STAMP).millis();
+    let points = [(row_time, 1.0), (row_time + 1_000, 2.0), (row_time + 1_999, 3.0)];
+    Request::default().floats(&up, &points).write(&store).await;
+    let all = read(&store, &named("up"), TimeRange::ALL).await;
+    let want = [(row_time, 1.0f64.to_bits()), (row_time + 1_000, 3.0f64.to_bits())];
+    assert_eq!(bits(&all[&up]), want);
+    assert_eq!(metrics.floored.get(), 1);
+    keyspace.drop().await;
 }
 
 #[tokio::test]
