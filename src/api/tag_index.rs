@@ -112,6 +112,7 @@ fn explanation_json(explanation: &Explanation) -> Value {
         WindowPath::TagIndex { tag, values } => {
             json!({ "path": "tag_index", "tag": tag, "values": values })
         }
+        WindowPath::Memory => json!({ "path": "memory" }),
         WindowPath::RowKeys => json!({ "path": "row_keys" }),
     };
     let windows = explanation.windows.iter().map(|window| {

@@ -88,6 +88,11 @@ async fn an_operator_indexes_a_metric_that_has_data() {
     let rows = built.strip_prefix("m: build done, 40 of 40 windows, ").unwrap_or_default();
     let rows: i64 = rows.split(' ').next().and_then(|rows| rows.parse().ok()).unwrap_or_default();
     assert!((3 * WINDOWS..=3 * WINDOWS + 6).contains(&rows), "it began anew: {built}");
+    // This process has all series in memory by now; the next one has none.
+    let explained = ask(&server, &["explain", "m{host=\"a\"}"]).expect("explained");
+    assert_eq!(explained.matches("data_points: memory").count(), 40, "{explained}");
+    assert!(server.process.terminate().success());
+    let mut server = Promkairos::ready(&data, &backend, &[&flag]).await;
     let explained = ask(&server, &["explain", "m{host=\"a\"}"]).expect("explained");
     let through = "data_points: tag index host=a (partitions: 1, rows: 1)";
     assert_eq!(explained.matches(through).count(), 40, "{explained}");

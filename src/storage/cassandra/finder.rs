@@ -127,7 +127,8 @@ impl Shared {
         Ok(names)
     }
 
-    /// Through the tag index, where that can be relied on; else all rows of the window.
+    /// In memory, where the rows are; else through the tag index, where that can be relied on; else
+    /// all rows of the window, which brings them to memory.
     async fn scan_best_path(
         &self,
         key: WindowKey<'_>,
@@ -135,6 +136,9 @@ impl Shared {
         wanted: fn(&DataType) -> bool,
         visit: &Mutex<Visit<'_>>,
     ) -> Result<(), StoreError> {
+        if self.scan_memory(key, route, wanted, visit).await? {
+            return Ok(());
+        }
         if let Some((rows, _)) = self.look_up(key, route).await? {
             for (data_type, tags) in rows {
                 if wanted(&data_type) {

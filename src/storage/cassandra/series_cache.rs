@@ -178,6 +178,16 @@ impl SeriesCache {
         Arc::clone(window)
     }
 
+    /// The window with this identity, if its rows are in memory and were read lately.
+    pub(super) fn with_rows(&self, id: Identity, now: Instant) -> Option<Arc<CachedWindow>> {
+        let window = self.windows.lock().get(&id).cloned();
+        window.filter(|window| {
+            let state = window.state.read();
+            let content = state.content.as_ref();
+            content.is_some_and(|content| content.rows.is_some() && !content.read.is_old(now))
+        })
+    }
+
     /// Adds rows that were written and acknowledged.
     pub(super) fn add(&self, id: Identity, rows: impl Iterator<Item = IndexRow>) {
         let window = self.windows.lock().get(&id).cloned();

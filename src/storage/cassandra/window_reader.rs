@@ -50,6 +50,25 @@ impl Shared {
         }
     }
 
+    /// The same, if the rows are in memory and still good. Answers whether they were.
+    pub(super) async fn scan_memory(
+        &self,
+        key: WindowKey<'_>,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<bool, StoreError> {
+        let asked = Instant::now();
+        let Some(window) = self.series.with_rows(key.identity(), asked) else { return Ok(false) };
+        if !window.holds(self.mtime(key).await?, &self.mtimes, asked) {
+            return Ok(false);
+        }
+        self.executor.metrics.series_cache_hits.inc();
+        let mut visit = visit.lock();
+        let looked = window.select(&route.tags, wanted, |row| visit(row, key.row_time))?;
+        Ok(looked == Looked::Seen)
+    }
+
     /// Makes the window hold what stands in Cassandra now. The caller is the only reader.
     async fn refresh(&self, key: WindowKey<'_>, window: &CachedWindow) -> Result<(), StoreError> {
         let (started, started_ms, epoch) = (Instant::now(), now_ms(), window.epoch());

@@ -32,7 +32,8 @@ fn indexing(keyspace: &TestKeyspace, metrics: List<'_>) -> Options {
     let refresh = Duration::from_millis(50);
     let tag_index =
         TagIndexOptions { metrics: list(metrics), refresh, ..TagIndexOptions::default() };
-    Options { tag_index, ..keyspace.options() }
+    // Nothing in memory: what is there is not looked up in any index.
+    Options { tag_index, series_cache_bytes: 0, ..keyspace.options() }
 }
 
 async fn open(keyspace: &TestKeyspace, metrics: List<'_>) -> CassandraStore {
@@ -84,6 +85,7 @@ async fn paths(store: &CassandraStore, matchers: &[Matcher], range: TimeRange) -
     let explanation = store.explain(matchers, range).await.expect("an explanation");
     let name = |path: &WindowPath| match path {
         WindowPath::TagIndex { tag, .. } => tag.clone(),
+        WindowPath::Memory => "memory".to_owned(),
         WindowPath::RowKeys => "row_keys".to_owned(),
     };
     let of = |window: &promkairos::storage::cassandra::WindowExplanation| {
@@ -470,5 +472,32 @@ async fn a_delete_takes_the_index_rows_whoever_wrote_them() {
     write(&store, std::slice::from_ref(&a), 2_000).await;
     assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["host"]);
     assert_eq!(found(&store, &matchers, TimeRange::ALL).await, [a]);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn what_is_in_memory_and_good_is_not_looked_up_in_the_index() {
+    let keyspace = TestKeyspace::new().await;
+    let all = some_series("m");
+    let writer = open(&keyspace, &[("m", &["host"])]).await;
+    write(&writer, &all, 1_000).await;
+    writer.close().await.expect("closes");
+    let memory =
+        Options { series_cache_bytes: 1 << 20, ..indexing(&keyspace, &[("m", &["host"])]) };
+    let store = keyspace.open_with(memory).await.expect("opens");
+    let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
+    assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["host"]);
+    // A read of all rows brings them to memory; nobody has written since.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(found(&store, &named("m"), TimeRange::ALL).await, scan(&all, &named("m")));
+    assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["memory"]);
+    assert_eq!(found(&store, &matchers, TimeRange::ALL).await, scan(&all, &matchers));
+    // Somebody has: what is in memory may be too little, and the index is shorter than all rows.
+    let new = series("m", &[("host", "a"), ("new", "1")]);
+    let other = open(&keyspace, &[("m", &["host"])]).await;
+    write(&other, std::slice::from_ref(&new), 1_000).await;
+    assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["host"]);
+    let all = [&all[..], &[new]].concat();
+    assert_eq!(found(&store, &matchers, TimeRange::ALL).await, scan(&all, &matchers));
     keyspace.drop().await;
 }

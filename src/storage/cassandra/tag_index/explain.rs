@@ -4,12 +4,15 @@
 
 use std::ops::ControlFlow;
 
-use super::super::finder::Window;
+use parking_lot::Mutex;
+
+use super::super::finder::{Visit, Window};
+use super::super::index_row::IndexRow;
 use super::super::index_writer::WindowKey;
 use super::super::routing::{Route, route};
 use super::super::shared::Shared;
 use super::TagIndexTrust;
-use crate::kairos::DataType;
+use crate::kairos::{DataType, RowTime};
 use crate::model::{Matcher, TimeRange};
 use crate::storage::StoreError;
 
@@ -51,6 +54,8 @@ pub enum WindowPath {
         /// The values that are looked up.
         values: Vec<String>,
     },
+    /// All series of the window, which are in memory; only whether they are still good is read.
+    Memory,
     /// All series of the window.
     RowKeys,
 }
@@ -92,6 +97,12 @@ impl Shared {
             partitions: 0,
             rows: 0,
         };
+        let mut unseen = |_: &IndexRow, _: RowTime| Ok(());
+        let unseen = Mutex::new(&mut unseen as Visit<'_>);
+        if self.scan_memory(key, route, DataType::holds_points, &unseen).await? {
+            explanation.paths.push(WindowPath::Memory);
+            return Ok(explanation);
+        }
         if let Some((_, looked)) = self.look_up(key, route).await? {
             explanation.partitions += looked.partitions;
             explanation.rows += looked.rows;
