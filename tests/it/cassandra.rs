@@ -12,3 +12,4 @@ mod refusals;
 mod schema;
 mod secure;
 mod tag_index;
+mod tag_index_kairosdb;
