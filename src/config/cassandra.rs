@@ -8,7 +8,7 @@ use clap::ArgMatches;
 
 use super::raw::Raw;
 use super::units::parse_size;
-use super::{ConfigError, TagIndexConfig, choice, duration, switch};
+use super::{ConfigError, TagIndexConfig, choice, duration, switch, ttl_by_metric};
 
 /// How to reach Cassandra and what to ask of it.
 #[derive(Debug, Clone)]
@@ -37,6 +37,8 @@ pub struct CassandraConfig {
     pub max_in_flight: usize,
     /// Bytes for the series that stand in the index, about.
     pub series_cache_bytes: usize,
+    /// How long samples are kept of the metrics whose names match; zero = for ever.
+    pub ttl_by_metric: Vec<(String, Duration)>,
     /// Which tags are indexed.
     pub tag_index: TagIndexConfig,
 }
@@ -154,6 +156,7 @@ impl CassandraConfig {
             request_timeout,
             max_in_flight,
             series_cache_bytes: series_cache(raw)?,
+            ttl_by_metric: ttl_by_metric::from_raw(raw)?,
             tag_index: TagIndexConfig::from_raw(raw)?,
         })
     }

@@ -10,6 +10,7 @@ mod kairosdb_conf;
 mod raw;
 mod settings;
 mod tag_index;
+mod ttl_by_metric;
 mod units;
 
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::kairosdb_conf::{self, KairosDbConf};
 use super::settings::{SETTINGS, Setting};
-use super::{ConfigError, tag_index};
+use super::{ConfigError, tag_index, ttl_by_metric};
 
 /// Who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +138,9 @@ impl Raw {
             // Lists and tables of names are no scalars: names may have commas.
             let structured = match value.get_ref() {
                 DeValue::Array(_) | DeValue::Table(_) if setting.name == tag_index::NAME => {
+                    tag_index::text_of(value.get_ref())
+                }
+                DeValue::Table(_) if setting.name == ttl_by_metric::NAME => {
                     tag_index::text_of(value.get_ref())
                 }
                 value => scalar(value),

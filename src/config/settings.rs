@@ -105,6 +105,13 @@ pub const SETTINGS: &[Setting] = &[
         "Memory for the series that stand in the index, about",
     ),
     setting(
+        "cassandra-ttl-by-metric",
+        "TABLE",
+        None,
+        "How long samples of some metrics are kept, by regular expressions of the whole name, \
+         instead of --retention: {\"node_.*\" = \"90d\"}; the longest expression that matches holds",
+    ),
+    setting(
         "kairosdb-config",
         "FILE",
         None,

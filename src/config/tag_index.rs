@@ -81,20 +81,26 @@ fn json_of(value: &DeValue<'_>) -> Option<serde_json::Value> {
     }
 }
 
+/// A list or a table, written as JSON or as TOML. The error begins with the `form` that it should have.
+pub(super) fn value_of(text: &str, form: &str) -> Result<serde_json::Value, String> {
+    if let Ok(json) = serde_json::from_str(text) {
+        return Ok(json);
+    }
+    let line = format!("x = {text}");
+    let table = toml::de::DeTable::parse(&line)
+        .map_err(|error| format!("{form}: {}", error.message().replace('\n', ", ")))?;
+    let value = table.get_ref().get("x").and_then(|value| json_of(value.get_ref()));
+    value.ok_or_else(|| form.to_owned())
+}
+
 fn parse(text: &str) -> Result<IndexedTags, String> {
     const FORM: &str = "must be a list of metrics, or a table of metrics with lists of tags";
     let text = text.trim();
     let value = if !text.starts_with(['[', '{']) {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         names.collect::<Vec<_>>().into()
-    } else if let Ok(json) = serde_json::from_str(text) {
-        json
     } else {
-        let line = format!("x = {text}");
-        let table = toml::de::DeTable::parse(&line)
-            .map_err(|error| format!("{FORM}: {}", error.message().replace('\n', ", ")))?;
-        let value = table.get_ref().get("x").and_then(|value| json_of(value.get_ref()));
-        value.ok_or(FORM)?
+        value_of(text, FORM)?
     };
     let names = |list: &serde_json::Value| -> Option<BTreeSet<String>> {
         list.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect()

@@ -1,6 +1,7 @@
 //! From the settings of the Cassandra store to its options.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::config::{self, CassandraConfig, Config};
 use crate::storage::StoreError;
@@ -17,9 +18,11 @@ pub(super) fn options(
 ) -> Result<Options, StoreError> {
     let keyspace =
         cassandra.keyspace.parse().map_err(|error| StoreError::Invalid(format!("{error}")))?;
-    let ttl = config.retention.unwrap_or_default().as_secs();
-    let ttl_seconds = u32::try_from(ttl)
-        .map_err(|_| StoreError::Invalid("retention is longer than a TTL can be".into()))?;
+    let ttl_seconds = ttl("retention", config.retention.unwrap_or_default())?;
+    let by_metric = cassandra.ttl_by_metric.iter();
+    let ttl_by_metric =
+        by_metric.map(|(pattern, kept)| Ok((pattern.clone(), ttl(pattern, *kept)?)));
+    let ttl_by_metric = ttl_by_metric.collect::<Result<_, StoreError>>()?;
     Ok(Options {
         contact_points: cassandra.contact_points.clone(),
         keyspace,
@@ -37,10 +40,20 @@ pub(super) fn options(
         in_flight: cassandra.max_in_flight,
         series_cache_bytes: cassandra.series_cache_bytes,
         ttl_seconds,
+        ttl_by_metric,
         tag_index: tag_index(&cassandra.tag_index),
         quarantine,
         ..Options::default()
     })
+}
+
+/// Seconds; 0 = for ever.
+fn ttl(what: &str, kept: Duration) -> Result<u32, StoreError> {
+    if !kept.is_zero() && kept < Duration::from_secs(1) {
+        return Err(StoreError::Invalid(format!("{what}: a TTL has at least one second")));
+    }
+    u32::try_from(kept.as_secs())
+        .map_err(|_| StoreError::Invalid(format!("{what}: longer than a TTL can be")))
 }
 
 fn tag_index(tag_index: &config::TagIndexConfig) -> TagIndexOptions {

@@ -175,6 +175,32 @@ fn what_is_wrong_without_cassandra_is_refused_without_it() {
 }
 
 #[test]
+fn a_time_to_live_that_no_cassandra_takes_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |setting: &str, want: &str| {
+        std::fs::write(folder.path().join("a.toml"), setting).expect("written");
+        let arguments = ["--store=cassandra", "--config=a.toml", "--listen=127.0.0.1:0"];
+        assert_eq!(refusal(&run(folder.path(), &arguments, &[])), want);
+    };
+    let refused = "cannot open the store: ttl of 662256000 s: Cassandra takes at most 20 years";
+    check("retention = \"21y\"\n", refused);
+    check("cassandra_ttl_by_metric = {a = \"1d\", \"b.*\" = \"21y\"}\n", refused);
+    check(
+        "[cassandra_ttl_by_metric]\n\"a(\" = \"1d\"\n",
+        "cannot open the store: ttl of metrics \"a(\": error parsing regexp: missing closing ): `a(`",
+    );
+    check(
+        "retention = \"1ms\"\n",
+        "cannot open the store: retention: a TTL has at least one second",
+    );
+    check(
+        "[cassandra_ttl_by_metric]\na = \"7\"\n",
+        "cassandra_ttl_by_metric = \"{\\\"a\\\":\\\"7\\\"}\" in a.toml:1: \"7\": not a duration; write it \
+         as 15s, 2h, 1h30m or 2y (units: ms s m h d w y)",
+    );
+}
+
+#[test]
 fn flags_win_over_the_environment_and_that_over_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a.toml"), "retention = \"file\"\n").expect("written");

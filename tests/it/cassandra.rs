@@ -13,3 +13,4 @@ mod schema;
 mod secure;
 mod tag_index;
 mod tag_index_kairosdb;
+mod ttl;

@@ -14,6 +14,7 @@ use super::executor::{Deadline, Failure, all, unreadable};
 use super::identity::Identity;
 use super::index_memory::{Expiry, Known, Missing, NEVER, Window, recheck_since};
 use super::index_row::IndexRow;
+use super::lifetime::index_needed;
 use super::plan::{Plan, PlannedRow};
 use super::shared::Shared;
 use super::stamp::now_ms;
@@ -68,6 +69,8 @@ fn row_identity(series: Identity, data_type: &DataType) -> Identity {
 struct Demand<'a> {
     key: WindowKey<'a>,
     window: Arc<Window>,
+    /// TTL of its data in seconds; 0 = for ever.
+    ttl: u32,
     rows: Vec<&'a PlannedRow>,
     identities: Vec<Identity>,
 }
@@ -79,12 +82,13 @@ impl Shared {
         plan: &Plan,
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let needed = self.index_needed();
+        let now = now_ms() / 1000;
         let since = recheck_since(self.options.index_recheck);
         let demands: Vec<_> = self
             .demands(plan)
             .into_iter()
             .filter(|demand| {
+                let needed = index_needed(demand.ttl, now);
                 let missing = demand.window.missing(&demand.identities, needed, since);
                 missing.is_none_or(|missing| !missing.is_empty())
             })
@@ -95,27 +99,8 @@ impl Shared {
         Ok(refused.into_iter().flatten().collect())
     }
 
-    /// Until when index rows must last for data that is accepted now.
-    fn index_needed(&self) -> Expiry {
-        match self.options.ttl_seconds {
-            0 => NEVER,
-            ttl => now_ms() / 1000 + i64::from(ttl),
-        }
-    }
-
-    /// TTL in seconds of an index row that is written now, and when it expires.
-    fn index_ttl(&self) -> (i32, Expiry) {
-        match self.options.ttl_seconds {
-            0 => (0, NEVER),
-            ttl => {
-                let ttl = i64::from(ttl).saturating_add(self.spec.index_ttl_seconds());
-                let ttl = ttl.min(super::options::MAX_TTL_SECONDS);
-                (i32::try_from(ttl).unwrap_or(i32::MAX), now_ms() / 1000 + ttl)
-            }
-        }
-    }
-
     fn demands<'a>(&self, plan: &'a Plan) -> Vec<Demand<'a>> {
+        let ttls = self.lifetimes.of_series(plan);
         let mut windows: HashMap<Identity, Demand<'a>> = HashMap::new();
         for row in &plan.rows {
             let series = &plan.series[row.series as usize];
@@ -128,6 +113,7 @@ impl Shared {
             let demand = windows.entry(id).or_insert_with(|| Demand {
                 key,
                 window: self.memory.window(id),
+                ttl: ttls[row.series as usize],
                 rows: Vec::new(),
                 identities: Vec::new(),
             });
@@ -143,7 +129,7 @@ impl Shared {
         demand: Demand<'_>,
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let needed = self.index_needed();
+        let needed = index_needed(demand.ttl, now_ms() / 1000);
         let since = recheck_since(self.options.index_recheck);
         let missing = {
             let _one = demand.window.reading.lock().await;
@@ -191,7 +177,7 @@ impl Shared {
         rows: &[usize],
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let (ttl, expiry) = self.index_ttl();
+        let (ttl, expiry) = self.lifetimes.of_index(demand.ttl, now_ms() / 1000);
         let mut refused = self.write_tags_of(plan, demand, (rows, ttl), deadline).await?;
         let rows: Vec<usize> = rows
             .iter()
@@ -285,7 +271,7 @@ impl Shared {
         let (metric, table_name, row_time) = demand.key.values();
         let stamp = self.stamps.for_index(now_ms());
         if missing.row_time {
-            let (ttl, expiry) = self.index_ttl();
+            let (ttl, expiry) = self.lifetimes.of_index(demand.ttl, now_ms() / 1000);
             let insert = &self.statements.row_times.insert;
             let values = (stamp, ttl, metric, table_name, row_time);
             self.executor.run(insert, values, deadline).await?;

@@ -23,6 +23,7 @@ mod index_row;
 mod index_writer;
 mod labels;
 mod legacy_index;
+mod lifetime;
 mod metadata;
 mod mtime;
 mod options;
@@ -64,6 +65,7 @@ use self::clock::Skew;
 use self::executor::Executor;
 use self::index_memory::IndexMemory;
 use self::legacy_index::LegacyIndex;
+use self::lifetime::Lifetimes;
 use self::mtime::Mtimes;
 use self::quarantine::Quarantine;
 use self::reader::CassandraReader;
@@ -100,13 +102,17 @@ impl CassandraStore {
     pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self, StoreError> {
         check(&options)?;
         let session = session::connect(&options).await?;
+        let mut lifetimes = Lifetimes::new(&options).map_err(refused_option)?;
+        lifetimes.ask(&session, stamp::now_ms() / 1000).await.map_err(refused_option)?;
         let found = schema::prepare(&session, &options).await?;
+        lifetimes.cut_by(found.row_spec);
         let statements = Statements::prepare(&session, &options).await?;
         let executor = Executor::new(session, metrics, &options);
         let shared = Arc::new(Shared {
             executor,
             statements,
             spec: found.row_spec,
+            lifetimes,
             names: found.names,
             stamps: stamp::Stamps::default(),
             memory: IndexMemory::new(options.index_memory_rows),
@@ -183,8 +189,12 @@ async fn watch_clock(shared: Arc<Shared>) {
 
 /// Refuses what can be known to be wrong without Cassandra: the time to live, the files of TLS.
 pub fn check(options: &Options) -> Result<(), StoreError> {
-    options.check(stamp::now_ms()).map_err(|error| StoreError::Invalid(error.to_string()))?;
+    options.check().map_err(refused_option)?;
     session::check(options)
+}
+
+fn refused_option(error: OptionsError) -> StoreError {
+    StoreError::Invalid(error.to_string())
 }
 
 /// Why a series can be in no row, known before a log in front acknowledges it.

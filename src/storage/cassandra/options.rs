@@ -10,6 +10,7 @@ use std::time::Duration;
 use scylla::client::Compression;
 use scylla::statement::Consistency;
 
+use super::lifetime::Lifetimes;
 use super::tag_index::TagIndexOptions;
 use crate::kairos::RowSpec;
 
@@ -48,6 +49,9 @@ pub struct Options {
     pub in_flight: usize,
     /// Time to live of data in seconds; 0 = for ever.
     pub ttl_seconds: u32,
+    /// The same for the metrics whose whole name matches a regular expression; of several the
+    /// longest expression holds.
+    pub ttl_by_metric: Vec<(String, u32)>,
     /// Rows of a keyspace that is created or empty; an existing `spec` wins.
     pub row_spec: RowSpec,
     /// Remembered index rows are checked again after this time.
@@ -79,6 +83,7 @@ impl Default for Options {
             page_size: 5_000,
             in_flight: 256,
             ttl_seconds: 0,
+            ttl_by_metric: Vec::new(),
             row_spec: RowSpec::DEFAULT,
             index_recheck: Duration::from_secs(300),
             index_memory_rows: 4_000_000,
@@ -102,14 +107,14 @@ impl fmt::Debug for Options {
             .field("read_consistency", &self.read_consistency)
             .field("write_consistency", &self.write_consistency)
             .field("ttl_seconds", &self.ttl_seconds)
+            .field("ttl_by_metric", &self.ttl_by_metric)
             .finish_non_exhaustive()
     }
 }
 
 impl Options {
     /// Refuses what Cassandra would refuse later, row by row; warns of what weakens promises.
-    /// `now` is in milliseconds since 1970.
-    pub(super) fn check(&self, now: i64) -> Result<(), OptionsError> {
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
         if !overlap(self.read_consistency, self.write_consistency) {
             tracing::warn!(
                 read = %self.read_consistency,
@@ -117,23 +122,7 @@ impl Options {
                 "reads may miss what was acknowledged: R + W > RF is not given"
             );
         }
-        if self.ttl_seconds == 0 {
-            return Ok(());
-        }
-        // With its default settings Cassandra refuses what expires after 2038-01-19.
-        const LAST_SECOND: i64 = i32::MAX as i64 - 1;
-        let longest = i64::from(self.ttl_seconds) + self.row_spec.index_ttl_seconds();
-        if i64::from(self.ttl_seconds) > MAX_TTL_SECONDS {
-            return Err(OptionsError::Ttl(self.ttl_seconds));
-        }
-        if now / 1000 + longest > LAST_SECOND {
-            tracing::warn!(
-                ttl_seconds = self.ttl_seconds,
-                "rows would expire after 2038-01-19: Cassandra refuses that unless its \
-                 storage_compatibility_mode is NONE"
-            );
-        }
-        Ok(())
+        Lifetimes::new(self).map(drop)
     }
 }
 
@@ -198,6 +187,15 @@ pub enum OptionsError {
     /// More than 20 years.
     #[error("ttl of {0} s: Cassandra takes at most 20 years")]
     Ttl(u32),
+    /// Later than the servers can hold.
+    #[error(
+        "ttl of {0} s: rows would expire after 2038-01-19, which Cassandra refuses as its \
+         storage_compatibility_mode is {1}, not NONE"
+    )]
+    TtlBeyond2038(u32, String),
+    /// Not a regular expression.
+    #[error("ttl of metrics {0:?}: {1}")]
+    TtlPattern(String, String),
 }
 
 /// A keyspace name. Unquoted in CQL, so it is folded to lower case, as KairosDB's is.

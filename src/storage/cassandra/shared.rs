@@ -8,6 +8,7 @@ use super::clock::Skew;
 use super::executor::Executor;
 use super::index_memory::IndexMemory;
 use super::legacy_index::LegacyIndex;
+use super::lifetime::Lifetimes;
 use super::mtime::Mtimes;
 use super::options::Options;
 use super::quarantine::Quarantine;
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) spec: RowSpec,
+    pub(super) lifetimes: Lifetimes,
     pub(super) names: NameColumn,
     pub(super) stamps: Stamps,
     pub(super) memory: IndexMemory,

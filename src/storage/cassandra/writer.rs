@@ -13,6 +13,7 @@ use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner, PartitionerH
 
 use super::executor::{Deadline, Failure, all};
 use super::index_writer::Refused;
+use super::lifetime::ttl_left;
 use super::plan::{Plan, PlannedRow, plan_batch};
 use super::shared::Shared;
 use super::stamp::now_ms;
@@ -173,10 +174,12 @@ impl Shared {
         let mut open: HashMap<u64, Parcel<'a>> = HashMap::new();
         let mut done = Vec::new();
         let now = now_ms();
+        let ttls = self.lifetimes.of_series(plan);
         for row in plan.rows.iter().filter(|row| !without.contains_key(&row.series)) {
             let key = plan.key(row);
             let parcel = open.entry(replicas.of(key)).or_default();
-            self.pack(plan, row, now, parcel, &mut done);
+            let age = (now, ttls[row.series as usize]);
+            pack(plan, row, age, parcel, &mut done);
             if parcel.partitions >= MAX_BATCH_PARTITIONS {
                 done.push(std::mem::take(parcel));
             }
@@ -185,44 +188,34 @@ impl Shared {
         done.retain(|parcel| !parcel.rows.is_empty());
         done
     }
-
-    /// Adds the cells of one partition to `parcel`; a full one goes to `done`.
-    fn pack<'a>(
-        &self,
-        plan: &'a Plan,
-        row: &'a PlannedRow,
-        now: i64,
-        parcel: &mut Parcel<'a>,
-        done: &mut Vec<Parcel<'a>>,
-    ) {
-        let key = plan.key(row);
-        parcel.partitions += 1;
-        for cell in &plan.cells[row.cells.clone()] {
-            let Some(ttl) = ttl_left(self.options.ttl_seconds, now, cell.stamp) else { continue };
-            let bytes = key.len() + cell.value().len();
-            let room = match parcel.partitions {
-                0 | 1 => MAX_BATCH_BYTES,
-                _ => MAX_SHARED_BATCH_BYTES,
-            };
-            if parcel.rows.len() >= MAX_BATCH_ROWS || parcel.bytes + bytes > room {
-                done.push(std::mem::take(parcel));
-                parcel.partitions = 1;
-            }
-            parcel.bytes += bytes;
-            parcel.rows.push((key, cell.column(), cell.value(), cell.stamp, ttl));
-            parcel.planned.push(row);
-        }
-    }
 }
 
-/// TTL to send for a cell that was accepted at `stamp`: 0 = none. None when it has expired already.
-fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
-    if ttl_seconds == 0 {
-        return Some(0);
+/// Adds the cells of one partition to `parcel`; a full one goes to `done`. Told the
+/// time and the TTL of its metric.
+fn pack<'a>(
+    plan: &'a Plan,
+    row: &'a PlannedRow,
+    (now, ttl): (i64, u32),
+    parcel: &mut Parcel<'a>,
+    done: &mut Vec<Parcel<'a>>,
+) {
+    let key = plan.key(row);
+    parcel.partitions += 1;
+    for cell in &plan.cells[row.cells.clone()] {
+        let Some(ttl) = ttl_left(ttl, now, cell.stamp) else { continue };
+        let bytes = key.len() + cell.value().len();
+        let room = match parcel.partitions {
+            0 | 1 => MAX_BATCH_BYTES,
+            _ => MAX_SHARED_BATCH_BYTES,
+        };
+        if parcel.rows.len() >= MAX_BATCH_ROWS || parcel.bytes + bytes > room {
+            done.push(std::mem::take(parcel));
+            parcel.partitions = 1;
+        }
+        parcel.bytes += bytes;
+        parcel.rows.push((key, cell.column(), cell.value(), cell.stamp, ttl));
+        parcel.planned.push(row);
     }
-    let age = now.saturating_sub(stamp).max(0) / 1000;
-    let left = i64::from(ttl_seconds) - age;
-    if left > 0 { i32::try_from(left).ok() } else { None }
 }
 
 /// Waits, if there is something to wait for.
@@ -264,24 +257,5 @@ impl<'a> Replicas<'a> {
             bytes[16..].copy_from_slice(&shard.to_le_bytes());
             xxhash_rust::xxh3::xxh3_64(&bytes).wrapping_add(sum)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ttl_shrinks_with_age() {
-        for (ttl, age_ms, want) in [
-            (0, 1 << 40, Some(0)),
-            (60, 0, Some(60)),
-            (60, 999, Some(60)),
-            (60, 59_999, Some(1)),
-            (60, 60_000, None),
-            (60, -5_000, Some(60)),
-        ] {
-            assert_eq!(ttl_left(ttl, 1 << 41, (1 << 41) - age_ms), want, "{ttl} {age_ms}");
-        }
     }
 }

@@ -1,0 +1,65 @@
+//! How long the samples of some metrics are kept: regular expressions of their names, and durations.
+//!
+//! ```text
+//! {"node_.*" = "90d", "node_debug_.*" = "1d", "billing_.*" = "0"}
+//! ```
+//!
+//! As text, the table may be written as TOML or as JSON. Whether the expressions can be compiled is
+//! for the store to say.
+
+use std::time::Duration;
+
+use super::ConfigError;
+use super::raw::Raw;
+use super::tag_index::value_of;
+use super::units::parse_duration;
+
+/// The setting's name.
+pub(super) const NAME: &str = "cassandra-ttl-by-metric";
+
+pub(super) fn from_raw(raw: &Raw) -> Result<Vec<(String, Duration)>, ConfigError> {
+    match raw.get(NAME) {
+        None => Ok(Vec::new()),
+        Some(text) => parse(text).map_err(|reason| raw.refuse(NAME, reason)),
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<(String, Duration)>, String> {
+    const FORM: &str = "must be a table of regular expressions with durations";
+    let value = value_of(text.trim(), FORM)?;
+    let mut kept = Vec::new();
+    for (pattern, duration) in value.as_object().ok_or(FORM)? {
+        let text = duration.as_str().ok_or(FORM)?;
+        let duration = parse_duration(text).map_err(|error| format!("{text:?}: {error}"))?;
+        kept.push((pattern.clone(), duration));
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_notations() {
+        let day = Duration::from_secs(86_400);
+        let want = Ok(vec![("a.*".to_owned(), Duration::ZERO), ("b".to_owned(), day)]);
+        assert_eq!(parse("{\"a.*\" = \"0\", b = \"1d\"}"), want);
+        assert_eq!(parse("{\"a.*\": \"0\", \"b\": \"24h\"}"), want);
+        assert_eq!(parse("{}"), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for (text, want) in [
+            ("1d", "must be a table"),
+            ("[\"a\"]", "must be a table"),
+            ("{a = 7}", "must be a table"),
+            ("{a = \"7\"}", "\"7\": not a duration"),
+            ("{", "must be a table"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(want), "{error}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! How long data and index rows live: one TTL for all metrics, other ones by patterns of names.
+//!
+//! Of several patterns that match a metric the longest holds, of equally long ones the first in
+//! the order of their bytes. A metric has one TTL, so a window has one too; its index rows get
+//! that and the row width, as far as Cassandra takes it, and never less than the data. Who writes
+//! rows again when a TTL has grown is `index_writer`.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use scylla::client::session::Session;
+
+use super::index_memory::{Expiry, NEVER};
+use super::options::{MAX_TTL_SECONDS, Options, OptionsError};
+use super::plan::Plan;
+use crate::kairos::RowSpec;
+use crate::model::{METRIC_NAME, MatchOp, Matcher};
+
+/// The last second of an expiry that 32 bits hold: 2038-01-19.
+const LAST_SECOND: Expiry = i32::MAX as i64 - 1;
+
+/// The TTLs of a keyspace.
+#[derive(Debug)]
+pub(super) struct Lifetimes {
+    /// Seconds; 0 = for ever.
+    of_others: u32,
+    /// The first that matches holds.
+    patterns: Vec<(Matcher, u32)>,
+    /// What index rows get on top.
+    index_extra: i64,
+    /// Nothing may expire later.
+    last: Expiry,
+}
+
+impl Lifetimes {
+    /// Refuses patterns that are none, and TTLs that no Cassandra takes.
+    pub(super) fn new(options: &Options) -> Result<Self, OptionsError> {
+        let mut sorted: Vec<&(String, u32)> = options.ttl_by_metric.iter().collect();
+        sorted.sort_by_key(|(pattern, _)| (Reverse(pattern.len()), pattern));
+        let mut patterns = Vec::with_capacity(sorted.len());
+        for (pattern, ttl) in sorted {
+            let matcher = Matcher::new(MatchOp::Regex, METRIC_NAME, pattern)
+                .map_err(|error| OptionsError::TtlPattern(pattern.clone(), error.to_string()))?;
+            patterns.push((matcher, *ttl));
+        }
+        let lifetimes = Self {
+            of_others: options.ttl_seconds,
+            patterns,
+            index_extra: options.row_spec.index_ttl_seconds(),
+            last: NEVER,
+        };
+        match lifetimes.longest() {
+            Some(ttl) if i64::from(ttl) > MAX_TTL_SECONDS => Err(OptionsError::Ttl(ttl)),
+            _ => Ok(lifetimes),
+        }
+    }
+
+    /// Takes notice of the row width that the keyspace turned out to have.
+    pub(super) fn cut_by(&mut self, spec: RowSpec) {
+        self.index_extra = spec.index_ttl_seconds();
+    }
+
+    /// The longest that ends.
+    fn longest(&self) -> Option<u32> {
+        let all = self.patterns.iter().map(|(_, ttl)| *ttl).chain([self.of_others]);
+        all.max().filter(|ttl| *ttl > 0)
+    }
+
+    /// Takes notice of what the server holds expiries in; `mode` is its
+    /// `storage_compatibility_mode`, where that can be told, `now` in seconds since 1970.
+    fn limit(&mut self, mode: Option<&str>, now: i64) -> Result<(), OptionsError> {
+        let Some(longest) = self.longest().filter(|_| mode != Some("NONE")) else { return Ok(()) };
+        match (now + i64::from(longest) > LAST_SECOND, mode) {
+            (false, _) => self.last = LAST_SECOND,
+            (true, Some(mode)) => return Err(OptionsError::TtlBeyond2038(longest, mode.into())),
+            (true, None) => tracing::warn!(
+                ttl_seconds = longest,
+                "rows would expire after 2038-01-19: Cassandra refuses that unless its \
+                 storage_compatibility_mode is NONE"
+            ),
+        }
+        Ok(())
+    }
+
+    /// Asks the server how late rows may expire, and refuses TTLs that it would refuse.
+    pub(super) async fn ask(&mut self, session: &Session, now: i64) -> Result<(), OptionsError> {
+        if self.longest().is_none() {
+            return Ok(());
+        }
+        let mode = compatibility_mode(session).await;
+        self.limit(mode.as_deref(), now)
+    }
+
+    /// The TTL of a metric's data in seconds; 0 = for ever.
+    pub(super) fn of(&self, metric: &str) -> u32 {
+        let found = self.patterns.iter().find(|(pattern, _)| pattern.matches(metric));
+        found.map_or(self.of_others, |(_, ttl)| *ttl)
+    }
+
+    /// The same for each series of a plan.
+    pub(super) fn of_series(&self, plan: &Plan) -> Vec<u32> {
+        if self.patterns.is_empty() {
+            return vec![self.of_others; plan.series.len()];
+        }
+        let mut known: HashMap<&str, u32> = HashMap::new();
+        let metrics = plan.series.iter().map(|series| series.metric());
+        metrics.map(|metric| *known.entry(metric).or_insert_with(|| self.of(metric))).collect()
+    }
+
+    /// TTL of an index row over data with this TTL that is written now, and when it expires;
+    /// `now` in seconds since 1970.
+    pub(super) fn of_index(&self, ttl: u32, now: i64) -> (i32, Expiry) {
+        if ttl == 0 {
+            return (0, NEVER);
+        }
+        let room = self.last.saturating_sub(now).max(ttl.into());
+        let ttl = i64::from(ttl).saturating_add(self.index_extra).min(MAX_TTL_SECONDS).min(room);
+        (i32::try_from(ttl).unwrap_or(i32::MAX), now + ttl)
+    }
+}
+
+/// Until when index rows must last over data with this TTL that is accepted now.
+pub(super) fn index_needed(ttl: u32, now: i64) -> Expiry {
+    match ttl {
+        0 => NEVER,
+        ttl => now + i64::from(ttl),
+    }
+}
+
+/// TTL to send for a cell that was accepted at `stamp`, in milliseconds: 0 = none. None when it has
+/// expired already.
+pub(super) fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
+    if ttl_seconds == 0 {
+        return Some(0);
+    }
+    let age = now.saturating_sub(stamp).max(0) / 1000;
+    let left = i64::from(ttl_seconds) - age;
+    if left > 0 { i32::try_from(left).ok() } else { None }
+}
+
+/// What Cassandra 5 says of itself, null being its default; None from older ones and ScyllaDB.
+async fn compatibility_mode(session: &Session) -> Option<String> {
+    let cql = "SELECT value FROM system_views.settings WHERE name = 'storage_compatibility_mode'";
+    let result = session.query_unpaged(cql, &[]).await.ok()?.into_rows_result().ok()?;
+    let (mode,) = result.maybe_first_row::<(Option<String>,)>().ok()??;
+    Some(mode.unwrap_or_else(|| "CASSANDRA_4".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: u32 = 86_400;
+
+    fn lifetimes(ttl_seconds: u32, patterns: &[(&str, u32)]) -> Result<Lifetimes, OptionsError> {
+        let ttl_by_metric = patterns.iter().map(|(p, ttl)| ((*p).to_owned(), *ttl)).collect();
+        let options = Options { ttl_seconds, ttl_by_metric, ..Options::default() };
+        Lifetimes::new(&options)
+    }
+
+    #[test]
+    fn the_longest_pattern_that_matches_holds() {
+        let ttls = [("node_.*", 90), ("node_debug_.*", 1), ("a|b", 7), ("up", 0), (".p", 5)];
+        let ttls = lifetimes(30, &ttls).expect("valid");
+        for (metric, want) in [
+            ("node_load1", 90),
+            ("node_debug_x", 1),
+            ("my_node_x", 30),
+            ("a", 7),
+            ("ab", 30),
+            ("up", 5),
+            ("", 30),
+        ] {
+            assert_eq!(ttls.of(metric), want, "{metric}");
+        }
+    }
+
+    #[test]
+    fn what_no_cassandra_takes_is_refused() {
+        let years = 20 * 365 * DAY;
+        assert!(lifetimes(years, &[]).is_ok());
+        for ttls in [lifetimes(years + 1, &[]), lifetimes(0, &[("a", 7), ("b", years + 1)])] {
+            assert_eq!(ttls.map(drop), Err(OptionsError::Ttl(years + 1)));
+        }
+        let error = lifetimes(0, &[("a(", 7)]).map(drop).expect_err("refused");
+        assert!(error.to_string().contains("\"a(\""), "{error}");
+    }
+
+    #[test]
+    fn what_this_cassandra_refuses_is_refused() {
+        let now = LAST_SECOND - i64::from(DAY);
+        let check = |ttl, mode: Option<&str>| lifetimes(0, &[("m", ttl)])?.limit(mode, now);
+        let refused = OptionsError::TtlBeyond2038(DAY + 1, "CASSANDRA_4".into());
+        assert_eq!(check(DAY + 1, Some("CASSANDRA_4")), Err(refused));
+        assert_eq!(check(DAY, Some("CASSANDRA_4")), Ok(()));
+        assert_eq!(check(DAY + 1, Some("NONE")), Ok(()));
+        assert_eq!(check(DAY + 1, None), Ok(()));
+    }
+
+    #[test]
+    fn index_rows_outlive_data_as_far_as_cassandra_takes_it() {
+        let width = RowSpec::DEFAULT.index_ttl_seconds();
+        let check = |mode, now, want: i64| {
+            let mut ttls = lifetimes(DAY, &[]).expect("valid");
+            ttls.limit(mode, now).expect("taken");
+            let (ttl, expiry) = ttls.of_index(DAY, now);
+            assert_eq!((i64::from(ttl), expiry), (want, now + want), "{mode:?} {now}");
+            assert!(expiry >= index_needed(DAY, now));
+        };
+        let whole = i64::from(DAY) + width;
+        for mode in [Some("NONE"), Some("CASSANDRA_4"), None] {
+            check(mode, 0, whole);
+        }
+        check(Some("NONE"), LAST_SECOND - whole + 5, whole);
+        check(Some("CASSANDRA_4"), LAST_SECOND - whole + 5, whole - 5);
+        check(None, LAST_SECOND, whole);
+        let ever = lifetimes(0, &[]).expect("valid");
+        assert_eq!((ever.of_index(0, 5), index_needed(0, 5)), ((0, NEVER), NEVER));
+    }
+
+    #[test]
+    fn ttl_shrinks_with_age() {
+        for (ttl, age_ms, want) in [
+            (0, 1 << 40, Some(0)),
+            (60, 0, Some(60)),
+            (60, 999, Some(60)),
+            (60, 59_999, Some(1)),
+            (60, 60_000, None),
+            (60, -5_000, Some(60)),
+        ] {
+            assert_eq!(ttl_left(ttl, 1 << 41, (1 << 41) - age_ms), want, "{ttl} {age_ms}");
+        }
+    }
+}
