@@ -1,10 +1,11 @@
 //! A 128-bit hash that stands for a point or an index row where keeping its bytes would cost too
 //! much. Two different things share one with a chance that is nothing beside that of a broken disk.
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 /// The hash of some parts, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Identity(u128);
 
 impl Identity {

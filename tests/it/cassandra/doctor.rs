@@ -9,7 +9,9 @@ use std::time::Duration;
 use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::{Labels, TimeRange};
 use promkairos::storage::cassandra::Options;
-use promkairos::storage::cassandra::doctor::{Depth, Doctor, Kind, Progress, Report, Settings};
+use promkairos::storage::cassandra::doctor::{
+    Depth, Doctor, Kind, Progress, Report, Settings, Stage,
+};
 use promkairos::storage::{Store, StoreError};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -349,6 +351,67 @@ async fn a_check_goes_on_where_it_was_cut_off() {
     assert!(runs > 5, "{runs}");
     assert_eq!(left(&report), left(&whole));
     assert_eq!(report.facts, whole.facts);
+    keyspace.drop().await;
+}
+
+/// Runs a check that is cut off after each part and goes on from its state.
+async fn examine_in_pieces(keyspace: &TestKeyspace, settings: &Settings) -> Report {
+    let mut kept: Option<String> = None;
+    loop {
+        let doctor = Doctor::connect(keyspace.options(), settings.clone()).await;
+        let doctor = doctor.expect("it connects");
+        let mut progress = match &kept {
+            Some(json) => serde_json::from_str::<Progress>(json).expect("a progress"),
+            None => doctor.start(),
+        };
+        let result = doctor.run(&mut progress, |progress| {
+            kept = Some(serde_json::to_string(progress).expect("JSON"));
+            Err(StoreError::Limit("cut off".into()))
+        });
+        let ended = result.await.is_ok();
+        if ended || progress.stage == Stage::Done {
+            return progress.report;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_many_rows_miss_is_counted_once_however_often_a_check_is_cut_off() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    for kind in ["no_time", "no_name"] {
+        let defect = DEFECTS.iter().find(|defect| defect.name == kind).expect("one");
+        let series = fill(&store, kind).await;
+        (defect.make)(&keyspace, kind, &series).await;
+    }
+    let settings = Settings { slices: 5, ..settings() };
+    for report in
+        [examine(&keyspace, settings.clone()).await, examine_in_pieces(&keyspace, &settings).await]
+    {
+        for kind in [Kind::MissingTimeIndex, Kind::MissingName] {
+            assert_eq!(report.total(kind).map(|total| total.found), Some(1), "{report:#?}");
+        }
+    }
+    keyspace.drop().await;
+}
+
+/// A window whose data nothing in `row_keys` leads to needs its time index row: without it that data
+/// would be harder still to find again.
+#[tokio::test]
+async fn the_time_index_of_unindexed_data_stays_however_often_a_check_is_cut_off() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let series = labels(&[("__name__", "m"), ("host", "b:1")]);
+    Request::default().floats(&series, &[(WIDTH + 1, 1.0)]).write(&store).await;
+    let defect = DEFECTS.iter().find(|defect| defect.name == "no_row_key").expect("one");
+    (defect.make)(&keyspace, "m", std::slice::from_ref(&series)).await;
+    let before = dump(&keyspace).await;
+    let fix = BTreeSet::from([Kind::IndexWithoutData]);
+    let settings = Settings { fix, ..settings() };
+    let report = examine_in_pieces(&keyspace, &settings).await;
+    let want = BTreeMap::from([("m".to_owned(), BTreeSet::from([Kind::UnindexedData]))]);
+    assert_eq!(left(&report), want, "{report:#?}");
+    assert_eq!(dump(&keyspace).await, before);
     keyspace.drop().await;
 }
 

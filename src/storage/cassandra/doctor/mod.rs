@@ -20,15 +20,14 @@ mod stages;
 mod statements;
 mod survey;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use parking_lot::Mutex;
 
 use self::judge::{Finding, Moment};
 use self::look::Leads;
-use self::progress::Indexed;
+use self::progress::Gathered;
 use self::slices::Pace;
 use self::statements::Statements;
 use super::clock::Skew;
@@ -52,8 +51,6 @@ pub use survey::{Entry, Largest, Measured, MetricCardinality};
 const SLICES_AT_ONCE: usize = 4;
 /// Rows of one slice looked at at once.
 const ROWS_AT_ONCE: usize = 32;
-/// Things that were reported once and are not to be counted again; more are counted again.
-const MOST_CLAIMED: usize = 1_000_000;
 
 /// How to check.
 #[derive(Debug, Clone)]
@@ -114,9 +111,6 @@ pub struct Doctor {
     leads: Leads,
     /// One at a time: what one wrote, another must see.
     mending: tokio::sync::Mutex<()>,
-    claimed: Mutex<HashSet<Identity>>,
-    /// Windows with data that no row of `row_keys` leads to.
-    unindexed: Mutex<HashSet<Identity>>,
 }
 
 /// What a look at a row brought.
@@ -124,14 +118,16 @@ pub struct Doctor {
 struct Look {
     findings: Vec<Finding>,
     facts: Facts,
-    indexed: Indexed,
+    gathered: Gathered,
 }
 
 /// What a part of a stage brought.
 #[derive(Debug, Default)]
 struct Part {
     report: Report,
-    indexed: Indexed,
+    gathered: Gathered,
+    /// Findings that other parts may have too.
+    shared: BTreeMap<Identity, (Finding, Outcome)>,
 }
 
 impl Doctor {
@@ -162,8 +158,6 @@ impl Doctor {
             pace: Pace::new(settings.rate),
             leads: Leads::default(),
             mending: tokio::sync::Mutex::default(),
-            claimed: Mutex::default(),
-            unindexed: Mutex::default(),
             options,
             settings,
         })
@@ -187,14 +181,12 @@ impl Doctor {
         mut checkpoint: impl FnMut(&Progress) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         while progress.stage != Stage::Done {
-            let (stage, of, indexed) = (progress.stage, progress.parts(), progress.indexed.clone());
+            let (stage, of, known) = (progress.stage, progress.parts(), progress.gathered.clone());
             let parts = stream::iter(progress.next..of)
-                .map(|number| self.part(stage, slices::slice(number, of), &indexed));
+                .map(|number| self.part(stage, slices::slice(number, of), &known));
             let mut parts = std::pin::pin!(parts.buffered(SLICES_AT_ONCE));
             while let Some(part) = parts.try_next().await? {
-                progress.report.merge(part.report);
-                progress.indexed.merge(part.indexed);
-                progress.next += 1;
+                progress.take(part);
                 checkpoint(progress)?;
             }
             progress.stage = stage.next();
@@ -208,14 +200,14 @@ impl Doctor {
         &self,
         stage: Stage,
         slice: (i64, i64),
-        indexed: &Indexed,
+        known: &Gathered,
     ) -> Result<Part, StoreError> {
         match stage {
             Stage::Keyspace => self.check_keyspace().await,
             Stage::Data => self.scan_data(slice).await,
             Stage::TagIndex => self.scan_tag_index(slice).await,
-            Stage::RowKeys => self.scan_row_keys(slice, indexed).await,
-            Stage::RowTimes => self.scan_row_times(slice).await,
+            Stage::RowKeys => self.scan_row_keys(slice, known).await,
+            Stage::RowTimes => self.scan_row_times(slice, known).await,
             Stage::LegacyIndex => self.scan_legacy_index(slice).await,
             Stage::Names => self.count_names().await,
             Stage::Done => Ok(Part::default()),
@@ -234,7 +226,7 @@ impl Doctor {
         let mut suspects = Vec::new();
         for (thing, seen) in things.iter().zip(looks) {
             part.report.facts.merge(seen.facts);
-            part.indexed.merge(seen.indexed);
+            part.gathered.merge(seen.gathered);
             if !seen.findings.is_empty() {
                 suspects.push(thing);
             }
@@ -252,9 +244,8 @@ impl Doctor {
         Ok(())
     }
 
-    /// Mends a finding where that is asked for, and reports it.
+    /// Mends a finding where that is asked for.
     async fn settle(&self, finding: Finding, part: &mut Part) -> Result<(), StoreError> {
-        let is_new = self.claim(&finding);
         let outcome = match &finding.fix {
             Some(fix) if self.settings.fix.contains(&finding.kind) => {
                 let _one = self.mending.lock().await;
@@ -266,8 +257,9 @@ impl Doctor {
             }
             _ => Outcome::Found,
         };
-        if is_new {
-            part.report.add(finding.kind, &finding.metric, finding.subject, outcome);
+        match finding.identity() {
+            Some(identity) => drop(part.shared.entry(identity).or_insert((finding, outcome))),
+            None => part.report.add(finding.kind, &finding.metric, finding.subject, outcome),
         }
         Ok(())
     }
@@ -275,12 +267,5 @@ impl Doctor {
     fn moment(&self) -> Moment {
         let settled = i64::try_from(self.settings.settled.as_millis()).unwrap_or(i64::MAX);
         Moment { now: now_ms(), settled, spec: self.spec }
-    }
-
-    /// Whether a finding is new: many rows of data may miss one index row.
-    fn claim(&self, finding: &Finding) -> bool {
-        let Some(identity) = finding.identity() else { return true };
-        let mut claimed = self.claimed.lock();
-        claimed.len() >= MOST_CLAIMED || claimed.insert(identity)
     }
 }

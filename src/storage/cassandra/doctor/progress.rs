@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::Depth;
+use super::super::identity::Identity;
 use super::kind::Kind;
 use super::report::Report;
+use super::{Depth, Part};
 use crate::kairos::{RowTime, TableName};
 
 /// Tags remembered as indexed; beyond that gaps are not looked for.
 const MOST_INDEXED: usize = 1_000_000;
+
+/// Windows and names remembered; see [`Gathered`] for what happens beyond that.
+const MOST_GATHERED: usize = 1_000_000;
 
 /// What is scanned, in this order. Data comes first, so that what it misses is there when the
 /// index is looked at; the tag index comes before the rows that it should lead to.
@@ -87,7 +91,7 @@ pub struct Progress {
     pub stage: Stage,
     /// The next part of the stage.
     pub(super) next: u32,
-    pub(super) indexed: Indexed,
+    pub(super) gathered: Gathered,
     /// What was found so far.
     pub report: Report,
 }
@@ -101,7 +105,7 @@ impl Progress {
             slices,
             stage: Stage::Keyspace,
             next: 0,
-            indexed: Indexed::default(),
+            gathered: Gathered::default(),
             report: Report::default(),
         }
     }
@@ -120,8 +124,58 @@ impl Progress {
         (done, Stage::ALL.iter().map(parts).sum())
     }
 
+    /// Takes in what the next part of the stage brought.
+    pub(super) fn take(&mut self, part: Part) {
+        self.report.merge(part.report);
+        self.gathered.merge(part.gathered);
+        for (identity, (finding, outcome)) in part.shared {
+            if self.gathered.report(identity) {
+                self.report.add(finding.kind, &finding.metric, finding.subject, outcome);
+            }
+        }
+        self.next += 1;
+    }
+
     pub(super) fn parts(&self) -> u32 {
         self.stage.parts(self.slices)
+    }
+}
+
+/// What parts that are done tell later ones. It goes with the progress: a check that goes on in
+/// another process must know it too.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Gathered {
+    pub(super) indexed: Indexed,
+    /// Windows with data that no row of `row_keys` leads to.
+    unindexed: BTreeSet<Identity>,
+    /// Windows and names in the report: many rows of data may miss one index row. Beyond
+    /// [`MOST_GATHERED`] they are counted again.
+    reported: BTreeSet<Identity>,
+}
+
+impl Gathered {
+    /// Notes a window with data that no row of `row_keys` leads to.
+    pub(super) fn note_unindexed(&mut self, window: Identity) {
+        if self.unindexed.len() < MOST_GATHERED {
+            self.unindexed.insert(window);
+        }
+    }
+
+    /// Whether a window may have data that no row of `row_keys` leads to. Beyond [`MOST_GATHERED`]
+    /// any may.
+    pub(super) fn may_be_unindexed(&self, window: &Identity) -> bool {
+        self.unindexed.len() >= MOST_GATHERED || self.unindexed.contains(window)
+    }
+
+    /// Whether this comes into the report for the first time.
+    pub(super) fn report(&mut self, identity: Identity) -> bool {
+        self.reported.len() >= MOST_GATHERED || self.reported.insert(identity)
+    }
+
+    /// Takes in what a part gathered, but for what it reports.
+    pub(super) fn merge(&mut self, part: Self) {
+        self.indexed.merge(part.indexed);
+        part.unindexed.into_iter().for_each(|window| self.note_unindexed(window));
     }
 }
 

@@ -12,9 +12,9 @@ use super::judge::{
     judge_tag, judge_time, key_of, unreadable as no_key,
 };
 use super::look::of_window;
-use super::progress::Indexed;
+use super::progress::{Gathered, Indexed};
 use super::survey::WindowCount;
-use super::{Depth, Doctor, Look, MOST_CLAIMED, Part, Partition};
+use super::{Depth, Doctor, Look, Part, Partition};
 use crate::kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use crate::storage::StoreError;
@@ -110,10 +110,8 @@ impl Doctor {
             self.note_width(&mut look, "data_points", cells.count, || Shown(&key).to_string());
         }
         if row_key.is_none() && !is_legacy {
-            let mut unindexed = self.unindexed.lock();
-            if unindexed.len() < MOST_CLAIMED {
-                unindexed.insert(of_window(&key.metric, key.data_type.table_name(), key.row_time));
-            }
+            let table = key.data_type.table_name();
+            look.gathered.note_unindexed(of_window(&key.metric, table, key.row_time));
         }
         let row = DataRow { key: &key, row_key, time, is_named, is_legacy, cells };
         look.findings = judge_data(&row, &at);
@@ -144,7 +142,7 @@ impl Doctor {
         let row = &scanned.row.row;
         if self.leads_to_data(&key_of(row)).await? {
             let (pair, time) = (&scanned.row.single_tag_pair, row.row_time);
-            look.indexed.note(row.table_name, &row.metric, pair, time);
+            look.gathered.indexed.note(row.table_name, &row.metric, pair, time);
         } else if self.moment().is_settled(row.row_time, scanned.changed) {
             look.findings.push(judge_tag(scanned.row.clone()));
         }
@@ -154,7 +152,7 @@ impl Doctor {
     pub(super) async fn scan_row_keys(
         &self,
         slice: (i64, i64),
-        indexed: &Indexed,
+        known: &Gathered,
     ) -> Result<Part, StoreError> {
         let mut part = Part::default();
         let mut window = Window::default();
@@ -169,7 +167,7 @@ impl Doctor {
                 }
                 window.count.add(row.tags.iter());
             }
-            let look = async |row: &ScannedRow| self.look_at_index(row, indexed).await;
+            let look = async |row: &ScannedRow| self.look_at_index(row, &known.indexed).await;
             self.examine(&rows, &mut part, look).await?;
         }
         self.count_window(window, &mut part);
@@ -216,7 +214,11 @@ impl Doctor {
         Ok(look)
     }
 
-    pub(super) async fn scan_row_times(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
+    pub(super) async fn scan_row_times(
+        &self,
+        slice: (i64, i64),
+        known: &Gathered,
+    ) -> Result<Part, StoreError> {
         let mut part = Part::default();
         let mut pages = self.pages(&self.statements.times.scan, slice);
         while let Some(rows) = pages.next::<TimeRow>().await? {
@@ -228,15 +230,15 @@ impl Doctor {
                     Some(TimeIndexRow { metric, table_name, row_time })
                 })
                 .collect();
-            self.examine(&rows, &mut part, async |row| self.look_at_time(row).await).await?;
+            self.examine(&rows, &mut part, async |row| self.look_at_time(row, known).await).await?;
         }
         Ok(part)
     }
 
-    async fn look_at_time(&self, row: &TimeIndexRow) -> Result<Look, StoreError> {
+    async fn look_at_time(&self, row: &TimeIndexRow, known: &Gathered) -> Result<Look, StoreError> {
         let (mut look, at) = (Look::default(), self.moment());
         let identity = of_window(&row.metric, row.table_name, row.row_time);
-        if !at.is_settled(row.row_time, None) || self.unindexed.lock().contains(&identity) {
+        if !at.is_settled(row.row_time, None) || known.may_be_unindexed(&identity) {
             return Ok(look);
         }
         let (has_data, changed) = self.window_has_data(row).await?;

@@ -73,7 +73,8 @@ async fn a_state_of_another_check_is_refused() {
         ("{}", "state: not the state of a check: missing field `keyspace`"),
         (
             "{\"keyspace\":\"another\",\"fix\":[],\"depth\":\"cells\",\"slices\":256,\
-             \"stage\":\"data\",\"next\":7,\"indexed\":{},\
+             \"stage\":\"data\",\"next\":7,\
+             \"gathered\":{\"indexed\":{},\"unindexed\":[],\"reported\":[]},\
              \"report\":{\"findings\":{},\"others\":{},\"facts\":{\"rows\":0,\"cells\":0,\
              \"row_keys\":0,\"tag_index_rows\":0,\"legacy_rows\":0,\"names_without_data\":0,\
              \"notes\":[],\"wide\":[],\"metrics\":[]}}}",
