@@ -1,4 +1,8 @@
-//! Every limit of the program, with its unit and default. Passing one is an error that names it.
+//! The limits of requests and of the server, and those that several modules must agree on, each
+//! with its unit. Passing one is an error that names it.
+//!
+//! Not here: what is a setting, and how much one module does at a time or remembers, which no
+//! request can pass; that stands at the head of its file.
 
 use std::time::Duration;
 

@@ -68,7 +68,7 @@ impl AppState {
         }
     }
 
-    /// Lets deletes over HTTP through or not.
+    /// Whether the admin API answers.
     pub fn with_admin_api(self, admin_api: AdminApi) -> Self {
         Self { admin_api, ..self }
     }

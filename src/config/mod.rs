@@ -42,7 +42,7 @@ pub struct Config {
     pub head: HeadConfig,
     /// How long samples are kept; `None` = for ever.
     pub retention: Option<Duration>,
-    /// Whether deletes are allowed over HTTP.
+    /// Whether the admin API answers.
     pub admin_api: AdminApi,
     /// The program's own log.
     pub log: LogConfig,
@@ -82,12 +82,12 @@ pub struct HeadConfig {
     pub wal_limit: u64,
 }
 
-/// Whether deletes are allowed over HTTP.
+/// Whether the admin API answers: deletes, builds and drops of the tag index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdminApi {
-    /// They are.
+    /// It does.
     Enabled,
-    /// They are not.
+    /// It refuses.
     Disabled,
 }
 

@@ -115,8 +115,8 @@ pub const SETTINGS: &[Setting] = &[
         "kairosdb-config",
         "FILE",
         None,
-        "A kairosdb.conf, whose keyspace, hosts, consistency, TTL and list of indexed metrics hold \
-         where nothing else is said",
+        "A kairosdb.conf: its keyspace, hosts, local data centre, consistency, replication, TTL and list \
+         of indexed metrics hold where nothing else is said",
     ),
     setting(
         "tag-indexed-row-key-lookup-metrics",
@@ -154,7 +154,7 @@ pub const SETTINGS: &[Setting] = &[
         "enable-admin-api",
         "true|false",
         Some("false"),
-        "Allow deletes over /api/v1/admin/tsdb/delete_series",
+        "Allow what is under /api/v1/admin: deletes, and builds and drops of the tag index",
     ),
     setting("log-format", "FORMAT", Some("text"), "Format of the program's log: text or json"),
     setting(
