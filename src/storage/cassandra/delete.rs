@@ -10,16 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use scylla::value::CqlValue;
 
-use super::executor::{all, unreadable};
+use super::executor::all;
 use super::finder::{FoundRow, FoundSeries};
 use super::index_memory::Known;
-use super::index_writer::WindowKey;
 use super::shared::Shared;
 use super::stamp::now_ms;
+use super::window::{Window, WindowKey};
 use super::writer::pause;
-use crate::kairos::{DataType, RowKey, RowTime, TableName};
+use crate::kairos::{DataType, RowKey};
 use crate::model::{Matcher, TimeRange};
 use crate::storage::StoreError;
 
@@ -28,8 +27,8 @@ const ROWS_AT_ONCE: usize = 64;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Rows by the partition of `row_keys` that leads to them.
-type Windows = BTreeMap<(Box<str>, TableName, RowTime), Vec<FoundRow>>;
+/// Rows by the window that leads to them.
+type Windows = BTreeMap<Window, Vec<FoundRow>>;
 
 impl Shared {
     /// [`Store::delete`](crate::storage::Store::delete)
@@ -96,9 +95,8 @@ impl Shared {
     /// Deletes the rows of `row_keys` that lead to rows without data, and the time index where
     /// nothing of the window is left.
     async fn delete_index_rows(&self, windows: Windows) -> Result<(), StoreError> {
-        for ((metric, table_name, row_time), rows) in &windows {
-            let (metric, table_name, row_time) = (&**metric, *table_name, *row_time);
-            let wait = self.delete_window(WindowKey { metric, table_name, row_time }, rows).await?;
+        for (window, rows) in &windows {
+            let wait = self.delete_window(window.key(), rows).await?;
             pause(wait).await;
         }
         Ok(())
@@ -165,27 +163,15 @@ impl Shared {
         self.delete_legacy_row(&key, &row.key, stamp).await?;
         Ok(Some(key))
     }
-
-    async fn has_rows(
-        &self,
-        select: &super::statements::Prepared,
-        values: impl scylla::serialize::row::SerializeRow,
-    ) -> Result<bool, StoreError> {
-        let result = self.executor.run(select, values, self.executor.deadline()).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-        // A partition of `row_keys` without rows keeps `mtime`, and answers one row of nulls.
-        let first = rows.maybe_first_row::<(Option<CqlValue>,)>();
-        let first = first.map_err(|e| unreadable(select.name, e))?;
-        Ok(first.is_some_and(|(column,)| column.is_some()))
-    }
 }
 
 fn windows_of(rows: impl Iterator<Item = FoundRow>) -> Windows {
     let mut windows = Windows::new();
     for row in rows {
         if let Ok(key) = RowKey::decode(&row.key) {
-            let table_name = row.data_type.table_name();
-            windows.entry((key.metric, table_name, row.row_time)).or_default().push(row);
+            let (table_name, row_time) = (row.data_type.table_name(), row.row_time);
+            let window = Window { metric: key.metric, table_name, row_time };
+            windows.entry(window).or_default().push(row);
         }
     }
     windows

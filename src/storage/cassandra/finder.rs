@@ -12,11 +12,11 @@ use scylla::value::CqlTimestamp;
 
 use super::executor::{all, unreadable};
 use super::index_row::IndexRow;
-use super::index_writer::WindowKey;
 use super::routing::{Metrics, Route, route};
 use super::schema::NameColumn;
 use super::shared::Shared;
 use super::tag_index::TagIndexTrust;
+use super::window::{Window, WindowKey};
 use crate::kairos::index::StringIndexRow;
 use crate::kairos::{DataType, RowTime, TableName};
 use crate::model::{Labels, Matcher, TimeRange};
@@ -43,21 +43,6 @@ pub(super) struct FoundRow {
 /// Takes index rows with their row times.
 pub(super) type Visit<'a> =
     &'a mut (dyn FnMut(&IndexRow, RowTime) -> Result<(), StoreError> + Send);
-
-/// A partition of `row_keys` to read.
-#[derive(Clone)]
-pub(super) struct Window {
-    pub(super) metric: String,
-    pub(super) table_name: TableName,
-    pub(super) row_time: RowTime,
-}
-
-impl Window {
-    fn key(&self) -> WindowKey<'_> {
-        let Self { metric, table_name, row_time } = self;
-        WindowKey { metric, table_name: *table_name, row_time: *row_time }
-    }
-}
 
 impl Shared {
     /// The series that match and have rows of a wanted type in the range, in any order. More than
@@ -121,7 +106,7 @@ impl Shared {
         let names = self.names(&route(matchers).metrics).await?;
         let windows = self.windows(&names, range).await?;
         let mut names = self.legacy_names(&names, range).await?;
-        names.extend(windows.into_iter().map(|window| window.metric));
+        names.extend(windows.into_iter().map(|window| window.metric.into_string()));
         names.sort_unstable();
         names.dedup();
         Ok(names)
@@ -247,7 +232,7 @@ impl Shared {
                 for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name, e))? {
                     let (row_time,) = row.map_err(|e| unreadable(select.name, e))?;
                     let row_time = RowTime::from_stored(row_time.0);
-                    windows.push(Window { metric: metric.to_owned(), table_name, row_time });
+                    windows.push(Window { metric: metric.into(), table_name, row_time });
                 }
                 Ok(ControlFlow::Continue(()))
             })

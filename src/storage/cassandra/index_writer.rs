@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use scylla::deserialize::value::MapIterator;
-use scylla::value::CqlTimestamp;
 
 use super::executor::{Deadline, Failure, all, unreadable};
 use super::identity::Identity;
@@ -19,7 +18,8 @@ use super::plan::{Plan, PlannedRow};
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::tag_index::Tagged;
-use crate::kairos::{DataType, RowTime, TableName, index::StringIndexRow};
+use super::window::WindowKey;
+use crate::kairos::{DataType, index::StringIndexRow};
 use crate::model::{Labels, METRIC_NAME};
 use crate::storage::StoreError;
 
@@ -32,25 +32,6 @@ const BATCHES_AT_ONCE: usize = 8;
 
 /// Series whose index rows Cassandra refuses for good, and why.
 pub(super) type Refused = HashMap<u32, String>;
-
-/// A partition of `row_keys`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct WindowKey<'a> {
-    pub(super) metric: &'a str,
-    pub(super) table_name: TableName,
-    pub(super) row_time: RowTime,
-}
-
-impl WindowKey<'_> {
-    pub(super) fn identity(&self) -> Identity {
-        Identity::of(&[self.metric.as_bytes(), self.table_name.as_str().as_bytes()])
-            .with(self.row_time.millis())
-    }
-
-    pub(super) fn values(&self) -> (&str, &str, CqlTimestamp) {
-        (self.metric, self.table_name.as_str(), CqlTimestamp(self.row_time.millis()))
-    }
-}
 
 /// What stands for a row of `row_keys` within its window.
 fn row_identity(series: Identity, data_type: &DataType) -> Identity {

@@ -39,6 +39,7 @@ mod shared;
 mod stamp;
 mod statements;
 mod tag_index;
+mod window;
 mod window_reader;
 mod writer;
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use scylla::serialize::row::SerializeRow;
+use scylla::value::CqlValue;
 use tokio::sync::{Mutex, RwLock};
 
 use super::clock::Skew;
-use super::executor::Executor;
+use super::executor::{Executor, unreadable};
 use super::index_memory::IndexMemory;
 use super::legacy_index::LegacyIndex;
 use super::lifetime::Lifetimes;
@@ -15,9 +17,10 @@ use super::quarantine::Quarantine;
 use super::schema::NameColumn;
 use super::series_cache::SeriesCache;
 use super::stamp::Stamps;
-use super::statements::Statements;
+use super::statements::{Prepared, Statements};
 use super::tag_index::TagIndex;
 use crate::kairos::RowSpec;
+use crate::storage::StoreError;
 
 /// An opened keyspace.
 pub(super) struct Shared {
@@ -40,4 +43,20 @@ pub(super) struct Shared {
     pub(super) index_gate: RwLock<()>,
     /// Held by the task that deletes index rows, one at a time.
     pub(super) index_delete: Arc<Mutex<()>>,
+}
+
+impl Shared {
+    /// Whether a statement that selects one column finds a row.
+    pub(super) async fn has_rows(
+        &self,
+        select: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<bool, StoreError> {
+        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        // A partition of `row_keys` without rows keeps `mtime`, and answers one row of nulls.
+        let first = rows.maybe_first_row::<(Option<CqlValue>,)>();
+        let first = first.map_err(|e| unreadable(select.name, e))?;
+        Ok(first.is_some_and(|(column,)| column.is_some()))
+    }
 }

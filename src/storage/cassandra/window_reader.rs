@@ -14,12 +14,12 @@ use scylla::value::CqlTimeuuid;
 use super::executor::unreadable;
 use super::finder::Visit;
 use super::index_row::IndexRow;
-use super::index_writer::WindowKey;
 use super::mtime::Mtime;
 use super::routing::Route;
 use super::series_cache::{CachedWindow, Looked, Read, Rows};
 use super::shared::Shared;
 use super::stamp::now_ms;
+use super::window::WindowKey;
 use crate::kairos::DataType;
 use crate::storage::StoreError;
 

@@ -13,11 +13,11 @@ use scylla::deserialize::value::MapIterator;
 
 use super::super::executor::unreadable;
 use super::super::identity::Identity;
-use super::super::index_writer::WindowKey;
 use super::super::shared::Shared;
+use super::super::window::{Window, WindowKey};
 use super::lookup::{TagRow, identity};
+use crate::kairos::DataType;
 use crate::kairos::index::single_tag_pair;
-use crate::kairos::{DataType, RowTime, TableName};
 use crate::storage::StoreError;
 
 /// Windows that are remembered as read through the index.
@@ -29,27 +29,24 @@ const PAIRS: usize = 16;
 /// A neighbour writes its index rows without order: how long to wait before a second look.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 
-/// A window that was read through the index.
-pub(super) type Place = (Box<str>, TableName, RowTime);
-
 /// Windows that were read through the index lately, each once.
 #[derive(Default)]
-pub(super) struct Audited(Mutex<HashSet<Place>>);
+pub(super) struct Audited(Mutex<HashSet<Window>>);
 
 impl Audited {
     /// Remembers a window.
     pub(super) fn note(&self, key: WindowKey<'_>) {
-        let mut places = self.0.lock();
-        if places.len() < MOST_WINDOWS {
-            places.insert((key.metric.into(), key.table_name, key.row_time));
+        let mut windows = self.0.lock();
+        if windows.len() < MOST_WINDOWS {
+            windows.insert(key.to_window());
         }
     }
 
     /// Takes some windows out: in no order, so that each has its turn.
-    fn take(&self) -> Vec<Place> {
-        let mut places = self.0.lock();
-        let some: Vec<Place> = places.iter().take(WINDOWS_AT_ONCE).cloned().collect();
-        places.retain(|place| !some.contains(place));
+    fn take(&self) -> Vec<Window> {
+        let mut windows = self.0.lock();
+        let some: Vec<Window> = windows.iter().take(WINDOWS_AT_ONCE).cloned().collect();
+        windows.retain(|window| !some.contains(window));
         some
     }
 }
@@ -66,16 +63,15 @@ impl Shared {
         }
         loop {
             tokio::time::sleep(interval).await;
-            for place in self.tags.audited.take() {
-                if let Err(error) = self.audit(&place).await {
-                    tracing::warn!(metric = &*place.0, %error, "the tag index cannot be audited");
+            for window in self.tags.audited.take() {
+                if let Err(error) = self.audit(window.key()).await {
+                    tracing::warn!(metric = &*window.metric, %error, "the tag index cannot be audited");
                 }
             }
         }
     }
 
-    async fn audit(&self, (metric, table_name, row_time): &Place) -> Result<(), StoreError> {
-        let key = WindowKey { metric, table_name: *table_name, row_time: *row_time };
+    async fn audit(&self, key: WindowKey<'_>) -> Result<(), StoreError> {
         let sample = self.sample(key).await?;
         if self.missing(key, &sample).await?.is_empty() {
             return Ok(());

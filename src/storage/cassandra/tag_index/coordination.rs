@@ -12,9 +12,9 @@ use scylla::value::{CqlTimestamp, Row};
 use tokio::sync::RwLockReadGuard;
 
 use super::super::executor::unreadable;
-use super::super::index_writer::WindowKey;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
+use super::super::window::WindowKey;
 use super::document::{
     ADAPTERS, ALL, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, State, decode,
     encode,
@@ -165,20 +165,12 @@ impl Shared {
             }
             // KairosDB deletes the time index of a live window and leaves `row_keys`.
             let row_time = self.spec.row_time(now);
-            if self.window_has_rows(WindowKey { metric, table_name, row_time }).await? {
+            let window = WindowKey { metric, table_name, row_time };
+            if self.has_rows(&self.statements.row_keys.any, window.values()).await? {
                 from = from.max(row_time.millis().saturating_add(1));
             }
         }
         Ok(from)
-    }
-
-    async fn window_has_rows(&self, key: WindowKey<'_>) -> Result<bool, StoreError> {
-        let any = &self.statements.row_keys.any;
-        let result = self.executor.run(any, key.values(), self.executor.deadline()).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(any.name, e))?;
-        let first = rows.maybe_first_row::<(Option<String>,)>();
-        let first = first.map_err(|e| unreadable(any.name, e))?;
-        Ok(first.is_some_and(|(data_type,)| data_type.is_some()))
     }
 
     /// All row times of a metric under a table name.

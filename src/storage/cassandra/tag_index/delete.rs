@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use futures::FutureExt;
 
 use super::super::executor::{all, unreadable};
-use super::super::index_writer::WindowKey;
 use super::super::shared::Shared;
+use super::super::window::WindowKey;
 use crate::kairos::RowKey;
 use crate::kairos::index::single_tag_pair;
 use crate::storage::StoreError;

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 
 use parking_lot::Mutex;
 
-use super::super::finder::{Visit, Window};
+use super::super::finder::Visit;
 use super::super::index_row::IndexRow;
-use super::super::index_writer::WindowKey;
 use super::super::routing::{Route, route};
 use super::super::shared::Shared;
+use super::super::window::Window;
 use super::TagIndexTrust;
 use crate::kairos::{DataType, RowTime};
 use crate::model::{Matcher, TimeRange};
@@ -87,12 +87,11 @@ impl Shared {
         window: &Window,
         route: &Route,
     ) -> Result<WindowExplanation, StoreError> {
-        let Window { metric, table_name, row_time } = window;
-        let key = WindowKey { metric, table_name: *table_name, row_time: *row_time };
+        let key = window.key();
         let mut explanation = WindowExplanation {
-            metric: metric.clone(),
-            table_name: table_name.as_str(),
-            row_time: row_time.millis(),
+            metric: key.metric.to_owned(),
+            table_name: key.table_name.as_str(),
+            row_time: key.row_time.millis(),
             paths: Vec::new(),
             partitions: 0,
             rows: 0,

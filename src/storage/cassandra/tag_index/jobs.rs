@@ -13,15 +13,15 @@ use scylla::deserialize::value::MapIterator;
 use scylla::response::PagingState;
 
 use super::super::executor::unreadable;
-use super::super::index_writer::WindowKey;
 use super::super::routing::Metrics;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
+use super::super::window::{Window, WindowKey};
 use super::document::{ALL, Entry, JOBS, State, decode, encode};
 use super::job::{Job, JobKind, JobState};
 use super::writer::Tagged;
 use crate::kairos::index::single_tag_pair;
-use crate::kairos::{DataType, RowTime, TableName};
+use crate::kairos::{DataType, TableName};
 use crate::storage::StoreError;
 
 /// A job that was not touched for so long has lost its process.
@@ -32,9 +32,6 @@ const TOUCH: Duration = Duration::from_secs(2);
 const KEPT_SECONDS: i32 = 24 * 3600;
 /// How often jobs of others are looked for.
 const LOOK: Duration = Duration::from_secs(5);
-
-/// A window to do.
-type Place = (String, TableName, RowTime);
 
 /// A row of `row_keys` as it is read: type, tags, and how long it lasts.
 struct FoundRow {
@@ -166,41 +163,43 @@ impl Shared {
 
     /// Does every window after the last one done.
     async fn do_windows(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
-        let places = self.places(metric).await?;
-        job.windows = places.len() as u64;
-        let done = |place: &Place| {
-            let (metric, table_name, row_time) = place;
-            let place = (metric.as_str(), table_name.as_str(), row_time.millis());
+        let windows = self.all_windows(metric).await?;
+        job.windows = windows.len() as u64;
+        let done = |window: &Window| {
+            let Window { metric, table_name, row_time } = window;
+            let window = (&**metric, table_name.as_str(), row_time.millis());
             let last = job.position.as_ref();
-            last.is_some_and(|(m, table, time)| place <= (m.as_str(), table.as_str(), *time))
+            last.is_some_and(|(m, table, time)| window <= (m.as_str(), table.as_str(), *time))
         };
-        let rest: Vec<Place> = places.into_iter().skip_while(done).collect();
+        let rest: Vec<Window> = windows.into_iter().skip_while(done).collect();
         job.windows_done = job.windows - rest.len() as u64;
-        for (of, table_name, row_time) in rest {
-            let key = WindowKey { metric: &of, table_name, row_time };
-            self.do_window(metric, key, job).await?;
+        for window in rest {
+            self.do_window(metric, window.key(), job).await?;
             job.windows_done += 1;
-            job.position = Some((of, table_name.as_str().to_owned(), row_time.millis()));
+            let Window { metric: of, table_name, row_time } = window;
+            job.position = Some((of.into(), table_name.as_str().into(), row_time.millis()));
             self.touch(metric, job).await?;
         }
         Ok(())
     }
 
     /// All windows of a metric, or of all metrics, in order.
-    async fn places(&self, metric: &str) -> Result<Vec<Place>, StoreError> {
+    async fn all_windows(&self, metric: &str) -> Result<Vec<Window>, StoreError> {
         let metrics = match metric {
             ALL => Metrics::Listed { prefix: String::new(), matchers: Vec::new() },
             name => Metrics::Named(vec![name.to_owned()]),
         };
-        let mut places = Vec::new();
+        let mut windows = Vec::new();
         for name in self.names(&metrics).await? {
             for table_name in TableName::ALL {
                 let times = self.all_row_times(&name, table_name).await?;
-                places.extend(times.into_iter().map(|time| (name.clone(), table_name, time)));
+                let metric: Box<str> = name.as_str().into();
+                let window = |row_time| Window { metric: metric.clone(), table_name, row_time };
+                windows.extend(times.into_iter().map(window));
             }
         }
-        places.sort_by(|a, b| (&a.0, a.1.as_str(), a.2).cmp(&(&b.0, b.1.as_str(), b.2)));
-        Ok(places)
+        windows.sort_unstable();
+        Ok(windows)
     }
 
     async fn do_window(

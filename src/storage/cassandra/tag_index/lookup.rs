@@ -13,10 +13,10 @@ use scylla::response::query_result::QueryRowsResult;
 
 use super::super::executor::{all, unreadable};
 use super::super::identity::Identity;
-use super::super::index_writer::WindowKey;
 use super::super::routing::Route;
 use super::super::shared::Shared;
 use super::super::statements::Prepared;
+use super::super::window::WindowKey;
 use super::route::{Candidate, candidates};
 use crate::kairos::DataType;
 use crate::kairos::index::single_tag_pair;

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use futures::FutureExt;
 
 use super::super::executor::{Deadline, Failure, all};
-use super::super::index_writer::{Refused, WindowKey};
+use super::super::index_writer::Refused;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::statements::MAX_BATCH_PARTITIONS;
+use super::super::window::WindowKey;
 use super::super::writer::Replicas;
 use crate::kairos::index::{IndexedTags, TagIndexRow};
 use crate::kairos::{DataType, RowKey, Tags};

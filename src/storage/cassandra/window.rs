@@ -1,0 +1,48 @@
+//! A window: the series of one metric in one row time under one table name. It is a partition of
+//! `row_keys`, and what readers, writers and the tag index remember things by.
+
+use scylla::value::CqlTimestamp;
+
+use super::identity::Identity;
+use crate::kairos::{RowTime, TableName};
+
+/// A window, borrowed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WindowKey<'a> {
+    pub(super) metric: &'a str,
+    pub(super) table_name: TableName,
+    pub(super) row_time: RowTime,
+}
+
+impl WindowKey<'_> {
+    /// What it is remembered by.
+    pub(super) fn identity(&self) -> Identity {
+        Identity::of(&[self.metric.as_bytes(), self.table_name.as_str().as_bytes()])
+            .with(self.row_time.millis())
+    }
+
+    pub(super) fn to_window(self) -> Window {
+        let Self { metric, table_name, row_time } = self;
+        Window { metric: metric.into(), table_name, row_time }
+    }
+
+    /// The values of its partition key, as statements take them.
+    pub(super) fn values(&self) -> (&str, &str, CqlTimestamp) {
+        (self.metric, self.table_name.as_str(), CqlTimestamp(self.row_time.millis()))
+    }
+}
+
+/// A window, owned. In order they are as KairosDB's index has them: by metric, table name, row time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Window {
+    pub(super) metric: Box<str>,
+    pub(super) table_name: TableName,
+    pub(super) row_time: RowTime,
+}
+
+impl Window {
+    pub(super) fn key(&self) -> WindowKey<'_> {
+        let Self { metric, table_name, row_time } = self;
+        WindowKey { metric, table_name: *table_name, row_time: *row_time }
+    }
+}
