@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::CliError;
 use super::client::{self, Client};
+use super::output;
 
 /// What the server answers when it only looks.
 #[derive(Debug, Deserialize)]
@@ -68,11 +69,11 @@ pub(super) fn run_delete(matches: &ArgMatches) -> Result<(), CliError> {
     }
     let data = Client::of(matches).post("/api/v1/admin/tsdb/delete_series", &form)?;
     if !is_dry {
-        return client::print("Deleted.\n");
+        return output::print("Deleted.\n");
     }
     let preview: Preview = serde_json::from_value(data)
         .map_err(|error| CliError::Command(format!("not the expected answer: {error}")))?;
-    client::print(&describe(&preview))
+    output::print(&describe(&preview))
 }
 
 fn describe(preview: &Preview) -> String {

@@ -21,7 +21,7 @@ use crate::storage::cassandra::doctor::{Depth, Doctor, Kind, Progress, Settings}
 use crate::{server, telemetry};
 
 use super::CliError;
-use super::client::print;
+use super::output::print;
 
 /// How often the state is written.
 const SAVE_EVERY: Duration = Duration::from_secs(1);

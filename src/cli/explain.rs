@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::CliError;
 use super::client::{self, Client};
+use super::output;
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -27,7 +28,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let query = names.into_iter().filter_map(|(name, argument)| Some((name, get(argument)?)));
     let query: Vec<_> = query.collect();
     let data = Client::of(matches).get("/api/v1/explain", &query)?;
-    client::print(&describe(&data))
+    output::print(&describe(&data))
 }
 
 fn describe(data: &Value) -> String {
@@ -61,7 +62,7 @@ fn describe_window(text: &mut String, window: &Value) -> std::fmt::Result {
         text,
         "{} {} {}: {} (partitions: {}, rows: {})",
         name(&window["metric"]),
-        client::time(window["row_time"].as_i64().unwrap_or_default()),
+        output::time(window["row_time"].as_i64().unwrap_or_default()),
         name(&window["table_name"]),
         paths.join(" and "),
         window["partitions"],

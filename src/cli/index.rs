@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::CliError;
 use super::client::{self, Client};
+use super::output;
 
 /// How often the server is asked how far it is.
 const LOOK: Duration = Duration::from_millis(300);
@@ -53,7 +54,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let metric = matches.get_one::<String>("metric").map(String::as_str);
     if name == "status" {
         let data = client.get("/api/v1/status/tag_index", &[])?;
-        return client::print(&describe(&data, metric));
+        return output::print(&describe(&data, metric));
     }
     let metric = metric.unwrap_or_default();
     let pace = matches.get_one::<u32>("rows-per-second").map(u32::to_string);
@@ -78,7 +79,7 @@ fn follow(client: &Client, metric: &str) -> Result<(), CliError> {
             Some("running") => std::thread::sleep(LOOK),
             Some("done") => {
                 bar.finish_and_clear();
-                return client::print(&format!("{metric}: {}\n", describe_job(&job)));
+                return output::print(&format!("{metric}: {}\n", describe_job(&job)));
             }
             _ => {
                 bar.abandon();
@@ -108,10 +109,10 @@ fn describe_tag(text: &mut String, tag: &Value) -> std::fmt::Result {
     let name = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     write!(text, "{} tag {}: {}", name(&tag["metric"]), name(&tag["tag"]), name(&tag["state"]))?;
     if let Some(from) = tag["from"].as_i64() {
-        write!(text, ", read from {} on", client::time(from))?;
+        write!(text, ", read from {} on", output::time(from))?;
     }
     let gaps = tag["gaps"].as_array().map_or(&[][..], Vec::as_slice);
-    let gaps: Vec<String> = gaps.iter().filter_map(Value::as_i64).map(client::time).collect();
+    let gaps: Vec<String> = gaps.iter().filter_map(Value::as_i64).map(output::time).collect();
     if !gaps.is_empty() {
         write!(text, ", but for {}", gaps.join(", "))?;
     }

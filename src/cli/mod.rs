@@ -8,11 +8,11 @@ mod delete;
 mod doctor;
 mod explain;
 mod index;
+mod output;
 mod serve;
 mod wal;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -73,10 +73,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<ArgMatc
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            let text = error.render().to_string();
-            std::io::stdout()
-                .write_all(text.as_bytes())
-                .map_err(|source| CliError::System { what: "stdout".into(), source })?;
+            output::print(&error.render().to_string())?;
             Ok(None)
         }
         Err(error) => Err(CliError::Usage(one_line(&error.render().to_string()))),

@@ -2,7 +2,6 @@
 //! the damage out.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
@@ -11,6 +10,7 @@ use crate::server::wal_dir;
 use crate::storage::head::wal::{Loss, RepairMode, RepairReport, repair};
 
 use super::CliError;
+use super::output::print;
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -41,9 +41,7 @@ pub(super) fn run_repair(config: &Config, matches: &ArgMatches) -> Result<(), Cl
         return Err(CliError::Command(what));
     }
     let report = repair(&folder, mode).map_err(|error| CliError::Command(error.to_string()))?;
-    std::io::stdout()
-        .write_all(describe(&report, mode).as_bytes())
-        .map_err(|source| CliError::System { what: "stdout".into(), source })
+    print(&describe(&report, mode))
 }
 
 /// The report as text, a line a loss.
