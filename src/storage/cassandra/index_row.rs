@@ -3,8 +3,15 @@
 //! Within its row time it names one partition of `data_points`. Rows that are no series to
 //! Prometheus (a tag without a name, one called `__name__`) are none here either.
 
+use std::ops::ControlFlow;
+
+use scylla::deserialize::value::MapIterator;
+use scylla::response::query_result::QueryRowsResult;
+
+use super::executor::unreadable;
 use crate::kairos::{DataType, EncodeError, RowKey, RowTime, Tags};
 use crate::model::{Labels, METRIC_NAME};
+use crate::storage::StoreError;
 
 /// A row of an index.
 #[derive(Debug, Clone)]
@@ -46,6 +53,29 @@ impl IndexRow {
         let metric = self.labels.get(METRIC_NAME).into();
         RowKey { metric, row_time, data_type: self.data_type.clone(), tags }.encode()
     }
+}
+
+/// Calls `take` with type and tags of each row of a page of those two columns, until it breaks.
+pub(super) fn each_row(
+    page: &QueryRowsResult,
+    statement: &'static str,
+    mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>, StoreError>,
+) -> Result<ControlFlow<()>, StoreError> {
+    // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
+    type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
+    let wrong = |e| unreadable(statement, e);
+    let mut tags: Vec<(&str, &str)> = Vec::new();
+    for row in page.rows::<Row<'_>>().map_err(|e| unreadable(statement, e))? {
+        let (Some(data_type), Some(map)) = row.map_err(wrong)? else { continue };
+        tags.clear();
+        for tag in map {
+            tags.push(tag.map_err(wrong)?);
+        }
+        if take(DataType::parse(data_type), &tags)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 #[cfg(test)]

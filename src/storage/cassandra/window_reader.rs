@@ -8,12 +8,11 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use scylla::deserialize::value::MapIterator;
 use scylla::value::CqlTimeuuid;
 
 use super::executor::unreadable;
 use super::finder::Visit;
-use super::index_row::IndexRow;
+use super::index_row::{IndexRow, each_row};
 use super::mtime::Mtime;
 use super::routing::Route;
 use super::series_cache::{CachedWindow, Looked, Read, Rows};
@@ -121,32 +120,15 @@ impl Shared {
         .await
     }
 
-    /// Calls `take` with type and tags of every row of a window.
-    async fn row_keys(
+    /// Calls `take` with type and tags of every row of a window, until it breaks.
+    pub(super) async fn row_keys(
         &self,
         key: WindowKey<'_>,
         mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
         let select = &self.statements.row_keys.select;
-        // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
-        type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
-        self.executor
-            .pages(select, key.values(), |page| {
-                let wrong = |e| unreadable(select.name, e);
-                let mut tags: Vec<(&str, &str)> = Vec::new();
-                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                    let (Some(data_type), Some(map)) = row.map_err(wrong)? else { continue };
-                    tags.clear();
-                    for pair in map {
-                        tags.push(pair.map_err(wrong)?);
-                    }
-                    if take(DataType::parse(data_type), &tags)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await
+        let visit = |page| each_row(&page, select.name, &mut take);
+        self.executor.pages(select, key.values(), visit).await
     }
 
     /// What the partition says of its last insert; None when there was none.

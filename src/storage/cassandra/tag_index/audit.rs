@@ -9,14 +9,11 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use scylla::deserialize::value::MapIterator;
 
-use super::super::executor::unreadable;
 use super::super::identity::Identity;
 use super::super::shared::Shared;
 use super::super::window::{Window, WindowKey};
-use super::lookup::{TagRow, identity};
-use crate::kairos::DataType;
+use super::lookup::{identity, owned};
 use crate::kairos::index::single_tag_pair;
 use crate::storage::StoreError;
 
@@ -98,33 +95,21 @@ impl Shared {
     async fn sample(&self, key: WindowKey<'_>) -> Result<Missing, StoreError> {
         let document = self.tags.view();
         let row_time = key.row_time.millis();
-        let select = &self.statements.row_keys.select;
         // Other pairs each time.
         let seed = super::random();
         let mut sample: Missing = HashMap::new();
-        type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
-        self.executor
-            .pages(select, key.values(), |page| {
-                let wrong = |e| unreadable(select.name, e);
-                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                    let (Some(data_type), Some(map)) = row.map_err(wrong)? else { continue };
-                    let mut tags = Vec::new();
-                    for tag in map {
-                        let (name, value) = tag.map_err(wrong)?;
-                        tags.push((name.to_owned(), value.to_owned()));
-                    }
-                    let row: TagRow = (DataType::parse(data_type), tags);
-                    let found = identity(&row);
-                    for (tag, value) in row.1 {
-                        if document.covers(key.metric, &tag, row_time) {
-                            sample.entry((tag, value)).or_default().push(found);
-                        }
-                    }
-                    thin(&mut sample, seed);
+        self.row_keys(key, |data_type, tags| {
+            let row = owned(data_type, tags);
+            let found = identity(&row);
+            for (tag, value) in row.1 {
+                if document.covers(key.metric, &tag, row_time) {
+                    sample.entry((tag, value)).or_default().push(found);
                 }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await?;
+            }
+            thin(&mut sample, seed);
+            Ok(ControlFlow::Continue(()))
+        })
+        .await?;
         Ok(sample)
     }
 
@@ -135,8 +120,7 @@ impl Shared {
             let mut shown = HashSet::new();
             let pair = single_tag_pair(tag, value);
             self.rows_of_pair(key, &pair, None, |data_type, tags| {
-                let tags = tags.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-                shown.insert(identity(&(data_type, tags)));
+                shown.insert(identity(&owned(data_type, tags)));
             })
             .await?;
             let lost: Vec<Identity> =

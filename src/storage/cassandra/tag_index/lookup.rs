@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use futures::FutureExt;
-use scylla::deserialize::value::MapIterator;
 use scylla::response::query_result::QueryRowsResult;
 
-use super::super::executor::{all, unreadable};
+use super::super::executor::all;
 use super::super::identity::Identity;
+use super::super::index_row::each_row;
 use super::super::routing::Route;
 use super::super::shared::Shared;
 use super::super::statements::Prepared;
@@ -87,19 +87,10 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let (metric, table_name, row_time) = key.values();
         let mut visit = |select: &Prepared, page: &QueryRowsResult| {
-            // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
-            type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
-            let wrong = |e| unreadable(select.name, e);
-            let mut tags: Vec<(&str, &str)> = Vec::new();
-            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                let (Some(data_type), Some(map)) = row.map_err(wrong)? else { continue };
-                tags.clear();
-                for tag in map {
-                    tags.push(tag.map_err(wrong)?);
-                }
-                take(DataType::parse(data_type), &tags);
-            }
-            Ok(ControlFlow::Continue(()))
+            each_row(page, select.name, |data_type, tags| {
+                take(data_type, tags);
+                Ok(ControlFlow::Continue(()))
+            })
         };
         match limit {
             None => {
@@ -142,10 +133,7 @@ impl Reading<'_> {
                     .rows_of_pair(key, &pair, limit.map(|limit| limit + 1), |data_type, tags| {
                         read += 1;
                         if route.passes(tags) {
-                            let owned = |(name, value): &(&str, &str)| {
-                                ((*name).to_owned(), (*value).to_owned())
-                            };
-                            rows.push((data_type, tags.iter().map(owned).collect()));
+                            rows.push(owned(data_type, tags));
                         }
                     })
                     .await?;
@@ -168,6 +156,12 @@ impl Reading<'_> {
         let tag = candidate.tag.to_owned();
         (rows, Looked { tag, values, partitions: self.partitions, rows: self.read })
     }
+}
+
+/// A row that outlives its page.
+pub(super) fn owned(data_type: DataType, tags: &[(&str, &str)]) -> TagRow {
+    let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    (data_type, tags.collect())
 }
 
 /// What stands for a row within its window.
