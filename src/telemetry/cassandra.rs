@@ -129,37 +129,7 @@ impl CassandraMetrics {
             "Points that lost the digits below a second, as the keyspace counts seconds",
             new.floored.clone(),
         );
-        registry.register(
-            "index_rows_written",
-            "Index rows written",
-            new.index_rows_written.clone(),
-        );
-        registry.register(
-            "index_rows_remembered",
-            "Index rows remembered as written",
-            new.index_rows_remembered.clone(),
-        );
-        registry.register(
-            "tag_index_gaps",
-            "Tags of windows in which the tag index turned out to miss series",
-            new.tag_index_gaps.clone(),
-        );
-        registry.register(
-            "series_cache_reads",
-            "Partitions of row_keys read into memory",
-            new.series_cache_reads.clone(),
-        );
-        registry.register(
-            "series_cache_hits",
-            "Partitions of row_keys that were in memory and good",
-            new.series_cache_hits.clone(),
-        );
-        registry.register_with_unit(
-            "series_cache",
-            "Bytes of series in memory, about",
-            Unit::Bytes,
-            new.series_cache_bytes.clone(),
-        );
+        new.register_index(registry);
         registry.register(
             "quarantined",
             "Points of flushes that Cassandra refused for good",
@@ -176,6 +146,41 @@ impl CassandraMetrics {
             new.clock_skew_ms.clone(),
         );
         new
+    }
+
+    /// What tells how the index is kept and read.
+    fn register_index(&self, registry: &mut Registry) {
+        registry.register(
+            "index_rows_written",
+            "Index rows written",
+            self.index_rows_written.clone(),
+        );
+        registry.register(
+            "index_rows_remembered",
+            "Index rows remembered as written",
+            self.index_rows_remembered.clone(),
+        );
+        registry.register(
+            "tag_index_gaps",
+            "Tags of windows in which the tag index turned out to miss series",
+            self.tag_index_gaps.clone(),
+        );
+        registry.register(
+            "series_cache_reads",
+            "Partitions of row_keys read into memory",
+            self.series_cache_reads.clone(),
+        );
+        registry.register(
+            "series_cache_hits",
+            "Partitions of row_keys that were in memory and good",
+            self.series_cache_hits.clone(),
+        );
+        registry.register_with_unit(
+            "series_cache",
+            "Bytes of series in memory, about",
+            Unit::Bytes,
+            self.series_cache_bytes.clone(),
+        );
     }
 
     /// Counts an attempt of `statement` and its time.

@@ -5,7 +5,8 @@
 //! altered or forbidden fails the flush instead: its rows are not at fault.
 
 use super::index_writer::Refused;
-use super::plan::{Plan, PlannedRow, Planner, UnplacedValue};
+use super::plan::planner::Planner;
+use super::plan::{Plan, PlannedRow, UnplacedValue};
 use super::quarantine::{CellText, RefusedPoint};
 use super::shared::Shared;
 use super::stamp::now_ms;

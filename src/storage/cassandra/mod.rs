@@ -200,7 +200,7 @@ fn refused_option(error: OptionsError) -> StoreError {
 
 /// Why a series can be in no row, known before a log in front acknowledges it.
 pub fn refuse(labels: LabelsRef<'_>) -> Option<RejectReason> {
-    plan::refusal(&labels.to_owned()).map(|error| RejectReason::Store(error.to_string()))
+    plan::planner::refusal(&labels.to_owned()).map(|error| RejectReason::Store(error.to_string()))
 }
 
 #[async_trait]

@@ -14,7 +14,8 @@ use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner, PartitionerH
 use super::executor::{Deadline, Failure, all};
 use super::index_writer::Refused;
 use super::lifetime::ttl_left;
-use super::plan::{Plan, PlannedRow, plan_batch};
+use super::plan::planner::plan_batch;
+use super::plan::{Plan, PlannedRow};
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::statements::{MAX_BATCH_PARTITIONS, MAX_BATCH_ROWS};
