@@ -55,7 +55,7 @@ pub const SETTINGS: &[Setting] = &[
         "cassandra-local-datacenter",
         "NAME",
         None,
-        "Data centre to prefer; without it that of the first node that answers",
+        "Data centre whose nodes are asked; set it where there are several",
     ),
     setting(
         "cassandra-read-consistency",

@@ -25,9 +25,9 @@ pub fn start_log(config: &LogConfig) {
     let _ = tracing_subscriber::registry().with(layer).try_init();
 }
 
-/// Leaves out one warning of Cassandra's, which the driver logs for each batch of ours: that an
-/// unlogged batch covers more than ten partitions. It is meant for batches whose partitions live on
-/// different nodes; those of ours share their replicas.
+/// Leaves out two warnings of Cassandra's, which the driver logs for each batch of ours: that an
+/// unlogged batch covers more than ten partitions, and that it is larger than 5 KiB. They are meant
+/// for batches whose partitions live on different nodes; those of ours share their replicas.
 struct NoBatchWarnings;
 
 impl<S: Subscriber> Filter<S> for NoBatchWarnings {
@@ -54,7 +54,8 @@ struct IsBatchWarning(bool);
 
 impl Visit for IsBatchWarning {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0 |= field.name() == "warning" && value.starts_with("Unlogged batch covering ");
+        let of_batches = ["Unlogged batch covering ", "Batch for ["];
+        self.0 |= field.name() == "warning" && of_batches.iter().any(|w| value.starts_with(w));
     }
 
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use promkairos::api::proto::v1;
 use promkairos::api::{self, AppState};
 use promkairos::chunk::{Chunk, ChunkKind};
-use promkairos::model::{Counts, Histogram, Span, Value, is_stale};
+use promkairos::model::{Counts, Histogram, ResetHint, Span, Value, is_stale};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::telemetry::Metrics;
 use prost::Message;
@@ -199,6 +199,8 @@ enum Meaning {
     Float(u64),
     Histogram {
         is_float: bool,
+        /// The other hints are what a reader makes of the points before.
+        is_gauge: bool,
         schema: i32,
         /// Bits of zero threshold, sum and custom bounds.
         floats: Vec<u64>,
@@ -318,7 +320,10 @@ fn histogram_message(message: &v1::Histogram) -> Meaning {
         schema: message.schema,
         zero_threshold: message.zero_threshold,
         sum: message.sum,
-        reset_hint: Default::default(),
+        reset_hint: match message.reset_hint() {
+            v1::histogram::ResetHint::Gauge => ResetHint::Gauge,
+            _ => ResetHint::Unknown,
+        },
         positive_spans: spans(&message.positive_spans),
         negative_spans: spans(&message.negative_spans),
         custom_values: message.custom_values.clone(),
@@ -354,6 +359,7 @@ fn histogram_value(histogram: &Histogram) -> Meaning {
     let floats = floats.iter().chain(&histogram.custom_values).map(|value| value.to_bits());
     Meaning::Histogram {
         is_float: histogram.is_float(),
+        is_gauge: histogram.reset_hint == ResetHint::Gauge,
         schema: histogram.schema,
         floats: floats.collect(),
         counts,

@@ -119,7 +119,7 @@ impl Options {
             tracing::warn!(
                 read = %self.read_consistency,
                 write = %self.write_consistency,
-                "reads may miss what was acknowledged: R + W > RF is not given"
+                "with more than one copy reads may miss what was acknowledged: R + W > RF is not given"
             );
         }
         Lifetimes::new(self).map(drop)
