@@ -689,6 +689,25 @@ async fn repair_mends_the_header_of_the_only_segment_and_the_checkpoint() {
 }
 
 #[tokio::test]
+async fn repair_does_not_call_a_segment_that_was_cut_short_no_loss() {
+    for left in [0, 20, 47, 48, 60] {
+        for bodies in [3, 60] {
+            let (log, _) = filled(bodies).await;
+            let newest = log.files().pop().expect("a segment");
+            let file = std::fs::OpenOptions::new().write(true).open(&newest).expect("opened");
+            file.set_len(left).expect("cut");
+            assert!(log.open().is_err(), "{left} bytes are left");
+            let shown = wal::repair(log.dir.path(), RepairMode::Show).expect("readable");
+            let unknown: Vec<_> = shown.losses.iter().filter(|loss| loss.last.is_none()).collect();
+            assert_eq!(unknown.len(), 1, "{left} bytes are left: {shown:?}");
+            assert_eq!(unknown[0].path, newest);
+            wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
+            assert_eq!(log.bodies().len() as u64 + 1, unknown[0].first);
+        }
+    }
+}
+
+#[tokio::test]
 async fn repair_goes_on_without_the_newest_segment() {
     let (log, bodies) = filled(60).await;
     let newest = log.files().pop().expect("a segment");

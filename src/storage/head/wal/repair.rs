@@ -86,9 +86,16 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
         report.losses.extend(survey.losses);
     }
     let known = found.checkpoint.newest;
-    if known > 0 && !dir.join(segment::name(known)).exists() {
-        let path = dir.join(segment::name(known));
+    let path = dir.join(segment::name(known));
+    let is_told = report.losses.iter().any(|loss| loss.path == path && loss.last.is_none());
+    if known > 0 && !path.exists() {
         report.losses.push(Loss::of(path, 0..0, "the segment is missing", known));
+    } else if newest < known && !is_told {
+        // It had a durable record, and none is left: a file cut short.
+        let size = disk.open(&path).and_then(|file| file.size());
+        let size = size.map_err(|source| io_error(&path, source))?;
+        let first = known.max(through + 1);
+        report.losses.push(Loss::of(path, 0..size, "no record of the segment is left", first));
     }
     if mode == RepairMode::Apply && !report.losses.is_empty() {
         if found.is_damaged {
