@@ -9,7 +9,7 @@ use crate::api::AppState;
 use crate::config::{Ack, CassandraConfig, Config, HeadConfig, IndexedTags, StoreConfig};
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
-use crate::storage::head::{self, Head, Stamps};
+use crate::storage::head::{self, Head, Stamps, wal};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
@@ -22,6 +22,11 @@ pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
         StoreConfig::Embedded => data_dir.join("embedded/wal"),
         StoreConfig::Cassandra { .. } => data_dir.join("cassandra/wal"),
     }
+}
+
+/// Folder of the part files of the embedded store.
+fn parts_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("embedded/parts")
 }
 
 /// Refuses what can be known to be wrong before any store is opened.
@@ -45,6 +50,7 @@ pub(super) async fn open(
     match &config.store {
         StoreConfig::Embedded => {
             let parts = open_parts(config, metrics).await?;
+            check_together(&options, parts.stats().await?.flushed_through, config)?;
             Ok(Arc::new(Head::open(options, parts, metrics.head.clone()).await?))
         }
         StoreConfig::Cassandra { cassandra, ack } => {
@@ -93,7 +99,7 @@ fn cassandra_options(
 }
 
 async fn open_parts(config: &Config, metrics: &Metrics) -> Result<SharedStore, StoreError> {
-    let folder = config.data_dir.join("embedded/parts");
+    let folder = parts_dir(&config.data_dir);
     let retention = config.retention.unwrap_or_default();
     let options = embedded::Options { retention, ..embedded::Options::default() };
     let metrics = metrics.store.clone();
@@ -102,6 +108,27 @@ async fn open_parts(config: &Config, metrics: &Metrics) -> Result<SharedStore, S
         Ok(parts) => Ok(Arc::new(parts?)),
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
+}
+
+/// Log and part files go together: neither may be taken away from the other unnoticed.
+fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<(), StoreError> {
+    let folder = parts_dir(&config.data_dir);
+    if flushed > 0 && wal::is_new(&log.dir) {
+        tracing::error!(
+            "{} is gone: what it held and {} does not hold yet is lost",
+            log.dir.display(),
+            folder.display()
+        );
+    }
+    let told = wal::checkpoint(&log.dir, log.disk.as_ref())?;
+    if told <= flushed {
+        return Ok(());
+    }
+    let what = format!(
+        "the log says that everything up to record {told} is here, but the newest that is known \
+         here is {flushed}: part files are missing"
+    );
+    Err(StoreError::Corrupt { path: folder, offset: 0, what })
 }
 
 fn head_options(dir: PathBuf, config: &HeadConfig) -> head::Options {

@@ -168,6 +168,35 @@ async fn flipped_bytes(stop: impl Fn(&mut Promkairos)) {
 }
 
 /// It refuses to start or to answer and names the file, or all data is right.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_the_embedded_store_that_is_gone_is_missed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, copied) = (folder.path().join("data"), folder.path().join("copy"));
+    let (load, mut random) = (Load::default(), StdRng::seed_from_u64(seed()));
+    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[]).await;
+    assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+    assert!(server.process.terminate().success(), "{}", server.process.log());
+    copy(&data, &copied);
+
+    std::fs::remove_dir_all(data.join("embedded/parts")).expect("removed");
+    let log = match Promkairos::try_start(&data, &Backend::Embedded, &[]) {
+        Ok(mut server) => {
+            let status = server.ready_or_ended().await.expect_err("points are missing");
+            assert!(!status.success(), "{}", server.process.log());
+            server.process.log()
+        }
+        Err(log) => log,
+    };
+    assert!(log.contains("embedded/parts: damaged at byte 0: the log says"), "{log}");
+
+    // What the log held is in the part files too, but nobody can know that.
+    std::fs::remove_dir_all(copied.join("embedded/wal")).expect("removed");
+    let server = Promkairos::ready(&copied, &Backend::Embedded, &[]).await;
+    let log = server.process.log();
+    assert!(log.contains("ERROR") && log.contains("embedded/wal is gone"), "{log}");
+    load.check(&server).await;
+}
+
 async fn start_is_loud_or_right(data: &Path, load: &Load, name: &str, what: &str) {
     let mut server = match Promkairos::try_start(data, &Backend::Embedded, &[]) {
         Ok(server) => server,

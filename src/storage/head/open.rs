@@ -67,7 +67,7 @@ fn replay(
         segment_bytes: options.segment_bytes.min(options.wal_limit / 8).max(1 << 16),
         disk: options.disk.clone(),
     };
-    let after = wal::checkpoint(&wal_options)?.max(flushed_through);
+    let after = wal::checkpoint(&options.dir, options.disk.as_ref())?.max(flushed_through);
     let memory = Arc::new(Memory::new(metrics.clone()));
     let mut scratch = Scratch::default();
     let (mut stamp, mut points, mut deletes) = (0, 0, Vec::new());

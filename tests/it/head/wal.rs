@@ -533,7 +533,7 @@ async fn what_is_in_the_store_below_is_forgotten() {
     wal.forget(30).expect("forgotten");
     assert!(log.files().len() < before.0 && wal.used_bytes() < before.1);
     drop(wal);
-    assert_eq!(wal::checkpoint(&log.options(2048)).ok(), Some(30));
+    assert_eq!(wal::checkpoint(log.dir.path(), &RealDisk).ok(), Some(30));
     let (wal, seen) = log.open_after(30).expect("the log opens");
     assert_eq!(seen[0].body, bodies[30]);
     assert_eq!(seen.len(), 31);
@@ -622,7 +622,7 @@ async fn a_crash_at_any_step_of_making_or_forgetting_segments_leaves_a_log_that_
     let mut opened = 0;
     for state in std::fs::read_dir(states.path()).expect("a folder") {
         let options = WalOptions { dir: state.expect("a state").path(), ..log.options(2048) };
-        let through = wal::checkpoint(&options).expect("a whole checkpoint or none");
+        let through = wal::checkpoint(&options.dir, &RealDisk).expect("a whole checkpoint or none");
         wal::open(options, HeadMetrics::default(), through, &mut |_| Ok(())).expect("it opens");
         opened += 1;
     }

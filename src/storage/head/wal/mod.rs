@@ -39,10 +39,14 @@ pub struct WalOptions {
 }
 
 /// Everything up to this record is in the store below, says the log's own checkpoint; 0 = nothing.
-pub fn checkpoint(options: &WalOptions) -> Result<u64, StoreError> {
-    let WalOptions { dir, disk, .. } = options;
+pub fn checkpoint(dir: &Path, disk: &dyn Disk) -> Result<u64, StoreError> {
     disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
-    Ok(checkpoint::read(disk.as_ref(), dir)?.unwrap_or_default().through)
+    Ok(checkpoint::read(disk, dir)?.unwrap_or_default().through)
+}
+
+/// Whether no log was ever made in this folder.
+pub fn is_new(dir: &Path) -> bool {
+    std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none())
 }
 
 /// Opens the log: locks it, hands every record after `after` to `visit` in order, and starts
