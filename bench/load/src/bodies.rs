@@ -1,26 +1,71 @@
-//! Remote-write 1.0 bodies of a synthetic fleet: ten labels a series, four kinds of values.
+//! A synthetic fleet, ten labels a series, four kinds of values, and its remote-write 1.0 bodies.
 //!
 //! 45 % constants, 25 % counters, 20 % integer gauges, 10 % decimal walks, as in a usual fleet.
 //! The same seed gives the same bodies.
 
+use clap::Args;
 use promkairos::model::RawLabels;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// Series of the fleet and their present values.
+/// Milliseconds between two scrapes.
+pub const SCRAPE_INTERVAL: i64 = 15_000;
+
+/// Which series a fleet has.
+#[derive(Debug, Clone, Args)]
+pub struct Shape {
+    /// Series.
+    #[arg(long, default_value_t = 200_000)]
+    pub series: usize,
+    /// Series that share a metric name.
+    #[arg(long, default_value_t = 400)]
+    pub per_metric: usize,
+    /// First part of the metric names.
+    #[arg(long, default_value = "bench_subsystem")]
+    pub prefix: String,
+}
+
+/// Names and values of the labels of one series, the metric's name first.
+pub type Pairs = [(&'static str, String); 10];
+
+impl Shape {
+    /// The name of a metric by its number.
+    pub fn metric(&self, metric: usize) -> String {
+        format!("{}_{metric:05}_operations_total", self.prefix)
+    }
+
+    /// The labels of a series by its number.
+    pub fn labels(&self, series: usize) -> Pairs {
+        let (metric, host) = (series / self.per_metric, series % self.per_metric);
+        [
+            ("__name__", self.metric(metric)),
+            ("availability_zone", format!("eu-central-1{}", ["a", "b", "c"][host % 3])),
+            ("cluster", format!("production-cluster-{}", host % 7)),
+            ("container", "application-server".to_owned()),
+            ("environment", "production".to_owned()),
+            ("instance", format!("10.{}.{}.{}:9100", host % 7, host / 250, host % 250)),
+            ("job", "kubernetes-service-endpoints".to_owned()),
+            ("namespace", format!("team-{}", metric % 40)),
+            (
+                "pod",
+                format!("application-server-{:08x}-{host:05}", metric.wrapping_mul(2_654_435_761)),
+            ),
+            ("service", format!("service-of-the-application-{}", metric % 100)),
+        ]
+    }
+}
+
+/// Series of a fleet and their present values.
 pub struct Fleet {
     labels: Vec<Vec<u8>>,
-    values: Vec<f64>,
-    rng: SmallRng,
+    values: Values,
 }
 
 impl Fleet {
-    /// `count` series; about 400 series share a metric name.
-    pub fn new(count: usize) -> Self {
-        let labels = (0..count).map(series_labels).collect();
-        let mut rng = SmallRng::seed_from_u64(42);
-        let values = (0..count).map(|_| f64::from(rng.random_range(0..1000))).collect();
-        Self { labels, values, rng }
+    /// The series of this shape.
+    pub fn new(shape: &Shape) -> Self {
+        let labels = (0..shape.series).map(|series| raw_labels(&shape.labels(series))).collect();
+        Self { labels, values: Values::new(shape.series) }
     }
 
     /// How many series.
@@ -36,15 +81,31 @@ impl Fleet {
         for first in (0..self.labels.len()).step_by(samples) {
             message.clear();
             for series in first..(first + samples).min(self.labels.len()) {
-                let value = self.next_value(series);
+                let value = self.values.next(series);
                 push_series(&mut message, &self.labels[series], value, timestamp);
             }
             bodies.push(encoder.compress_vec(&message).expect("a body below 4 GiB"));
         }
         bodies
     }
+}
 
-    fn next_value(&mut self, series: usize) -> f64 {
+/// The values of a fleet, scrape by scrape.
+pub struct Values {
+    values: Vec<f64>,
+    rng: SmallRng,
+}
+
+impl Values {
+    /// First values of so many series.
+    pub fn new(series: usize) -> Self {
+        let mut rng = SmallRng::seed_from_u64(42);
+        let values = (0..series).map(|_| f64::from(rng.random_range(0..1000))).collect();
+        Self { values, rng }
+    }
+
+    /// The next value of a series.
+    pub fn next(&mut self, series: usize) -> f64 {
         let value = &mut self.values[series];
         match series % 20 {
             0..9 => {}
@@ -56,23 +117,9 @@ impl Fleet {
     }
 }
 
-fn series_labels(series: usize) -> Vec<u8> {
-    let metric = series / 400;
-    let host = series % 400;
-    let pairs = [
-        ("__name__", format!("bench_subsystem_{metric:05}_operations_total")),
-        ("availability_zone", format!("eu-central-1{}", ["a", "b", "c"][host % 3])),
-        ("cluster", format!("production-cluster-{}", host % 7)),
-        ("container", "application-server".to_owned()),
-        ("environment", "production".to_owned()),
-        ("instance", format!("10.{}.{}.{}:9100", host % 7, host / 250, host % 250)),
-        ("job", "kubernetes-service-endpoints".to_owned()),
-        ("namespace", format!("team-{}", metric % 40)),
-        ("pod", format!("application-server-{:08x}-{host:05}", metric.wrapping_mul(2_654_435_761))),
-        ("service", format!("service-of-the-application-{}", metric % 100)),
-    ];
+fn raw_labels(pairs: &Pairs) -> Vec<u8> {
     let mut raw = Vec::new();
-    for (name, value) in &pairs {
+    for (name, value) in pairs {
         RawLabels::push(&mut raw, name.as_bytes(), value.as_bytes());
     }
     raw

@@ -9,8 +9,12 @@ mod bodies;
 mod count;
 mod cql;
 mod http;
+mod kairosdb;
 mod process;
+mod read;
+mod rows;
 mod send;
+mod timing;
 
 use clap::{Parser, Subcommand};
 
@@ -24,10 +28,16 @@ struct Arguments {
 enum Command {
     /// Sends samples by remote write 1.0 and prints rates as JSON.
     Send(send::Options),
-    /// Counts the stored samples by remote read.
+    /// Counts the stored samples by remote read, and times it.
     Count(count::Options),
     /// Writes single rows with the bare driver.
     Cql(cql::Options),
+    /// Reads the rows of the samples with the bare driver, and times it.
+    Rows(rows::Options),
+    /// Sends points to KairosDB.
+    KairosdbSend(kairosdb::SendOptions),
+    /// Queries KairosDB, and times it.
+    KairosdbQuery(kairosdb::QueryOptions),
 }
 
 fn main() {
@@ -35,6 +45,9 @@ fn main() {
         Command::Send(options) => send::run(&options),
         Command::Count(options) => count::run(&options),
         Command::Cql(options) => cql::run(&options),
+        Command::Rows(options) => rows::run(&options),
+        Command::KairosdbSend(options) => kairosdb::send(&options),
+        Command::KairosdbQuery(options) => kairosdb::query(&options),
     };
     if let Err(error) = result {
         eprintln!("load: {error}");

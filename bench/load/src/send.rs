@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::bodies::Fleet;
+use crate::bodies::{Fleet, SCRAPE_INTERVAL, Shape};
 use crate::http::Connection;
 use crate::process;
 
@@ -20,9 +20,8 @@ pub struct Options {
     /// Path of remote write.
     #[arg(long, default_value = "/api/v1/write")]
     path: String,
-    /// Series.
-    #[arg(long, default_value_t = 200_000)]
-    series: usize,
+    #[command(flatten)]
+    shape: Shape,
     /// Scrapes of all series; each is 15 s after the one before.
     #[arg(long, default_value_t = 40)]
     scrapes: usize,
@@ -44,10 +43,10 @@ const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encoding:
                        X-Prometheus-Remote-Write-Version: 0.1.0\r\n";
 
 pub fn run(options: &Options) -> io::Result<()> {
-    let mut fleet = Fleet::new(options.series);
+    let mut fleet = Fleet::new(&options.shape);
     let mut bodies = Vec::new();
     for scrape in 0..options.scrapes {
-        let timestamp = options.start + scrape as i64 * 15_000;
+        let timestamp = options.start + scrape as i64 * SCRAPE_INTERVAL;
         bodies.extend(fleet.scrape(timestamp, options.samples));
     }
     let bytes: usize = bodies.iter().map(Vec::len).sum();
@@ -69,7 +68,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     let cpu = process::cpu_seconds(options.pid) - cpu;
     let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
     let result = serde_json::json!({
-        "series": options.series,
+        "series": options.shape.series,
         "samples": samples,
         "requests": bodies.len(),
         "body_bytes_per_sample": bytes as f64 / samples,
