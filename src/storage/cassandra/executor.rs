@@ -22,7 +22,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::cause;
 use super::options::Options;
 use super::retry::{self, Verdict};
-use super::statements::Prepared;
+use super::statements::{Batches, Prepared};
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::{CassandraMetrics, InFlight, StatementOutcome};
@@ -121,8 +121,34 @@ impl Executor {
         }
     }
 
+    /// Inserts rows, all in one batch if the server takes that; else one by one, as one bad row
+    /// spoils a batch. Answers the positions of the rows that it refuses for good, and why.
+    pub(super) async fn insert(
+        &self,
+        insert: &Batches,
+        rows: &[impl SerializeRow],
+        deadline: Deadline,
+    ) -> Result<Vec<(usize, String)>, StoreError> {
+        if rows.len() > 1 {
+            match self.batch(insert.one.name, insert.of(rows.len()), rows, deadline).await {
+                Ok(()) => return Ok(Vec::new()),
+                Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::Refused(_)) => {}
+            }
+        }
+        let mut refused = Vec::new();
+        for (at, row) in rows.iter().enumerate() {
+            match self.run(&insert.one, row, deadline).await {
+                Ok(_) => {}
+                Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::Refused(why)) => refused.push((at, why)),
+            }
+        }
+        Ok(refused)
+    }
+
     /// Runs an unlogged batch.
-    pub(super) async fn batch(
+    async fn batch(
         &self,
         name: &'static str,
         batch: &Batch,

@@ -179,34 +179,15 @@ impl Shared {
                 (stamp, ttl, mtime, metric, table_name, row_time, row.data_type.as_str(), tags)
             })
             .collect();
-        let insert = &self.statements.row_keys.insert_many;
-        let identities = rows.iter().map(|at| demand.identities[*at]);
-        let sent = self.executor.batch(insert.name, insert.of(values.len()), &values[..], deadline);
-        match sent.await {
-            Ok(()) => {
-                demand.window.remember_row_keys(identities, expiry);
-                self.show(plan, demand, &rows);
-                self.executor.metrics.index_rows_written.inc_by(rows.len() as u64);
-            }
-            Err(Failure::Store(error)) => return Err(error),
-            Err(Failure::Refused(_)) => {
-                // One bad row spoils a batch: find it.
-                for (at, value) in rows.iter().zip(&values) {
-                    let one = std::slice::from_ref(value);
-                    match self.executor.batch(insert.name, insert.of(1), one, deadline).await {
-                        Ok(()) => {
-                            let identity = demand.identities[*at];
-                            demand.window.remember_row_keys([identity].into_iter(), expiry);
-                            self.show(plan, demand, &[*at]);
-                        }
-                        Err(Failure::Store(error)) => return Err(error),
-                        Err(Failure::Refused(why)) => {
-                            refused.insert(demand.rows[*at].series, why);
-                        }
-                    }
-                }
-            }
-        }
+        let insert = &self.statements.row_keys.insert;
+        let spoilt: HashMap<usize, String> =
+            self.executor.insert(insert, &values, deadline).await?.into_iter().collect();
+        let written = rows.iter().enumerate().filter(|(at, _)| !spoilt.contains_key(at));
+        let written: Vec<usize> = written.map(|(_, row)| *row).collect();
+        demand.window.remember_row_keys(written.iter().map(|at| demand.identities[*at]), expiry);
+        self.show(plan, demand, &written);
+        self.executor.metrics.index_rows_written.inc_by(written.len() as u64);
+        refused.extend(spoilt.into_iter().map(|(at, why)| (demand.rows[rows[at]].series, why)));
         Ok(refused)
     }
 

@@ -25,19 +25,19 @@ pub(super) struct Prepared {
     pub(super) statement: PreparedStatement,
 }
 
-/// Unlogged batches of one statement, by their number of rows.
+/// A statement for one row, and unlogged batches of it by their number of rows.
 pub(super) struct Batches {
-    pub(super) name: &'static str,
+    pub(super) one: Prepared,
     by_rows: Vec<Batch>,
 }
 
 impl Batches {
-    pub(super) fn new(prepared: &Prepared) -> Self {
+    pub(super) fn new(one: Prepared) -> Self {
         let mut statements = Vec::with_capacity(MAX_BATCH_ROWS);
         let mut by_rows = Vec::with_capacity(MAX_BATCH_ROWS);
-        let consistency = prepared.statement.get_consistency();
+        let consistency = one.statement.get_consistency();
         for _ in 0..MAX_BATCH_ROWS {
-            statements.push(prepared.statement.clone().into());
+            statements.push(one.statement.clone().into());
             let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements.clone());
             batch.set_is_idempotent(true);
             if let Some(consistency) = consistency {
@@ -45,7 +45,7 @@ impl Batches {
             }
             by_rows.push(batch);
         }
-        Self { name: prepared.name, by_rows }
+        Self { one, by_rows }
     }
 
     /// The batch for `rows` rows; 1 to [`MAX_BATCH_ROWS`].
@@ -70,9 +70,7 @@ pub(super) struct Statements {
 /// On `data_points`.
 pub(super) struct PointStatements {
     /// key, column1, value, stamp, ttl
-    pub(super) insert: Prepared,
-    /// As `insert`.
-    pub(super) insert_many: Batches,
+    pub(super) insert: Batches,
     /// key, first column, column after the last
     pub(super) select: Prepared,
     /// key, column1
@@ -88,7 +86,7 @@ pub(super) struct PointStatements {
 /// On `row_keys`; all begin with metric, table name, row time, `delete` with its stamp.
 pub(super) struct RowKeyStatements {
     /// stamp, ttl, mtime; then data type, tags
-    pub(super) insert_many: Batches,
+    pub(super) insert: Batches,
     pub(super) select: Prepared,
     /// with its write time
     pub(super) mtime: Prepared,
@@ -188,8 +186,7 @@ impl Preparer<'_> {
         let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");
         let delete_row = format!("DELETE FROM {table} {STAMPED} WHERE key = ?");
         Ok(PointStatements {
-            insert_many: Batches::new(&insert),
-            insert,
+            insert: Batches::new(insert),
             select: self.read("select_points", select).await?,
             write_time: self.read("select_write_time", write_time).await?,
             any: self.read("any_point", any).await?,
@@ -215,7 +212,7 @@ impl Preparer<'_> {
             "DELETE FROM {table} {STAMPED} WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
         );
         Ok(RowKeyStatements {
-            insert_many: Batches::new(&self.write("insert_row_key", insert).await?),
+            insert: Batches::new(self.write("insert_row_key", insert).await?),
             select: self.read("select_row_keys", select).await?,
             mtime: self.read("select_mtime", mtime).await?,
             check: self.read("check_row_keys", check).await?,

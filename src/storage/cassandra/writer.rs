@@ -143,30 +143,15 @@ impl Shared {
         parcel: Parcel<'a>,
         deadline: Deadline,
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
-        let points = &self.statements.points;
-        let written = &self.executor.metrics.rows_written;
-        let mut refused = Vec::new();
-        if parcel.rows.len() > 1 {
-            let batch = points.insert_many.of(parcel.rows.len());
-            let name = points.insert_many.name;
-            match self.executor.batch(name, batch, &parcel.rows[..], deadline).await {
-                Ok(()) => {
-                    written.inc_by(parcel.rows.len() as u64);
-                    return Ok(refused);
-                }
-                Err(Failure::Store(error)) => return Err(error),
-                // One bad row spoils a batch: find it.
-                Err(Failure::Refused(_)) => {}
-            }
-        }
-        for (row, planned) in parcel.rows.into_iter().zip(parcel.planned) {
-            match self.executor.run(&points.insert, row, deadline).await {
-                Ok(_) => drop(written.inc()),
-                Err(Failure::Store(error)) => return Err(error),
-                Err(Failure::Refused(why)) => refused.push(RefusedRow { row, planned, why }),
-            }
-        }
-        Ok(refused)
+        let insert = &self.statements.points.insert;
+        let refused = self.executor.insert(insert, &parcel.rows, deadline).await?;
+        let written = parcel.rows.len() - refused.len();
+        self.executor.metrics.rows_written.inc_by(written as u64);
+        let refused = refused.into_iter().map(|(at, why)| {
+            let (row, planned) = (parcel.rows[at], parcel.planned[at]);
+            RefusedRow { row, planned, why }
+        });
+        Ok(refused.collect())
     }
 
     /// Cuts the rows of a plan into batches.

@@ -12,9 +12,7 @@ use crate::storage::StoreError;
 /// All of them.
 pub(in super::super) struct TagIndexStatements {
     /// metric, table name, row time, pair, data type, hash, tags, stamp, ttl
-    pub(super) insert: Prepared,
-    /// As `insert`.
-    pub(super) insert_many: Batches,
+    pub(super) insert: Batches,
     /// metric, table name, row time, pair
     pub(super) select: Prepared,
     /// then the most rows
@@ -78,8 +76,7 @@ impl Preparer<'_> {
             "SELECT data_type, tags, value, TTL(value) FROM {keyspace}.row_keys WHERE {window}"
         );
         Ok(TagIndexStatements {
-            insert_many: Batches::new(&insert),
-            insert,
+            insert: Batches::new(insert),
             probe: self.read("probe_tag_rows", format!("{select} LIMIT ?")).await?,
             select: self.read("select_tag_rows", select).await?,
             select_hashes: self.read("select_tag_hashes", hashes).await?,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use futures::FutureExt;
 
-use super::super::executor::{Deadline, Failure, all};
+use super::super::executor::{Deadline, all};
 use super::super::index_writer::Refused;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
@@ -122,27 +122,11 @@ impl Shared {
                 (metric, table_name, row_time, pair, data_type, row.hash, &of.tags, stamp, of.ttl)
             })
             .collect();
-        let insert = &self.statements.tags.insert_many;
-        let written = &self.executor.metrics.index_rows_written;
-        let sent = self.executor.batch(insert.name, insert.of(rows.len()), &values[..], deadline);
-        match sent.await {
-            Ok(()) => {
-                written.inc_by(rows.len() as u64);
-                return Ok(Refused::new());
-            }
-            Err(Failure::Store(error)) => return Err(error),
-            // One bad row spoils a batch: find it.
-            Err(Failure::Refused(_)) => {}
-        }
-        let mut refused = Refused::new();
-        for (row, value) in rows.iter().zip(values) {
-            match self.executor.run(&self.statements.tags.insert, value, deadline).await {
-                Ok(_) => drop(written.inc()),
-                Err(Failure::Store(error)) => return Err(error),
-                Err(Failure::Refused(why)) => drop(refused.insert(row.tagged.series, why)),
-            }
-        }
-        Ok(refused)
+        let insert = &self.statements.tags.insert;
+        let refused = self.executor.insert(insert, &values, deadline).await?;
+        let written = rows.len() - refused.len();
+        self.executor.metrics.index_rows_written.inc_by(written as u64);
+        Ok(refused.into_iter().map(|(at, why)| (rows[at].tagged.series, why)).collect())
     }
 }
 
