@@ -59,8 +59,9 @@ impl Shared {
     async fn absorb_plan(&self, plan: Plan, absorbed: &mut Absorbed) -> Result<(), StoreError> {
         let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
-        let mut refused = self.ensure_index(&plan, deadline).await?;
-        let rows = self.write_rows(&plan, &refused, deadline).await?;
+        let ttls = self.lifetimes.of_series(&plan);
+        let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
+        let rows = self.write_rows(&plan, &ttls, &refused, deadline).await?;
         self.quarantine(&plan, &refused, &rows).await?;
         for row in rows {
             refused.insert(row.planned.series, row.why);

@@ -58,15 +58,17 @@ struct Demand<'a> {
 
 impl Shared {
     /// Ok: every index row of the plan stands, but for those of the series that are refused.
+    /// Told the TTL of each series.
     pub(super) async fn ensure_index(
         &self,
         plan: &Plan,
+        ttls: &[u32],
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
         let now = now_ms() / 1000;
         let since = recheck_since(self.options.index_recheck);
         let demands: Vec<_> = self
-            .demands(plan)
+            .demands(plan, ttls)
             .into_iter()
             .filter(|demand| {
                 let needed = index_needed(demand.ttl, now);
@@ -80,8 +82,7 @@ impl Shared {
         Ok(refused.into_iter().flatten().collect())
     }
 
-    fn demands<'a>(&self, plan: &'a Plan) -> Vec<Demand<'a>> {
-        let ttls = self.lifetimes.of_series(plan);
+    fn demands<'a>(&self, plan: &'a Plan, ttls: &[u32]) -> Vec<Demand<'a>> {
         let mut windows: HashMap<Identity, Demand<'a>> = HashMap::new();
         for row in &plan.rows {
             let series = &plan.series[row.series as usize];

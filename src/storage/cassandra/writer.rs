@@ -57,12 +57,13 @@ impl Shared {
         let mut plan = plan_batch(&batch, self.spec, &mut outcome);
         let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
-        let mut refused = self.ensure_index(&plan, deadline).await?;
+        let ttls = self.lifetimes.of_series(&plan);
+        let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
         // Stamped last, so that a wait for the index does not make the data look old.
         let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);
         plan.stamp(stamp);
         pause(wait).await;
-        for row in self.write_rows(&plan, &refused, deadline).await? {
+        for row in self.write_rows(&plan, &ttls, &refused, deadline).await? {
             refused.insert(row.planned.series, row.why);
         }
         plan.account(&refused, &mut outcome);
@@ -123,15 +124,16 @@ impl Shared {
         }
     }
 
-    /// Writes the rows of a plan but for the series in `without`. Answers the rows that Cassandra
-    /// refuses for good.
+    /// Writes the rows of a plan, with the TTL of each series, but for the series in `without`.
+    /// Answers the rows that Cassandra refuses for good.
     pub(super) async fn write_rows<'a>(
         &self,
         plan: &'a Plan,
+        ttls: &[u32],
         without: &Refused,
         deadline: Deadline,
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
-        let parcels = self.parcels(plan, without);
+        let parcels = self.parcels(plan, ttls, without);
         let send = move |parcel| self.send(parcel, deadline).boxed();
         let refused = all(BATCHES_AT_ONCE, Box::new(parcels.into_iter().map(send))).await?;
         self.executor.metrics.floored.inc_by(plan.floored);
@@ -155,12 +157,11 @@ impl Shared {
     }
 
     /// Cuts the rows of a plan into batches.
-    fn parcels<'a>(&self, plan: &'a Plan, without: &Refused) -> Vec<Parcel<'a>> {
+    fn parcels<'a>(&self, plan: &'a Plan, ttls: &[u32], without: &Refused) -> Vec<Parcel<'a>> {
         let replicas = Replicas::new(self);
         let mut open: HashMap<u64, Parcel<'a>> = HashMap::new();
         let mut done = Vec::new();
         let now = now_ms();
-        let ttls = self.lifetimes.of_series(plan);
         for row in plan.rows.iter().filter(|row| !without.contains_key(&row.series)) {
             let key = plan.key(row);
             let parcel = open.entry(replicas.of(key)).or_default();
