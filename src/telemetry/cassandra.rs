@@ -105,82 +105,73 @@ impl CassandraMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let new = Self::default();
         let registry = registry.sub_registry_with_prefix("cassandra");
-        registry.register(
-            "statements",
-            "Attempts of statements by outcome",
-            new.statements.clone(),
-        );
-        registry.register_with_unit(
-            "statement_duration",
-            "Time of one attempt",
-            Unit::Seconds,
-            new.latency.clone(),
-        );
-        registry.register(
-            "skipped",
-            "Rows found that are no points to us, by reason",
-            new.skipped.clone(),
-        );
-        registry.register("in_flight", "Statements in flight", new.in_flight.clone());
-        registry.register("rows_written", "Rows written to data_points", new.rows_written.clone());
-        registry.register("rows_read", "Rows read from data_points", new.rows_read.clone());
-        registry.register(
-            "floored",
-            "Points that lost the digits below a second, as the keyspace counts seconds",
-            new.floored.clone(),
-        );
-        new.register_index(registry);
-        registry.register(
-            "quarantined",
-            "Points of flushes that Cassandra refused for good",
-            new.quarantined.clone(),
-        );
-        registry.register(
-            "open_refused",
-            "Attempts to open the store that Cassandra refused, by login or keyspace",
-            new.open_refused.clone(),
-        );
-        registry.register(
-            "clock_skew_milliseconds",
-            "Our clock minus the coordinator's",
-            new.clock_skew_ms.clone(),
-        );
+        let help = "Attempts of statements by outcome";
+        registry.register("statements", help, new.statements.clone());
+        let (help, unit) = ("Time of one attempt", Unit::Seconds);
+        registry.register_with_unit("statement_duration", help, unit, new.latency.clone());
+        let help = "Rows found that are no points to us, by reason";
+        registry.register("skipped", help, new.skipped.clone());
+        new.register_counters(registry);
+        new.register_gauges(registry);
+        let (help, unit) = ("Bytes of series in memory, about", Unit::Bytes);
+        registry.register_with_unit("series_cache", help, unit, new.series_cache_bytes.clone());
         new
     }
 
-    /// What tells how the index is kept and read.
-    fn register_index(&self, registry: &mut Registry) {
-        registry.register(
-            "index_rows_written",
-            "Index rows written",
-            self.index_rows_written.clone(),
-        );
-        registry.register(
-            "index_rows_remembered",
-            "Index rows remembered as written",
-            self.index_rows_remembered.clone(),
-        );
-        registry.register(
-            "tag_index_gaps",
-            "Tags of windows in which the tag index turned out to miss series",
-            self.tag_index_gaps.clone(),
-        );
-        registry.register(
-            "series_cache_reads",
-            "Partitions of row_keys read into memory",
-            self.series_cache_reads.clone(),
-        );
-        registry.register(
-            "series_cache_hits",
-            "Partitions of row_keys that were in memory and good",
-            self.series_cache_hits.clone(),
-        );
-        registry.register_with_unit(
-            "series_cache",
-            "Bytes of series in memory, about",
-            Unit::Bytes,
-            self.series_cache_bytes.clone(),
-        );
+    fn register_counters(&self, registry: &mut Registry) {
+        let counters = [
+            ("rows_written", "Rows written to data_points", &self.rows_written),
+            ("rows_read", "Rows read from data_points", &self.rows_read),
+            (
+                "floored",
+                "Points that lost the digits below a second, as the keyspace counts seconds",
+                &self.floored,
+            ),
+            ("index_rows_written", "Index rows written", &self.index_rows_written),
+            (
+                "tag_index_gaps",
+                "Tags of windows in which the tag index turned out to miss series",
+                &self.tag_index_gaps,
+            ),
+            (
+                "series_cache_reads",
+                "Partitions of row_keys read into memory",
+                &self.series_cache_reads,
+            ),
+            (
+                "series_cache_hits",
+                "Partitions of row_keys that were in memory and good",
+                &self.series_cache_hits,
+            ),
+            (
+                "quarantined",
+                "Points of flushes that Cassandra refused for good",
+                &self.quarantined,
+            ),
+            (
+                "open_refused",
+                "Attempts to open the store that Cassandra refused, by login or keyspace",
+                &self.open_refused,
+            ),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+    }
+
+    fn register_gauges(&self, registry: &mut Registry) {
+        let gauges = [
+            ("in_flight", "Statements in flight", &self.in_flight),
+            (
+                "index_rows_remembered",
+                "Index rows remembered as written",
+                &self.index_rows_remembered,
+            ),
+            ("clock_skew_milliseconds", "Our clock minus the coordinator's", &self.clock_skew_ms),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
     }
 
     /// Counts an attempt of `statement` and its time.
