@@ -95,7 +95,13 @@ fn cassandra_options(
 ) -> Result<storage_cassandra::Options, StoreError> {
     // Only a flush can meet rows that are refused for good after they were acknowledged.
     let quarantine = config.data_dir.join("cassandra/quarantine.jsonl");
-    cassandra::options(config, cassandra, (ack == Ack::Wal).then_some(quarantine))
+    let mut options =
+        cassandra::options(config, cassandra, (ack == Ack::Wal).then_some(quarantine))?;
+    if ack == Ack::Wal {
+        // A series is seen once a flush.
+        options.live_within = options.live_within.max(config.head.flush_interval * 2);
+    }
+    Ok(options)
 }
 
 async fn open_parts(config: &Config, metrics: &Metrics) -> Result<SharedStore, StoreError> {

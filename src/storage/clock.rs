@@ -1,8 +1,37 @@
-//! The clock of the system, in milliseconds since 1970.
+//! The clock of the system, in milliseconds since 1970, and a clock that a store can be given.
 //!
 //! Nothing else reads it. It may be turned back: whoever needs times that rise sees to it.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A clock, by default that of the system.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
+
+impl Clock {
+    /// A clock that shows what `now_ms` answers, in milliseconds since 1970.
+    pub fn new(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now_ms))
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        (self.0)()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new(now_ms)
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clock({})", self.now_ms())
+    }
+}
 
 /// Milliseconds since 1970; 0 when the clock stands before.
 pub(super) fn now_ms() -> i64 {

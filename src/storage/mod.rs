@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use self::clock::Clock;
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 

@@ -56,6 +56,8 @@ pub struct CassandraMetrics {
     pub floored: Counter,
     /// Index rows written.
     pub index_rows_written: Counter,
+    /// Rows of `row_keys` written before their window began.
+    pub index_rows_ahead: Counter,
     /// Index rows remembered.
     pub index_rows_remembered: Gauge,
     /// Windows in which the tag index turned out to miss series.
@@ -85,6 +87,7 @@ impl Default for CassandraMetrics {
             rows_read: Counter::default(),
             floored: Counter::default(),
             index_rows_written: Counter::default(),
+            index_rows_ahead: Counter::default(),
             index_rows_remembered: Gauge::default(),
             tag_index_gaps: Counter::default(),
             series_cache_reads: Counter::default(),
@@ -129,6 +132,11 @@ impl CassandraMetrics {
             ),
             ("index_rows_written", "Index rows written", &self.index_rows_written),
             (
+                "index_rows_ahead",
+                "Rows of row_keys written before their window began",
+                &self.index_rows_ahead,
+            ),
+            (
                 "tag_index_gaps",
                 "Tags of windows in which the tag index turned out to miss series",
                 &self.tag_index_gaps,
@@ -143,11 +151,7 @@ impl CassandraMetrics {
                 "Partitions of row_keys that were in memory and good",
                 &self.series_cache_hits,
             ),
-            (
-                "quarantined",
-                "Points of flushes that Cassandra refused for good",
-                &self.quarantined,
-            ),
+            ("quarantined", "Points of flushes that Cassandra refused for good", &self.quarantined),
             (
                 "open_refused",
                 "Attempts to open the store that Cassandra refused, by login or keyspace",

@@ -1,5 +1,6 @@
 //! The Cassandra store on a real Cassandra. Each test has a keyspace of its own and drops it.
 
+mod ahead;
 mod batches;
 mod deletes;
 mod doctor;

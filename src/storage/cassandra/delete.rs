@@ -119,7 +119,7 @@ impl Shared {
         if deleted.is_err() {
             // A delete that failed may still arrive: nothing that stands now is relied on, and
             // the next write puts its index rows above the stamp.
-            self.memory.window(key.identity()).learn(Known::default());
+            self.memory.window(key).learn(Known::default());
         }
         deleted.map(|()| wait)
     }

@@ -1,4 +1,5 @@
-//! Which index rows are known to stand in Cassandra, and until when. Bounded; no I/O.
+//! Which index rows are known to stand in Cassandra, until when, and when their series was last
+//! written. Bounded; no I/O.
 //!
 //! Only what was read or acknowledged is in here, never what failed. Memory can become false, as a
 //! KairosDB deletes index rows too: a window (metric, table name, row time) that was not read for
@@ -12,9 +13,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::identity::Identity;
+use super::window::{self, WindowKey};
+use crate::kairos::RowTime;
 
 /// When an index row expires, in seconds since 1970.
 pub(super) type Expiry = i64;
+/// When a series was last written, in seconds since 1970.
+pub(super) type Used = i64;
+/// Not by this process.
+pub(super) const UNUSED: Used = i64::MIN;
 /// It does not expire.
 pub(super) const NEVER: Expiry = i64::MAX;
 /// It is not there.
@@ -30,6 +37,7 @@ pub(super) struct IndexMemory {
 
 /// What is known of one partition of `row_keys` and of the rows that lead to it.
 pub(super) struct Window {
+    of: window::Window,
     /// Held by the one who reads the window from Cassandra.
     pub(super) reading: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -43,9 +51,29 @@ struct State {
     known: Known,
 }
 
+/// A row of `row_keys` that is asked for, and by data of which time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) row: Identity,
+    pub(super) used: Used,
+}
+
+/// A row of `row_keys`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) expiry: Expiry,
+    used: Used,
+}
+
+impl Standing {
+    pub(super) fn until(expiry: Expiry) -> Self {
+        Self { expiry, used: UNUSED }
+    }
+}
+
 /// Rows of a window and when they expire.
 pub(super) struct Known {
-    pub(super) row_keys: HashMap<Identity, Expiry>,
+    pub(super) row_keys: HashMap<Identity, Standing>,
     pub(super) row_time: Expiry,
     pub(super) name: bool,
 }
@@ -87,15 +115,16 @@ impl IndexMemory {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// The window with this identity. Makes room where memory is full.
-    pub(super) fn window(&self, id: Identity) -> Arc<Window> {
-        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+    /// The window. Makes room where memory is full.
+    pub(super) fn window(&self, key: WindowKey<'_>) -> Arc<Window> {
+        let (id, now) = (key.identity(), self.clock.fetch_add(1, Ordering::Relaxed));
         let mut windows = self.windows.lock();
         if self.len() > self.most_rows {
             self.make_room(&mut windows);
         }
         let window = windows.entry(id).or_insert_with(|| {
             Arc::new(Window {
+                of: key.to_window(),
                 reading: tokio::sync::Mutex::default(),
                 state: Mutex::default(),
                 used: AtomicU64::new(now),
@@ -104,6 +133,12 @@ impl IndexMemory {
         });
         window.used.store(now, Ordering::Relaxed);
         Arc::clone(window)
+    }
+
+    /// The windows of a row time.
+    pub(super) fn of_row_time(&self, row_time: RowTime) -> Vec<Arc<Window>> {
+        let windows = self.windows.lock();
+        windows.values().filter(|window| window.of.row_time == row_time).cloned().collect()
     }
 
     /// Forgets a window.
@@ -130,43 +165,70 @@ impl IndexMemory {
 }
 
 impl Window {
+    /// Which it is.
+    pub(super) fn key(&self) -> WindowKey<'_> {
+        self.of.key()
+    }
+
     /// What of `rows` is missing or expires before `needed`; None when the window was not read
-    /// since `since`.
+    /// since `since`. Notes when they were used.
     pub(super) fn missing(
         &self,
-        rows: &[Identity],
+        rows: &[Asked],
         needed: Expiry,
         since: Option<Instant>,
     ) -> Option<Missing> {
-        let state = self.state.lock();
-        let read = state.read?;
-        if since.is_some_and(|since| read < since) {
-            return None;
+        let State { read, known } = &mut *self.state.lock();
+        let read = read.filter(|read| since.is_none_or(|since| *read >= since));
+        let mut row_keys = Vec::new();
+        for (at, asked) in rows.iter().enumerate() {
+            match known.row_keys.get_mut(&asked.row) {
+                Some(standing) => {
+                    standing.used = standing.used.max(asked.used);
+                    if standing.expiry < needed {
+                        row_keys.push(at);
+                    }
+                }
+                None => row_keys.push(at),
+            }
         }
-        let lasts = |row: &Identity| state.known.row_keys.get(row).is_some_and(|e| *e >= needed);
-        let row_keys = rows.iter().enumerate().filter(|(_, row)| !lasts(row));
-        Some(Missing {
-            row_keys: row_keys.map(|(at, _)| at).collect(),
-            row_time: state.known.row_time < needed,
-            name: !state.known.name,
-        })
+        read.map(|_| Missing { row_keys, row_time: known.row_time < needed, name: !known.name })
+    }
+
+    /// How many rows were used since a time.
+    pub(super) fn count_used(&self, since: Used) -> usize {
+        let state = self.state.lock();
+        state.known.row_keys.values().filter(|standing| standing.used >= since).count()
+    }
+
+    /// Whether a row was used since a time.
+    pub(super) fn is_used(&self, row: Identity, since: Used) -> bool {
+        let state = self.state.lock();
+        state.known.row_keys.get(&row).is_some_and(|standing| standing.used >= since)
     }
 
     /// Replaces what is known by what was read.
-    pub(super) fn learn(&self, known: Known) {
+    pub(super) fn learn(&self, mut known: Known) {
         let mut state = self.state.lock();
+        for (row, standing) in &mut known.row_keys {
+            if let Some(before) = state.known.row_keys.get(row) {
+                standing.used = before.used;
+            }
+        }
         self.all_rows.fetch_add(known.row_keys.len(), Ordering::Relaxed);
         self.all_rows.fetch_sub(state.known.row_keys.len(), Ordering::Relaxed);
         *state = State { read: Some(Instant::now()), known };
     }
 
     /// Remembers rows of `row_keys` that were acknowledged.
-    pub(super) fn remember_row_keys(&self, rows: impl Iterator<Item = Identity>, expiry: Expiry) {
+    pub(super) fn remember_row_keys(&self, rows: impl Iterator<Item = Asked>, expiry: Expiry) {
         let mut state = self.state.lock();
         let before = state.known.row_keys.len();
-        for row in rows {
-            let known = state.known.row_keys.entry(row).or_insert(expiry);
-            *known = (*known).max(expiry);
+        for asked in rows {
+            let new = Standing::until(expiry);
+            let standing = state.known.row_keys.entry(asked.row).or_insert(new);
+            standing.expiry = standing.expiry.max(expiry);
+            standing.used = standing.used.max(asked.used);
         }
         let new = state.known.row_keys.len() - before;
         self.all_rows.fetch_add(new, Ordering::Relaxed);
@@ -204,22 +266,29 @@ pub(super) fn recheck_since(recheck: Duration) -> Option<Instant> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kairos::TableName;
 
     fn id(name: &str) -> Identity {
         Identity::of(&[name.as_bytes()])
     }
 
+    fn key(metric: &str) -> WindowKey<'_> {
+        let row_time = RowTime::from_stored(0);
+        WindowKey { metric, table_name: TableName::DataPoints, row_time }
+    }
+
+    fn asked(name: &str, used: Used) -> Asked {
+        Asked { row: id(name), used }
+    }
+
     #[test]
     fn only_what_was_read_or_acknowledged_is_known() {
         let memory = IndexMemory::new(100);
-        let window = memory.window(id("w"));
-        let rows = [id("a"), id("b")];
+        let window = memory.window(key("w"));
+        let rows = [asked("a", 0), asked("b", 0)];
         assert_eq!(window.missing(&rows, 10, None), None);
-        window.learn(Known {
-            row_keys: HashMap::from([(id("a"), 10), (id("z"), NEVER)]),
-            row_time: NEVER,
-            name: false,
-        });
+        let row_keys = [(id("a"), Standing::until(10)), (id("z"), Standing::until(NEVER))];
+        window.learn(Known { row_keys: row_keys.into(), row_time: NEVER, name: false });
         let missing = |needed| window.missing(&rows, needed, None).expect("read");
         let want = |row_keys: &[usize], row_time, name| Missing {
             row_keys: row_keys.to_vec(),
@@ -228,26 +297,43 @@ mod tests {
         };
         assert_eq!(missing(10), want(&[1], false, true));
         assert_eq!(missing(11), want(&[0, 1], false, true));
-        window.remember_row_keys([id("b")].into_iter(), NEVER);
+        window.remember_row_keys([asked("b", 0)].into_iter(), NEVER);
         window.remember_name();
         assert_eq!(missing(10), want(&[], false, false));
         assert_eq!(memory.len(), 3);
         let later = Some(Instant::now() + Duration::from_secs(1));
         assert_eq!(window.missing(&rows, 10, later), None);
-        memory.forget(id("w"));
-        assert_eq!((memory.len(), memory.window(id("w")).missing(&rows, 0, None)), (0, None));
+        memory.forget(key("w").identity());
+        assert_eq!((memory.len(), memory.window(key("w")).missing(&rows, 0, None)), (0, None));
+    }
+
+    #[test]
+    fn when_a_series_was_last_written_outlives_a_read_of_its_window() {
+        let memory = IndexMemory::new(100);
+        let window = memory.window(key("w"));
+        window.remember_row_keys([asked("a", 5), asked("b", UNUSED)].into_iter(), NEVER);
+        window.missing(&[asked("a", 7)], 0, None);
+        window.missing(&[asked("a", 6), asked("c", 9)], 0, None);
+        let row_keys = ["a", "b", "c"].map(|name| (id(name), Standing::until(NEVER)));
+        window.learn(Known { row_keys: row_keys.into(), ..Known::default() });
+        assert_eq!([7, 8].map(|since| window.count_used(since)), [1, 0]);
+        assert!(window.is_used(id("a"), 7) && !window.is_used(id("b"), 0));
+        let found = |row_time| memory.of_row_time(RowTime::from_stored(row_time)).len();
+        assert_eq!((found(0), found(1), window.key().metric), (1, 0, "w"));
     }
 
     #[test]
     fn memory_is_bounded_and_drops_what_was_not_used() {
         let memory = IndexMemory::new(10);
         for n in 0..100 {
-            let window = memory.window(id(&n.to_string()));
+            let metric = n.to_string();
+            let window = memory.window(key(&metric));
             window.learn(Known::default());
-            window.remember_row_keys((0..4).map(|row| id(&format!("{n} {row}"))), NEVER);
+            let rows = (0..4).map(|row| asked(&format!("{n} {row}"), 0));
+            window.remember_row_keys(rows, NEVER);
             assert!(memory.len() <= 14, "{}", memory.len());
         }
-        assert!(memory.window(id("99")).missing(&[], NEVER, None).is_some());
-        assert!(memory.window(id("0")).missing(&[], NEVER, None).is_none());
+        assert!(memory.window(key("99")).missing(&[], NEVER, None).is_some());
+        assert!(memory.window(key("0")).missing(&[], NEVER, None).is_none());
     }
 }

@@ -11,9 +11,11 @@ use scylla::deserialize::value::MapIterator;
 
 use super::executor::{Deadline, Failure, all, unreadable};
 use super::identity::Identity;
-use super::index_memory::{Expiry, Known, Missing, NEVER, Window, recheck_since};
+use super::index_memory::{
+    Asked, Expiry, Known, Missing, NEVER, Standing, UNUSED, Used, Window, recheck_since,
+};
 use super::index_row::IndexRow;
-use super::lifetime::index_needed;
+use super::lifetime::Over;
 use super::plan::{Plan, PlannedRow};
 use super::shared::Shared;
 use super::stamp::now_ms;
@@ -34,7 +36,7 @@ const BATCHES_AT_ONCE: usize = 8;
 pub(super) type Refused = HashMap<u32, String>;
 
 /// What stands for a row of `row_keys` within its window.
-fn row_identity(series: Identity, data_type: &DataType) -> Identity {
+pub(super) fn row_identity(series: Identity, data_type: &DataType) -> Identity {
     series.with(match data_type {
         DataType::Double => 1,
         DataType::PromDouble => 2,
@@ -52,8 +54,10 @@ struct Demand<'a> {
     window: Arc<Window>,
     /// TTL of its data in seconds; 0 = for ever.
     ttl: u32,
+    /// Which data that is.
+    over: Over,
     rows: Vec<&'a PlannedRow>,
-    identities: Vec<Identity>,
+    asked: Vec<Asked>,
 }
 
 impl Shared {
@@ -65,24 +69,48 @@ impl Shared {
         ttls: &[u32],
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let now = now_ms() / 1000;
-        let since = recheck_since(self.options.index_recheck);
-        let demands: Vec<_> = self
-            .demands(plan, ttls)
-            .into_iter()
-            .filter(|demand| {
-                let needed = index_needed(demand.ttl, now);
-                let missing = demand.window.missing(&demand.identities, needed, since);
-                missing.is_none_or(|missing| !missing.is_empty())
-            })
-            .collect();
+        let mut demands = self.demands(plan, ttls);
+        demands.retain(|demand| self.may_miss(demand));
         let ensure = move |demand| self.ensure_window(plan, demand, deadline).boxed();
         let refused = all(WINDOWS_AT_ONCE, Box::new(demands.into_iter().map(ensure))).await?;
         self.executor.metrics.index_rows_remembered.set(self.memory.len() as i64);
         Ok(refused.into_iter().flatten().collect())
     }
 
+    /// The same for rows of a window that begins in so many seconds, without any data yet. What is
+    /// refused is told to those who write the data.
+    pub(super) async fn ensure_index_ahead(
+        &self,
+        key: WindowKey<'_>,
+        begins_in: i64,
+        rows: Vec<IndexRow>,
+    ) -> Result<(), StoreError> {
+        let _gate = self.begin_write().await?;
+        let plan = Plan::of_index_rows(rows, key.row_time);
+        let asked = plan.rows.iter().map(|row| asked_for(&plan, row, UNUSED));
+        let demand = Demand {
+            key,
+            window: self.memory.window(key),
+            ttl: self.lifetimes.of(key.metric),
+            over: Over::Window { begins_in },
+            rows: plan.rows.iter().collect(),
+            asked: asked.collect(),
+        };
+        if self.may_miss(&demand) {
+            self.ensure_window(&plan, demand, self.executor.deadline()).await?;
+        }
+        Ok(())
+    }
+
+    fn may_miss(&self, demand: &Demand<'_>) -> bool {
+        let needed = self.lifetimes.index_needed(demand.ttl, demand.over, now_ms() / 1000);
+        let since = recheck_since(self.options.index_recheck);
+        let missing = demand.window.missing(&demand.asked, needed, since);
+        missing.is_none_or(|missing| !missing.is_empty())
+    }
+
     fn demands<'a>(&self, plan: &'a Plan, ttls: &[u32]) -> Vec<Demand<'a>> {
+        let now = self.options.clock.now_ms() / 1000;
         let mut windows: HashMap<Identity, Demand<'a>> = HashMap::new();
         for row in &plan.rows {
             let series = &plan.series[row.series as usize];
@@ -94,13 +122,14 @@ impl Shared {
             let id = key.identity();
             let demand = windows.entry(id).or_insert_with(|| Demand {
                 key,
-                window: self.memory.window(id),
+                window: self.memory.window(key),
                 ttl: ttls[row.series as usize],
+                over: Over::Accepted,
                 rows: Vec::new(),
-                identities: Vec::new(),
+                asked: Vec::new(),
             });
             demand.rows.push(row);
-            demand.identities.push(row_identity(series.identity, &row.data_type));
+            demand.asked.push(asked_for(plan, row, if row.is_live { now } else { UNUSED }));
         }
         windows.into_values().collect()
     }
@@ -111,18 +140,18 @@ impl Shared {
         demand: Demand<'_>,
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let needed = index_needed(demand.ttl, now_ms() / 1000);
+        let needed = self.lifetimes.index_needed(demand.ttl, demand.over, now_ms() / 1000);
         let since = recheck_since(self.options.index_recheck);
         let missing = {
             let _one = demand.window.reading.lock().await;
-            match demand.window.missing(&demand.identities, needed, since) {
+            match demand.window.missing(&demand.asked, needed, since) {
                 Some(missing) => missing,
                 None => {
                     let known = self.read_window(demand.key, deadline).await?;
                     demand.window.learn(known);
                     // What is taken as written now may be news to readers.
                     self.series.doubt(demand.key.identity());
-                    let missing = demand.window.missing(&demand.identities, needed, None);
+                    let missing = demand.window.missing(&demand.asked, needed, None);
                     // None: dropped again from a memory that is too small. Then all is written.
                     missing.unwrap_or_else(|| Missing {
                         row_keys: (0..demand.rows.len()).collect(),
@@ -134,7 +163,15 @@ impl Shared {
         };
         let row_keys = self.write_row_keys(plan, &demand, &missing, deadline);
         let leading = self.write_leading(&demand, &missing, deadline);
-        let written = futures::try_join!(row_keys, leading).map(|(refused, ())| refused);
+        let written = match demand.over {
+            Over::Accepted => futures::try_join!(row_keys, leading).map(|(refused, ())| refused),
+            // What follows the last row time of a metric is taken for new by the tag index, so
+            // no row may stand there before its row time does.
+            Over::Window { .. } => match leading.await {
+                Ok(()) => row_keys.await,
+                Err(failure) => Err(failure),
+            },
+        };
         refused_in_window(demand.rows.iter().map(|row| row.series), written)
     }
 
@@ -159,7 +196,7 @@ impl Shared {
         rows: &[usize],
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let (ttl, expiry) = self.lifetimes.of_index(demand.ttl, now_ms() / 1000);
+        let (ttl, expiry) = self.lifetimes.of_index(demand.ttl, demand.over, now_ms() / 1000);
         let mut refused = self.write_tags_of(plan, demand, (rows, ttl), deadline).await?;
         let rows: Vec<usize> = rows
             .iter()
@@ -185,9 +222,13 @@ impl Shared {
             self.executor.insert(insert, &values, deadline).await?.into_iter().collect();
         let written = rows.iter().enumerate().filter(|(at, _)| !spoilt.contains_key(at));
         let written: Vec<usize> = written.map(|(_, row)| *row).collect();
-        demand.window.remember_row_keys(written.iter().map(|at| demand.identities[*at]), expiry);
+        demand.window.remember_row_keys(written.iter().map(|at| demand.asked[*at]), expiry);
         self.show(plan, demand, &written);
-        self.executor.metrics.index_rows_written.inc_by(written.len() as u64);
+        let metrics = &self.executor.metrics;
+        metrics.index_rows_written.inc_by(written.len() as u64);
+        if matches!(demand.over, Over::Window { .. }) {
+            metrics.index_rows_ahead.inc_by(written.len() as u64);
+        }
         refused.extend(spoilt.into_iter().map(|(at, why)| (demand.rows[rows[at]].series, why)));
         Ok(refused)
     }
@@ -234,7 +275,7 @@ impl Shared {
         let (metric, table_name, row_time) = demand.key.values();
         let stamp = self.stamps.for_index(now_ms());
         if missing.row_time {
-            let (ttl, expiry) = self.lifetimes.of_index(demand.ttl, now_ms() / 1000);
+            let (ttl, expiry) = self.lifetimes.of_index(demand.ttl, demand.over, now_ms() / 1000);
             let insert = &self.statements.row_times.insert;
             let values = (stamp, ttl, metric, table_name, row_time);
             self.executor.run(insert, values, deadline).await?;
@@ -286,7 +327,7 @@ impl Shared {
                         tags.collect::<Result<_, _>>().map_err(|e| unreadable(check.name, e))?;
                     if let (Some(_), Some(series)) = (value, series_identity(key.metric, &tags)) {
                         let row = row_identity(series, &DataType::parse(data_type));
-                        known.row_keys.insert(row, expiry(now, ttl));
+                        known.row_keys.insert(row, Standing::until(expiry(now, ttl)));
                     }
                 }
                 let full = known.row_keys.len() >= most;
@@ -311,6 +352,12 @@ impl Shared {
         let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
         Ok(rows.rows_num() > 0)
     }
+}
+
+/// What is asked of memory for a row, by data of a time.
+fn asked_for(plan: &Plan, row: &PlannedRow, used: Used) -> Asked {
+    let series = plan.series[row.series as usize].identity;
+    Asked { row: row_identity(series, &row.data_type), used }
 }
 
 /// Which series of a window are refused. All, where the rows that lead to it are: nothing in it

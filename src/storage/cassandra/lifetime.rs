@@ -19,6 +19,10 @@ use crate::model::{METRIC_NAME, MatchOp, Matcher};
 /// The last second of an expiry that 32 bits hold: 2038-01-19.
 const LAST_SECOND: Expiry = i32::MAX as i64 - 1;
 
+/// Seconds that rows written ahead last longer than they must, so that nobody who counts a little
+/// differently writes them again.
+const MARGIN: i64 = 600;
+
 /// The TTLs of a keyspace.
 #[derive(Debug)]
 pub(super) struct Lifetimes {
@@ -28,6 +32,8 @@ pub(super) struct Lifetimes {
     patterns: Vec<(Matcher, u32)>,
     /// What index rows get on top.
     index_extra: i64,
+    /// Seconds of data in a row.
+    width: i64,
     /// Nothing may expire later.
     last: Expiry,
 }
@@ -47,6 +53,7 @@ impl Lifetimes {
             of_others: options.ttl_seconds,
             patterns,
             index_extra: options.row_spec.index_ttl_seconds(),
+            width: options.row_spec.width() / 1000,
             last: NEVER,
         };
         match lifetimes.longest() {
@@ -58,6 +65,7 @@ impl Lifetimes {
     /// Takes notice of the row width that the keyspace turned out to have.
     pub(super) fn cut_by(&mut self, spec: RowSpec) {
         self.index_extra = spec.index_ttl_seconds();
+        self.width = spec.width() / 1000;
     }
 
     /// The longest that ends.
@@ -107,24 +115,41 @@ impl Lifetimes {
         metrics.map(|metric| *known.entry(metric).or_insert_with(|| self.of(metric))).collect()
     }
 
-    /// TTL of an index row over data with this TTL that is written now, and when it expires;
+    /// TTL of an index row over data with this TTL, if it is written now, and when it expires;
     /// `now` in seconds since 1970.
-    pub(super) fn of_index(&self, ttl: u32, now: i64) -> (i32, Expiry) {
+    pub(super) fn of_index(&self, ttl: u32, over: Over, now: i64) -> (i32, Expiry) {
         if ttl == 0 {
             return (0, NEVER);
         }
+        let extra = match over {
+            Over::Accepted => self.index_extra,
+            Over::Window { begins_in } => self.index_extra + begins_in + MARGIN,
+        };
         let room = self.last.saturating_sub(now).max(ttl.into());
-        let ttl = i64::from(ttl).saturating_add(self.index_extra).min(MAX_TTL_SECONDS).min(room);
+        let ttl = i64::from(ttl).saturating_add(extra).min(MAX_TTL_SECONDS).min(room);
         (i32::try_from(ttl).unwrap_or(i32::MAX), now + ttl)
+    }
+
+    /// Until when index rows must last over data with this TTL, as far as Cassandra takes it.
+    pub(super) fn index_needed(&self, ttl: u32, over: Over, now: i64) -> Expiry {
+        let last = match (ttl, over) {
+            (0, _) => return NEVER,
+            (_, Over::Accepted) => now,
+            (_, Over::Window { begins_in }) => now + begins_in + self.width,
+        };
+        // What a row can get is enough, less what the counting of seconds may cost.
+        let most = self.of_index(ttl, over, now).1 - MARGIN;
+        (last + i64::from(ttl)).min(most.max(now + i64::from(ttl)))
     }
 }
 
-/// Until when index rows must last over data with this TTL that is accepted now.
-pub(super) fn index_needed(ttl: u32, now: i64) -> Expiry {
-    match ttl {
-        0 => NEVER,
-        ttl => now + i64::from(ttl),
-    }
+/// The data that index rows lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    /// What is accepted now.
+    Accepted,
+    /// All that is accepted in a window which begins in so many seconds.
+    Window { begins_in: i64 },
 }
 
 /// TTL to send for a cell that was accepted at `stamp`, in milliseconds: 0 = none. None when it has
@@ -203,9 +228,9 @@ mod tests {
         let check = |mode, now, want: i64| {
             let mut ttls = lifetimes(DAY, &[]).expect("valid");
             ttls.limit(mode, now).expect("taken");
-            let (ttl, expiry) = ttls.of_index(DAY, now);
+            let (ttl, expiry) = ttls.of_index(DAY, Over::Accepted, now);
             assert_eq!((i64::from(ttl), expiry), (want, now + want), "{mode:?} {now}");
-            assert!(expiry >= index_needed(DAY, now));
+            assert!(expiry >= ttls.index_needed(DAY, Over::Accepted, now));
         };
         let whole = i64::from(DAY) + width;
         for mode in [Some("NONE"), Some("CASSANDRA_4"), None] {
@@ -215,7 +240,33 @@ mod tests {
         check(Some("CASSANDRA_4"), LAST_SECOND - whole + 5, whole - 5);
         check(None, LAST_SECOND, whole);
         let ever = lifetimes(0, &[]).expect("valid");
-        assert_eq!((ever.of_index(0, 5), index_needed(0, 5)), ((0, NEVER), NEVER));
+        let (over, ahead) = (Over::Accepted, Over::Window { begins_in: 7 });
+        assert_eq!((ever.of_index(0, over, 5), ever.index_needed(0, over, 5)), ((0, NEVER), NEVER));
+        assert_eq!(
+            (ever.of_index(0, ahead, 5), ever.index_needed(0, ahead, 5)),
+            ((0, NEVER), NEVER)
+        );
+    }
+
+    #[test]
+    fn index_rows_written_ahead_last_for_all_data_of_their_window() {
+        let width = RowSpec::DEFAULT.width() / 1000;
+        let check = |now, last| {
+            let mut ttls = lifetimes(DAY, &[]).expect("valid");
+            ttls.last = last;
+            let over = Over::Window { begins_in: 3_600 };
+            let (_, expiry) = ttls.of_index(DAY, over, now);
+            // Somebody else counts to another second, later, and still finds nothing to write.
+            for later in 0..3_600 {
+                let over = Over::Window { begins_in: 3_600 - later };
+                assert!(expiry - 2 >= ttls.index_needed(DAY, over, now + later), "{later}");
+            }
+            (expiry, ttls.index_needed(DAY, Over::Accepted, now + 3_600 + width))
+        };
+        let (expiry, needed) = check(0, NEVER);
+        assert!(expiry - 2 >= needed, "the last data of the window asks for no new row");
+        // No later than Cassandra takes it, and not again and again.
+        assert_eq!(check(LAST_SECOND - width, LAST_SECOND).0, LAST_SECOND);
     }
 
     #[test]

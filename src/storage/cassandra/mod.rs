@@ -10,6 +10,7 @@
 //! Not here: start timestamps of floats, for which a `kairos_double` cell has no room.
 
 mod absorb;
+mod ahead;
 mod cause;
 mod clock;
 mod delete;
@@ -39,6 +40,7 @@ mod shared;
 mod stamp;
 mod statements;
 mod tag_index;
+mod turn;
 mod window;
 mod window_reader;
 mod writer;
@@ -91,7 +93,7 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 pub struct CassandraStore {
     shared: Arc<Shared>,
     clock_watch: JoinHandle<()>,
-    tag_index_tasks: Mutex<JoinSet<()>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl CassandraStore {
@@ -130,12 +132,13 @@ impl CassandraStore {
         shared.skew.measure(&shared.executor, &shared.statements.clock).await?;
         shared.join_tag_index().await?;
         let clock_watch = tokio::spawn(watch_clock(Arc::clone(&shared)));
-        let mut tag_index_tasks = JoinSet::new();
-        let [watched, worked, audited] = std::array::from_fn(|_| Arc::clone(&shared));
-        tag_index_tasks.spawn(async move { watched.watch_tag_index().await });
-        tag_index_tasks.spawn(async move { worked.work_on_tag_index().await });
-        tag_index_tasks.spawn(async move { audited.audit_tag_index().await });
-        Ok(Self { shared, clock_watch, tag_index_tasks: Mutex::new(tag_index_tasks) })
+        let mut tasks = JoinSet::new();
+        let [watched, worked, audited, ahead] = std::array::from_fn(|_| Arc::clone(&shared));
+        tasks.spawn(async move { watched.watch_tag_index().await });
+        tasks.spawn(async move { worked.work_on_tag_index().await });
+        tasks.spawn(async move { audited.audit_tag_index().await });
+        tasks.spawn(async move { ahead.write_ahead().await });
+        Ok(Self { shared, clock_watch, tasks: Mutex::new(tasks) })
     }
 
     /// How a selection is carried out, found by carrying out its reads of the index.
@@ -278,7 +281,7 @@ impl Store for CassandraStore {
     async fn close(&self) -> Result<(), StoreError> {
         self.clock_watch.abort();
         drop(self.shared.index_delete.lock().await);
-        self.tag_index_tasks.lock().abort_all();
+        self.tasks.lock().abort_all();
         if let Err(error) = self.shared.leave_tag_index().await {
             // It counts as running for a while.
             tracing::warn!(%error, "the other adapters were not told that this one ends");

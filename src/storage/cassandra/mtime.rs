@@ -50,6 +50,11 @@ impl Mtimes {
         CqlTimeuuid::from_bytes(bytes)
     }
 
+    /// A number that no other process has.
+    pub(super) fn node(&self) -> u64 {
+        u64::from_be_bytes(self.node)
+    }
+
     /// Whether this process made it.
     pub(super) fn is_ours(&self, id: CqlTimeuuid) -> bool {
         id.as_bytes()[8..] == self.node

@@ -13,6 +13,7 @@ use scylla::statement::Consistency;
 use super::lifetime::Lifetimes;
 use super::tag_index::TagIndexOptions;
 use crate::kairos::RowSpec;
+use crate::storage::Clock;
 
 /// Longest TTL that Cassandra takes: 20 years, in seconds.
 pub(super) const MAX_TTL_SECONDS: i64 = 20 * 365 * 24 * 3600;
@@ -58,6 +59,11 @@ pub struct Options {
     pub index_recheck: Duration,
     /// Index rows remembered at most.
     pub index_memory_rows: usize,
+    /// Series written within this time are taken for live: their index rows of the next window
+    /// are written ahead.
+    pub live_within: Duration,
+    /// What says when the next window begins.
+    pub clock: Clock,
     /// The tag index.
     pub tag_index: TagIndexOptions,
     /// Bytes that the series of windows which were read may have in memory, about.
@@ -87,6 +93,8 @@ impl Default for Options {
             row_spec: RowSpec::DEFAULT,
             index_recheck: Duration::from_secs(300),
             index_memory_rows: 4_000_000,
+            live_within: Duration::from_secs(3600),
+            clock: Clock::default(),
             tag_index: TagIndexOptions::default(),
             series_cache_bytes: 256 << 20,
             quarantine: None,

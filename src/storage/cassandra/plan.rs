@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::identity::Identity;
+use super::index_row::IndexRow;
 use crate::kairos::{DataType, EncodeError, Offset, RowSpec, RowTime};
 use crate::model::{Labels, METRIC_NAME, RejectReason, Target, WriteOutcome};
 
@@ -50,6 +51,8 @@ pub(super) struct PlannedRow {
     pub(super) series: u32,
     pub(super) row_time: RowTime,
     pub(super) data_type: DataType,
+    /// Whether it holds more than stale markers, which end a series.
+    pub(super) is_live: bool,
     /// In [`Plan::cells`].
     pub(super) cells: Range<usize>,
     key: Range<usize>,
@@ -133,6 +136,32 @@ impl PlannedSeries {
 }
 
 impl Plan {
+    /// Rows of a window without cells, so that only their index rows are looked after.
+    pub(super) fn of_index_rows(rows: Vec<IndexRow>, row_time: RowTime) -> Self {
+        let mut plan = Self::default();
+        for (series, row) in (0..).zip(rows) {
+            let data_type = row.data_type;
+            plan.rows.push(PlannedRow {
+                series,
+                row_time,
+                data_type,
+                is_live: false,
+                cells: 0..0,
+                key: 0..0,
+            });
+            plan.series.push(PlannedSeries {
+                identity: Identity::of(&[row.labels.as_bytes()]),
+                labels: row.labels,
+                index: series,
+                samples: 0,
+                histograms: 0,
+                exemplars: 0,
+                refused: None,
+            });
+        }
+        plan
+    }
+
     /// The partition key of a row.
     pub(super) fn key(&self, row: &PlannedRow) -> &[u8] {
         &self.keys[row.key.clone()]

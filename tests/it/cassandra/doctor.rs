@@ -23,7 +23,7 @@ use crate::support;
 
 const WIDTH: i64 = 1_814_400_000;
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         settled: Duration::ZERO,
         pause: Duration::ZERO,
@@ -38,7 +38,7 @@ fn fixing() -> Settings {
     Settings { fix, ..settings() }
 }
 
-async fn examine(keyspace: &TestKeyspace, settings: Settings) -> Report {
+pub(super) async fn examine(keyspace: &TestKeyspace, settings: Settings) -> Report {
     let doctor = Doctor::connect(keyspace.options(), settings).await.expect("it connects");
     let mut progress = doctor.start();
     doctor.run(&mut progress, |_| Ok(())).await.expect("it runs to the end");

@@ -15,7 +15,7 @@ use super::{
 use crate::kairos::{DataType, EncodeError, MAX_KEY_BYTES, RowKey, RowSpec, RowTime, Tags, cell};
 use crate::limits::LABEL_LIMITS;
 use crate::model::{
-    Histogram, Labels, METRIC_NAME, Point, Target, Value, WriteBatch, WriteOutcome,
+    Histogram, Labels, METRIC_NAME, Point, STALE_NAN_BITS, Target, Value, WriteBatch, WriteOutcome,
 };
 
 /// Plans a batch; what cannot be a series goes to `outcome`.
@@ -55,6 +55,9 @@ pub(in super::super) fn plan_batch(
     }
     planner.finish()
 }
+
+/// The cell of a stale marker.
+const STALE: [u8; 8] = STALE_NAN_BITS.to_be_bytes();
 
 /// Collects points and makes a [`Plan`] of them.
 pub(in super::super) struct Planner {
@@ -274,7 +277,7 @@ impl Plan {
         }
         let cells = self.cells.len()..self.cells.len();
         let key = start..self.keys.len();
-        self.rows.push(PlannedRow { series, row_time, data_type, cells, key });
+        self.rows.push(PlannedRow { series, row_time, data_type, is_live: false, cells, key });
         true
     }
 
@@ -291,9 +294,11 @@ impl Plan {
             identity = identity.with(hash.cast_signed());
         }
         self.identities.push(identity);
+        let is_stale = matches!(item.value, CellValue::Double(bytes) if bytes == STALE);
         self.cells.push(PlannedCell { column, column_len, value: item.value, stamp: item.stamp });
         if let Some(row) = self.rows.last_mut() {
             row.cells.end = self.cells.len();
+            row.is_live |= !is_stale;
         }
     }
 }

@@ -1,0 +1,157 @@
+//! Writes the index rows of the next window before it begins, for the series that are live.
+//!
+//! Who is live is known from memory: what this process wrote lately. Labels are read from the open
+//! window, what stands already (a neighbour may have been first) from the next one, and only what
+//! is missing is written: a page at a time, paced, never within a request. A process that ends half
+//! way leaves rows that the next pass, or another process, finds. What is not done when the window
+//! begins is left to the writes of its data.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::response::PagingState;
+use tokio::time::Instant;
+
+use super::executor::unreadable;
+use super::identity::Identity;
+use super::index_memory::{Used, Window};
+use super::index_row::{IndexRow, each_row};
+use super::index_writer::row_identity;
+use super::shared::Shared;
+use super::turn::{Schedule, Turn};
+use super::window::WindowKey;
+use crate::storage::StoreError;
+
+/// How often the clock is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long to wait after a failure.
+const REST: Duration = Duration::from_secs(10);
+/// Rows looked after at a time.
+const ROWS_A_STEP: usize = 100;
+
+impl Shared {
+    /// Goes on for ever.
+    pub(super) async fn write_ahead(&self) {
+        let schedule = Schedule::new(self.spec, self.mtimes.node());
+        let mut done: Option<(Turn, i64)> = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = self.options.clock.now_ms();
+            let Some(turn) = schedule.turn(now) else { continue };
+            if done.is_some_and(|(last, again)| last == turn && now < again) {
+                continue;
+            }
+            match self.look_ahead(turn, now).await {
+                Ok(()) => done = Some((turn, turn.again(now))),
+                Err(error) => {
+                    tracing::warn!(%error, "index rows of the next window were not written ahead");
+                    tokio::time::sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    /// Looks after all live series once.
+    async fn look_ahead(&self, turn: Turn, now: i64) -> Result<(), StoreError> {
+        let live_within = i64::try_from(self.options.live_within.as_secs()).unwrap_or(i64::MAX);
+        let live = (now / 1000).saturating_sub(live_within);
+        let windows = self.memory.of_row_time(turn.open).into_iter();
+        let mut windows: Vec<(Arc<Window>, usize)> = windows
+            .map(|window| (Arc::clone(&window), window.count_used(live)))
+            .filter(|(_, rows)| *rows > 0)
+            .collect();
+        // Each process in an order of its own, so that two that work at once seldom meet.
+        let number = self.mtimes.node().cast_signed();
+        windows.sort_by_key(|(window, _)| window.key().identity().with(number));
+        let rows = windows.iter().map(|(_, rows)| rows).sum();
+        let mut pace = Pace::new(turn.rows_per_second(rows, now));
+        for (window, _) in windows {
+            let next = WindowKey { row_time: turn.next, ..window.key() };
+            let carried = self.carry_over(&window, live, next, turn, &mut pace).await;
+            if turn.is_over(self.options.clock.now_ms()) {
+                // Its data comes in: what is remembered of it is needed.
+                return Ok(());
+            }
+            self.memory.forget(next.identity());
+            carried?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of a window's live series that the next window does not have.
+    async fn carry_over(
+        &self,
+        window: &Window,
+        live: Used,
+        next: WindowKey<'_>,
+        turn: Turn,
+        pace: &mut Pace,
+    ) -> Result<(), StoreError> {
+        let mut state = PagingState::start();
+        loop {
+            let (mut rows, more) = self.live_rows(window, live, &state).await?;
+            while !rows.is_empty() {
+                let step: Vec<IndexRow> = rows.drain(..rows.len().min(ROWS_A_STEP)).collect();
+                pace.wait_for(step.len()).await;
+                let now = self.options.clock.now_ms();
+                if turn.is_over(now) {
+                    return Ok(());
+                }
+                self.ensure_index_ahead(next, turn.begins_in(now), step).await?;
+            }
+            match more {
+                Some(more) => state = more,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// A page of a window: the rows of live series, and where the next page begins.
+    async fn live_rows(
+        &self,
+        window: &Window,
+        live: Used,
+        from: &PagingState,
+    ) -> Result<(Vec<IndexRow>, Option<PagingState>), StoreError> {
+        let (key, select) = (window.key(), &self.statements.row_keys.select);
+        let (page, more) = self.executor.page(select, key.values(), from).await?;
+        let page = page.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let mut rows = Vec::new();
+        let _all = each_row(&page, select.name, |data_type, tags| {
+            // A tag without a value is none of ours.
+            let is_ours = tags.iter().all(|(_, value)| !value.is_empty());
+            if is_ours && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags) {
+                let series = Identity::of(&[row.labels.as_bytes()]);
+                if window.is_used(row_identity(series, &row.data_type), live) {
+                    rows.push(row);
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let more = match more.into_paging_control_flow() {
+            ControlFlow::Continue(more) => Some(more),
+            ControlFlow::Break(()) => None,
+        };
+        Ok((rows, more))
+    }
+}
+
+/// So many rows in a second.
+struct Pace {
+    rows_per_second: f64,
+    /// When the next rows may be looked after.
+    due: Instant,
+}
+
+impl Pace {
+    fn new(rows_per_second: f64) -> Self {
+        Self { rows_per_second, due: Instant::now() }
+    }
+
+    async fn wait_for(&mut self, rows: usize) {
+        tokio::time::sleep_until(self.due).await;
+        // What took longer is not made up for.
+        self.due = Instant::now() + Duration::from_secs_f64(rows as f64 / self.rows_per_second);
+    }
+}

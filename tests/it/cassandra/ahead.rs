@@ -1,0 +1,237 @@
+//! A new window begins: its index rows stand already, for the series that are live. Tests move the
+//! store's clock, they do not wait for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use promkairos::model::{Labels, STALE_NAN_BITS, TimeRange};
+use promkairos::storage::Clock;
+use promkairos::storage::cassandra::{CassandraStore, Options};
+use promkairos::telemetry::Metrics;
+use scylla::value::CqlTimestamp;
+
+use super::doctor;
+use super::keyspace::{Request, TestKeyspace, labels, named, read};
+use crate::support::proxy::Proxy;
+use crate::support::{self, eventually};
+
+const SECOND: i64 = 1_000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const WIDTH: i64 = 1_814_400_000;
+const TTL: i32 = 5_000;
+
+/// When the next window begins, in truth.
+fn begin() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    (i64::try_from(now).expect("fits") / WIDTH + 1) * WIDTH
+}
+
+/// A store with a clock that the test moves.
+struct Adapter {
+    store: CassandraStore,
+    metrics: Metrics,
+    time: Arc<AtomicI64>,
+}
+
+impl Adapter {
+    async fn open(options: Options, time: i64) -> Self {
+        let time = Arc::new(AtomicI64::new(time));
+        let shown = Arc::clone(&time);
+        let clock = Clock::new(move || shown.load(Ordering::Relaxed));
+        let (metrics, live_within) = (Metrics::new(), Duration::from_secs(5 * 3600));
+        let ttl_seconds = TTL.unsigned_abs();
+        let options = Options { clock, live_within, ttl_seconds, ..options };
+        let store = CassandraStore::open(options, metrics.cassandra.clone()).await.expect("opens");
+        Self { store, metrics, time }
+    }
+
+    fn set(&self, time: i64) {
+        self.time.store(time, Ordering::Relaxed);
+    }
+
+    /// Writes a value for each series, at the time that the clock shows.
+    async fn write(&self, all: &[Labels], value: f64) {
+        let time = self.time.load(Ordering::Relaxed);
+        let add = |request: Request, series| request.floats(series, &[(time, value)]);
+        let outcome = all.iter().fold(Request::default(), add).write(&self.store).await;
+        assert_eq!(outcome.samples, all.len() as u64);
+    }
+
+    /// How many statements wrote index rows.
+    fn inserts(&self) -> u64 {
+        let text = self.metrics.encode();
+        let of = |statement: &str| {
+            let head = format!("promkairos_cassandra_statements_total{{statement=\"{statement}\"");
+            let lines = text.lines().filter(|line| line.starts_with(&head));
+            let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+            counts.sum::<u64>()
+        };
+        assert!(of("insert_point") > 0, "{text}");
+        of("insert_row_key") + of("insert_row_time") + of("insert_name")
+    }
+
+    fn ahead(&self) -> u64 {
+        self.metrics.cassandra.index_rows_ahead.get()
+    }
+}
+
+fn host(metric: &str, n: usize) -> Labels {
+    labels(&[("__name__", metric), ("host", &format!("h{n:03}"))])
+}
+
+/// A row of `row_keys`: metric, table name, type, host, TTL.
+type Row = (String, String, String, String, Option<i32>);
+
+async fn rows_of(keyspace: &TestKeyspace, row_time: i64) -> BTreeSet<Row> {
+    type Found = (String, String, CqlTimestamp, Option<String>, Option<String>, Option<i32>);
+    let cql = "SELECT metric, table_name, row_time, data_type, tags['host'], TTL(value) \
+               FROM {k}.row_keys";
+    let all: Vec<Found> = keyspace.rows(cql).await;
+    let rows = all.into_iter().filter(|row| row.2.0 == row_time);
+    rows.map(|(metric, table, _, kind, host, ttl)| {
+        (metric, table, kind.expect("a type"), host.expect("a host"), ttl)
+    })
+    .collect()
+}
+
+fn hosts(rows: &BTreeSet<Row>) -> Vec<(&str, &str)> {
+    rows.iter().map(|(_, _, kind, host, _)| (&**kind, &**host)).collect()
+}
+
+#[tokio::test]
+async fn a_window_begins_without_writes_of_index_rows() {
+    let (keyspace, begin) = (TestKeyspace::new().await, begin());
+    let adapter = Adapter::open(keyspace.options(), begin - 4 * HOUR).await;
+    let mut all: Vec<Labels> = (0..250).map(|n| host("large", n)).collect();
+    all.extend((0..10).map(|n| host(&format!("small{n}"), n)));
+    adapter.write(&all, 1.5).await;
+    adapter.write(&[host("large", 7)], f64::NAN).await;
+    let open = rows_of(&keyspace, begin - WIDTH).await;
+    assert_eq!((open.len(), rows_of(&keyspace, begin).await.len()), (261, 0));
+
+    adapter.set(begin - 10 * MINUTE);
+    let next = eventually("all rows stand ahead", async || {
+        let rows = rows_of(&keyspace, begin).await;
+        if rows.len() == open.len() { Ok(rows) } else { Err(format!("{} rows", rows.len())) }
+    })
+    .await;
+    let without_ttl = |rows: &BTreeSet<Row>| -> Vec<Row> {
+        rows.iter()
+            .map(|row| (row.0.clone(), row.1.clone(), row.2.clone(), row.3.clone(), None))
+            .collect()
+    };
+    assert_eq!(without_ttl(&next), without_ttl(&open));
+    assert_eq!(adapter.ahead(), 261);
+    // As long as the last data of the window, which is accepted after so many seconds from now.
+    let last = TTL + i32::try_from((10 * MINUTE + WIDTH) / SECOND).expect("fits");
+    let lasts = |ttl: Option<i32>| ttl.is_some_and(|ttl| (last..last + 700).contains(&ttl));
+    assert!(next.iter().all(|row| lasts(row.4)), "{last}: {next:?}");
+    let cql = "SELECT metric, row_time, TTL(value) FROM {k}.row_key_time_index";
+    let times: Vec<(String, CqlTimestamp, Option<i32>)> = keyspace.rows(cql).await;
+    let times: Vec<_> = times.into_iter().filter(|(_, time, _)| time.0 == begin).collect();
+    assert_eq!(times.len(), 12, "one for each window, two of `large`");
+    assert!(times.iter().all(|(_, _, ttl)| lasts(*ttl)), "{last}: {times:?}");
+    let report = doctor::examine(&keyspace, doctor::settings()).await;
+    assert!(report.findings.is_empty(), "rows without data yet are none: {report:?}");
+
+    let before = adapter.inserts();
+    adapter.set(begin + SECOND);
+    adapter.write(&all, 2.5).await;
+    adapter.write(&[host("large", 7)], f64::NAN).await;
+    assert_eq!(adapter.inserts(), before);
+    let new = TimeRange::new(begin, begin + WIDTH);
+    assert_eq!(read(&adapter.store, &named("large"), new).await.len(), 250);
+    let other = keyspace.open().await;
+    assert_eq!(read(&other, &[], new).await.len(), 260);
+    // A series that is new is written as ever.
+    adapter.write(&[host("large", 300)], 1.0).await;
+    assert_eq!(adapter.inserts(), before + 1);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn a_series_that_stopped_is_not_carried_over() {
+    let (keyspace, begin) = (TestKeyspace::new().await, begin());
+    let adapter = Adapter::open(keyspace.options(), begin - 10 * HOUR).await;
+    let [stopped, vanished, live] = [0, 1, 2].map(|n| host("m", n));
+    let stale = f64::from_bits(STALE_NAN_BITS);
+    let all = [stopped, vanished.clone(), live.clone()];
+    adapter.write(&all, 1.0).await;
+    adapter.write(&all[2..], f64::NAN).await;
+    adapter.set(begin - 4 * HOUR);
+    adapter.write(&[vanished], stale).await;
+    adapter.write(std::slice::from_ref(&live), 1.0).await;
+    adapter.set(begin - 4 * HOUR + 1);
+    adapter.write(&[live], f64::INFINITY).await;
+    assert_eq!(rows_of(&keyspace, begin - WIDTH).await.len(), 5);
+    adapter.set(begin - MINUTE);
+    // The live one is the last of both its windows.
+    let want = [("kairos_double", "h002"), ("prom_double", "h002")];
+    eventually("the live rows stand ahead", async || {
+        let rows = rows_of(&keyspace, begin).await;
+        let found = hosts(&rows);
+        if want.iter().all(|row| found.contains(row)) { Ok(()) } else { Err(format!("{rows:?}")) }
+    })
+    .await;
+    assert_eq!(hosts(&rows_of(&keyspace, begin).await), want);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn what_one_process_left_half_done_another_ends_and_a_third_leaves_alone() {
+    let (keyspace, begin) = (TestKeyspace::new().await, begin());
+    let proxy = Proxy::to(&support::cassandra()).await;
+    let behind = Options { contact_points: vec![proxy.address.to_string()], ..keyspace.options() };
+    let all: Vec<Labels> = (0..250).map(|n| host("m", n)).collect();
+    let first = Adapter::open(behind, begin - 3 * HOUR).await;
+    first.write(&all, 1.0).await;
+    // Rows go out by the hundred.
+    proxy.hold(b"h150");
+    first.set(begin - 10 * MINUTE);
+    proxy.holds_one().await;
+    assert_eq!(rows_of(&keyspace, begin).await.len(), 100);
+    drop(first);
+    drop(proxy);
+
+    let second = Adapter::open(keyspace.options(), begin - 3 * HOUR).await;
+    second.write(&all, 2.0).await;
+    second.set(begin - 10 * MINUTE);
+    eventually("the rest stands ahead", async || match rows_of(&keyspace, begin).await.len() {
+        250 => Ok(()),
+        rows => Err(format!("{rows} rows")),
+    })
+    .await;
+    assert_eq!(second.ahead(), 150, "only what was missing");
+
+    let third = Adapter::open(keyspace.options(), begin - 3 * HOUR).await;
+    third.write(&all, 3.0).await;
+    // The last of the window, so when it stands the others were looked at.
+    third.write(&[host("m", 999)], 3.0).await;
+    third.set(begin - 5 * MINUTE);
+    eventually("its own series stands ahead", async || match third.ahead() {
+        0 => Err("nothing yet".into()),
+        _ => Ok(()),
+    })
+    .await;
+    assert_eq!((third.ahead(), rows_of(&keyspace, begin).await.len()), (1, 251));
+    keyspace.drop().await;
+}
+
+/// A process that has just started knows nothing, and writes nothing that stands.
+#[tokio::test]
+async fn a_cold_process_reads_a_window_and_writes_only_what_is_missing() {
+    let (keyspace, begin) = (TestKeyspace::new().await, begin());
+    let all: Vec<Labels> = (0..120).map(|n| host("m", n)).collect();
+    let open = async || Adapter::open(keyspace.options(), begin - 20 * HOUR).await;
+    open().await.write(&all[..100], 1.0).await;
+    let cold = open().await;
+    cold.write(&all[..100], 2.0).await;
+    assert_eq!(cold.inserts(), 0);
+    cold.write(&all, 3.0).await;
+    assert_eq!((cold.inserts(), cold.metrics.cassandra.index_rows_written.get()), (1, 20));
+    assert_eq!(rows_of(&keyspace, begin - WIDTH).await.len(), 120);
+    keyspace.drop().await;
+}
