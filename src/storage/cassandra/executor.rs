@@ -2,7 +2,8 @@
 //!
 //! All attempts of a request have one deadline, the waits for a turn included, so a slow
 //! Cassandra costs callers a bounded wait and the process bounded memory. One that cannot be reached
-//! is reported after a moment. It knows no table.
+//! is reported after a moment. Statements on index rows never take all turns: many new series at once
+//! do not hold up the data of known ones. It knows no table.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -13,16 +14,13 @@ use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 use scylla::response::{PagingState, PagingStateResponse};
-use scylla::serialize::batch::BatchValues;
 use scylla::serialize::row::SerializeRow;
-use scylla::statement::batch::{Batch, BatchStatement};
-use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::cause;
 use super::options::Options;
 use super::retry::{self, Verdict};
-use super::statements::{Batches, Prepared};
+use super::statements::{Batches, Lane, Prepared};
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::{CassandraMetrics, InFlight, StatementOutcome};
@@ -30,6 +28,8 @@ use crate::telemetry::{CassandraMetrics, InFlight, StatementOutcome};
 /// How long a statement waits for a connection when there is none. It bridges a connection that is
 /// just made anew; whoever sent the request repeats it anyhow.
 const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);
+/// The share of all turns that statements of [`Lane::Index`] may have.
+const INDEX_SHARE: usize = 2;
 /// Nodes named in an error.
 const NODES_NAMED: usize = 3;
 
@@ -38,6 +38,7 @@ pub(super) struct Executor {
     pub(super) session: Session,
     pub(super) metrics: CassandraMetrics,
     permits: Semaphore,
+    index_permits: Semaphore,
     patience: Duration,
     contact_points: String,
 }
@@ -76,6 +77,7 @@ impl Executor {
             session,
             metrics,
             permits: Semaphore::new(options.in_flight.max(1)),
+            index_permits: Semaphore::new((options.in_flight / INDEX_SHARE).max(1)),
             patience: options.request_timeout,
             contact_points: options.contact_points.join(", "),
         }
@@ -110,7 +112,7 @@ impl Executor {
         values: impl SerializeRow,
         deadline: Deadline,
     ) -> Result<QueryResult, Failure> {
-        let mut attempts = Attempts::new(self, prepared.name, deadline).on(&prepared.statement);
+        let mut attempts = Attempts::new(self, prepared, deadline);
         loop {
             let turn = attempts.begin().await?;
             let result = self.session.execute_unpaged(&prepared.statement, &values);
@@ -130,7 +132,7 @@ impl Executor {
         deadline: Deadline,
     ) -> Result<Vec<(usize, String)>, StoreError> {
         if rows.len() > 1 {
-            match self.batch(insert.one.name, insert.of(rows.len()), rows, deadline).await {
+            match self.batch(insert, rows, deadline).await {
                 Ok(()) => return Ok(Vec::new()),
                 Err(Failure::Store(error)) => return Err(error),
                 Err(Failure::Refused(_)) => {}
@@ -150,18 +152,15 @@ impl Executor {
     /// Runs an unlogged batch.
     async fn batch(
         &self,
-        name: &'static str,
-        batch: &Batch,
-        values: impl BatchValues,
+        insert: &Batches,
+        rows: &[impl SerializeRow],
         deadline: Deadline,
     ) -> Result<(), Failure> {
-        let mut attempts = Attempts::new(self, name, deadline);
-        if let Some(BatchStatement::PreparedStatement(first)) = batch.statements.first() {
-            attempts = attempts.on(first);
-        }
+        let batch = insert.of(rows.len());
+        let mut attempts = Attempts::new(self, &insert.one, deadline);
         loop {
             let turn = attempts.begin().await?;
-            let result = attempts.within(self.session.batch(batch, &values)).await;
+            let result = attempts.within(self.session.batch(batch, rows)).await;
             if attempts.end(turn, result).await?.is_some() {
                 return Ok(());
             }
@@ -196,8 +195,7 @@ impl Executor {
         values: impl SerializeRow,
         state: &PagingState,
     ) -> Result<(QueryResult, PagingStateResponse), Failure> {
-        let mut attempts = Attempts::new(self, prepared.name, self.deadline());
-        attempts = attempts.on(&prepared.statement);
+        let mut attempts = Attempts::new(self, prepared, self.deadline());
         loop {
             let turn = attempts.begin().await?;
             let page =
@@ -213,8 +211,7 @@ impl Executor {
 /// The attempts of one statement.
 struct Attempts<'a> {
     executor: &'a Executor,
-    name: &'static str,
-    statement: Option<&'a PreparedStatement>,
+    prepared: &'a Prepared,
     deadline: Deadline,
     number: u32,
     /// Since when no node could be reached.
@@ -223,28 +220,23 @@ struct Attempts<'a> {
 
 /// One attempt: counted as in flight until it is dropped.
 struct Turn<'a> {
-    _permit: SemaphorePermit<'a>,
+    _permits: (Option<SemaphorePermit<'a>>, SemaphorePermit<'a>),
     _in_flight: InFlight,
     start: Instant,
 }
 
 impl<'a> Attempts<'a> {
-    fn new(executor: &'a Executor, name: &'static str, deadline: Deadline) -> Self {
-        Self { executor, name, statement: None, deadline, number: 0, unreached: None }
-    }
-
-    /// Says which statement it is, so that an error can name the table.
-    fn on(self, statement: &'a PreparedStatement) -> Self {
-        Self { statement: Some(statement), ..self }
+    fn new(executor: &'a Executor, prepared: &'a Prepared, deadline: Deadline) -> Self {
+        Self { executor, prepared, deadline, number: 0, unreached: None }
     }
 
     fn broken(&self, error: &ExecutionError) -> Failure {
-        let table = self.statement.and_then(|statement| statement.get_table_spec());
-        let what = match table {
+        let name = self.prepared.name;
+        let what = match self.prepared.statement.get_table_spec() {
             Some(table) => {
-                format!("Cassandra: {} on {}.{}", self.name, table.ks_name(), table.table_name())
+                format!("Cassandra: {name} on {}.{}", table.ks_name(), table.table_name())
             }
-            None => format!("Cassandra: {}", self.name),
+            None => format!("Cassandra: {name}"),
         };
         let source = cause::of_execution(error).into();
         Failure::Store(StoreError::Backend { what, source })
@@ -267,13 +259,19 @@ impl<'a> Attempts<'a> {
     /// Waits for the turn of the next attempt.
     async fn begin(&mut self) -> Result<Turn<'a>, Failure> {
         self.number += 1;
-        let permit = self.executor.permits.acquire();
-        let permit = tokio::time::timeout_at(self.deadline.0.into(), permit)
-            .await
-            .map_err(|_| self.executor.away("too many statements are waiting"))?
-            .expect("the semaphore is never closed");
+        let lane = match self.prepared.lane {
+            Lane::Data => None,
+            Lane::Index => Some(self.permit(&self.executor.index_permits).await?),
+        };
+        let permit = self.permit(&self.executor.permits).await?;
         let in_flight = InFlight::enter(&self.executor.metrics.in_flight);
-        Ok(Turn { _permit: permit, _in_flight: in_flight, start: Instant::now() })
+        Ok(Turn { _permits: (lane, permit), _in_flight: in_flight, start: Instant::now() })
+    }
+
+    async fn permit(&self, of: &'a Semaphore) -> Result<SemaphorePermit<'a>, Failure> {
+        let permit = tokio::time::timeout_at(self.deadline.0.into(), of.acquire()).await;
+        let permit = permit.map_err(|_| self.executor.away("too many statements are waiting"))?;
+        Ok(permit.expect("the semaphore is never closed"))
     }
 
     /// Judges what came of it; None means that it is time for another attempt.
@@ -286,7 +284,7 @@ impl<'a> Attempts<'a> {
         drop(turn);
         let error = match result {
             Ok(result) => {
-                metrics.attempt(self.name, StatementOutcome::Ok, took);
+                metrics.attempt(self.prepared.name, StatementOutcome::Ok, took);
                 return Ok(Some(result));
             }
             Err(error) => error,
@@ -300,14 +298,14 @@ impl<'a> Attempts<'a> {
         }
         let (outcome, failure) = match verdict {
             Verdict::Again | Verdict::Unreached if Instant::now() + pause < end => {
-                metrics.attempt(self.name, StatementOutcome::Retried, took);
-                tracing::debug!(statement = self.name, %error, "trying again");
+                metrics.attempt(self.prepared.name, StatementOutcome::Retried, took);
+                tracing::debug!(statement = self.prepared.name, %error, "trying again");
                 tokio::time::sleep(pause).await;
                 return Ok(None);
             }
             Verdict::Again | Verdict::Unreached => {
                 let cause = cause::of_execution(&error);
-                tracing::debug!(statement = self.name, %error, "gave up");
+                tracing::debug!(statement = self.prepared.name, %error, "gave up");
                 (StatementOutcome::Unavailable, self.executor.away(&cause))
             }
             Verdict::Refused => {
@@ -315,7 +313,7 @@ impl<'a> Attempts<'a> {
             }
             Verdict::Broken => (StatementOutcome::Failed, self.broken(&error)),
         };
-        metrics.attempt(self.name, outcome, took);
+        metrics.attempt(self.prepared.name, outcome, took);
         Err(failure)
     }
 }

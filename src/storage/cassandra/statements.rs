@@ -22,7 +22,25 @@ pub(super) const MAX_BATCH_ROWS: usize = 240;
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
     pub(super) name: &'static str,
+    pub(super) lane: Lane,
     pub(super) statement: PreparedStatement,
+}
+
+/// Where a statement waits for its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// With all others.
+    Data,
+    /// Before that, with those that look after the index rows of a write: they are many when many
+    /// series are new.
+    Index,
+}
+
+impl Prepared {
+    /// The same in the lane for index rows.
+    pub(super) fn of_index(self) -> Self {
+        Self { lane: Lane::Index, ..self }
+    }
 }
 
 /// A statement for one row, and unlogged batches of it by their number of rows.
@@ -212,10 +230,10 @@ impl Preparer<'_> {
             "DELETE FROM {table} {STAMPED} WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
         );
         Ok(RowKeyStatements {
-            insert: Batches::new(self.write("insert_row_key", insert).await?),
+            insert: Batches::new(self.write("insert_row_key", insert).await?.of_index()),
             select: self.read("select_row_keys", select).await?,
             mtime: self.read("select_mtime", mtime).await?,
-            check: self.read("check_row_keys", check).await?,
+            check: self.read("check_row_keys", check).await?.of_index(),
             any: self.read("any_row_key", any).await?,
             delete: self.write("delete_row_key", delete).await?,
         })
@@ -231,9 +249,9 @@ impl Preparer<'_> {
         let check = format!("SELECT value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE {INDEX_ROW}");
         Ok(RowTimeStatements {
-            insert: self.write("insert_row_time", insert).await?,
+            insert: self.write("insert_row_time", insert).await?.of_index(),
             select: self.read("select_row_times", select).await?,
-            check: self.read("check_row_time", check).await?,
+            check: self.read("check_row_time", check).await?.of_index(),
             delete: self.write("delete_row_time", delete).await?,
         })
     }
@@ -244,9 +262,9 @@ impl Preparer<'_> {
         let insert = format!("INSERT INTO {table} {columns} {STAMPED}");
         let select = format!("SELECT column1 FROM {table} WHERE key = ? AND column1");
         Ok(NameStatements {
-            insert: self.write("insert_name", insert).await?,
+            insert: self.write("insert_name", insert).await?.of_index(),
             select: self.read("select_names", format!("{select} >= ?")).await?,
-            check: self.read("check_name", format!("{select} = ?")).await?,
+            check: self.read("check_name", format!("{select} = ?")).await?.of_index(),
         })
     }
 
@@ -307,7 +325,8 @@ impl Preparer<'_> {
         statement.set_is_idempotent(true);
         statement.set_consistency(consistency);
         let prepared = self.session.prepare(statement).await;
-        prepared.map(|statement| Prepared { name, statement }).map_err(|error| {
+        let lane = Lane::Data;
+        prepared.map(|statement| Prepared { name, lane, statement }).map_err(|error| {
             StoreError::Backend {
                 what: format!("Cassandra: preparing {name}"),
                 source: Box::new(error),

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use promkairos::model::{Labels, TimeRange};
-use promkairos::storage::cassandra::CassandraStore;
+use promkairos::model::{Labels, STALE_NAN_BITS, TimeRange};
+use promkairos::storage::cassandra::{CassandraStore, Options};
 use promkairos::storage::{Store, StoreError};
+use promkairos::telemetry::Metrics;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -122,4 +123,47 @@ async fn a_write_to_a_cassandra_that_hangs_is_answered() {
     proxy.release();
     eventually("writes are accepted again", async || accepted(&mut random).await).await;
     load.check(&server).await;
+}
+
+/// Many targets vanish at once: each series needs a row for its stale marker.
+#[tokio::test(flavor = "multi_thread")]
+async fn index_rows_of_many_series_hold_up_no_data_of_others() {
+    let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
+    let options = Options {
+        contact_points: vec![proxy.address.to_string()],
+        in_flight: 8,
+        request_timeout: Duration::from_secs(10),
+        ..keyspace.options()
+    };
+    let metrics = Metrics::new();
+    let store = CassandraStore::open(options, metrics.cassandra.clone()).await.expect("opens");
+    let store = Arc::new(store);
+    let live = labels(&[("__name__", "live")]);
+    Request::default().floats(&live, &[(1, 1.0)]).write(&*store).await;
+    let stale = f64::from_bits(STALE_NAN_BITS);
+    let vanished = |n| labels(&[("__name__", &format!("vanished{n}"))]);
+    let markers = move || {
+        (0..100).fold(Request::default(), |request, n| request.floats(&vanished(n), &[(2, stale)]))
+    };
+    proxy.hold(b"vanished");
+    let writing = Arc::clone(&store);
+    let writes = tokio::spawn(async move { writing.write(markers().batch()).await });
+    let in_flight = &metrics.cassandra.in_flight;
+    eventually("half of all turns are taken", async || match in_flight.get() {
+        4.. => Ok(()),
+        few => Err(format!("{few}")),
+    })
+    .await;
+    Request::default().floats(&live, &[(3, 3.0)]).write(&*store).await;
+    assert!(in_flight.get() <= 4, "{}", in_flight.get());
+    // Nobody answers: it ends when it must, and may be sent again.
+    let error = writes.await.expect("no panic").expect_err("nothing answers");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    proxy.release();
+    eventually("the markers are accepted", async || {
+        store.write(markers().batch()).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    assert_eq!(read(&*store, &[], TimeRange::ALL).await.len(), 101);
+    keyspace.drop().await;
 }

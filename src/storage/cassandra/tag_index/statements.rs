@@ -58,7 +58,7 @@ impl Preparer<'_> {
              tag_collection_hash, tags, mtime, value) VALUES (?, ?, ?, ?, ?, ?, ?, now(), '') \
              USING TIMESTAMP ? AND TTL ?"
         );
-        let insert = self.write("insert_tag_row", insert).await?;
+        let insert = self.write("insert_tag_row", insert).await?.of_index();
         let select = format!("SELECT data_type, tags FROM {table} WHERE {pair}");
         let hashes = format!(
             "SELECT data_type, tag_collection_hash, tags FROM {table} WHERE {pair} AND data_type = ?"
