@@ -95,6 +95,17 @@ pub enum Record<'a> {
     Gap,
 }
 
+impl Entry<'_> {
+    /// Whether it may stand at this offset of a segment, behind the record `last`: numbers rise,
+    /// and a seal speaks of what is before it.
+    pub(super) fn may_follow(&self, last: u64, offset: u64) -> bool {
+        match self.record {
+            Record::Seal(end) => end <= offset,
+            _ => self.sequence > last,
+        }
+    }
+}
+
 impl Header {
     /// The bytes of the header.
     pub(super) fn encode(&self) -> [u8; HEADER_LEN] {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use super::checkpoint::{self, Checkpoint};
 use super::disk::{Disk, RealDisk, write_all};
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
+use super::replay::OUT_OF_ORDER;
 use super::segment::{self, Frame, Reader, io_error};
 use crate::storage::StoreError;
 
@@ -215,11 +216,11 @@ impl Survey {
     fn read(&mut self) -> Result<(), StoreError> {
         let mut offset = HEADER_LEN as u64;
         loop {
+            let before = self.before();
             let what = match self.reader.frame(offset)? {
-                Frame::Record(entry, next) => {
-                    let counts = !matches!(entry.record, Record::Seal(_));
-                    let (sequence, accepted) = (entry.sequence, entry.accepted);
-                    if counts && sequence > self.last {
+                Frame::Record(entry, next) if entry.may_follow(before, offset) => {
+                    if !matches!(entry.record, Record::Seal(_)) {
+                        let (sequence, accepted) = (entry.sequence, entry.accepted);
                         self.records.push((sequence, offset..next));
                         self.last = sequence;
                         self.accepted = Some(accepted);
@@ -227,12 +228,12 @@ impl Survey {
                     offset = next;
                     continue;
                 }
+                Frame::Record(..) => OUT_OF_ORDER,
                 Frame::None => "zeros where a record should be",
                 Frame::Bad(what) => what,
             };
-            let last = self.last;
             let next = self.reader.find(offset + 1, |entry| {
-                matches!(entry.record, Record::Seal(_)) || entry.sequence > last
+                matches!(entry.record, Record::Seal(_)) || entry.sequence > before
             })?;
             let Some(next) = next else {
                 return self.tail(offset, what);
@@ -240,6 +241,11 @@ impl Survey {
             self.lose(offset..next, what)?;
             offset = next;
         }
+    }
+
+    /// The next record has a higher number than this.
+    fn before(&self) -> u64 {
+        self.last.max(self.header.first.saturating_sub(1))
     }
 
     /// What lies behind the last valid record: nothing, a torn tail, or a cut file.

@@ -16,6 +16,9 @@ use super::record::{Entry, HEADER_LEN, Record};
 use super::segment::{self, AppendError, Closed, Frame, Reader, UNFINISHED, io_error};
 use crate::storage::StoreError;
 
+/// What is wrong with a record that is sound but not in its place.
+pub(super) const OUT_OF_ORDER: &str = "the record's number is out of order";
+
 /// What was found in the log.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -122,12 +125,8 @@ fn scan(
             Frame::None => break "zeros where a record should be",
             Frame::Bad(what) => break what,
             Frame::Record(entry, next) => {
-                let rising = match entry.record {
-                    Record::Seal(end) => end <= offset,
-                    _ => entry.sequence > last,
-                };
-                if !rising {
-                    break "the record's number is out of order";
+                if !entry.may_follow(last, offset) {
+                    break OUT_OF_ORDER;
                 }
                 if !matches!(entry.record, Record::Seal(_)) {
                     last = entry.sequence;
