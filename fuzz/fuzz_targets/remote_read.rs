@@ -1,32 +1,7 @@
-//! Remote read through the router: any body gets an answer, never a panic, never a 5xx.
+//! Fuzzes `remote_read`; see the targets.
 #![no_main]
 
-use std::sync::{Arc, LazyLock};
+#[path = "../targets/mod.rs"]
+mod targets;
 
-use axum::body::{Body, to_bytes};
-use axum::http::Request;
-use libfuzzer_sys::fuzz_target;
-use promkairos::api::{AppState, router};
-use promkairos::storage::memory::MemoryStore;
-use promkairos::telemetry::Metrics;
-use promkairos::wire::snappy;
-use tokio::runtime::{Builder, Runtime};
-use tower::ServiceExt;
-
-static RUNTIME: LazyLock<Runtime> =
-    LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
-static STATE: LazyLock<Arc<AppState>> = LazyLock::new(|| {
-    let state = AppState::new(Arc::new(Metrics::new()));
-    state.open(Arc::new(MemoryStore::new()));
-    Arc::new(state)
-});
-
-fuzz_target!(|data: &[u8]| {
-    let body = snappy::compress(data).expect("a short message");
-    RUNTIME.block_on(async {
-        let request = Request::post("/api/v1/read").body(Body::from(body)).expect("a request");
-        let answer = router(STATE.clone()).oneshot(request).await.expect("an answer");
-        assert!(!answer.status().is_server_error(), "{}", answer.status());
-        let _ = to_bytes(answer.into_body(), 1 << 20).await;
-    });
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::check("remote_read", data));

@@ -1,9 +1,7 @@
-//! Remote write 2.0: any message decodes or is refused, and a replay gives the same batch.
+//! Fuzzes `write_v2`; see the targets.
 #![no_main]
 
-mod write;
+#[path = "../targets/mod.rs"]
+mod targets;
 
-use libfuzzer_sys::fuzz_target;
-use promkairos::model::Protocol;
-
-fuzz_target!(|data: &[u8]| write::check(Protocol::V2, data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::check("write_v2", data));

@@ -8,6 +8,7 @@ mod cassandra;
 mod chunk;
 mod delete_command;
 mod embedded;
+mod fuzz;
 mod head;
 mod kairos;
 mod kairosdb;

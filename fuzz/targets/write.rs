@@ -1,10 +1,20 @@
-//! What must hold for every message of remote write.
+//! Remote write: any message decodes or is refused, and a replay gives the same batch.
 
 use promkairos::limits::LABEL_LIMITS;
 use promkairos::model::{Body, Protocol, WriteBatch};
 use promkairos::wire::{self, Policy, Scratch, snappy};
 
-pub fn check(protocol: Protocol, message: &[u8]) {
+/// A message of 1.0.
+pub(crate) fn check_v1(data: &[u8]) {
+    check(Protocol::V1, data);
+}
+
+/// A message of 2.0.
+pub(crate) fn check_v2(data: &[u8]) {
+    check(Protocol::V2, data);
+}
+
+fn check(protocol: Protocol, message: &[u8]) {
     let compressed = snappy::compress(message).expect("a short message");
     let body = Body { protocol, compressed: &compressed };
     let (mut first, mut second) = (Scratch::default(), Scratch::default());

@@ -1,0 +1,33 @@
+//! What must hold for any bytes from outside, a function for each decoder.
+//!
+//! The fuzzer calls them with bytes of its own (`fuzz_targets/`), the tests with those that are kept in
+//! `tests/data/fuzz/` and with changes of them (`tests/it/fuzz.rs`). They panic when something is wrong.
+
+mod chunk;
+mod log;
+mod regex;
+mod remote_read;
+mod row_key;
+mod write;
+
+/// Panics when something is wrong with these bytes.
+pub(crate) type Check = fn(&[u8]);
+
+/// Name and check of each target.
+pub(crate) const TARGETS: &[(&str, Check)] = &[
+    ("write_v1", write::check_v1),
+    ("write_v2", write::check_v2),
+    ("remote_read", remote_read::check),
+    ("log", log::check),
+    ("chunk", chunk::check),
+    ("row_key", row_key::check),
+    ("regex", regex::check),
+];
+
+/// Runs the check of a target.
+#[allow(dead_code, reason = "the tests go through the table")]
+pub(crate) fn check(target: &str, data: &[u8]) {
+    let (_, check) =
+        TARGETS.iter().find(|(name, _)| *name == target).expect("a target of the table");
+    check(data);
+}
