@@ -115,7 +115,7 @@ pub const RETURN_PROBE: Duration = Duration::from_secs(1);
 pub const REFUSE_AT: u64 = 4;
 /// Width of a time partition: no chunk of the head or of a part file passes its end.
 pub const PARTITION_MS: i64 = 86_400_000;
-/// Bytes of records that may wait to be written to the log.
+/// Bytes of records, and of their points, that may wait to be written to the log and applied.
 pub const MAX_WAL_WAITING_BYTES: usize = 64 << 20;
 /// Labels of a series.
 pub const LABEL_LIMITS: LabelLimits =

@@ -2,19 +2,22 @@
 //!
 //! A flush gives all points up to one place in the order of acceptance, its snapshot, to the store
 //! below as sorted runs, and only after its `Ok` moves the checkpoint, evicts the snapshot and
-//! removes log segments. No later point has the acceptance time of one in the snapshot: of two
-//! equal times a store below could not tell the later. A failed flush is tried again with the same
-//! snapshot. Deletes and flushes exclude each other, so that no snapshot brings back what a delete
-//! has removed below.
+//! removes log segments. It is cut at the last record that was appended: memory has begun it only
+//! after it applied everything that was committed up to there, and nothing behind it.
+//!
+//! No later point has the acceptance time of one in the snapshot: of two equal times a store below
+//! could not tell the later. A failed flush is tried again with the same snapshot. Deletes and
+//! flushes exclude each other, so that no snapshot brings back what a delete has removed below.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, oneshot};
 use tracing::{error, info, warn};
 
-use super::wal::{Admission, Commit, Record};
+use super::applier::{Answered, Step, answered};
+use super::wal::{Admission, Record};
 use super::{Inner, Options, blocking};
 use crate::limits::RETURN_PROBE;
 use crate::model::{Matcher, Metadata, TimeRange};
@@ -150,16 +153,23 @@ impl Inner {
         if self.wal.last() == turn.through {
             return Ok(());
         }
-        let through = {
-            // What is in the log up to here is in memory: the lock covers both.
-            let mut order = self.order.lock();
-            self.memory.begin_flush();
-            order.stamp += 1;
-            self.wal.last()
-        };
-        self.wal.roll();
+        let (through, begun) = self.cut();
+        answered(begun).await?;
         turn.pending = Some(through);
         self.hand_down(turn, through).await
+    }
+
+    /// Cuts the order of acceptance: gives the last record of the snapshot, and where the answer
+    /// comes when memory has begun the flush.
+    fn cut(&self) -> (u64, oneshot::Receiver<()>) {
+        let (answer, begun) = oneshot::channel();
+        let mut order = self.order.lock();
+        order.stamp += 1;
+        // The lock covers both: every record up to the last one is a step before this, applied or
+        // refused when this one comes, and every other record is a step behind it.
+        order.applier.push(Step::BeginFlush(answer));
+        self.wal.roll();
+        (self.wal.last(), begun)
     }
 
     /// Gives the snapshot to the store below, and forgets it here once it is there.
@@ -222,32 +232,34 @@ impl Inner {
         let mut turn = self.flusher.turn.lock().await;
         self.repeat_deletes_in_turn(&mut turn).await?;
         let room = self.wal.admit(1 << 10).await;
-        let (inner, own) = (self.clone(), matchers.to_vec());
-        let accept = move || inner.accept_delete(room, &own, range);
-        let (commit, accepted) = blocking(accept).await??;
+        let (accepted, answer) = self.accept_delete(room, matchers, range)?;
+        let applied = answered(answer).await??;
         // Kept until the store below has confirmed it, whatever becomes of this call: the next
         // flush must not bring newer points past a delete that is still to come.
         turn.deletes.push(PendingDelete { matchers: matchers.to_vec(), range, accepted });
         self.flusher.deletes_pending.store(true, Ordering::Release);
-        commit.wait().await?;
+        applied?;
         self.repeat_deletes_in_turn(&mut turn).await
     }
 
+    /// Gives a delete its place in the log and among the steps to be applied. Gives the time of
+    /// its acceptance, and where the answer comes.
     fn accept_delete(
         &self,
         room: Admission,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<(Commit, i64), StoreError> {
-        let matching = self.memory.matching(matchers)?;
+    ) -> Result<(i64, Answered<Result<(), StoreError>>), StoreError> {
+        let matchers = matchers.to_vec();
+        let record = Record::Delete { range, matchers: matchers.clone() };
+        let (answer, answered) = oneshot::channel();
         let mut order = self.order.lock();
         let accepted = order.next_stamp();
-        let record = Record::Delete { range, matchers: matchers.to_vec() };
         let commit = self.wal.append(room, accepted, record)?;
-        matching.delete(&range)?;
         // No later write shares the delete's time: on ties a delete would win.
         order.stamp = accepted + 1;
-        Ok((commit, accepted))
+        order.applier.push(Step::Delete { commit, matchers, range, answer });
+        Ok((accepted, answered))
     }
 
     /// Reads see no data below that a delete in the log has removed.

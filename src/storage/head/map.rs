@@ -1,8 +1,15 @@
 //! The series in memory: by label bytes, by id, and in a label index.
 //!
-//! Lock order: the map, then the order of acceptance, then a page. A write keeps the map locked
-//! for reading from looking its series up until its points are in, so that no id it found can go
-//! away meanwhile. Ids are dense and used again after a series has gone.
+//! Lock order: the map, then the order of acceptance, then a page. Ids are dense and used again
+//! after a series has gone.
+//!
+//! No id goes away between being found by a write and being applied. A write keeps the map locked
+//! for reading from then until it is among the steps to be applied. Series are dropped at the end
+//! of a flush, and only those that no write has found since the flush before it began: that flush
+//! ended with the map locked, so such a write was a step before this one began, and the
+//! beginning of a flush is a step behind it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
@@ -15,6 +22,9 @@ use crate::storage::index::MemoryIndex;
 /// Series under one lock. Neighbouring ids are series first seen together, which are sent
 /// together too: a request takes few locks.
 const PAGE: usize = 256;
+/// A series without points goes when so many flushes have begun since a write found it: at least
+/// 2, as said above; the third flush finds nothing for the second time.
+const GONE_AFTER: u32 = 3;
 
 /// All series in memory.
 #[derive(Default)]
@@ -25,12 +35,12 @@ pub(super) struct SeriesMap {
     free: Vec<u32>,
     /// Which series have which label.
     pub(super) index: MemoryIndex,
-    /// Rises when ids may have changed hands.
-    pub(super) epoch: u64,
 }
 
 struct Identity {
     hash: u64,
+    /// Number of the last flush when a write last found it.
+    found: AtomicU32,
     labels: Labels,
 }
 
@@ -49,10 +59,21 @@ impl SeriesMap {
         self.table.find(hash, same).copied()
     }
 
-    /// The series with these labels; a new one when there is none.
-    pub(super) fn find_or_insert(&mut self, labels: Labels) -> u32 {
+    /// The same for a write; `flush` is the number of the last flush.
+    pub(super) fn find_to_write(&self, hash: u64, labels: &[u8], flush: u32) -> Option<u32> {
+        let id = self.find(hash, labels)?;
+        let found = &self.identities[id as usize].as_ref()?.found;
+        // Writing what is there already would cost the other cores their copies.
+        if found.load(Ordering::Relaxed) != flush {
+            found.store(flush, Ordering::Relaxed);
+        }
+        Some(id)
+    }
+
+    /// The series with these labels, for a write; a new one when there is none.
+    pub(super) fn find_or_insert(&mut self, labels: Labels, flush: u32) -> u32 {
         let hash = hash(labels.as_bytes());
-        if let Some(id) = self.find(hash, labels.as_bytes()) {
+        if let Some(id) = self.find_to_write(hash, labels.as_bytes(), flush) {
             return id;
         }
         let id = self.free.pop().unwrap_or_else(|| {
@@ -64,7 +85,7 @@ impl SeriesMap {
             self.pages.push(Mutex::new(page));
         }
         self.index.add(id, labels.as_ref());
-        self.identities[id as usize] = Some(Identity { hash, labels });
+        self.identities[id as usize] = Some(Identity { hash, found: flush.into(), labels });
         let identities = &self.identities;
         self.table.insert_unique(hash, id, |id| {
             identities[*id as usize].as_ref().map_or(0, |identity| identity.hash)
@@ -100,19 +121,17 @@ impl SeriesMap {
         }
     }
 
-    /// Drops series that have had nothing for a while.
-    pub(super) fn drop_gone(&mut self) {
+    /// Drops series that have had nothing for a while; `flush` is the number of the last flush.
+    pub(super) fn drop_gone(&mut self, flush: u32) {
         let mut gone = Vec::new();
         self.for_each(|id, series| {
-            if series.is_gone() {
+            let found = self.identities[id as usize].as_ref().map(|identity| &identity.found);
+            let found = found.map_or(flush, |found| found.load(Ordering::Relaxed));
+            if flush.wrapping_sub(found) >= GONE_AFTER && series.is_empty() {
                 gone.push(id);
                 *series = MemSeries::default();
             }
         });
-        if gone.is_empty() {
-            return;
-        }
-        self.epoch += 1;
         for id in gone {
             let Some(identity) = self.identities[id as usize].take() else { continue };
             self.index.remove([(id, identity.labels.as_ref())]);

@@ -1,17 +1,20 @@
 //! Log and recent samples in memory in front of any store.
 //!
-//! A write is acknowledged when its record is on disk ([`wal`]); its points are in memory by
-//! then, and go to the store below in long runs ([`flush`]). Reads merge both
-//! ([`read`]). The order of acceptance is the order of the log, of the application to memory and
-//! of precedence: one short lock makes the three agree.
+//! A write is acknowledged when its record is on disk ([`wal`]) and its points are in memory
+//! ([`applier`]), in this order; they go to the store below in long runs ([`flush`]). Reads merge
+//! both ([`read`]). The order of acceptance is the order of the log, of the application to memory
+//! and of precedence: one short lock makes the three agree.
 //!
 //! Invariant: what was accepted up to the checkpoint is in the store below; the rest is in the
-//! log and in memory. The head knows nothing of how the store below keeps data.
+//! log and in memory, and memory has nothing that the log has not. The head knows nothing of how
+//! the store below keeps data.
 
+mod applier;
 mod flush;
 mod map;
 mod memory;
 mod open;
+mod prepared;
 mod read;
 mod series;
 pub mod wal;
@@ -22,7 +25,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tracing::warn;
 
 use super::clock::now_ms;
@@ -32,17 +35,20 @@ use super::{
 };
 use crate::limits::{FULL_RETRY_AFTER, LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY, REFUSE_AT};
 use crate::model::{
-    Body, Exemplar, Labels, Matcher, Metadata, Protocol, TimeRange, WriteBatch, WriteOutcome,
+    Body, Exemplar, Labels, Matcher, Metadata, Protocol, Rejections, Target, TimeRange, WriteBatch,
+    WriteOutcome,
 };
 use crate::telemetry::HeadMetrics;
 use crate::wire;
 
+use applier::{Answered, Applier, Step, answered};
 use flush::Flusher;
-use memory::{Judge, Memory};
+use memory::{Memory, Resolved};
+use prepared::Judge;
 use wal::disk::{Disk, RealDisk};
-use wal::{Commit, Record, Wal};
+use wal::{Record, Wal};
 
-pub use memory::Refuse;
+pub use prepared::Refuse;
 
 /// Whether every point keeps its acceptance time, for a store below that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +57,16 @@ pub enum Stamps {
     Kept,
     /// They do not.
     Dropped,
+}
+
+impl Stamps {
+    /// What a point keeps of the time of its acceptance; 0 = nothing.
+    fn kept(self, accepted: i64) -> i64 {
+        match self {
+            Self::Kept => accepted,
+            Self::Dropped => 0,
+        }
+    }
 }
 
 /// How a head works.
@@ -103,7 +119,7 @@ struct Inner {
     options: Options,
     wal: Wal,
     memory: Arc<Memory>,
-    /// Held while a record gets its place in the log and its points go to memory.
+    /// Held while a record gets its place in the log and among the steps to be applied.
     order: Mutex<Order>,
     flusher: Flusher,
     /// Wakes the task that flushes.
@@ -114,10 +130,10 @@ struct Inner {
     obstacle: Mutex<Option<String>>,
 }
 
-#[derive(Default)]
 struct Order {
     /// The last acceptance time given out, in milliseconds since 1970. It never falls.
     stamp: i64,
+    applier: Applier,
 }
 
 impl Order {
@@ -125,6 +141,12 @@ impl Order {
         self.stamp = self.stamp.max(now_ms());
         self.stamp
     }
+}
+
+/// A write on its way to the log and to memory.
+struct Accepted {
+    rejections: Rejections,
+    answered: Answered<WriteOutcome>,
 }
 
 impl Head {
@@ -157,7 +179,7 @@ impl Inner {
     /// Whether the log may grow by `bytes`.
     fn check_limit(&self, bytes: usize) -> Result<(), StoreError> {
         let (used, limit) = (self.wal.used_bytes(), self.options.wal_limit);
-        // The log does not grow while its disk is full, but what it refused is in memory.
+        // A log that is small can hold many points.
         let (points, most) = (self.memory.bytes(), self.options.memory_limit * REFUSE_AT);
         let what = if used + bytes as u64 > limit {
             format!("the log has {used} of at most {limit} bytes not in the store below yet")
@@ -170,37 +192,37 @@ impl Inner {
         Err(StoreError::Unavailable { what, retry_after: FULL_RETRY_AFTER })
     }
 
-    /// Gives the batch its place in the log and in memory. Synchronous, so that no lock is held
-    /// over an await.
+    /// Gives the batch its place in the log and among the steps to be applied. Synchronous, so
+    /// that no lock is held over an await.
     fn accept(
         &self,
         room: wal::Admission,
-        batch: &WriteBatch<'_>,
+        mut batch: WriteBatch<'_>,
         encoded: &[u8],
-    ) -> Result<(WriteOutcome, Commit), StoreError> {
-        let mut resolved = self.memory.resolve(batch, Judge::Accept(self.options.refuse));
-        let mut rejections = batch.rejections.clone();
-        rejections.extend(std::mem::take(&mut resolved.rejections));
-        let targets = rejections.targets().to_vec();
-        let record = match &batch.body {
+    ) -> Result<Accepted, StoreError> {
+        let body = batch.body;
+        let mut rejections = std::mem::take(&mut batch.rejections);
+        let resolved = self.memory.resolve(batch, Judge::Accept(self.options.refuse));
+        let Resolved { write, judged, map: _map } = resolved;
+        rejections.extend(judged.rejections);
+        let record = match &body {
             Some(body) => {
-                Record::Write { protocol: body.protocol, rejected: targets, body: body.compressed }
+                let rejected = rejections.targets().to_vec();
+                Record::Write { protocol: body.protocol, rejected, body: body.compressed }
             }
             None => {
-                let rejected = own_rejections(batch, &resolved);
+                // Positions in the encoding of a batch without a body are those of the batch.
+                let rejected = judged.left_out.into_iter().map(Target::Series).collect();
                 Record::Write { protocol: Protocol::V2, rejected, body: encoded }
             }
         };
+        let (answer, answered) = oneshot::channel();
         let mut order = self.order.lock();
         let accepted = order.next_stamp();
         let commit = self.wal.append(room, accepted, record)?;
-        let stamp = match self.options.stamps {
-            Stamps::Kept => accepted,
-            Stamps::Dropped => 0,
-        };
-        let outcome = self.memory.apply(&resolved, batch, stamp);
-        drop(order);
-        Ok((WriteOutcome { rejections, ..outcome }, commit))
+        let stamp = self.options.stamps.kept(accepted);
+        order.applier.push(Step::Write { commit, write, stamp, answer });
+        Ok(Accepted { rejections, answered })
     }
 
     fn wake_if_full(&self) {
@@ -210,15 +232,6 @@ impl Inner {
             self.wake.notify_one();
         }
     }
-}
-
-/// Positions in the encoding of a batch without a body are those of the batch.
-fn own_rejections(
-    batch: &WriteBatch<'_>,
-    resolved: &memory::Resolved<'_>,
-) -> Vec<crate::model::Target> {
-    let refused = (0..batch.series.len()).filter(|position| !resolved.is_taken(*position));
-    refused.map(|position| crate::model::Target::Series(position as u32)).collect()
 }
 
 /// A body for a batch that came without one.
@@ -239,11 +252,11 @@ impl Store for Head {
         };
         let bytes = batch.body.map_or(encoded.len(), |body| body.compressed.len());
         self.inner.check_limit(bytes)?;
-        let room = self.inner.wal.admit(bytes).await;
-        let (outcome, commit) = self.inner.accept(room, &batch, &encoded)?;
-        commit.wait().await?;
+        let room = self.inner.wal.admit(bytes + prepared::waiting_bytes(&batch)).await;
+        let Accepted { rejections, answered: answer } = self.inner.accept(room, batch, &encoded)?;
+        let outcome = answered(answer).await??;
         self.inner.wake_if_full();
-        Ok(outcome)
+        Ok(WriteOutcome { rejections, ..outcome })
     }
 
     async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {

@@ -10,8 +10,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
+use super::applier::Applier;
 use super::flush::{Flusher, PendingDelete};
-use super::memory::{Judge, Memory};
+use super::memory::{Memory, Resolved};
+use super::prepared::Judge;
 use super::wal::{self, Entry, Record, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
 use crate::model::{Body, WriteOutcome};
@@ -48,8 +50,8 @@ pub(super) async fn open(
         flusher: Flusher::new(deletes, after),
         options,
         wal,
+        order: Mutex::new(Order { stamp, applier: Applier::start(memory.clone())? }),
         memory,
-        order: Mutex::new(Order { stamp }),
         wake: Arc::new(Notify::new()),
         below,
         metrics,
@@ -79,7 +81,7 @@ fn replay(
                 points += outcome.samples + outcome.histograms;
             }
             Record::Delete { range, matchers } => {
-                memory.matching(matchers)?.delete(range)?;
+                memory.delete(matchers, range)?;
                 // As when it was accepted: no later write shares its time.
                 stamp = stamp.max(entry.accepted + 1);
                 let (matchers, range) = (matchers.clone(), *range);
@@ -113,14 +115,10 @@ fn repeat_write(
         let what = format!("record {} of the log cannot be decoded", entry.sequence);
         StoreError::Backend { what, source: Box::new(error) }
     })?;
-    let resolved = memory.resolve(&batch, Judge::Replay);
-    if let Some(reject) = resolved.rejections.kept().first() {
+    let Resolved { write, judged, .. } = memory.resolve(batch, Judge::Replay);
+    if let Some(reject) = judged.rejections.kept().first() {
         let what = format!("record {} of the log was accepted, but: {reject}", entry.sequence);
         return Err(StoreError::Invalid(what));
     }
-    let stamp = match stamps {
-        Stamps::Kept => entry.accepted,
-        Stamps::Dropped => 0,
-    };
-    Ok(memory.apply(&resolved, &batch, stamp))
+    Ok(memory.apply(write, stamps.kept(entry.accepted)))
 }

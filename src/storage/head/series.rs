@@ -28,10 +28,8 @@ pub(super) struct MemSeries {
     newest: Option<i64>,
     /// Whether a start timestamp was ever known.
     starts: bool,
-    /// The flush, by its number, that the points before the open ones went to.
+    /// The flush, by its number modulo 256, that the points before the open ones went to.
     flush: u8,
-    /// Flushes in a row that found nothing here.
-    idle: u8,
 }
 
 /// What most series do not have.
@@ -173,11 +171,6 @@ impl MemSeries {
             self.flushing.extend(encode(&std::mem::take(&mut rare.late)));
         }
         self.sealed.shrink_to_fit();
-        if self.flushing.is_empty() {
-            self.idle = self.idle.saturating_add(1);
-        } else {
-            self.idle = 0;
-        }
         // A later point that is not newer must stay late while the flush is in reads.
         self.newest = newest;
     }
@@ -202,9 +195,9 @@ impl MemSeries {
         }
     }
 
-    /// Whether there is nothing, and was not for a while.
-    pub(super) fn is_gone(&self) -> bool {
-        self.idle >= 2 && !self.may_have(&TimeRange::ALL) && self.exemplars().is_empty()
+    /// Whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.may_have(&TimeRange::ALL) && self.exemplars().is_empty()
     }
 
     /// Takes the points and exemplars in `range` out.
@@ -348,7 +341,7 @@ mod tests {
         let left = points(&series);
         assert_eq!(left.len(), 600);
         assert!(left.iter().all(|(t, _)| !(100_000_000..900_000_000).contains(t)));
-        assert!(series.may_have(&TimeRange::ALL) && !series.is_gone());
+        assert!(series.may_have(&TimeRange::ALL) && !series.is_empty());
     }
 
     #[test]

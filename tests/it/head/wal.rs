@@ -217,7 +217,7 @@ async fn put(log: &Wal, body: &[u8]) -> Result<u64, StoreError> {
     let room = log.admit(body.len()).await;
     let commit = log.append(room, body.len() as i64, write(body))?;
     let sequence = commit.sequence;
-    commit.wait().await.map(|()| sequence)
+    commit.wait().await.map(|_room| sequence)
 }
 
 fn body(number: usize) -> Vec<u8> {

@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 
 use super::disk::{Disk, write_all};
-use super::segment::io_error;
+use super::segment::{self, AppendError, io_error};
 use crate::storage::StoreError;
 
 pub(super) const NAME: &str = "checkpoint";
@@ -37,8 +37,13 @@ pub(super) struct Checkpoint {
     pub(super) key: u64,
 }
 
-/// Durably replaces the checkpoint.
-pub(super) fn write(disk: &dyn Disk, dir: &Path, checkpoint: Checkpoint) -> Result<(), StoreError> {
+/// Durably replaces the checkpoint. After a failed write the old one is still there; after a failed
+/// sync it may be either.
+pub(super) fn write(
+    disk: &dyn Disk,
+    dir: &Path,
+    checkpoint: Checkpoint,
+) -> Result<(), AppendError> {
     let (path, unfinished) = (dir.join(NAME), dir.join(UNFINISHED));
     let mut bytes = [0; LEN];
     bytes[..8].copy_from_slice(&MAGIC);
@@ -52,10 +57,10 @@ pub(super) fn write(disk: &dyn Disk, dir: &Path, checkpoint: Checkpoint) -> Resu
         let file = disk.create(&unfinished, LEN as u64)?;
         write_all(file.as_ref(), &bytes, 0).map_err(|(_, error)| error)?;
         file.sync_data()?;
-        disk.rename(&unfinished, &path)?;
-        disk.sync_dir(dir)
+        disk.rename(&unfinished, &path)
     };
-    replace().map_err(|source| io_error(&path, source))
+    replace().map_err(|error| AppendError::Write(explain(&error, &path)))?;
+    disk.sync_dir(dir).map_err(|error| AppendError::Sync(explain(&error, &path)))
 }
 
 /// The checkpoint; `None` when there is none yet.
@@ -82,6 +87,10 @@ pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Checkpoint>, St
             Err(StoreError::Corrupt { path, offset: 0, what })
         }
     }
+}
+
+fn explain(error: &io::Error, path: &Path) -> io::Error {
+    segment::explain(error, &path.display().to_string())
 }
 
 fn decode(bytes: &[u8]) -> Option<Checkpoint> {

@@ -102,7 +102,8 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
         if found.is_damaged {
             report.kept.push(keep(&disk, dir, checkpoint::NAME)?);
         }
-        checkpoint::write(&disk, dir, Checkpoint { newest, ..found.checkpoint })?;
+        let written = checkpoint::write(&disk, dir, Checkpoint { newest, ..found.checkpoint });
+        written.map_err(|error| error.at(dir))?;
     }
     Ok(report)
 }

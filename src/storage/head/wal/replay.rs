@@ -13,7 +13,7 @@ use tracing::warn;
 use super::checkpoint;
 use super::disk::Disk;
 use super::record::{Entry, HEADER_LEN, Record};
-use super::segment::{self, AppendError, Closed, Frame, Reader, UNFINISHED, io_error};
+use super::segment::{self, Closed, Frame, Reader, UNFINISHED, io_error};
 use crate::storage::StoreError;
 
 /// What is wrong with a record that is sound but not in its place.
@@ -152,10 +152,7 @@ fn scan(
         file = %reader.path.display(), offset, bytes = litter - offset,
         "the log ends in a torn record, which was never acknowledged; it is cut off"
     );
-    match segment::wipe(reader.file.as_ref(), offset, litter) {
-        Ok(()) => Ok(offset),
-        Err(AppendError::Write(error) | AppendError::Sync(error)) => {
-            Err(io_error(&reader.path, error))
-        }
-    }
+    let wiped = segment::wipe(reader.file.as_ref(), offset, litter);
+    wiped.map_err(|error| error.at(&reader.path))?;
+    Ok(offset)
 }

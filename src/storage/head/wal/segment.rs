@@ -29,6 +29,15 @@ pub(super) enum AppendError {
     Sync(io::Error),
 }
 
+impl AppendError {
+    /// As an error of the store.
+    pub(super) fn at(self, path: &Path) -> StoreError {
+        match self {
+            Self::Write(error) | Self::Sync(error) => io_error(path, error),
+        }
+    }
+}
+
 /// A segment that takes appends.
 pub(super) struct Segment {
     path: PathBuf,
@@ -119,10 +128,20 @@ impl Segment {
             let what = format!("{} bytes to {}", records.len(), self.path.display());
             return Err(AppendError::Write(explain(&error, &what)));
         }
-        self.file.sync_data().map_err(AppendError::Sync)?;
+        if let Err(error) = self.file.sync_data() {
+            // Nothing is certain now, but a disk that still takes zeros shows no trace of it.
+            let _ = wipe(self.file.as_ref(), self.end, self.end + records.len() as u64);
+            return Err(AppendError::Sync(error));
+        }
         self.end += records.len() as u64;
         self.littered = self.end;
         Ok(())
+    }
+
+    /// Takes out the records that are in it, durably. None of them was acknowledged.
+    pub(super) fn take_back(&mut self) -> Result<(), AppendError> {
+        (self.littered, self.end) = (self.end, HEADER_LEN as u64);
+        self.clean()
     }
 
     /// Notes, without a sync, that everything so far is durable. Failing to is no harm: the seal
@@ -178,7 +197,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-fn explain(error: &io::Error, what: &str) -> io::Error {
+pub(super) fn explain(error: &io::Error, what: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 

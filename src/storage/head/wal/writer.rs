@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot::{self, error::RecvError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{error, warn};
 
 use super::checkpoint::{self, Checkpoint};
@@ -42,7 +43,7 @@ pub struct Wal {
 pub struct Commit {
     /// Its place in the log.
     pub sequence: u64,
-    done: oneshot::Receiver<Result<(), Arc<str>>>,
+    done: oneshot::Receiver<Result<Admission, Arc<str>>>,
 }
 
 /// Room in the log's buffer for one record; see [`Wal::admit`].
@@ -89,16 +90,27 @@ struct Round {
 }
 
 struct Waiter {
-    done: oneshot::Sender<Result<(), Arc<str>>>,
+    done: oneshot::Sender<Result<Admission, Arc<str>>>,
     /// Held until the bytes are written, even when the request has gone away.
-    _room: Admission,
+    room: Admission,
 }
 
 impl Commit {
-    /// Waits until the record is durable.
-    pub async fn wait(self) -> Result<(), StoreError> {
-        match self.done.await {
-            Ok(Ok(())) => Ok(()),
+    /// Waits until the record is durable. Gives its room back, for what else is waiting of it.
+    pub async fn wait(self) -> Result<Admission, StoreError> {
+        Self::settled(self.done.await)
+    }
+
+    /// The same, on a thread that runs no tasks.
+    pub fn wait_here(self) -> Result<Admission, StoreError> {
+        Self::settled(self.done.blocking_recv())
+    }
+
+    fn settled(
+        done: Result<Result<Admission, Arc<str>>, RecvError>,
+    ) -> Result<Admission, StoreError> {
+        match done {
+            Ok(Ok(room)) => Ok(room),
             Ok(Err(what)) => Err(unavailable(&what)),
             Err(_) => Err(unavailable("the log was closed")),
         }
@@ -188,7 +200,7 @@ impl Wal {
             round.first = sequence;
         }
         round.last = sequence;
-        round.waiters.push(Waiter { done: sender, _room: room });
+        round.waiters.push(Waiter { done: sender, room });
         state.next += 1;
         drop(state);
         self.shared.work.notify_one();
@@ -246,7 +258,7 @@ impl Wal {
         let gone = closed.iter().any(|(last, s)| *last <= through && s.path == newest);
         let newest = if gone { 0 } else { checkpoint.newest };
         let next = Checkpoint { through, newest, ..*checkpoint };
-        checkpoint::write(disk.as_ref(), dir, next)?;
+        checkpoint::write(disk.as_ref(), dir, next).map_err(|error| error.at(dir))?;
         *checkpoint = next;
         // From the oldest on: a crash in between must not leave a hole.
         while let Some((last, segment)) = closed.first() {
@@ -330,9 +342,9 @@ impl Writer {
             if let (Ok(()), Some(segment)) = (&result, &mut self.segment) {
                 segment.seal(self.last);
             }
-            for waiter in round.waiters {
-                // The request may have gone away; its record stays all the same.
-                let _ = waiter.done.send(answer.clone());
+            for Waiter { done, room } in round.waiters {
+                // Who waited may have gone away; the record stays all the same.
+                let _ = done.send(answer.clone().map(|()| room));
             }
             self.shared.publish_size();
         }
@@ -380,17 +392,20 @@ impl Writer {
         let begin = Instant::now();
         segment.append(&round.bytes)?;
         self.shared.metrics.wal_commit_seconds.observe(begin.elapsed().as_secs_f64());
-        self.last = round.last;
-        self.shared.active_bytes.store(segment.end(), Ordering::Relaxed);
         // After its first record is durable, and before that is acknowledged.
         if !self.known && !round.bytes.is_empty() {
             if let Err(error) = self.shared.know_segment(segment.first()) {
-                // Gives back the space that the segment has reserved: the checkpoint may need it.
-                self.close_segment();
-                return Err(AppendError::Write(error));
+                if let AppendError::Write(_) = &error {
+                    segment.take_back()?;
+                    // Gives back the space that it has reserved: the checkpoint may need it.
+                    self.close_segment();
+                }
+                return Err(error);
             }
             self.known = true;
         }
+        self.last = round.last;
+        self.shared.active_bytes.store(segment.end(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -428,18 +443,19 @@ impl Shared {
     /// Writes the checkpoint of a log that has none, or one of an older version.
     fn begin_checkpoint(&self, checkpoint: Checkpoint) {
         let WalOptions { dir, disk, .. } = &self.options;
-        if let Err(error) = checkpoint::write(disk.as_ref(), dir, checkpoint) {
+        let written = checkpoint::write(disk.as_ref(), dir, checkpoint);
+        if let Err(AppendError::Write(error) | AppendError::Sync(error)) = written {
             // A full disk must not keep what is there from being read; a segment that gets a
             // record is known before that is acknowledged.
             warn!("the checkpoint of the log cannot be written yet: {error}");
         }
     }
 
-    fn know_segment(&self, first: u64) -> io::Result<()> {
+    fn know_segment(&self, first: u64) -> Result<(), AppendError> {
         let WalOptions { dir, disk, .. } = &self.options;
         let mut checkpoint = self.checkpoint.lock();
         let next = Checkpoint { newest: first, ..*checkpoint };
-        checkpoint::write(disk.as_ref(), dir, next).map_err(io::Error::other)?;
+        checkpoint::write(disk.as_ref(), dir, next)?;
         *checkpoint = next;
         Ok(())
     }

@@ -1,0 +1,95 @@
+//! Applying what was appended to the log to memory, in the order of the log.
+//!
+//! One thread takes the steps in the order in which their records were appended, and applies each
+//! once the log has committed it. So memory never shows what the log refused, a later record wins
+//! over an earlier one as in a replay, and what is in the log gets into memory even when its request
+//! has gone away. An answer leaves after memory shows the write. The beginning of a flush is a step
+//! too: memory has then exactly what was appended before it and committed.
+
+use std::sync::{Arc, mpsc};
+
+use tokio::sync::oneshot;
+
+use super::memory::Memory;
+use super::prepared::Prepared;
+use super::wal::Commit;
+use crate::model::{Matcher, TimeRange, WriteOutcome};
+use crate::storage::StoreError;
+
+/// What was applied, or why the log refused it.
+pub(super) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// Where such an answer comes.
+pub(super) type Answered<T> = oneshot::Receiver<Result<T, StoreError>>;
+
+/// Something that happens to memory at its place in the log.
+pub(super) enum Step {
+    Write {
+        commit: Commit,
+        write: Prepared,
+        /// The acceptance time that points keep; 0 = none.
+        stamp: i64,
+        answer: Answer<WriteOutcome>,
+    },
+    Delete {
+        commit: Commit,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+        /// The inner result is that of memory: the delete is in the log either way.
+        answer: Answer<Result<(), StoreError>>,
+    },
+    /// Everything before goes to the next flush, nothing behind does.
+    BeginFlush(oneshot::Sender<()>),
+}
+
+/// Where steps are given to the thread.
+pub(super) struct Applier {
+    steps: mpsc::Sender<Step>,
+}
+
+impl Applier {
+    /// Starts the thread. It ends once the applier is gone and every step is answered.
+    pub(super) fn start(memory: Arc<Memory>) -> Result<Self, StoreError> {
+        let (steps, taken) = mpsc::channel();
+        let apply = move || taken.into_iter().for_each(|step: Step| step.take(&memory));
+        let thread = std::thread::Builder::new().name("apply".into()).spawn(apply);
+        thread.map_err(|source| StoreError::Backend {
+            what: "the thread that applies the log does not start".into(),
+            source: Box::new(source),
+        })?;
+        Ok(Self { steps })
+    }
+
+    /// Adds a step. The caller orders the calls as it appends the records to the log.
+    pub(super) fn push(&self, step: Step) {
+        // Without the thread the step is dropped, and with it the other end of the answer.
+        let _ = self.steps.send(step);
+    }
+}
+
+impl Step {
+    /// The sender of an answer may have gone away; memory has what the log has all the same.
+    fn take(self, memory: &Memory) {
+        match self {
+            Self::Write { commit, write, stamp, answer } => {
+                let _ = answer.send(commit.wait_here().map(|_room| memory.apply(write, stamp)));
+            }
+            Self::Delete { commit, matchers, range, answer } => {
+                let committed = commit.wait_here();
+                let _ = answer.send(committed.map(|_room| memory.delete(&matchers, &range)));
+            }
+            Self::BeginFlush(begun) => {
+                memory.begin_flush();
+                let _ = begun.send(());
+            }
+        }
+    }
+}
+
+/// Waits for an answer.
+pub(super) async fn answered<T>(answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
+    answer.await.map_err(|gone| StoreError::Backend {
+        what: "the thread that applies the log has ended, a restart is needed".into(),
+        source: Box::new(gone),
+    })
+}

@@ -1,0 +1,173 @@
+//! What a write is going to do to memory.
+//!
+//! It is made before the record is in the log and owns all it needs, so that it can wait for the
+//! commit after its request has gone away. It changes nothing by itself: series that memory does not
+//! have are made when it is applied, so a write that the log refuses leaves none behind.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::map::{self, SeriesMap};
+use crate::limits;
+use crate::model::{
+    Exemplar, LabelLimits, Labels, LabelsRef, Metadata, Point, RejectReason, Rejections, Sample,
+    SeriesEntry, Target, Value, WriteBatch,
+};
+
+/// The id of a series that memory did not have.
+const NEW: u32 = u32::MAX;
+/// No limits: what was accepted once is not judged again.
+const UNLIMITED: LabelLimits = LabelLimits {
+    labels: usize::MAX,
+    name_bytes: usize::MAX,
+    value_bytes: usize::MAX,
+    total_bytes: usize::MAX,
+};
+
+/// What a store below can never take; `None` = it can.
+pub type Refuse = fn(LabelsRef<'_>) -> Option<RejectReason>;
+
+/// Whether series are judged.
+#[derive(Clone, Copy)]
+pub(super) enum Judge {
+    /// A request: limits hold, and the store below may refuse labels.
+    Accept(Option<Refuse>),
+    /// A record of the log: accepted before.
+    Replay,
+}
+
+/// The points of a batch with their series, found or to be made.
+#[derive(Default)]
+pub(super) struct Prepared {
+    pub(super) entries: Vec<Entry>,
+    /// Labels of series that memory did not have, with the positions of their entries.
+    pub(super) new: Vec<(u32, Labels)>,
+    samples: Vec<Sample>,
+    /// Points that are histograms, by entry.
+    pub(super) histograms: Vec<(u32, Point)>,
+    pub(super) exemplars: Vec<(u32, Exemplar)>,
+    pub(super) metadata: Vec<(String, Metadata)>,
+}
+
+/// One series of a batch.
+pub(super) struct Entry {
+    pub(super) id: u32,
+    samples: Range<u32>,
+}
+
+/// What became of the series of a batch.
+#[derive(Default)]
+pub(super) struct Judged {
+    /// What is refused here, beyond what the decoder refused.
+    pub(super) rejections: Rejections,
+    /// Positions in the batch of the series that are not taken, refused or without anything.
+    pub(super) left_out: Vec<u32>,
+}
+
+impl Prepared {
+    /// Finds the series of a batch and takes its points. `flush` is the number of the last flush.
+    pub(super) fn new(
+        map: &SeriesMap,
+        batch: WriteBatch<'_>,
+        judge: Judge,
+        flush: u32,
+    ) -> (Self, Judged) {
+        let mut write = Self { entries: Vec::with_capacity(batch.series.len()), ..Self::default() };
+        let mut judged = Judged::default();
+        for (series, position) in batch.series.iter().zip(0..) {
+            let id = match find(map, series, judge, flush) {
+                Ok(Found::Known(id)) => id,
+                Ok(Found::New(labels)) => {
+                    write.new.push((write.entries.len() as u32, labels));
+                    NEW
+                }
+                Ok(Found::Empty) => {
+                    judged.left_out.push(position);
+                    continue;
+                }
+                Err(reason) => {
+                    judged.left_out.push(position);
+                    let target = Target::Series(series.index);
+                    judged.rejections.push(target, reason, || series.labels.describe());
+                    continue;
+                }
+            };
+            write.take_rare(&batch, series);
+            write.entries.push(Entry { id, samples: series.samples.clone() });
+        }
+        for entry in &batch.metadata {
+            let (help, unit) = (entry.help.to_owned(), entry.unit.to_owned());
+            let metadata = Metadata { kind: entry.kind, help, unit };
+            write.metadata.push((entry.family.to_owned(), metadata));
+        }
+        write.samples = batch.samples;
+        (write, judged)
+    }
+
+    /// Takes the histograms and exemplars of the series that gets the next entry.
+    fn take_rare(&mut self, batch: &WriteBatch<'_>, series: &SeriesEntry<'_>) {
+        let entry = self.entries.len() as u32;
+        for sample in &batch.histograms[range(&series.histograms)] {
+            let point = Point {
+                timestamp: sample.timestamp,
+                start_timestamp: sample.start_timestamp,
+                value: Value::Histogram(Arc::new(sample.histogram.clone())),
+            };
+            self.histograms.push((entry, point));
+        }
+        for exemplar in &batch.exemplars[range(&series.exemplars)] {
+            let Ok(labels) = exemplar.labels.to_labels() else { continue };
+            let (value, timestamp) = (exemplar.value, exemplar.timestamp);
+            self.exemplars.push((entry, Exemplar { labels, value, timestamp }));
+        }
+    }
+
+    /// The floats of an entry.
+    pub(super) fn samples(&self, entry: &Entry) -> &[Sample] {
+        &self.samples[range(&entry.samples)]
+    }
+}
+
+/// Bytes of memory, about, that a batch takes while it waits for its commit.
+pub(super) fn waiting_bytes(batch: &WriteBatch<'_>) -> usize {
+    let rare = batch.histograms.len() + batch.exemplars.len() + batch.metadata.len();
+    batch.series.len() * size_of::<Entry>() + batch.samples.len() * size_of::<Sample>() + rare * 256
+}
+
+enum Found {
+    Known(u32),
+    New(Labels),
+    /// Without points and exemplars.
+    Empty,
+}
+
+fn find(
+    map: &SeriesMap,
+    series: &SeriesEntry<'_>,
+    judge: Judge,
+    flush: u32,
+) -> Result<Found, RejectReason> {
+    if series.samples.is_empty() && series.histograms.is_empty() && series.exemplars.is_empty() {
+        return Ok(Found::Empty);
+    }
+    let bytes = series.labels.as_bytes();
+    if let Some(id) = map.find_to_write(map::hash(bytes), bytes, flush) {
+        return Ok(Found::Known(id));
+    }
+    let (limits, refuse) = match judge {
+        Judge::Accept(refuse) => (&limits::LABEL_LIMITS, refuse),
+        Judge::Replay => (&UNLIMITED, None),
+    };
+    let labels = series.labels.to_series(limits)?;
+    if let Some(reason) = refuse.and_then(|refuse| refuse(labels.as_ref())) {
+        return Err(reason);
+    }
+    // Labels may have come in another order than memory has them.
+    let bytes = labels.as_bytes();
+    let known = map.find_to_write(map::hash(bytes), bytes, flush);
+    Ok(known.map_or(Found::New(labels), Found::Known))
+}
+
+fn range(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
