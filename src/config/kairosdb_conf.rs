@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use hocon::{Hocon, HoconLoader};
 
 use super::ConfigError;
-use super::tag_index;
 
 /// What was made of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +35,10 @@ const TEXTS: [(&str, &str); 5] = [
     ("read_consistency_level", "cassandra-read-consistency"),
     ("write_consistency_level", "cassandra-write-consistency"),
 ];
+
+/// The list of indexed metrics, and the setting that it becomes.
+const INDEXED: (&str, &str) =
+    ("tag_indexed_row_key_lookup_metrics", "tag-indexed-row-key-lookup-metrics");
 
 /// Reads a file: settings, and the entries that were not understood.
 pub(super) fn read(path: &Path) -> Result<(Vec<Entry>, Vec<String>), ConfigError> {
@@ -71,8 +74,8 @@ fn setting(path: &str, value: &Hocon) -> Option<(&'static str, String)> {
     if entry == "cql_host_list" {
         return Some(("cassandra-contact-points", names(value)?.join(",")));
     }
-    if entry == "tag_indexed_row_key_lookup_metrics" {
-        return Some((tag_index::NAME, indexed(value)?.to_string()));
+    if entry == INDEXED.0 {
+        return Some((INDEXED.1, indexed(value)?.to_string()));
     }
     let (_, name) = TEXTS.iter().find(|(key, _)| *key == entry)?;
     Some((name, value.as_string()?))
@@ -101,7 +104,7 @@ fn leaves(table: &Hocon) -> Vec<(String, &Hocon)> {
     let mut open = vec![(String::new(), table)];
     while let Some((path, value)) = open.pop() {
         match value {
-            Hocon::Hash(table) if !path.ends_with("tag_indexed_row_key_lookup_metrics") => {
+            Hocon::Hash(table) if !path.ends_with(INDEXED.0) => {
                 for (key, value) in table.iter() {
                     let dot = if path.is_empty() { "" } else { "." };
                     open.push((format!("{path}{dot}{key}"), value));
@@ -138,7 +141,7 @@ mod tests {
                 ("cassandra-contact-points", "a:1,b"),
                 ("cassandra-keyspace", "k2"),
                 ("cassandra-read-consistency", "ONE"),
-                (tag_index::NAME, "{\"a.b\":[],\"m\":[\"tag1\"],\"n\":[\"*\"]}"),
+                (INDEXED.1, "{\"a.b\":[],\"m\":[\"tag1\"],\"n\":[\"*\"]}"),
             ]
         );
         assert_eq!(ignored, ["simultaneous_cql_queries", "write_cluster.auth.user_name"]);

@@ -9,6 +9,7 @@ mod cassandra;
 mod kairosdb_conf;
 mod raw;
 mod settings;
+mod table;
 mod tag_index;
 mod ttl_by_metric;
 mod units;

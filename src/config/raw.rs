@@ -12,8 +12,8 @@ use clap::parser::ValueSource;
 use toml::de::{DeTable, DeValue};
 
 use super::kairosdb_conf::{self, KairosDbConf};
-use super::settings::{SETTINGS, Setting};
-use super::{ConfigError, tag_index, ttl_by_metric};
+use super::settings::{SETTINGS, Setting, Shape};
+use super::{ConfigError, table};
 
 /// Who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,17 +135,12 @@ impl Raw {
                     similar: similar_key(name),
                 });
             };
-            // Lists and tables of names are no scalars: names may have commas.
-            let structured = match value.get_ref() {
-                DeValue::Array(_) | DeValue::Table(_) if setting.name == tag_index::NAME => {
-                    tag_index::text_of(value.get_ref())
-                }
-                DeValue::Table(_) if setting.name == ttl_by_metric::NAME => {
-                    tag_index::text_of(value.get_ref())
-                }
-                value => scalar(value),
+            let value = match (setting.shape(), value.get_ref()) {
+                (Shape::ListOrTable, value @ (DeValue::Array(_) | DeValue::Table(_)))
+                | (Shape::Table, value @ DeValue::Table(_)) => table::text_of(value),
+                (_, value) => scalar(value),
             };
-            let value = structured.ok_or_else(|| ConfigError::Toml {
+            let value = value.ok_or_else(|| ConfigError::Toml {
                 path: path.into(),
                 line,
                 reason: format!("{name} must be a string, a number or true/false"),

@@ -17,6 +17,17 @@ pub struct Setting {
     pub help: &'static str,
 }
 
+/// What the value of a setting may be in the file, besides a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A text, a number, true or false, or several with commas between them.
+    Scalar,
+    /// A table.
+    Table,
+    /// A list, whose items may have commas, or a table.
+    ListOrTable,
+}
+
 const fn setting(
     name: &'static str,
     value: &'static str,
@@ -174,6 +185,15 @@ impl Setting {
     /// Its environment variable.
     pub fn variable(&self) -> String {
         format!("PROMKAIROS_{}", self.key().to_ascii_uppercase())
+    }
+
+    /// What its value may be in the file.
+    pub(super) fn shape(&self) -> Shape {
+        match self.value {
+            "TABLE" => Shape::Table,
+            "LIST|TABLE" => Shape::ListOrTable,
+            _ => Shape::Scalar,
+        }
     }
 
     /// Whether the flag may stand without a value, meaning `true`.

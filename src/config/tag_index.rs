@@ -12,13 +12,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use toml::de::DeValue;
-
 use super::raw::Raw;
+use super::table::value_of;
 use super::{ConfigError, choice, duration};
 
 /// The setting's name.
-pub(super) const NAME: &str = "tag-indexed-row-key-lookup-metrics";
+const NAME: &str = "tag-indexed-row-key-lookup-metrics";
 
 /// Tags by metric; an empty set = all tags, the metric `*` = all metrics.
 pub type IndexedTags = BTreeMap<String, BTreeSet<String>>;
@@ -56,41 +55,6 @@ impl TagIndexConfig {
             audit_interval: duration(raw, "tag-index-audit-interval")?,
         })
     }
-}
-
-/// The text form of a value in a file, where it is a list or a table.
-pub(super) fn text_of(value: &DeValue<'_>) -> Option<String> {
-    json_of(value).map(|json| json.to_string())
-}
-
-fn json_of(value: &DeValue<'_>) -> Option<serde_json::Value> {
-    match value {
-        DeValue::String(text) => Some(text.as_ref().into()),
-        DeValue::Array(items) => {
-            let items: Option<Vec<_>> = items.iter().map(|item| json_of(item.get_ref())).collect();
-            Some(items?.into())
-        }
-        DeValue::Table(table) => {
-            let pairs = table
-                .iter()
-                .map(|(key, value)| Some((key.get_ref().to_string(), json_of(value.get_ref())?)));
-            let pairs: Option<serde_json::Map<_, _>> = pairs.collect();
-            Some(pairs?.into())
-        }
-        _ => None,
-    }
-}
-
-/// A list or a table, written as JSON or as TOML. The error begins with the `form` that it should have.
-pub(super) fn value_of(text: &str, form: &str) -> Result<serde_json::Value, String> {
-    if let Ok(json) = serde_json::from_str(text) {
-        return Ok(json);
-    }
-    let line = format!("x = {text}");
-    let table = toml::de::DeTable::parse(&line)
-        .map_err(|error| format!("{form}: {}", error.message().replace('\n', ", ")))?;
-    let value = table.get_ref().get("x").and_then(|value| json_of(value.get_ref()));
-    value.ok_or_else(|| form.to_owned())
 }
 
 fn parse(text: &str) -> Result<IndexedTags, String> {

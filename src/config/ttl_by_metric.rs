@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use super::ConfigError;
 use super::raw::Raw;
-use super::tag_index::value_of;
+use super::table::value_of;
 use super::units::parse_duration;
 
 /// The setting's name.
-pub(super) const NAME: &str = "cassandra-ttl-by-metric";
+const NAME: &str = "cassandra-ttl-by-metric";
 
 pub(super) fn from_raw(raw: &Raw) -> Result<Vec<(String, Duration)>, ConfigError> {
     match raw.get(NAME) {
