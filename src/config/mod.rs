@@ -6,6 +6,7 @@
 //! connected here, but for the file of settings and the file with the password.
 
 mod cassandra;
+mod environment;
 mod kairosdb_conf;
 mod raw;
 mod settings;
@@ -147,6 +148,17 @@ pub enum ConfigError {
         /// The key that was probably meant.
         similar: Option<String>,
     },
+    /// A variable that is no setting.
+    #[error(
+        "unknown environment variable {name}{hint}",
+        hint = similar.as_ref().map(|name| format!(", did you mean {name}?")).unwrap_or_default()
+    )]
+    UnknownVariable {
+        /// The variable.
+        name: String,
+        /// The one that was probably meant.
+        similar: Option<String>,
+    },
     /// A KairosDB's configuration that cannot be taken over.
     #[error("{path}: {reason}", path = path.display())]
     KairosDb {
@@ -265,10 +277,24 @@ fn head(raw: &Raw) -> Result<HeadConfig, ConfigError> {
     Ok(HeadConfig { flush_interval, wal_limit })
 }
 
+/// A level, or levels of targets with commas between them. To `tracing` a word alone may be a target
+/// too, so that a misspelt level would be one that nothing has.
 fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let text = raw.required("log-level");
-    text.parse::<tracing_subscriber::filter::Targets>()
-        .map_err(|error| raw.refuse("log-level", error))?;
+    let is_level = |word: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word));
+    let is_target =
+        |word: &str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '=');
+    let fits = text.split(',').all(|part| match part.split_once('=') {
+        Some((target, level)) => is_target(target) && is_level(level),
+        None => is_level(part),
+    });
+    if !fits || text.parse::<tracing_subscriber::filter::Targets>().is_err() {
+        let levels = LEVELS.join(", ");
+        let reason =
+            format!("must be one of {levels}, or a filter such as info,promkairos::storage=debug");
+        return Err(raw.refuse("log-level", reason));
+    }
     Ok(text.to_owned())
 }
 
@@ -336,6 +362,14 @@ mod tests {
     }
 
     #[test]
+    fn levels_of_the_log() {
+        for filter in ["info", "OFF", "warn,promkairos::storage=debug", "scylla=error"] {
+            let config = load(&[&format!("--log-level={filter}")]).expect(filter);
+            assert_eq!(config.log.filter, filter);
+        }
+    }
+
+    #[test]
     fn what_is_refused_says_where_it_stood() {
         let check = |arguments: &[&str], want: &str| {
             assert_eq!(load(arguments).err().as_deref(), Some(want), "{arguments:?}");
@@ -354,6 +388,14 @@ mod tests {
             "--retention \"5\": not a duration; write it as 15s, 2h, 1h30m or 2y \
              (units: ms s m h d w y)",
         );
+        for bad in ["loud", "", "info,loud", "promkairos=loud", "info, promkairos=debug", "=info"] {
+            let level = format!("--log-level={bad}");
+            let want = format!(
+                "--log-level {bad:?}: must be one of off, error, warn, info, debug, trace, or a \
+                 filter such as info,promkairos::storage=debug"
+            );
+            check(&[&level], &want);
+        }
         check(&["--enable-admin-api=x"], "--enable-admin-api \"x\": must be one of true, false");
         check(
             &["--config=/nowhere/x.toml"],

@@ -12,8 +12,8 @@ use clap::parser::ValueSource;
 use toml::de::{DeTable, DeValue};
 
 use super::kairosdb_conf::{self, KairosDbConf};
-use super::settings::{SETTINGS, Setting, Shape};
-use super::{ConfigError, table};
+use super::settings::{SETTINGS, Setting, Shape, nearest};
+use super::{ConfigError, environment, table};
 
 /// Who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,7 @@ pub(super) struct Raw {
 impl Raw {
     /// Gathers the command line, the environment (which clap read) and the file of `--config`.
     pub(super) fn gather(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        environment::check(environment::variables())?;
         let mut raw = Self::default();
         for setting in SETTINGS {
             if let Some(default) = setting.default {
@@ -132,7 +133,7 @@ impl Raw {
                     path: path.into(),
                     line,
                     key: name.to_owned(),
-                    similar: similar_key(name),
+                    similar: nearest(name, SETTINGS.iter().map(Setting::key)),
                 });
             };
             let value = match (setting.shape(), value.get_ref()) {
@@ -165,18 +166,6 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// The key that was probably meant.
-fn similar_key(key: &str) -> Option<String> {
-    let key = key.replace('-', "_").to_ascii_lowercase();
-    SETTINGS
-        .iter()
-        .map(Setting::key)
-        .map(|known| (strsim::jaro_winkler(&key, &known), known))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| known)
 }
 
 #[cfg(test)]

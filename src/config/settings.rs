@@ -172,7 +172,7 @@ pub const SETTINGS: &[Setting] = &[
         "log-level",
         "FILTER",
         Some("info"),
-        "error, warn, info, debug, trace, or a filter such as info,promkairos::storage=debug",
+        "off, error, warn, info, debug, trace, or a filter such as info,promkairos::storage=debug",
     ),
 ];
 
@@ -237,4 +237,14 @@ pub fn arguments() -> Vec<Arg> {
         .help("TOML file with settings; flags and the environment win over it")
         .global(true);
     std::iter::once(file).chain(SETTINGS.iter().map(Setting::argument)).collect()
+}
+
+/// The key that was probably meant by `key`.
+pub(super) fn nearest(key: &str, known: impl Iterator<Item = String>) -> Option<String> {
+    let key = key.replace('-', "_").to_ascii_lowercase();
+    known
+        .map(|known| (strsim::jaro_winkler(&key, &known), known))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
 }

@@ -145,6 +145,17 @@ fn settings_that_are_refused_are_one_line_and_exit_code_2() {
         &[("PROMKAIROS_STORE", "x")],
         "PROMKAIROS_STORE=\"x\": must be one of embedded, cassandra",
     );
+    check(
+        &["serve"],
+        &[("PROMKAIROS_RETENTOIN", "1d")],
+        "unknown environment variable PROMKAIROS_RETENTOIN, did you mean PROMKAIROS_RETENTION?",
+    );
+    check(
+        &["--log-level=loud"],
+        &[],
+        "--log-level \"loud\": must be one of off, error, warn, info, debug, trace, or a filter \
+         such as info,promkairos::storage=debug",
+    );
     check(&["--config=a.toml"], &[], "a.toml:2: unknown setting stroe, did you mean store?");
     check(
         &[],
