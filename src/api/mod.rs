@@ -43,6 +43,8 @@ pub struct AppState {
     opening: Mutex<String>,
     /// What the operator has to mend before the store can take what waits for it.
     obstacle: Mutex<Option<String>>,
+    /// Why what is behind a log is not there, where that may pass by itself.
+    away: Mutex<Option<String>>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
@@ -60,6 +62,7 @@ impl AppState {
             cassandra: OnceLock::new(),
             opening: Mutex::new("the store is being opened".to_owned()),
             obstacle: Mutex::default(),
+            away: Mutex::default(),
             metrics,
             reads: ReadGate::default(),
             intake: remote_write::Intake::new(),
@@ -98,6 +101,12 @@ impl AppState {
     /// Says what the operator has to mend; `/-/ready` answers 503 with it. `None` = nothing.
     pub fn set_obstacle(&self, what: Option<String>) {
         *self.obstacle.lock() = what;
+    }
+
+    /// Says why what is behind the log is not there; `/-/ready` tells it, and answers 200 all the
+    /// same, as what is written can be acknowledged. `None` = it is there.
+    pub fn set_away(&self, why: Option<String>) {
+        *self.away.lock() = why;
     }
 
     /// The store; [`ApiError::NotReady`] until it is open.

@@ -22,13 +22,16 @@ pub(super) async fn healthy() -> &'static str {
     "promkairos is healthy.\n"
 }
 
-/// `GET /-/ready`: the log is replayed, and what is written now can be acknowledged.
-pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<&'static str, ApiError> {
+/// `GET /-/ready`: the log is replayed, and what is written now can be acknowledged. Whether all
+/// can be read is told besides.
+pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<String, ApiError> {
     state.store()?.ready().await?;
     if let Some(what) = state.obstacle.lock().clone() {
         return Err(ApiError::NotReady(what));
     }
-    Ok("promkairos is ready.\n")
+    let away = state.away.lock().clone();
+    let away = away.map(|why| format!("Writes only, reads are refused: {why}\n"));
+    Ok(format!("promkairos is ready.\n{}", away.unwrap_or_default()))
 }
 
 /// `GET /metrics`: the metrics of this process.

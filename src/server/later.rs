@@ -1,18 +1,21 @@
 //! A store that comes when it comes, for a log in front whose promise does not need it.
 //!
 //! It is opened in the background, again and again until that succeeds. Calls wait for the end of
-//! the first attempt, so that a start beside a running store shows no gap; after that they are
-//! told at once why it is not there. No call ever answers with less than the store holds.
+//! the first attempt, but no longer than a request may take, so that a start beside a running store
+//! shows no gap; after that they are told at once why it is not there. No call ever answers with
+//! less than the store holds.
 //!
 //! What the store refuses for good is reported besides, for the operator to mend, and tried again
 //! all the same: the log keeps what waits for it.
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::limits::{LEAST_RETRY, MOST_RETRY};
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -23,12 +26,23 @@ use crate::storage::{
 
 /// How far the opening is.
 enum State {
-    /// The first attempt is under way.
+    /// The first attempt is under way, and not for long.
     Beginning,
-    /// The last attempt failed.
+    /// The last attempt failed, or the one under way takes long.
     Away { why: String, retry_after: Duration },
     /// It is there.
     Open(SharedStore),
+}
+
+/// How the opening goes, for those who look on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// The store is out of reach; it may come by itself.
+    Away(String),
+    /// The store refuses for good: the operator has to mend something.
+    Refused(String),
+    /// It is open.
+    Done,
 }
 
 /// The store, once it is there.
@@ -38,12 +52,13 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// Begins to open the store `name`. `obstacle` is told what the store refuses for good, and
-    /// `None` when it is open.
+    /// Begins to open the store `name`. Calls wait for it no longer than `patience`, counted from
+    /// now. `told` hears what is in the way, and of a store that is open.
     pub(super) fn begin<O>(
         name: &'static str,
+        patience: Duration,
         open: impl Fn() -> O + Send + Sync + 'static,
-        obstacle: impl Fn(Option<String>) + Send + Sync + 'static,
+        told: impl Fn(Opening) + Send + Sync + 'static,
     ) -> Self
     where
         O: Future<Output = Result<SharedStore, StoreError>> + Send,
@@ -51,28 +66,40 @@ impl Later {
         let (sender, state) = watch::channel(State::Beginning);
         let opening = tokio::spawn(async move {
             let mut pause = LEAST_RETRY;
+            let away = |why: String, retry_after| {
+                sender.send_replace(State::Away { why, retry_after });
+            };
             loop {
-                let error = match open().await {
+                let mut attempt = pin!(open());
+                let opened = match timeout(patience, &mut attempt).await {
+                    Ok(opened) => opened,
+                    Err(_) => {
+                        let why = format!("{name} has not answered for {patience:?}");
+                        tracing::warn!("{why}, the log takes writes");
+                        told(Opening::Away(why.clone()));
+                        away(why, MOST_RETRY);
+                        attempt.await
+                    }
+                };
+                let why = match opened {
                     Ok(store) => {
-                        obstacle(None);
+                        told(Opening::Done);
                         sender.send_replace(State::Open(store));
                         return tracing::info!("{name} is there");
                     }
-                    Err(error) => error,
-                };
-                let why = match error {
-                    StoreError::Unavailable { what, .. } => {
+                    Err(StoreError::Unavailable { what, .. }) => {
                         tracing::warn!("{name} is away, the log takes writes: {what}");
+                        told(Opening::Away(what.clone()));
                         what
                     }
-                    refused => {
+                    Err(refused) => {
                         let what = format!("{name} cannot be used: {refused}");
                         tracing::error!("{what}; samples stay in the log");
-                        obstacle(Some(what.clone()));
+                        told(Opening::Refused(what.clone()));
                         what
                     }
                 };
-                sender.send_replace(State::Away { why, retry_after: pause });
+                away(why, pause);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(MOST_RETRY);
             }
@@ -187,5 +214,43 @@ impl Store for Later {
             Some(store) => store.stats().await,
             None => Ok(Stats::default()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::{Semaphore, mpsc};
+
+    use super::*;
+    use crate::storage::memory::MemoryStore;
+
+    #[tokio::test]
+    async fn nobody_waits_longer_than_the_patience_for_a_store_that_does_not_answer() {
+        let gate = Arc::new(Semaphore::new(0));
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let answers = gate.clone();
+        let open = move || {
+            let answers = answers.clone();
+            async move {
+                answers.acquire().await.expect("never closed").forget();
+                Ok(Arc::new(MemoryStore::new()) as SharedStore)
+            }
+        };
+        let tell = move |opening| drop(tell.send(opening));
+        let later = Later::begin("X", Duration::from_millis(5), open, tell);
+        let query = SeriesQuery { matchers: Vec::new(), range: TimeRange::ALL, limit: 0 };
+        let error = later.series(&query).await.expect_err("it never answers").to_string();
+        assert!(error.contains("X has not answered for 5ms"), "{error}");
+        let away = Opening::Away("X has not answered for 5ms".into());
+        assert_eq!(told.recv().await, Some(away));
+        // The same attempt goes on, and is not begun again.
+        gate.add_permits(1);
+        assert_eq!(told.recv().await, Some(Opening::Done));
+        while later.store_now().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(later.series(&query).await.expect("it is there").items.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 use super::cassandra;
-use super::later::Later;
+use super::later::{Later, Opening};
 
 /// Folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
@@ -77,8 +77,17 @@ pub(super) async fn open(
                 Ack::Wal => {
                     // The promise needs only the log: Cassandra comes when it comes.
                     let pages = state.clone();
-                    let obstacle = move |what| pages.set_obstacle(what);
-                    let later = Arc::new(Later::begin("Cassandra", open_below, obstacle));
+                    let told = move |opening| match opening {
+                        Opening::Away(why) => pages.set_away(Some(why)),
+                        Opening::Refused(what) => pages.set_obstacle(Some(what)),
+                        Opening::Done => {
+                            pages.set_obstacle(None);
+                            pages.set_away(None);
+                        }
+                    };
+                    let patience = cassandra.request_timeout;
+                    let later = Later::begin("Cassandra", patience, open_below, told);
+                    let later = Arc::new(later);
                     let refuse = Some(storage_cassandra::refuse as head::Refuse);
                     let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
                     Ok(Arc::new(Head::open(options, later, state.metrics.head.clone()).await?))

@@ -167,3 +167,22 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
     assert_eq!(read(&*store, &[], TimeRange::ALL).await.len(), 101);
     keyspace.drop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_from_a_cassandra_that_never_answered_are_refused_in_time() {
+    let proxy = Proxy::to(&support::cassandra()).await;
+    // It accepts connections from the beginning, and says nothing.
+    proxy.hold(b"");
+    let (address, keyspace) = (proxy.address.to_string(), support::keyspace());
+    let backend = Backend::CassandraWal { address, keyspace };
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--cassandra-request-timeout=1s"];
+    let server = Promkairos::ready(data.path(), &backend, &flags).await;
+    let error = server.read("__name__", "up").await.expect_err("nothing can be read");
+    // Not the driver's own patience, which is many times longer.
+    assert!(error.contains("503") && error.contains("not answered for 1s"), "{error}");
+    let (status, text) = server.get("/-/ready").await.expect("an answer");
+    assert!(status == 200 && text.contains("reads are refused: Cassandra"), "{status} {text}");
+    proxy.release();
+    eventually("it can be read", async || server.read("__name__", "up").await.map(drop)).await;
+}

@@ -202,6 +202,10 @@ fn command(wrapper: &[&str], data: &Path, backend: &Backend, flags: &[&str]) -> 
     let words: Vec<&str> =
         wrapper.iter().copied().chain([env!("CARGO_BIN_EXE_promkairos")]).collect();
     let mut command = Command::new(words[0]);
+    if matches!(backend, Backend::CassandraWal { .. }) {
+        // The first reads wait so long for the tables to be made, which takes what it takes. Flags win.
+        command.env("PROMKAIROS_CASSANDRA_REQUEST_TIMEOUT", "100s");
+    }
     command
         .args(&words[1..])
         .args(["--listen", "127.0.0.1:0", "--data-dir"])
