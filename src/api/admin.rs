@@ -10,7 +10,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 
-use super::{ApiError, AppState, delete_preview, selector};
+use super::match_parameters::MatchParameters;
+use super::workers::Caller;
+use super::{ApiError, AppState, delete_preview, json};
 use crate::config::AdminApi;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, Matcher, TimeRange};
 
@@ -33,31 +35,49 @@ pub(super) async fn delete_series(
         Ok(body) => body,
         Err(refusal) => return refusal.into_response(),
     };
-    let query = query.unwrap_or_default();
-    let pairs = [&body.bytes[..], query.as_bytes()].into_iter().flat_map(form_urlencoded::parse);
-    let (mut selectors, mut range, mut mode) = (Vec::new(), TimeRange::ALL, Mode::Delete);
-    for (name, value) in pairs {
-        let taken = match &*name {
-            "match[]" => selector::parse(&value)
-                .map(|matchers| selectors.push(matchers))
-                .map_err(|why| format!("invalid parameter \"match[]\": {why}")),
-            "start" => time("start", &value).map(|time| range.start = time),
-            "end" => time("end", &value).map(|time| range.end = time),
-            "dry_run" => Mode::parse(&value).map(|asked| mode = asked),
-            _ => Ok(()),
-        };
-        if let Err(why) = taken {
-            return json_error(StatusCode::BAD_REQUEST, "bad_data", &why);
-        }
-    }
-    if selectors.is_empty() {
-        return json_error(StatusCode::BAD_REQUEST, "bad_data", "no match[] parameter provided");
-    }
+    let bytes = body.bytes.clone();
+    let parse = move |caller: &Caller<'_>| {
+        Parameters::parse(&bytes, query.unwrap_or_default().as_bytes(), caller)
+    };
+    let parameters = state.workers.run(parse).await;
+    drop(body);
+    let Parameters { selectors, range, mode } = match parameters {
+        Ok(parameters) => parameters,
+        Err(error) => return json::failure(error),
+    };
     let done = match mode {
         Mode::Delete => delete(&state, &selectors, range).await,
-        Mode::DryRun => preview(&state, &selectors, range).await,
+        Mode::DryRun => {
+            let preview = preview(&state, &selectors, range).await;
+            preview.map(|data| json::answer(Ok(data)))
+        }
     };
     done.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// What is asked for.
+struct Parameters {
+    selectors: Vec<Vec<Matcher>>,
+    range: TimeRange,
+    mode: Mode,
+}
+
+impl Parameters {
+    /// From a form and a URL; the URL, coming last, wins.
+    fn parse(form: &[u8], query: &[u8], caller: &Caller<'_>) -> Result<Self, ApiError> {
+        let mut selectors = MatchParameters::default();
+        let (mut range, mut mode) = (TimeRange::ALL, Mode::Delete);
+        for (name, value) in [form, query].into_iter().flat_map(form_urlencoded::parse) {
+            match &*name {
+                "match[]" => selectors.push(&value)?,
+                "start" => range.start = time("start", &value)?,
+                "end" => range.end = time("end", &value)?,
+                "dry_run" => mode = Mode::parse(&value)?,
+                _ => {}
+            }
+        }
+        Ok(Self { selectors: selectors.compile(caller)?, range, mode })
+    }
 }
 
 /// Whether to do it.
@@ -69,11 +89,13 @@ enum Mode {
 
 impl Mode {
     /// The value of `dry_run`: one that is misread would delete.
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, ApiError> {
         match text {
             "true" | "1" => Ok(Self::DryRun),
             "false" | "0" => Ok(Self::Delete),
-            _ => Err(format!("invalid parameter \"dry_run\": {text:?} is not true or false")),
+            _ => Err(ApiError::BadRequest(format!(
+                "invalid parameter \"dry_run\": {text:?} is not true or false"
+            ))),
         }
     }
 }
@@ -93,30 +115,23 @@ async fn preview(
     state: &AppState,
     selectors: &[Vec<Matcher>],
     range: TimeRange,
-) -> Result<Response, ApiError> {
-    let data = delete_preview::preview(&**state.store()?, selectors, range).await?;
-    let json = serde_json::json!({ "status": "success", "data": data });
-    let headers = [("content-type", "application/json")];
-    Ok((StatusCode::OK, headers, json.to_string()).into_response())
+) -> Result<serde_json::Value, ApiError> {
+    delete_preview::preview(&**state.store()?, selectors, range).await
 }
 
 /// The answer where the admin API is off.
 pub(super) fn refused_unless_enabled(state: &AppState) -> Option<Response> {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     (state.admin_api == AdminApi::Disabled)
-        .then(|| json_error(status, "unavailable", "admin APIs disabled"))
-}
-
-/// An error as Prometheus answers it.
-pub(super) fn json_error(status: StatusCode, kind: &str, error: &str) -> Response {
-    let json = serde_json::json!({ "status": "error", "errorType": kind, "error": error });
-    let headers = [("content-type", "application/json")];
-    (status, headers, json.to_string()).into_response()
+        .then(|| json::error(status, "unavailable", "admin APIs disabled"))
 }
 
 /// Unix seconds with a fraction, or RFC 3339; in milliseconds. Far away times are clamped.
-pub(super) fn time(name: &str, text: &str) -> Result<i64, String> {
-    let bad = || format!("invalid parameter {name:?}: cannot parse {text:?} to a valid timestamp");
+pub(super) fn time(name: &str, text: &str) -> Result<i64, ApiError> {
+    let bad = || {
+        let why = format!("cannot parse {text:?} to a valid timestamp");
+        ApiError::BadRequest(format!("invalid parameter {name:?}: {why}"))
+    };
     if text == EARLIEST {
         return Ok(MIN_TIMESTAMP);
     }

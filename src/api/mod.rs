@@ -6,12 +6,16 @@
 mod admin;
 mod delete_preview;
 mod error;
+mod json;
+mod match_parameters;
+mod patterns;
 pub mod proto;
 mod remote_read;
 mod remote_write;
 mod selector;
 mod status;
 mod tag_index;
+mod workers;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -27,6 +31,7 @@ use parking_lot::Mutex;
 pub use error::ApiError;
 
 use remote_read::ReadGate;
+use workers::Workers;
 
 use crate::config::AdminApi;
 use crate::limits::MAX_BODY_BYTES;
@@ -48,6 +53,8 @@ pub struct AppState {
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
+    /// Decode requests, compile patterns and encode answers.
+    workers: Workers,
     intake: remote_write::Intake,
     /// Bodies of deletes.
     deletes: remote_write::Intake,
@@ -65,6 +72,7 @@ impl AppState {
             away: Mutex::default(),
             metrics,
             reads: ReadGate::default(),
+            workers: Workers::new(),
             intake: remote_write::Intake::new(),
             deletes: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,

@@ -1,17 +1,26 @@
-//! A series selector, `name{label="value", other=~"re.*"}`, as matchers.
+//! A series selector, `name{label="value", other=~"re.*"}`, taken apart.
 //!
 //! Only what the deletion of series needs of PromQL: no functions, no time. Names may be quoted, as
 //! in `{"a name", "a label"="v"}`; strings are in double, single or back quotes with Go's escapes.
+//! Regular expressions are not looked at: `match_parameters` compiles all of a request together.
 
-use crate::model::{METRIC_NAME, MatchOp, Matcher};
+use crate::model::{METRIC_NAME, MatchOp};
+
+/// A matcher as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) op: MatchOp,
+    pub(super) name: String,
+    pub(super) value: String,
+}
 
 /// Parses one selector. The error says what is wrong and where, in bytes from 0.
-pub(super) fn parse(text: &str) -> Result<Vec<Matcher>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<Written>, String> {
     let mut parser = Parser { text, at: 0 };
     let mut matchers = Vec::new();
     parser.blank();
     if let Some(name) = parser.name(":") {
-        matchers.push(Matcher::equal(METRIC_NAME, name));
+        matchers.push(metric(name));
         parser.blank();
     }
     if parser.take('{') {
@@ -21,10 +30,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Matcher>, String> {
     if parser.at < text.len() {
         return Err(parser.unexpected("the end of the selector"));
     }
-    if matchers.iter().all(Matcher::matches_empty) {
-        return Err("match[] must contain at least one non-empty matcher".into());
-    }
     Ok(matchers)
+}
+
+fn metric(name: &str) -> Written {
+    Written { op: MatchOp::Equal, name: METRIC_NAME.into(), value: name.into() }
 }
 
 struct Parser<'a> {
@@ -33,7 +43,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn braces(&mut self, matchers: &mut Vec<Matcher>) -> Result<(), String> {
+    fn braces(&mut self, matchers: &mut Vec<Written>) -> Result<(), String> {
         loop {
             self.blank();
             if self.take('}') {
@@ -47,7 +57,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn matcher(&mut self) -> Result<Matcher, String> {
+    fn matcher(&mut self) -> Result<Written, String> {
         let quoted = self.rest().starts_with(['"', '\'', '`']);
         let name = match (quoted, self.name("")) {
             (true, _) => self.string()?,
@@ -60,13 +70,12 @@ impl<'a> Parser<'a> {
             rest if rest.starts_with("!~") => MatchOp::NotRegex,
             rest if rest.starts_with("!=") => MatchOp::NotEqual,
             rest if rest.starts_with('=') => MatchOp::Equal,
-            _ if quoted => return Ok(Matcher::equal(METRIC_NAME, &name)),
+            _ if quoted => return Ok(metric(&name)),
             _ => return Err(self.unexpected("one of = != =~ !~")),
         };
         self.at += if op == MatchOp::Equal { 1 } else { 2 };
         self.blank();
-        let value = self.string()?;
-        Matcher::new(op, &name, &value).map_err(|error| error.to_string())
+        Ok(Written { op, name, value: self.string()? })
     }
 
     /// A plain name, if there is one; `extra` are characters allowed besides letters, digits and `_`.
@@ -171,13 +180,17 @@ impl<'a> Parser<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Matcher;
 
     #[test]
     fn selectors() {
         let check = |text: &str, want: &str| {
             let got = match parse(text) {
-                Ok(matchers) => {
-                    matchers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+                Ok(written) => {
+                    let matchers = written.iter().map(|Written { op, name, value }| {
+                        Matcher::new(*op, name, value).expect("compiles").to_string()
+                    });
+                    matchers.collect::<Vec<_>>().join(" ")
                 }
                 Err(error) => error,
             };
@@ -189,9 +202,6 @@ mod tests {
         check(r#"{job=~"a.+", x!~`\d`}"#, r#"job=~"a.+" x!~"\\d""#);
         check(r#"{"a name", "a label"="v"}"#, r#"__name__="a name" a label="v""#);
         check(r#"{a="\x41\101\u00e9\n\""}"#, r#"a="AAé\n\"""#);
-        check("", "match[] must contain at least one non-empty matcher");
-        check("{a=\"\"}", "match[] must contain at least one non-empty matcher");
-        check(r#"{a=~".*"}"#, "match[] must contain at least one non-empty matcher");
         check("up[5m]", "unexpected '[' at byte 2, expected the end of the selector");
         check("{a}", "unexpected '}' at byte 2, expected one of = != =~ !~");
         check("{a=b}", "unexpected 'b' at byte 3, expected a quoted string");

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use axum::extract::{Query, RawQuery, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::admin::{json_error, refused_unless_enabled, time};
-use super::{ApiError, AppState, selector};
-use crate::model::TimeRange;
-use crate::storage::StoreError;
+use super::admin::{refused_unless_enabled, time};
+use super::match_parameters::MatchParameters;
+use super::workers::Caller;
+use super::{ApiError, AppState, json};
+use crate::model::{Matcher, TimeRange};
 use crate::storage::cassandra::{Explanation, Job, JobKind, JobState, TagIndexStatus, WindowPath};
 
 /// Rows a second, where nothing is said.
@@ -25,28 +25,33 @@ pub(super) async fn explain(
     State(state): State<Arc<AppState>>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let (mut matchers, mut range) = (None, TimeRange::ALL);
-    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-        let taken = match &*name {
-            "match[]" => selector::parse(&value)
-                .map(|parsed| matchers = Some(parsed))
-                .map_err(|why| format!("invalid parameter \"match[]\": {why}")),
-            "start" => time("start", &value).map(|time| range.start = time),
-            "end" => time("end", &value).map(|time| range.end = time),
-            _ => Ok(()),
-        };
-        if let Err(why) = taken {
-            return json_error(StatusCode::BAD_REQUEST, "bad_data", &why);
-        }
-    }
-    let Some(matchers) = matchers else {
-        return json_error(StatusCode::BAD_REQUEST, "bad_data", "no match[] parameter provided");
+    let parse = move |caller: &Caller<'_>| parse_selection(&query.unwrap_or_default(), caller);
+    let (matchers, range) = match state.workers.run(parse).await {
+        Ok(selection) => selection,
+        Err(error) => return json::failure(error),
     };
     let explained = match state.cassandra() {
         Ok(store) => store.explain(&matchers, range).await.map_err(ApiError::from),
         Err(error) => Err(error),
     };
-    answer(explained.map(|explanation| explanation_json(&explanation)))
+    json::answer(explained.map(|explanation| explanation_json(&explanation)))
+}
+
+/// The selection that is to be explained: of several the last one.
+fn parse_selection(
+    query: &str,
+    caller: &Caller<'_>,
+) -> Result<(Vec<Matcher>, TimeRange), ApiError> {
+    let (mut selectors, mut range) = (MatchParameters::default(), TimeRange::ALL);
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match &*name {
+            "match[]" => selectors.push(&value)?,
+            "start" => range.start = time("start", &value)?,
+            "end" => range.end = time("end", &value)?,
+            _ => {}
+        }
+    }
+    Ok((selectors.compile(caller)?.pop().unwrap_or_default(), range))
 }
 
 /// `GET /api/v1/status/tag_index`
@@ -55,7 +60,7 @@ pub(super) async fn status(State(state): State<Arc<AppState>>) -> Response {
         Ok(store) => store.tag_index_status().await.map_err(ApiError::from),
         Err(error) => Err(error),
     };
-    answer(status.map(|status| status_json(&status)))
+    json::answer(status.map(|status| status_json(&status)))
 }
 
 /// Parameters of a job.
@@ -91,20 +96,7 @@ async fn begin(state: &AppState, parameters: JobParameters, kind: JobKind) -> Re
         Ok(store) => store.begin_tag_index_job(&metric, kind, pace).await.map_err(ApiError::from),
         Err(error) => Err(error),
     };
-    answer(begun.map(|()| json!({ "metric": metric })))
-}
-
-fn answer(data: Result<Value, ApiError>) -> Response {
-    match data {
-        Ok(data) => {
-            let json = json!({ "status": "success", "data": data });
-            ([("content-type", "application/json")], json.to_string()).into_response()
-        }
-        Err(ApiError::Store(StoreError::Invalid(why)) | ApiError::BadRequest(why)) => {
-            json_error(StatusCode::BAD_REQUEST, "bad_data", &why)
-        }
-        Err(error) => error.into_response(),
-    }
+    json::answer(begun.map(|()| json!({ "metric": metric })))
 }
 
 fn explanation_json(explanation: &Explanation) -> Value {

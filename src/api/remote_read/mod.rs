@@ -2,7 +2,7 @@
 //!
 //! Both types of answer read the store in runs of series, a bounded amount ahead of the client.
 //! Requests beyond the gate wait in line; a client that goes away ends its work. What keeps a
-//! processor busy is done by [`workers`], so that writes go on.
+//! processor busy is done by the workers, so that writes go on.
 
 mod frames;
 mod protobuf;
@@ -11,7 +11,6 @@ mod runs;
 mod samples;
 mod stream;
 mod window;
-mod workers;
 
 use std::sync::Arc;
 
@@ -25,10 +24,10 @@ use tokio::sync::Semaphore;
 use super::AppState;
 use super::proto::v1::read_request::ResponseType;
 use super::remote_write::{Intake, Refusal};
+use super::workers::Caller;
 use crate::limits::{MAX_CONCURRENT_READS, MAX_CONCURRENT_SAMPLE_READS};
 
 use request::ReadRequest;
-use workers::{Caller, Workers};
 
 /// How many reads may be under way; further ones wait in line.
 pub(super) struct ReadGate {
@@ -37,8 +36,6 @@ pub(super) struct ReadGate {
     bodies: Intake,
     /// Answers that are whole in memory.
     samples: Semaphore,
-    /// Decode requests and encode answers.
-    workers: Workers,
 }
 
 impl Default for ReadGate {
@@ -47,7 +44,6 @@ impl Default for ReadGate {
             all: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)),
             bodies: Intake::new(),
             samples: Semaphore::new(MAX_CONCURRENT_SAMPLE_READS),
-            workers: Workers::new(),
         }
     }
 }
@@ -64,7 +60,7 @@ pub(super) async fn remote_read(
     let permit = state.reads.all.clone().acquire_owned().await.expect(OPEN);
     let bytes = body.bytes.clone();
     let decode = move |caller: &Caller<'_>| ReadRequest::decode(&bytes, caller);
-    let request = state.reads.workers.run(decode).await?;
+    let request = state.workers.run(decode).await?;
     drop(body);
     match request.response {
         ResponseType::Samples => {
@@ -127,7 +123,7 @@ mod tests {
     }
 
     fn no_place(state: &AppState) -> OwnedSemaphorePermit {
-        let places = &state.reads.workers.places;
+        let places = &state.workers.places;
         let all = places.available_permits() as u32;
         places.clone().try_acquire_many_owned(all).expect("nothing is under way")
     }

@@ -7,15 +7,12 @@ use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 use crate::api::ApiError;
+use crate::api::patterns::Patterns;
 use crate::api::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
-use crate::limits::{
-    MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_PATTERN_BYTES, MAX_READ_QUERIES,
-    MAX_READ_REGEX_BYTES, MAX_REGEX_BYTES,
-};
-use crate::model::{MatchOp, Matcher, RegexError, TimeRange};
+use crate::api::workers::Caller;
+use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES};
+use crate::model::{MatchOp, Matcher, TimeRange};
 use crate::wire::{WireError, snappy};
-
-use super::workers::Caller;
 
 /// A request that makes sense.
 #[derive(Debug)]
@@ -57,9 +54,11 @@ impl ReadRequest {
             return Err(too_many("matchers", MAX_READ_MATCHERS));
         }
         let response = negotiate(&request.accepted_response_types)?;
-        let mut matchers = Matchers::new(&request, caller);
+        let all = request.queries.iter().flat_map(|query| &query.matchers);
+        let count = all.filter(|m| matches!(m.r#type(), Type::Re | Type::Nre)).count();
+        let mut patterns = Patterns::new(count, caller);
         let queries: Result<Vec<Query>, ApiError> =
-            request.queries.iter().map(|query| matchers.query(query)).collect();
+            request.queries.iter().map(|query| decode_query(query, &mut patterns)).collect();
         Ok(Self { queries: queries?, response })
     }
 }
@@ -72,56 +71,25 @@ impl Query {
     }
 }
 
-/// Makes the matchers of a request, within what all its regular expressions may take.
-struct Matchers<'a> {
-    /// Bytes of patterns so far.
-    patterns: usize,
-    /// Bytes that each may compile to: an equal share.
-    share: usize,
-    caller: &'a Caller<'a>,
+fn decode_query(query: &v1::Query, patterns: &mut Patterns<'_>) -> Result<Query, ApiError> {
+    let matchers: Result<Vec<Matcher>, ApiError> =
+        query.matchers.iter().map(|one| decode_matcher(one, patterns)).collect();
+    let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);
+    Ok(Query { matchers: matchers?, range })
 }
 
-impl<'a> Matchers<'a> {
-    fn new(request: &v1::ReadRequest, caller: &'a Caller<'a>) -> Self {
-        let all = request.queries.iter().flat_map(|query| &query.matchers);
-        let patterns = all.filter(|m| matches!(m.r#type(), Type::Re | Type::Nre)).count();
-        let share = (MAX_READ_REGEX_BYTES / patterns.max(1)).min(MAX_REGEX_BYTES);
-        Self { patterns: 0, share, caller }
-    }
-
-    fn query(&mut self, query: &v1::Query) -> Result<Query, ApiError> {
-        let matchers: Result<Vec<Matcher>, ApiError> =
-            query.matchers.iter().map(|one| self.matcher(one)).collect();
-        let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);
-        Ok(Query { matchers: matchers?, range })
-    }
-
-    fn matcher(&mut self, matcher: &v1::LabelMatcher) -> Result<Matcher, ApiError> {
-        let op = match Type::try_from(matcher.r#type) {
-            Ok(Type::Eq) => MatchOp::Equal,
-            Ok(Type::Neq) => MatchOp::NotEqual,
-            Ok(Type::Re) => MatchOp::Regex,
-            Ok(Type::Nre) => MatchOp::NotRegex,
-            Err(_) => return Err(ApiError::BadRequest("invalid matcher type".into())),
-        };
-        if matches!(op, MatchOp::Regex | MatchOp::NotRegex) {
-            self.caller.check()?;
-            self.patterns += matcher.value.len();
-            if self.patterns > MAX_READ_PATTERN_BYTES {
-                return Err(too_many("bytes of regular expressions", MAX_READ_PATTERN_BYTES));
-            }
-        }
-        Matcher::within(self.share, op, &matcher.name, &matcher.value).map_err(|error| {
-            ApiError::BadRequest(match error {
-                RegexError::TooLarge => format!(
-                    "a regular expression takes more than {} bytes compiled, its share of the \
-                     {MAX_READ_REGEX_BYTES} bytes of all in a request",
-                    self.share
-                ),
-                error => error.to_string(),
-            })
-        })
-    }
+fn decode_matcher(
+    matcher: &v1::LabelMatcher,
+    patterns: &mut Patterns<'_>,
+) -> Result<Matcher, ApiError> {
+    let op = match Type::try_from(matcher.r#type) {
+        Ok(Type::Eq) => MatchOp::Equal,
+        Ok(Type::Neq) => MatchOp::NotEqual,
+        Ok(Type::Re) => MatchOp::Regex,
+        Ok(Type::Nre) => MatchOp::NotRegex,
+        Err(_) => return Err(ApiError::BadRequest("invalid matcher type".into())),
+    };
+    patterns.matcher(op, &matcher.name, &matcher.value)
 }
 
 /// The first type that we know; SAMPLES when none is asked for.
@@ -205,6 +173,7 @@ fn too_many(what: &str, limit: usize) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_READ_PATTERN_BYTES;
 
     fn decode(message: &[u8]) -> Result<ReadRequest, String> {
         let body = snappy::compress(message).expect("small");
@@ -242,7 +211,7 @@ mod tests {
     fn patterns_are_limited_before_they_are_read() {
         let half = "a".repeat(MAX_READ_PATTERN_BYTES / 2);
         let error = decode(&with_patterns([half.as_str(), &half, "b"].into_iter()));
-        let want = "read request with more than 1048576 bytes of regular expressions";
+        let want = "more than 1048576 bytes of regular expressions in a request";
         assert_eq!(error.expect_err("too long"), want);
     }
 

@@ -3,6 +3,7 @@
 //! The block has to be whole in memory, so samples and bytes are limited. Floats and histograms
 //! are written as they are decoded; nothing is collected in between.
 
+use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::chunk::Chunk;
 use crate::limits::{MAX_READ_RESPONSE_BYTES, MAX_READ_SAMPLES};
@@ -17,7 +18,6 @@ use super::protobuf::{
 use super::request::Query;
 use super::runs::{Run, Runs};
 use super::window::{has_point, overlapping};
-use super::workers::Caller;
 
 /// Reads everything that the queries ask for and gives the compressed answer.
 pub(super) async fn answer(
@@ -25,7 +25,7 @@ pub(super) async fn answer(
     store: &SharedStore,
     queries: &[Query],
 ) -> Result<Vec<u8>, ApiError> {
-    let workers = &state.reads.workers;
+    let workers = &state.workers;
     let mut response = Response::with_limits(MAX_READ_SAMPLES, MAX_READ_RESPONSE_BYTES);
     for query in queries {
         let start = response.bytes.len();

@@ -13,6 +13,7 @@ use futures::stream::{self, Stream, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::limits::READ_STALL;
 use crate::model::TimeRange;
@@ -22,7 +23,6 @@ use super::frames::push_series;
 use super::request::Query;
 use super::runs::{Run, Runs};
 use super::window::{has_point, overlapping};
-use super::workers::Caller;
 
 /// What the task sends; `None` is the end.
 type Item = Result<Option<Bytes>, ApiError>;
@@ -101,7 +101,7 @@ async fn produce(
         while let Some(run) = runs.next().await {
             let (run, range) = (run?, query.range);
             let encode = move |caller: &Caller<'_>| encode(&run, range, index, caller);
-            let (frames, series) = state.reads.workers.run(encode).await?;
+            let (frames, series) = state.workers.run(encode).await?;
             if frames.is_empty() {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! The threads on which remote read decodes and encodes, a bounded number of them.
+//! The threads on which requests are decoded, patterns compiled and remote reads encoded, a bounded
+//! number of them.
 //!
 //! Such work keeps a processor busy: on the threads that serve connections it would hold up
 //! writes. Work whose caller went away is told so, and its place is free when it has ended. What
@@ -53,7 +54,7 @@ impl Workers {
             // Nobody may wait for it any more.
             let _ = sender.send(done);
         });
-        result.await.unwrap_or(Err(ApiError::Aborted("the work on a read broke")))
+        result.await.unwrap_or(Err(ApiError::Aborted("the work on a request broke")))
     }
 }
 
