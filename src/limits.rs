@@ -8,12 +8,16 @@ use std::time::Duration;
 
 use crate::model::LabelLimits;
 
-/// Connections at a time; further ones wait to be accepted. Below the 1024 file handles that a
-/// process usually has, so that the store keeps its own.
+/// Connections at a time; a further one takes the place of one without a request, or waits. Below
+/// the 1024 file handles that a process usually has, so that the store keeps its own.
 pub const MAX_CONNECTIONS: usize = 512;
-/// Longest wait for a whole head of a request, and how long a connection may be idle: senders that
-/// come once a minute keep theirs.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest time for a whole head of a request, from its first byte or from the connection on.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may rest between two requests: senders that come once a minute keep theirs.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a client may take nothing of an answer, or of a piece of it; then it loses its
+/// connection.
+pub const ANSWER_STALL: Duration = Duration::from_secs(60);
 /// How long no connection is accepted after one could not be: file handles may be short.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of a compressed request body.
@@ -92,8 +96,6 @@ pub const READ_RUN_SERIES: usize = 4096;
 pub const READ_AHEAD_RUNS: usize = 4;
 /// Series listed in the answer that says what a delete would take.
 pub const MAX_PREVIEW_SERIES: usize = 1_000;
-/// How long a client may take nothing of a streamed answer.
-pub const READ_STALL: Duration = Duration::from_secs(60);
 /// How long requests under way may take when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Shortest and longest wait between two attempts to open the store: soon after a short absence,

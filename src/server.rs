@@ -27,12 +27,15 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 mod cassandra;
+mod connection;
 mod http;
 mod later;
 mod lock;
+mod places;
 mod stores;
 
 use lock::DataLock;
+use places::Limits;
 
 pub use stores::wal_dir;
 
@@ -106,7 +109,7 @@ pub async fn run(
     }
     let router = api::router(state.clone());
     let stop = until_true(stopped.clone());
-    let mut server = tokio::spawn(http::serve(listener, router, http::Limits::default(), stop));
+    let mut server = tokio::spawn(http::serve(listener, router, Limits::default(), stop));
 
     let opened = tokio::select! {
         opened = open_patiently(&config, &state, &indexed) => Some(opened),

@@ -1,16 +1,12 @@
-//! Connections: how many there may be, and how long one may take to ask.
+//! Connections: accepted while there are places, served, and closed when they are overdue.
 //!
-//! Who comes when all places are taken waits to be accepted. A connection that sends no whole head
-//! of a request in time is closed, and so is an idle one; bodies are bounded by `api`. On `stop`
-//! no more connections are taken and the requests under way are finished. Dropping the future ends
-//! them all.
+//! What a connection may owe and for how long, and who gives way when all places are taken, is
+//! decided in `places`; bodies are bounded by `api`. On `stop` no more connections are taken and
+//! the requests under way are finished. Dropping the future ends them all.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,26 +14,11 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tower::Service;
 
-use crate::limits;
-
-/// Bounds of connections.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Connections at a time.
-    pub(super) connections: usize,
-    /// Longest wait for a whole head of a request.
-    pub(super) head_timeout: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { connections: limits::MAX_CONNECTIONS, head_timeout: limits::HEAD_TIMEOUT }
-    }
-}
+use super::connection::{Requests, Watched};
+use super::places::{Limits, Place, Places};
+use crate::limits::ACCEPT_PAUSE;
 
 /// Serves until `stop` completes and the requests under way are answered.
 pub(super) async fn serve(
@@ -47,15 +28,16 @@ pub(super) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head_timeout);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(limits.head_timeout);
-    let places = Arc::new(Semaphore::new(limits.connections));
+    // How long a head may take is for `places`.
+    builder.http1().header_read_timeout(None);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(limits.idle_timeout);
+    let places = Places::new(limits);
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
-        let (stream, place) = tokio::select! {
-            accepted = accept(&listener, &places) => accepted,
+        let stream = tokio::select! {
+            stream = accept(&listener) => stream,
             Some(ended) = connections.join_next() => {
                 if let Err(error) = ended {
                     tracing::error!("a connection broke: {error}");
@@ -64,108 +46,98 @@ pub(super) async fn serve(
             }
             () = &mut stop => break,
         };
-        let service = Noting { router: router.clone(), asked: Arc::default() };
-        let connection = Connection { stream, place, service, head_timeout: limits.head_timeout };
-        connections.spawn(connection.run(builder.clone(), graceful.watcher()));
+        let place = tokio::select! {
+            place = places.take() => Arc::new(place),
+            () = &mut stop => break,
+        };
+        connections.spawn(run(stream, place, router.clone(), builder.clone(), graceful.watcher()));
     }
     drop(listener);
     graceful.shutdown().await;
 }
 
-/// The next connection, once there is a place for it.
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> (TcpStream, OwnedSemaphorePermit) {
-    let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
+/// The next connection.
+async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, _)) => return stream,
             // The peer went away, or there are no file handles left: both pass.
             Err(error) => {
                 tracing::warn!("a connection was not accepted: {error}");
-                tokio::time::sleep(limits::ACCEPT_PAUSE).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-struct Connection {
+/// Serves a connection until it ends or is overdue.
+async fn run(
     stream: TcpStream,
-    place: OwnedSemaphorePermit,
-    service: Noting,
-    head_timeout: Duration,
-}
-
-impl Connection {
-    async fn run(self, builder: Builder<TokioExecutor>, watcher: Watcher) {
-        let Self { stream, place, service, head_timeout } = self;
-        // Answers are written whole: nothing is gained by waiting for more.
-        let _ = stream.set_nodelay(true);
-        let asked = service.asked.clone();
-        let served =
-            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-        // The timeout of HTTP/1 begins only when it is known to be that.
-        let silent = async {
-            tokio::time::sleep(head_timeout).await;
-            if asked.load(Ordering::Relaxed) {
-                std::future::pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            ended = watcher.watch(served) => {
-                if let Err(error) = ended {
-                    tracing::debug!("a connection ended: {error}");
-                }
-            }
-            () = silent => tracing::debug!("a connection was closed: no request in time"),
-        }
-        drop(place);
-    }
-}
-
-/// The router, and whether it was asked anything.
-#[derive(Clone)]
-struct Noting {
+    place: Arc<Place>,
     router: Router,
-    asked: Arc<AtomicBool>,
-}
-
-impl<R> Service<R> for Noting
-where
-    Router: Service<R>,
-{
-    type Response = <Router as Service<R>>::Response;
-    type Error = <Router as Service<R>>::Error;
-    type Future = <Router as Service<R>>::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.router.poll_ready(context)
-    }
-
-    fn call(&mut self, request: R) -> Self::Future {
-        self.asked.store(true, Ordering::Relaxed);
-        self.router.call(request)
+    builder: Builder<TokioExecutor>,
+    watcher: Watcher,
+) {
+    // Answers are written whole: nothing is gained by waiting for more.
+    let _ = stream.set_nodelay(true);
+    let requests = TowerToHyperService::new(Requests { router, place: place.clone() });
+    let stream = Watched { stream, place: place.clone() };
+    let served = builder.serve_connection(TokioIo::new(stream), requests);
+    tokio::select! {
+        ended = watcher.watch(served) => {
+            if let Err(error) = ended {
+                tracing::debug!("a connection ended: {error}");
+            }
+        }
+        why = place.overdue() => tracing::debug!("a connection was closed: {why:?}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::time::Duration;
 
+    use axum::body::Body;
     use axum::routing::get;
+    use bytes::Bytes;
+    use futures::StreamExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::{Semaphore, mpsc};
 
     use super::*;
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    const HALF: &[u8] = b"GET / HTTP/1.1\r\nHost:";
 
-    async fn start(limits: Limits, stop: impl Future<Output = ()> + Send + 'static) -> SocketAddr {
+    /// Far beyond any test.
+    const NEVER: Duration = Duration::from_secs(100_000);
+
+    fn patient(connections: usize) -> Limits {
+        let [head_timeout, idle_timeout, answer_stall] = [NEVER; 3];
+        Limits { connections, head_timeout, idle_timeout, answer_stall }
+    }
+
+    async fn serve_on_free_port(
+        router: Router,
+        limits: Limits,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let router = Router::new().route("/", get(async || "here"));
         tokio::spawn(serve(listener, router, limits, stop));
         address
+    }
+
+    async fn start(limits: Limits, stop: impl Future<Output = ()> + Send + 'static) -> SocketAddr {
+        let router = Router::new().route("/", get(async || "here"));
+        serve_on_free_port(router, limits, stop).await
+    }
+
+    async fn connect(address: SocketAddr, begun: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(begun).await.expect("it takes that");
+        stream
     }
 
     async fn answer(stream: &mut TcpStream) -> String {
@@ -177,48 +149,122 @@ mod tests {
         String::from_utf8(bytes).expect("UTF-8")
     }
 
+    async fn is_closed(stream: &mut TcpStream) {
+        // A reset is an end too.
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    }
+
     #[tokio::test]
     async fn a_head_that_does_not_come_whole_closes_the_connection() {
-        let limits = Limits { head_timeout: Duration::from_millis(100), ..Limits::default() };
+        let limits = Limits { head_timeout: Duration::from_millis(100), ..patient(9) };
         let address = start(limits, std::future::pending()).await;
-        // Nothing; what may become HTTP/1 or 2; half a head; half a second head.
-        let begun = [b"".as_slice(), b"P", b"GET / HTTP/1.1\r\nHost:", &[REQUEST, b"GET"].concat()];
-        for begun in begun {
-            let mut stream = TcpStream::connect(address).await.expect("it listens");
-            stream.write_all(begun).await.expect("it takes that");
-            let mut rest = Vec::new();
-            // It ends; a reset is an end too.
-            let _ = stream.read_to_end(&mut rest).await;
-            assert_eq!(rest.ends_with(b"here"), begun.starts_with(REQUEST), "{begun:?}");
+        // Nothing; what may become HTTP/1 or 2; half a head.
+        for begun in [b"".as_slice(), b"P", HALF] {
+            is_closed(&mut connect(address, begun).await).await;
+        }
+        // Half a second head.
+        let mut stream = connect(address, REQUEST).await;
+        answer(&mut stream).await;
+        stream.write_all(HALF).await.expect("it takes that");
+        is_closed(&mut stream).await;
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_closed_later() {
+        let limits = Limits { idle_timeout: Duration::from_millis(100), ..patient(9) };
+        let address = start(limits, std::future::pending()).await;
+        let mut stream = connect(address, REQUEST).await;
+        answer(&mut stream).await;
+        is_closed(&mut stream).await;
+    }
+
+    #[tokio::test]
+    async fn who_waits_longest_for_a_request_gives_way_when_all_places_are_taken() {
+        let address = start(patient(3), std::future::pending()).await;
+        let mut half = [connect(address, HALF).await, connect(address, HALF).await];
+        let mut idle = connect(address, REQUEST).await;
+        answer(&mut idle).await;
+        let mut newer = Vec::new();
+        for stream in &mut half {
+            newer.push(connect(address, REQUEST).await);
+            answer(newer.last_mut().expect("pushed")).await;
+            is_closed(stream).await;
+        }
+        idle.write_all(REQUEST).await.expect("it has its place");
+        answer(&mut idle).await;
+    }
+
+    #[tokio::test]
+    async fn many_half_heads_keep_nobody_out() {
+        let address = start(patient(8), std::future::pending()).await;
+        let mut held = Vec::new();
+        for _ in 0..50 {
+            held.push(connect(address, HALF).await);
+            answer(&mut connect(address, REQUEST).await).await;
         }
     }
 
     #[tokio::test]
-    async fn connections_beyond_the_limit_wait_for_a_place() {
-        let limits = Limits { connections: 1, ..Limits::default() };
-        let address = start(limits, std::future::pending()).await;
-        let mut first = TcpStream::connect(address).await.expect("it listens");
-        first.write_all(REQUEST).await.expect("it takes that");
-        assert!(answer(&mut first).await.starts_with("HTTP/1.1 200"));
-        let mut second = TcpStream::connect(address).await.expect("the kernel holds it");
-        second.write_all(REQUEST).await.expect("the kernel holds that");
-        // The first one is served as long as it stays, and the second only after it.
-        for _ in 0..3 {
-            first.write_all(REQUEST).await.expect("it takes that");
-            answer(&mut first).await;
-            let error = second.try_read(&mut [0]).expect_err("nothing yet");
-            assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    async fn a_request_under_way_gives_way_to_nobody() {
+        let gate = Arc::new(Semaphore::new(0));
+        let (begin, mut begun) = mpsc::unbounded_channel();
+        let held = gate.clone();
+        let handler = async move || {
+            begin.send(()).expect("the test waits");
+            held.acquire().await.expect("never closed").forget();
+            "here"
+        };
+        let router = Router::new().route("/", get(handler));
+        let address = serve_on_free_port(router, patient(1), std::future::pending()).await;
+        let mut first = connect(address, REQUEST).await;
+        begun.recv().await.expect("it has begun");
+        let mut second = connect(address, REQUEST).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
         }
-        drop(first);
+        begun.try_recv().expect_err("there is no place for it");
+        gate.add_permits(1);
+        answer(&mut first).await;
+        // Idle now, it gives way.
+        begun.recv().await.expect("it has begun");
+        is_closed(&mut first).await;
+        gate.add_permits(1);
         answer(&mut second).await;
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_of_its_answer_loses_its_connection() {
+        let (ended, mut end) = mpsc::unbounded_channel::<()>();
+        let handler = async move || {
+            let ended = ended.clone();
+            let pieces = futures::stream::repeat_with(move || {
+                let _held = &ended;
+                Ok::<_, std::io::Error>(Bytes::from_static(&[0; 1 << 16]))
+            });
+            Body::from_stream(pieces.boxed())
+        };
+        let limits = Limits { answer_stall: Duration::from_millis(100), ..patient(9) };
+        let router = Router::new().route("/", get(handler));
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let stopped = async move { drop(stopped.await) };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let server = tokio::spawn(serve(listener, router, limits, stopped));
+        let clients = [connect(address, REQUEST).await, connect(address, REQUEST).await];
+        // Only the end of both connections lets the server end: their answers never do.
+        for client in &clients {
+            client.readable().await.expect("the answer begins");
+        }
+        stop.send(()).expect("it serves");
+        server.await.expect("no panic");
+        assert!(end.recv().await.is_none(), "both answers were given up");
     }
 
     #[tokio::test]
     async fn on_stop_idle_connections_are_closed_and_no_more_are_taken() {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let address = start(Limits::default(), async move { drop(stopped.await) }).await;
-        let mut stream = TcpStream::connect(address).await.expect("it listens");
-        stream.write_all(REQUEST).await.expect("it takes that");
+        let mut stream = connect(address, REQUEST).await;
         answer(&mut stream).await;
         stop.send(()).expect("it serves");
         assert_eq!(stream.read(&mut [0]).await.expect("closed cleanly"), 0);

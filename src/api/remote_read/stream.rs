@@ -2,7 +2,7 @@
 //!
 //! A task of its own reads, and has what it read encoded; a channel of one place to the connection gives the
 //! back-pressure. The task ends when the client goes away, and when it takes nothing for
-//! [`READ_STALL`]. The body ends cleanly only after the explicit end: whatever else happens
+//! [`ANSWER_STALL`]. The body ends cleanly only after the explicit end: whatever else happens
 //! to the task aborts the connection, so that a client never takes a part for the whole.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
-use crate::limits::READ_STALL;
+use crate::limits::ANSWER_STALL;
 use crate::model::TimeRange;
 use crate::storage::{SelectHints, SharedStore};
 
@@ -42,7 +42,7 @@ pub(super) async fn start(
         tokio::select! {
             result = work => {
                 let end = result.map(|()| None);
-                let _ = sender.send_timeout(end, READ_STALL).await;
+                let _ = sender.send_timeout(end, ANSWER_STALL).await;
             }
             () = sender.closed() => {}
         }
@@ -107,7 +107,7 @@ async fn produce(
             }
             state.metrics.http.read_series.inc_by(series);
             state.metrics.http.read_bytes.inc_by(frames.len() as u64);
-            if sender.send_timeout(Ok(Some(frames)), READ_STALL).await.is_err() {
+            if sender.send_timeout(Ok(Some(frames)), ANSWER_STALL).await.is_err() {
                 return Err(broken());
             }
         }

@@ -1,0 +1,146 @@
+//! One connection: its bytes and its requests, told to its place as they come and go.
+//!
+//! A request is under way from its head until the last piece of its answer was handed over or is
+//! given up. Nothing is decided here.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{Request, Version};
+use axum::response::Response;
+use futures::future::BoxFuture;
+use http_body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tower::Service;
+
+use super::places::{Multiplexed, Place, UnderWay};
+
+/// The bytes of a connection.
+pub(super) struct Watched {
+    pub(super) stream: TcpStream,
+    pub(super) place: Arc<Place>,
+}
+
+impl Watched {
+    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Pending => self.place.blocked(),
+            Poll::Ready(_) => self.place.took(),
+        }
+        written
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.place.received();
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.wrote(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.wrote(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// The requests of a connection.
+#[derive(Clone)]
+pub(super) struct Requests {
+    pub(super) router: Router,
+    pub(super) place: Arc<Place>,
+}
+
+impl<B> Service<Request<B>> for Requests
+where
+    Router: Service<Request<B>, Response = Response, Error = Infallible>,
+    <Router as Service<Request<B>>>::Future: Future + Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        <Router as Service<Request<B>>>::poll_ready(&mut self.router, context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let multiplexed = match request.version() {
+            Version::HTTP_2 => Multiplexed::Yes,
+            _ => Multiplexed::No,
+        };
+        let under_way = self.place.begin(multiplexed);
+        let answer = self.router.call(request);
+        Box::pin(async move {
+            let response = answer.await?;
+            Ok(response.map(|body| Body::new(Answer { body, _under_way: under_way })))
+        })
+    }
+}
+
+/// The body of an answer.
+struct Answer {
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,280 @@
+//! Places for connections: who has one, what each waits for, and who gives way when none is free.
+//!
+//! A connection that owes something keeps its place for a bounded time: a whole head, the next
+//! request, or room for an answer that its client does not take. When all places are taken, the
+//! one that has waited longest for a request gives way to who comes, so that clients which only
+//! hold connections keep nobody out. One with a request under way never has to; how long bodies
+//! and answers may take is for those who read and make them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::limits;
+
+/// Bounds of connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Connections at a time.
+    pub(super) connections: usize,
+    /// Longest time from the first byte of a head to its last one; a new connection owes a head.
+    pub(super) head_timeout: Duration,
+    /// Longest wait for the next request.
+    pub(super) idle_timeout: Duration,
+    /// How long a client may take nothing of an answer.
+    pub(super) answer_stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: limits::MAX_CONNECTIONS,
+            head_timeout: limits::HEAD_TIMEOUT,
+            idle_timeout: limits::IDLE_TIMEOUT,
+            answer_stall: limits::ANSWER_STALL,
+        }
+    }
+}
+
+/// All places.
+pub(super) struct Places {
+    pub(super) limits: Limits,
+    free: Arc<Semaphore>,
+    taken: Mutex<HashMap<u64, watch::Sender<Phase>>>,
+    next: AtomicU64,
+    /// Told when a connection may give way that could not before.
+    left_off: Notify,
+}
+
+/// The place of one connection.
+pub(super) struct Place {
+    number: u64,
+    phase: watch::Sender<Phase>,
+    places: Arc<Places>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy)]
+struct Phase {
+    /// Requests under way.
+    requests: usize,
+    /// Since when there is none.
+    since: Instant,
+    /// What is owed while there is none.
+    owed: Owed,
+    /// Since when the client takes nothing of what is to be sent.
+    blocked: Option<Instant>,
+    /// Several requests share the connection: bytes come that are no part of a head.
+    multiplexed: bool,
+    /// Another connection is to have the place.
+    gives_way: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owed {
+    /// The rest of a head.
+    Head,
+    /// Nothing: it may rest.
+    Nothing,
+}
+
+/// Why a connection is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// No whole request came in time.
+    Request,
+    /// The client took nothing of an answer.
+    Answer,
+    /// The place is for another connection.
+    GivesWay,
+}
+
+impl Phase {
+    fn new() -> Self {
+        Self {
+            requests: 0,
+            since: Instant::now(),
+            owed: Owed::Head,
+            blocked: None,
+            multiplexed: false,
+            gives_way: false,
+        }
+    }
+
+    /// Whether nothing is lost when the connection is closed now.
+    fn may_give_way(&self) -> bool {
+        self.requests == 0 && self.blocked.is_none() && !self.gives_way
+    }
+
+    /// When the connection is to be closed, and why; `None` = not by time.
+    fn due(&self, limits: &Limits) -> Option<(Instant, Overdue)> {
+        if self.gives_way {
+            return Some((self.since, Overdue::GivesWay));
+        }
+        let request = (self.requests == 0).then(|| {
+            let wait = match self.owed {
+                Owed::Head => limits.head_timeout,
+                Owed::Nothing => limits.idle_timeout,
+            };
+            (self.since + wait, Overdue::Request)
+        });
+        let answer = self.blocked.map(|since| (since + limits.answer_stall, Overdue::Answer));
+        [request, answer].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
+
+impl Places {
+    pub(super) fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            free: Arc::new(Semaphore::new(limits.connections)),
+            taken: Mutex::default(),
+            next: AtomicU64::new(0),
+            left_off: Notify::new(),
+        })
+    }
+
+    /// A place, as soon as one is free or a connection has given way.
+    pub(super) async fn take(self: &Arc<Self>) -> Place {
+        let mut asked = false;
+        loop {
+            if !asked && self.free.available_permits() == 0 {
+                asked = self.ask_one_to_leave();
+            }
+            tokio::select! {
+                permit = self.free.clone().acquire_owned() => {
+                    return self.place(permit.expect("the semaphore is never closed"));
+                }
+                () = self.left_off.notified() => {}
+            }
+        }
+    }
+
+    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Place {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let phase = watch::Sender::new(Phase::new());
+        self.taken.lock().insert(number, phase.clone());
+        Place { number, phase, places: self.clone(), _permit: permit }
+    }
+
+    /// Has the connection leave that has waited longest for a request; false when none can.
+    fn ask_one_to_leave(&self) -> bool {
+        let taken = self.taken.lock();
+        let mut waiting: Vec<_> = taken
+            .iter()
+            .map(|(number, phase)| (*phase.borrow(), *number, phase))
+            .filter(|(phase, ..)| phase.may_give_way())
+            .collect();
+        waiting.sort_by_key(|(phase, number, _)| (phase.since, *number));
+        // A request may have come meanwhile.
+        waiting.into_iter().any(|(_, _, phase)| {
+            phase.send_if_modified(|phase| {
+                phase.gives_way = phase.may_give_way();
+                phase.gives_way
+            })
+        })
+    }
+}
+
+impl Place {
+    /// A request is under way until what is returned is dropped.
+    pub(super) fn begin(self: &Arc<Self>, multiplexed: Multiplexed) -> UnderWay {
+        self.phase.send_modify(|phase| {
+            phase.requests += 1;
+            phase.multiplexed = multiplexed == Multiplexed::Yes;
+        });
+        UnderWay(self.clone())
+    }
+
+    /// Bytes came.
+    pub(super) fn received(&self) {
+        self.phase.send_if_modified(|phase| {
+            let begins = phase.requests == 0 && phase.owed == Owed::Nothing && !phase.multiplexed;
+            if begins {
+                phase.owed = Owed::Head;
+                phase.since = Instant::now();
+            }
+            begins
+        });
+    }
+
+    /// The client takes no more for now.
+    pub(super) fn blocked(&self) {
+        self.phase.send_if_modified(|phase| {
+            let begins = phase.blocked.is_none();
+            phase.blocked = phase.blocked.or_else(|| Some(Instant::now()));
+            begins
+        });
+    }
+
+    /// The client took something.
+    pub(super) fn took(&self) {
+        let ends = self.phase.send_if_modified(|phase| {
+            let ends = phase.blocked.take().is_some();
+            if ends && phase.requests == 0 {
+                phase.since = Instant::now();
+            }
+            ends
+        });
+        if ends {
+            self.places.left_off.notify_one();
+        }
+    }
+
+    /// Completes when the connection is to be closed.
+    pub(super) async fn overdue(&self) -> Overdue {
+        let mut phase = self.phase.subscribe();
+        loop {
+            let due = phase.borrow_and_update().due(&self.places.limits);
+            let time = async {
+                match due {
+                    Some((at, why)) => {
+                        sleep_until(at).await;
+                        why
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                why = time => return why,
+                // The sender lives as long as `self`.
+                _ = phase.changed() => {}
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.taken.lock().remove(&self.number);
+    }
+}
+
+/// Whether requests share the connection at a time (HTTP/2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Multiplexed {
+    /// They do.
+    Yes,
+    /// One comes after the other.
+    No,
+}
+
+/// A request under way.
+pub(super) struct UnderWay(Arc<Place>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.phase.send_modify(|phase| {
+            phase.requests -= 1;
+            phase.owed = Owed::Nothing;
+            phase.since = Instant::now();
+        });
+        self.0.places.left_off.notify_one();
+    }
+}
