@@ -78,8 +78,10 @@ pub const MAX_READ_PATTERN_BYTES: usize = 1 << 20;
 pub const MAX_READ_REGEX_BYTES: usize = 64 << 20;
 /// Protobuf fields in one remote read: matchers, hints and all.
 pub const MAX_READ_FIELDS: usize = 1 << 16;
-/// Remote reads under way at once; further ones wait in line.
+/// Remote reads under way at once; further ones wait in line for [`READ_WAIT`].
 pub const MAX_CONCURRENT_READS: usize = 10;
+/// Longest time that a remote read waits for its turn; then it is told to come again.
+pub const READ_WAIT: Duration = Duration::from_secs(30);
 /// Those of them whose answer is whole in memory (SAMPLES).
 pub const MAX_CONCURRENT_SAMPLE_READS: usize = 2;
 /// Samples in an answer that is whole in memory.

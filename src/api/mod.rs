@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 pub use error::ApiError;
 
 use remote_read::ReadGate;
+pub use remote_read::ReadLimits;
 use workers::Workers;
 
 use crate::config::AdminApi;
@@ -71,7 +72,7 @@ impl AppState {
             obstacle: Mutex::default(),
             away: Mutex::default(),
             metrics,
-            reads: ReadGate::default(),
+            reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
             deletes: remote_write::Intake::new(),
@@ -82,6 +83,11 @@ impl AppState {
     /// Whether the admin API answers.
     pub fn with_admin_api(self, admin_api: AdminApi) -> Self {
         Self { admin_api, ..self }
+    }
+
+    /// How long remote reads may wait.
+    pub fn with_read_limits(self, limits: ReadLimits) -> Self {
+        Self { reads: ReadGate::new(limits), ..self }
     }
 
     /// Gives the handlers the store, once.

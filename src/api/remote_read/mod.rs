@@ -1,8 +1,9 @@
 //! Remote read: `POST /api/v1/read`.
 //!
 //! Both types of answer read the store in runs of series, a bounded amount ahead of the client.
-//! Requests beyond the gate wait in line; a client that goes away ends its work. What keeps a
-//! processor busy is done by the workers, so that writes go on.
+//! Requests beyond the gate wait in line for a bounded time; a client that goes away, or takes
+//! nothing of its answer for long, ends its work. What keeps a processor busy is done by the
+//! workers, so that writes go on.
 
 mod frames;
 mod protobuf;
@@ -13,21 +14,41 @@ mod stream;
 mod window;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
-use super::AppState;
 use super::proto::v1::read_request::ResponseType;
 use super::remote_write::{Intake, Refusal};
 use super::workers::Caller;
-use crate::limits::{MAX_CONCURRENT_READS, MAX_CONCURRENT_SAMPLE_READS};
+use super::{ApiError, AppState};
+use crate::limits::{
+    ANSWER_STALL, MAX_CONCURRENT_READS, MAX_CONCURRENT_SAMPLE_READS, READ_WAIT, RETRY_AFTER,
+};
+use crate::storage::StoreError;
 
 use request::ReadRequest;
+
+/// How long remote reads may wait, and have others wait.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadLimits {
+    /// Longest wait in line.
+    pub wait: Duration,
+    /// How long a client may take nothing of its answer.
+    pub stall: Duration,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self { wait: READ_WAIT, stall: ANSWER_STALL }
+    }
+}
 
 /// How many reads may be under way; further ones wait in line.
 pub(super) struct ReadGate {
@@ -35,15 +56,32 @@ pub(super) struct ReadGate {
     /// Bodies on their way: a slow client holds no more than it sent, and no place in line.
     bodies: Intake,
     /// Answers that are whole in memory.
-    samples: Semaphore,
+    samples: Arc<Semaphore>,
+    limits: ReadLimits,
 }
 
-impl Default for ReadGate {
-    fn default() -> Self {
+impl ReadGate {
+    pub(super) fn new(limits: ReadLimits) -> Self {
         Self {
             all: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)),
             bodies: Intake::new(),
-            samples: Semaphore::new(MAX_CONCURRENT_SAMPLE_READS),
+            samples: Arc::new(Semaphore::new(MAX_CONCURRENT_SAMPLE_READS)),
+            limits,
+        }
+    }
+
+    /// A turn, while there is still time to wait.
+    async fn turn(
+        &self,
+        among: &Arc<Semaphore>,
+        deadline: Instant,
+    ) -> Result<OwnedSemaphorePermit, ApiError> {
+        match timeout_at(deadline, among.clone().acquire_owned()).await {
+            Ok(permit) => Ok(permit.expect("the gate is never closed")),
+            Err(_) => {
+                let what = format!("no turn within {:?}: too many remote reads", self.limits.wait);
+                Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
+            }
         }
     }
 }
@@ -54,20 +92,25 @@ pub(super) async fn remote_read(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    const OPEN: &str = "the gate is never closed";
-    let body = state.reads.bodies.read(&headers, body).await?;
+    let gate = &state.reads;
+    let body = gate.bodies.read(&headers, body).await?;
     let store = state.store()?.clone();
-    let permit = state.reads.all.clone().acquire_owned().await.expect(OPEN);
+    let deadline = Instant::now() + gate.limits.wait;
+    let permit = gate.turn(&gate.all, deadline).await?;
     let bytes = body.bytes.clone();
     let decode = move |caller: &Caller<'_>| ReadRequest::decode(&bytes, caller);
     let request = state.workers.run(decode).await?;
     drop(body);
     match request.response {
         ResponseType::Samples => {
-            let _permit = (permit, state.reads.samples.acquire().await.expect(OPEN));
+            let permits = [permit, gate.turn(&gate.samples, deadline).await?];
             let block = samples::answer(&state, &store, &request.queries).await?;
-            let headers = [(CONTENT_TYPE, "application/x-protobuf"), (CONTENT_ENCODING, "snappy")];
-            Ok((headers, block).into_response())
+            let headers = [
+                (CONTENT_TYPE, "application/x-protobuf".to_owned()),
+                (CONTENT_ENCODING, "snappy".to_owned()),
+                (CONTENT_LENGTH, block.len().to_string()),
+            ];
+            Ok((headers, stream::whole(state, block, permits)).into_response())
         }
         ResponseType::StreamedXorChunks => {
             let body = stream::start(state, store, request.queries, permit).await?;
@@ -83,39 +126,51 @@ pub(super) async fn remote_read(
 mod tests {
     use std::future::Future;
 
+    use axum::http::StatusCode;
+    use axum::http::header::RETRY_AFTER;
     use futures::poll;
-    use tokio::sync::OwnedSemaphorePermit;
+    use prost::Message;
     use tokio::task::yield_now;
 
     use super::request::Query;
     use super::*;
+    use crate::api::proto::v1;
     use crate::model::{
         Labels, METRIC_NAME, Matcher, RawLabels, Sample, SeriesEntry, TimeRange, WriteBatch,
     };
     use crate::storage::memory::MemoryStore;
     use crate::storage::{SharedStore, Store};
     use crate::telemetry::Metrics;
+    use crate::wire::snappy;
 
     // One thread and a store that never waits: what is done on this thread is done when it is
     // polled, and only what the workers do is still to come while they have no place.
 
     async fn one_series() -> (Arc<AppState>, SharedStore) {
-        let labels = Labels::from_pairs([(METRIC_NAME, "up")]).expect("valid");
-        let series = SeriesEntry {
-            labels: RawLabels(labels.as_bytes()),
-            index: 0,
-            samples: 0..1,
-            histograms: 0..0,
-            exemplars: 0..0,
-        };
-        let samples = vec![Sample { timestamp: 1, start_timestamp: 0, value: 1.0 }];
-        let batch = WriteBatch { series: vec![series], samples, ..WriteBatch::default() };
-        let store = MemoryStore::new();
-        store.write(batch).await.expect("stored");
-        let store: SharedStore = Arc::new(store);
+        let store = store_of(1).await;
         let state = AppState::new(Arc::new(Metrics::new()));
         state.open(store.clone());
         (Arc::new(state), store)
+    }
+
+    async fn store_of(series: usize) -> SharedStore {
+        let store = MemoryStore::new();
+        for job in 0..series {
+            let pairs =
+                [(METRIC_NAME.to_owned(), "up".to_owned()), ("job".into(), job.to_string())];
+            let labels = Labels::from_pairs(pairs).expect("valid");
+            let series = SeriesEntry {
+                labels: RawLabels(labels.as_bytes()),
+                index: 0,
+                samples: 0..1,
+                histograms: 0..0,
+                exemplars: 0..0,
+            };
+            let samples = vec![Sample { timestamp: 1, start_timestamp: 0, value: 1.0 }];
+            let batch = WriteBatch { series: vec![series], samples, ..WriteBatch::default() };
+            store.write(batch).await.expect("stored");
+        }
+        Arc::new(store)
     }
 
     fn queries() -> Vec<Query> {
@@ -167,5 +222,63 @@ mod tests {
         let answer = stream::start(state.clone(), store, queries(), permit);
         drop(waits_for_a_place(answer, places).await.expect("an answer"));
         assert_eq!(state.metrics.http.read_series.get(), 1);
+    }
+
+    /// A request for every series; the wire's number of the type of answer.
+    fn request(response_type: i32) -> Body {
+        let matcher = v1::LabelMatcher { r#type: 0, name: METRIC_NAME.into(), value: "up".into() };
+        let query =
+            v1::Query { matchers: vec![matcher], end_timestamp_ms: 9, ..Default::default() };
+        let accepted_response_types = vec![response_type];
+        let request = v1::ReadRequest { queries: vec![query], accepted_response_types };
+        Body::from(snappy::compress(&request.encode_to_vec()).expect("small"))
+    }
+
+    async fn limited(limits: ReadLimits) -> Arc<AppState> {
+        let state = AppState::new(Arc::new(Metrics::new())).with_read_limits(limits);
+        // Several runs: an answer of one piece is whole before anybody has to take it.
+        state.open(store_of(30).await);
+        Arc::new(state)
+    }
+
+    #[tokio::test]
+    async fn who_gets_no_turn_in_time_is_told_to_come_again() {
+        let wait = Duration::from_millis(1);
+        let state = limited(ReadLimits { wait, ..ReadLimits::default() }).await;
+        let refused = async |response_type| {
+            let read = remote_read(State(state.clone()), HeaderMap::new(), request(response_type));
+            let answer = read.await.expect_err("there is no turn").into_response();
+            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert!(answer.headers().contains_key(RETRY_AFTER));
+        };
+        let samples = state.reads.samples.clone();
+        let all = samples.acquire_many(MAX_CONCURRENT_SAMPLE_READS as u32).await.expect("open");
+        refused(0).await;
+        drop(all);
+        let all = state.reads.all.clone();
+        let _all = all.acquire_many(MAX_CONCURRENT_READS as u32).await.expect("open");
+        refused(0).await;
+        refused(1).await;
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_of_an_answer_loses_turn_and_answer() {
+        for response_type in [0, 1] {
+            let stall = Duration::from_millis(1);
+            let state = limited(ReadLimits { stall, ..ReadLimits::default() }).await;
+            let mut held = Vec::new();
+            for _ in 0..3 * MAX_CONCURRENT_READS {
+                let read =
+                    remote_read(State(state.clone()), HeaderMap::new(), request(response_type));
+                // Each gets its turn though nobody takes anything of the answers before.
+                held.push(read.await.expect("an answer").into_body());
+            }
+            let all = state.reads.all.acquire_many(MAX_CONCURRENT_READS as u32).await;
+            drop(all.expect("never closed"));
+            for body in held {
+                let taken = axum::body::to_bytes(body, usize::MAX).await;
+                taken.expect_err("a part must not pass for the whole");
+            }
+        }
     }
 }

@@ -1,9 +1,10 @@
-//! The answer of the type STREAMED_XOR_CHUNKS.
+//! Answers on their way: that of the type STREAMED_XOR_CHUNKS, and one that is whole already.
 //!
 //! A task of its own reads, and has what it read encoded; a channel of one place to the connection gives the
-//! back-pressure. The task ends when the client goes away, and when it takes nothing for
-//! [`ANSWER_STALL`]. The body ends cleanly only after the explicit end: whatever else happens
-//! to the task aborts the connection, so that a client never takes a part for the whole.
+//! back-pressure. The task has the turn of the read. It ends when the client goes away, and when it
+//! takes nothing of a piece for [`ReadLimits::stall`](super::ReadLimits). The body ends cleanly
+//! only after the explicit end: whatever else happens to the task aborts the connection, so that a
+//! client never takes a part for the whole.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
-use crate::limits::ANSWER_STALL;
+use crate::limits::READ_RUN_BYTES;
 use crate::model::TimeRange;
 use crate::storage::{SelectHints, SharedStore};
 
@@ -42,7 +43,7 @@ pub(super) async fn start(
         tokio::select! {
             result = work => {
                 let end = result.map(|()| None);
-                let _ = sender.send_timeout(end, ANSWER_STALL).await;
+                let _ = sender.send_timeout(end, counters.reads.limits.stall).await;
             }
             () = sender.closed() => {}
         }
@@ -56,6 +57,28 @@ pub(super) async fn start(
         Some(Err(error)) => Err(error),
         None => Err(broken()),
     }
+}
+
+/// An answer that is whole, in pieces; `permits` are given back when its last one is taken.
+pub(super) fn whole(
+    state: Arc<AppState>,
+    block: Vec<u8>,
+    permits: [OwnedSemaphorePermit; 2],
+) -> Body {
+    let (sender, receiver) = channel(1);
+    let stall = state.reads.limits.stall;
+    tokio::spawn(async move {
+        let _permits = permits;
+        for piece in block.chunks(READ_RUN_BYTES) {
+            // A copy, as who takes long over the last pieces must not keep the others.
+            let piece = Bytes::copy_from_slice(piece);
+            if sender.send_timeout(Ok(Some(piece)), stall).await.is_err() {
+                return;
+            }
+        }
+        let _ = sender.send_timeout(Ok(None), stall).await;
+    });
+    Body::from_stream(rest(receiver, state))
 }
 
 /// What follows the first bytes.
@@ -107,7 +130,7 @@ async fn produce(
             }
             state.metrics.http.read_series.inc_by(series);
             state.metrics.http.read_bytes.inc_by(frames.len() as u64);
-            if sender.send_timeout(Ok(Some(frames)), ANSWER_STALL).await.is_err() {
+            if sender.send_timeout(Ok(Some(frames)), state.reads.limits.stall).await.is_err() {
                 return Err(broken());
             }
         }
