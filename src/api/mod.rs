@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -35,7 +35,7 @@ pub use remote_read::ReadLimits;
 use workers::Workers;
 
 use crate::config::AdminApi;
-use crate::limits::MAX_BODY_BYTES;
+use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::storage::SharedStore;
 use crate::storage::cassandra::CassandraStore;
 use crate::telemetry::{HandlerLabels, InFlight, Metrics, RequestLabels};
@@ -148,12 +148,23 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/api/v1/admin/tag_index/drop", post(tag_index::drop_index))
         .fallback(unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(middleware::from_fn(say_when_to_return))
         .layer(middleware::from_fn_with_state(state.clone(), observe))
         .with_state(state)
 }
 
 async fn unknown_path() -> (StatusCode, &'static str) {
     (StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// Every 503 says when to come again: here, where the handler does not know better.
+async fn say_when_to_return(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        let usual = HeaderValue::from(RETRY_AFTER.as_secs());
+        response.headers_mut().entry(header::RETRY_AFTER).or_insert(usual);
+    }
+    response
 }
 
 /// Counts and times every request.
@@ -171,4 +182,59 @@ async fn observe(State(state): State<Arc<AppState>>, request: Request, next: Nex
     let labels = RequestLabels { handler, code: response.status().as_u16() };
     http.requests.get_or_create(&labels).inc();
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::body::Body;
+    use bytes::Bytes;
+    use tower::Service;
+
+    use super::*;
+    use crate::storage::memory::MemoryStore;
+
+    const BODIES: [(&str, &str); 3] = [
+        ("/api/v1/write", "application/x-protobuf"),
+        ("/api/v1/read", "application/x-protobuf"),
+        ("/api/v1/admin/tsdb/delete_series", "application/x-www-form-urlencoded"),
+    ];
+
+    /// Status and `Retry-After` of a POST to a server that waits a moment for a body.
+    async fn post(path: &str, content_type: &str, body: Body) -> (u16, Option<String>) {
+        let hasty = || remote_write::Intake::with_body_timeout(Duration::from_millis(1));
+        let state = AppState::new(Arc::default()).with_admin_api(AdminApi::Enabled);
+        let mut reads = ReadGate::new(ReadLimits::default());
+        reads.bodies = hasty();
+        let state = AppState { intake: hasty(), deletes: hasty(), reads, ..state };
+        state.open(Arc::new(MemoryStore::new()));
+        let request = Request::post(path)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::CONTENT_ENCODING, "snappy")
+            .body(body)
+            .expect("a request");
+        let response = router(Arc::new(state)).call(request).await.expect("infallible");
+        let retry_after = response.headers().get(header::RETRY_AFTER);
+        let retry_after = retry_after.map(|value| value.to_str().expect("ascii").to_owned());
+        (response.status().as_u16(), retry_after)
+    }
+
+    #[tokio::test]
+    async fn who_sends_too_slowly_is_told_to_come_again() {
+        for (path, content_type) in BODIES {
+            let never = futures::stream::pending::<Result<Bytes, std::io::Error>>();
+            let answer = post(path, content_type, Body::from_stream(never)).await;
+            assert_eq!(answer, (503, Some("5".into())), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_the_fault_of_its_sender() {
+        for (path, content_type) in BODIES {
+            let broken = [Ok(Bytes::from_static(b"a")), Err(std::io::Error::other("cut"))];
+            let body = Body::from_stream(futures::stream::iter(broken));
+            assert_eq!(post(path, content_type, body).await, (400, None), "{path}");
+        }
+    }
 }

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use promkairos::api::proto::v1;
 use promkairos::api::{self, AppState};
 use promkairos::limits::MAX_BODY_BYTES;
+use promkairos::storage::memory::MemoryStore;
 use promkairos::telemetry::Metrics;
 use promkairos::wire::snappy;
 use prost::Message;
 use reqwest::Method;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::support::promkairos::{Backend, Message as WriteMessage, Promkairos};
 use super::support::remote_read::Point;
@@ -80,6 +83,27 @@ async fn a_body_beyond_the_limit_is_413() {
     let body = vec![0; MAX_BODY_BYTES + 1];
     let (status, ..) = ask(address, Method::POST, "/api/v1/read", body).await;
     assert_eq!(status, 413);
+}
+
+#[tokio::test]
+async fn junk_between_chunks_is_the_fault_of_its_sender() {
+    let state = Arc::new(AppState::new(Arc::new(Metrics::new())));
+    state.open(Arc::new(MemoryStore::new()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move { axum::serve(listener, api::router(state)).await });
+    for path in ["/api/v1/write", "/api/v1/read"] {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n\
+             Content-Encoding: snappy\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("it takes that");
+        stream.write_all(b"1\r\na\r\nno length\r\n").await.expect("it takes that");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer and an end");
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{path}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ impl Default for ReadLimits {
 pub(super) struct ReadGate {
     all: Arc<Semaphore>,
     /// Bodies on their way: a slow client holds no more than it sent, and no place in line.
-    bodies: Intake,
+    pub(super) bodies: Intake,
     /// Answers that are whole in memory.
     samples: Arc<Semaphore>,
     limits: ReadLimits,

@@ -172,8 +172,10 @@ impl IntoResponse for Refusal {
         let status = match &self {
             Self::UnsupportedType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BodyTooSlow | Self::BodyBroken(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Wire(_) => StatusCode::BAD_REQUEST,
+            // Not 408: senders give up what a 4xx refuses, and a slow network passes.
+            Self::BodyTooSlow => StatusCode::SERVICE_UNAVAILABLE,
+            // Malformed chunks, a body cut short, a client that went away.
+            Self::BodyBroken(_) | Self::Wire(_) => StatusCode::BAD_REQUEST,
             Self::Api(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         match self {
