@@ -402,6 +402,23 @@ async fn a_write_that_the_log_refuses_is_an_error_and_the_next_one_works() {
     assert_eq!(found.first(), Some(&(T, 2.0)));
 }
 
+#[tokio::test(flavor = "current_thread")]
+async fn no_file_of_the_log_is_touched_by_a_thread_that_answers_requests() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let disk = FaultyDisk::default();
+    let options = Options { disk: Arc::new(disk.clone()), ..options(&dir) };
+    let head = open(options, &below).await;
+    put(&head, &one("m", T, 1.0)).await;
+    head.flush().await.expect("flushed");
+    head.delete(&[], TimeRange::ALL).await.expect("deleted");
+    head.close().await.expect("closed");
+    let own = std::thread::current().id();
+    disk.set(|faults| {
+        assert!(!faults.threads.is_empty() && !faults.threads.contains(&own));
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_acknowledged_is_read_while_others_write_and_flush() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -144,7 +144,7 @@ impl Inner {
     async fn flush_in_turn(&self, turn: &mut Turn) -> Result<(), StoreError> {
         self.repeat_deletes_in_turn(turn).await?;
         if let Some(through) = turn.uncut {
-            self.wal.forget(through)?;
+            self.forget(through).await?;
             turn.uncut = None;
         }
         if let Some(through) = turn.pending {
@@ -204,9 +204,15 @@ impl Inner {
         let memory = self.memory.clone();
         blocking(move || memory.end_flush(&exemplars, &metadata)).await?;
         (turn.pending, turn.through, turn.uncut) = (None, through, Some(through));
-        self.wal.forget(through)?;
+        self.forget(through).await?;
         turn.uncut = None;
         Ok(())
+    }
+
+    /// Cuts the log: work on files, so not on a thread that answers requests.
+    async fn forget(&self, through: u64) -> Result<(), StoreError> {
+        let wal = self.wal.clone();
+        blocking(move || wal.forget(through)).await?
     }
 
     /// Deletes in memory and below; durable before the answer. It goes on to its end when the

@@ -117,7 +117,7 @@ pub struct Head {
 
 struct Inner {
     options: Options,
-    wal: Wal,
+    wal: Arc<Wal>,
     memory: Arc<Memory>,
     /// Held while a record gets its place in the log and among the steps to be applied.
     order: Mutex<Order>,

@@ -49,7 +49,7 @@ pub(super) async fn open(
     Ok(Inner {
         flusher: Flusher::new(deletes, after),
         options,
-        wal,
+        wal: Arc::new(wal),
         order: Mutex::new(Order { stamp, applier: Applier::start(memory.clone())? }),
         memory,
         wake: Arc::new(Notify::new()),

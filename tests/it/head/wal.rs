@@ -1,9 +1,10 @@
 //! Tests: the write-ahead log, through a file layer that keeps a trace and fails on purpose.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 
 use promkairos::model::{Matcher, Protocol, Target, TimeRange};
 use promkairos::storage::StoreError;
@@ -28,6 +29,8 @@ pub(crate) struct Faults {
     pub(crate) sync_fails: bool,
     /// What happened, in order.
     pub(crate) trace: Vec<Event>,
+    /// The threads that changed something.
+    pub(crate) threads: HashSet<ThreadId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,9 +52,10 @@ impl FaultyDisk {
         trace
     }
 
-    /// Copies the folder as a crash would leave it now.
+    /// Before every change: copies the folder as a crash would leave it now.
     fn keep_state(&self) {
         self.set(|faults| {
+            faults.threads.insert(std::thread::current().id());
             let Some((dir, states)) = &faults.states else { return };
             let number = std::fs::read_dir(states).expect("a folder").count();
             let state = states.join(number.to_string());
