@@ -1,5 +1,6 @@
 //! Tests: the head in front of a memory store that can be away, and its log.
 
+mod histories;
 mod refused;
 mod wal;
 
