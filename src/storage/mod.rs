@@ -208,8 +208,10 @@ pub struct SeriesRun {
 pub struct Absorbed {
     /// Points stored.
     pub points: u64,
-    /// Points that the store can never take; they were put into quarantine, with these reasons (shortened).
-    pub refused: Vec<String>,
+    /// Points that the store can never take; they were put into quarantine.
+    pub refused: u64,
+    /// Why, for the first of them; shortened.
+    pub reasons: Vec<String>,
 }
 
 /// Counts of a store.

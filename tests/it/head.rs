@@ -420,6 +420,28 @@ async fn no_file_of_the_log_is_touched_by_a_thread_that_answers_requests() {
     });
 }
 
+/// Counts by points, not by reasons, of which only some are kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn points_that_the_store_below_can_never_take_are_counted() {
+    let keyspace = crate::cassandra::keyspace::TestKeyspace::new().await;
+    let store: SharedStore = Arc::new(keyspace.open().await);
+    let (dir, metrics) = (tempfile::tempdir().expect("a folder"), HeadMetrics::default());
+    let head = Head::open(options(&dir), store, metrics.clone()).await.expect("the head opens");
+    let mut batch = Batch::new();
+    for series in ["a\0b", "up"] {
+        batch = batch.series(&[("__name__", series)]);
+        for i in 0..30 {
+            batch = batch.sample(T + i, 0.5);
+        }
+    }
+    put(&head, &batch).await;
+    // A Cassandra that other tests keep busy may need a second attempt.
+    eventually("flushed", async || head.flush().await.map_err(|error| error.to_string())).await;
+    assert_eq!(metrics.refused.get(), 30);
+    drop(head);
+    keyspace.drop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_acknowledged_is_read_while_others_write_and_flush() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -62,7 +62,7 @@ impl Shared {
         let ttls = self.lifetimes.of_series(&plan);
         let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
         let rows = self.write_rows(&plan, &ttls, &refused, deadline).await?;
-        self.quarantine(&plan, &refused, &rows).await?;
+        absorbed.refused += self.quarantine(&plan, &refused, &rows).await?;
         for row in rows {
             refused.insert(row.planned.series, row.why);
         }
@@ -70,18 +70,18 @@ impl Shared {
         plan.account(&refused, &mut outcome);
         absorbed.points += outcome.samples + outcome.histograms;
         let reasons = outcome.rejections.kept().iter().map(ToString::to_string);
-        let room = Rejections::KEPT.saturating_sub(absorbed.refused.len());
-        absorbed.refused.extend(reasons.take(room));
+        let room = Rejections::KEPT.saturating_sub(absorbed.reasons.len());
+        absorbed.reasons.extend(reasons.take(room));
         Ok(())
     }
 
-    /// Puts refused points on disk before the flush is acknowledged.
+    /// Puts refused points on disk before the flush is acknowledged. Gives how many there are.
     async fn quarantine(
         &self,
         plan: &Plan,
         series: &Refused,
         rows: &[RefusedRow<'_>],
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let labels = |slot: u32| &plan.series[slot as usize].labels;
         let mut lines = Vec::new();
         for point in &plan.unplaced {
@@ -113,7 +113,7 @@ impl Shared {
             keep(refused.planned, column, value, stamp, &refused.why);
         }
         if lines.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let refused = lines.len() as u64;
         let new = match &self.quarantine {
@@ -122,7 +122,7 @@ impl Shared {
         };
         self.executor.metrics.quarantined.inc_by(new);
         tracing::error!(points = refused, new, "Cassandra refused points of a flush for good");
-        Ok(())
+        Ok(refused)
     }
 }
 

@@ -77,7 +77,7 @@ fn write(flight: &Flight, mut receiver: mpsc::Receiver<Message>) -> Result<Absor
             Some(Message::End(end)) => {
                 parts.finish(end, flight.cut_through)?;
                 shared.metrics.points.inc_by(points);
-                return Ok(Absorbed { points, refused: Vec::new() });
+                return Ok(Absorbed { points, ..Absorbed::default() });
             }
             None => {
                 let what = "the flush was given up by its sender".into();

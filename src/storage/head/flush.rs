@@ -194,10 +194,10 @@ impl Inner {
             metadata: metadata.clone(),
         };
         let absorbed = self.below.absorb(flush).await?;
-        for what in &absorbed.refused {
+        for what in &absorbed.reasons {
             warn!("the store below refused: {what}");
         }
-        self.metrics.refused.inc_by(absorbed.refused.len() as u64);
+        self.metrics.refused.inc_by(absorbed.refused);
         info!(points = absorbed.points, through, "flushed");
         // Evicted only now: the store below shows it. A failure further down costs nothing but
         // a repetition after a restart.

@@ -125,7 +125,7 @@ async fn a_flush_carries_the_stamps_of_acceptance() {
     chunks.extend(run(&[(20, 9.0, early + 3)]));
     let runs = vec![SeriesRun { labels: up.clone(), chunks: chunks.clone() }];
     let absorbed = store.absorb(flush(runs)).await.expect("absorbed");
-    assert_eq!((absorbed.points, absorbed.refused.len()), (4, 0));
+    assert_eq!((absorbed.points, absorbed.refused), (4, 0));
     let want = [(10, 1.0), (20, 9.0), (30, f64::NAN)].map(|(t, v): (i64, f64)| (t, v.to_bits()));
     assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&up]), want);
     let cql = "SELECT column1, WRITETIME(value) FROM {k}.data_points";
@@ -177,7 +177,7 @@ async fn a_flush_puts_what_cannot_be_stored_into_quarantine_and_goes_on() {
         flush(runs.map(run).into())
     };
     let absorbed = store.absorb(flushed()).await.expect("absorbed");
-    assert_eq!((absorbed.points, absorbed.refused.len()), (2, 1));
+    assert_eq!((absorbed.points, absorbed.refused, absorbed.reasons.len()), (2, 2, 1));
     assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&good]).len(), 2);
     let lines = quarantined(&quarantine);
     let values = [
