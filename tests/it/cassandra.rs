@@ -2,6 +2,7 @@
 
 mod ahead;
 mod batches;
+mod datacenter;
 mod deletes;
 mod doctor;
 mod hanging;

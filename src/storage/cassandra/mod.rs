@@ -13,6 +13,7 @@ mod absorb;
 mod ahead;
 mod cause;
 mod clock;
+mod datacenter;
 mod delete;
 pub mod doctor;
 mod executor;

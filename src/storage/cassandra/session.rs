@@ -11,22 +11,18 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::NewSessionError;
-use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
 use super::cause::{self, Refusal};
+use super::datacenter;
 use super::options::{Options, Tls};
 use crate::storage::StoreError;
 
 /// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Denied`] when
 /// the login is refused, [`StoreError::Invalid`] when another setting cannot be used.
 pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
-    let mut policy = DefaultPolicy::builder().token_aware(true);
-    if let Some(datacenter) = &options.local_datacenter {
-        policy = policy.prefer_datacenter(datacenter.clone()).permit_dc_failover(false);
-    }
     let profile = ExecutionProfile::builder()
-        .load_balancing_policy(policy.build())
+        .load_balancing_policy(datacenter::policy(options.local_datacenter.as_deref()))
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
         .consistency(options.read_consistency)
         .request_timeout(Some(options.request_timeout))
@@ -43,7 +39,9 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
     if let Some(tls) = &options.tls {
         builder = builder.tls_context(Some(tls_config(tls)?));
     }
-    builder.build().await.map_err(|error| failed(&error, options))
+    let session = builder.build().await.map_err(|error| failed(&error, options))?;
+    datacenter::check(&session, options)?;
+    Ok(session)
 }
 
 /// Certificates do not mend themselves: a setting must change. A login may, while a cluster starts.

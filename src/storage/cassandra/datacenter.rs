@@ -1,0 +1,130 @@
+//! The local data centre: that there is one of the name, and which of its nodes are asked.
+//!
+//! Only local nodes are asked, the replicas of a row first. `SimpleStrategy` knows no data centres
+//! and puts copies anywhere, so the replicas of a row may all be elsewhere: there a local node is
+//! asked, whichever, and hands the statement on. Where all nodes are local nothing is preferred.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::client::session::Session;
+use scylla::cluster::metadata::Strategy;
+use scylla::cluster::{ClusterState, NodeRef};
+use scylla::errors::RequestAttemptError;
+use scylla::policies::load_balancing::{
+    DefaultPolicy, FallbackPlan, LoadBalancingPolicy, RoutingInfo,
+};
+use scylla::routing::Shard;
+
+use super::options::Options;
+use crate::storage::StoreError;
+
+/// Which nodes are asked.
+pub(super) fn policy(local: Option<&str>) -> Arc<dyn LoadBalancingPolicy> {
+    let Some(local) = local else {
+        return DefaultPolicy::builder().token_aware(true).build();
+    };
+    let nearby = |aware: bool| {
+        let policy = DefaultPolicy::builder().token_aware(aware);
+        policy.prefer_datacenter(local.to_owned()).permit_dc_failover(false).build()
+    };
+    Arc::new(LocalNodes {
+        local: local.to_owned(),
+        local_replicas: nearby(true),
+        local_nodes: nearby(false),
+        replicas: DefaultPolicy::builder().token_aware(true).build(),
+    })
+}
+
+/// Refuses a local data centre that the cluster does not have; warns where the keyspace does not
+/// keep copies in it for sure.
+pub(super) fn check(session: &Session, options: &Options) -> Result<(), StoreError> {
+    let Some(local) = &options.local_datacenter else { return Ok(()) };
+    let cluster = session.get_cluster_state();
+    let nodes = cluster.get_nodes_info();
+    let seen: BTreeSet<&str> = nodes.iter().filter_map(|node| node.datacenter.as_deref()).collect();
+    if !seen.contains(local.as_str()) {
+        let seen: Vec<&str> = seen.into_iter().collect();
+        return Err(StoreError::Invalid(format!(
+            "the cluster has no data centre {local:?}, but {}",
+            seen.join(", ")
+        )));
+    }
+    if seen.len() > 1 && is_simple(&cluster, options.keyspace.as_str()) {
+        tracing::warn!(
+            "keyspace {} has SimpleStrategy, which knows no data centres: its copies may all lie \
+             outside of {local:?}",
+            options.keyspace.as_str()
+        );
+    }
+    Ok(())
+}
+
+fn is_simple(cluster: &ClusterState, keyspace: &str) -> bool {
+    let keyspace = cluster.get_keyspace(keyspace);
+    keyspace.is_some_and(|keyspace| matches!(keyspace.strategy, Strategy::SimpleStrategy { .. }))
+}
+
+#[derive(Debug)]
+struct LocalNodes {
+    local: String,
+    local_replicas: Arc<dyn LoadBalancingPolicy>,
+    local_nodes: Arc<dyn LoadBalancingPolicy>,
+    replicas: Arc<dyn LoadBalancingPolicy>,
+}
+
+impl LocalNodes {
+    fn choose(
+        &self,
+        request: &RoutingInfo<'_>,
+        cluster: &ClusterState,
+    ) -> &dyn LoadBalancingPolicy {
+        let simple = request.table.is_some_and(|table| is_simple(cluster, table.ks_name()));
+        let is_local =
+            |node: &Arc<scylla::cluster::Node>| node.datacenter.as_deref() == Some(&*self.local);
+        if !simple {
+            &*self.local_replicas
+        } else if cluster.get_nodes_info().iter().all(is_local) {
+            &*self.replicas
+        } else {
+            &*self.local_nodes
+        }
+    }
+}
+
+impl LoadBalancingPolicy for LocalNodes {
+    fn pick<'a>(
+        &'a self,
+        request: &'a RoutingInfo<'a>,
+        cluster: &'a ClusterState,
+    ) -> Option<(NodeRef<'a>, Option<Shard>)> {
+        self.choose(request, cluster).pick(request, cluster)
+    }
+
+    fn fallback<'a>(
+        &'a self,
+        request: &'a RoutingInfo<'a>,
+        cluster: &'a ClusterState,
+    ) -> FallbackPlan<'a> {
+        self.choose(request, cluster).fallback(request, cluster)
+    }
+
+    fn on_request_success(&self, request: &RoutingInfo<'_>, latency: Duration, node: NodeRef<'_>) {
+        self.local_replicas.on_request_success(request, latency, node);
+    }
+
+    fn on_request_failure(
+        &self,
+        request: &RoutingInfo<'_>,
+        latency: Duration,
+        node: NodeRef<'_>,
+        error: &RequestAttemptError,
+    ) {
+        self.local_replicas.on_request_failure(request, latency, node, error);
+    }
+
+    fn name(&self) -> String {
+        "LocalNodes".to_owned()
+    }
+}

@@ -1,0 +1,49 @@
+//! The local data centre: one that is not there is refused, and one of a keyspace that knows none
+//! asks the nodes that it should, without a word of the driver.
+
+use promkairos::storage::StoreError;
+
+use super::keyspace::TestKeyspace;
+use crate::support::load::Load;
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::{self, seed};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+/// The data centre of the shared Cassandra.
+async fn datacenter(keyspace: &TestKeyspace) -> String {
+    let (name,): (String,) = keyspace.rows("SELECT data_center FROM system.local").await.remove(0);
+    name
+}
+
+#[tokio::test]
+async fn a_data_centre_that_is_not_there_is_refused_with_those_that_are() {
+    let keyspace = TestKeyspace::new().await;
+    let mut options = keyspace.options();
+    options.local_datacenter = Some("nowhere".into());
+    let error = keyspace.open_with(options).await.err().expect("refused");
+    let there = datacenter(&keyspace).await;
+    let want = format!("the cluster has no data centre \"nowhere\", but {there}");
+    assert!(matches!(&error, StoreError::Invalid(what) if *what == want), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn simple_strategy_and_a_local_data_centre_go_together() {
+    let keyspace = TestKeyspace::new().await;
+    let local = format!("--cassandra-local-datacenter={}", datacenter(&keyspace).await);
+    let (address, name) = (support::cassandra(), keyspace.name.clone());
+    let backend = Backend::CassandraStore { address, keyspace: name };
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let mut random = StdRng::seed_from_u64(seed());
+    let mut server = Promkairos::ready(data.path(), &backend, &[&local]).await;
+    // The keyspace is there from the beginning for the second one.
+    for _ in 0..2 {
+        assert_eq!(load.send(&server, &mut random).await.expect("an answer"), 204);
+        load.check(&server).await;
+        let log = server.process.log();
+        assert!(log.contains("ready") && !log.contains("query plans"), "{log}");
+        server.process.terminate();
+        server = Promkairos::ready(data.path(), &backend, &[&local]).await;
+    }
+    keyspace.drop().await;
+}
