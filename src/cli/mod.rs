@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command};
 
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, ConfigError};
 use crate::server::ServerError;
 
 /// Why a command failed: one line.
@@ -53,15 +53,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Cl
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
         Some(("doctor", matches)) => return doctor::run_doctor(matches),
-        Some(("serve", matches)) => serve::serve(matches),
+        Some(("serve", matches)) => serve::run(matches),
         Some(("delete", matches)) => delete::run_delete(matches),
         Some(("explain", matches)) => explain::run(matches),
         Some(("index", matches)) => index::run(matches),
-        Some(("wal", matches)) => match matches.subcommand() {
-            Some(("repair", matches)) => wal::run_repair(&Config::load(matches)?, matches),
-            _ => unreachable!("clap requires one of the commands defined in wal.rs"),
-        },
-        _ => serve::serve(&matches),
+        Some(("wal", matches)) => wal::run(matches),
+        _ => serve::run(&matches),
     }?;
     Ok(ExitCode::SUCCESS)
 }
@@ -85,7 +82,7 @@ fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about(env!("CARGO_PKG_DESCRIPTION"))
         .args(config::arguments())
-        .subcommand(Command::new("serve").about("Serve; this is what runs without a command"))
+        .subcommand(serve::command())
         .subcommand(delete::command())
         .subcommand(doctor::command())
         .subcommand(wal::command())
@@ -112,6 +109,7 @@ fn one_line(rendered: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn the_definition_of_the_command_line_is_consistent() {

@@ -1,7 +1,7 @@
 //! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT. SIGHUP reads the settings
 //! again and takes over the list of indexed tags, and nothing else.
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -11,8 +11,13 @@ use crate::{server, telemetry};
 
 use super::CliError;
 
+/// The command's definition.
+pub(super) fn command() -> Command {
+    Command::new("serve").about("Serve; this is what runs without a command")
+}
+
 /// Serves until a signal comes and everything is drained.
-pub(super) fn serve(matches: &ArgMatches) -> Result<(), CliError> {
+pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let config = Config::load(matches)?;
     telemetry::start_log(&config.log);
     say_what_was_taken_over(&config.kairosdb);

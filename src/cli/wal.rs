@@ -26,7 +26,9 @@ pub(super) fn command() -> Command {
 }
 
 /// Runs `wal repair` on the log of the chosen store.
-pub(super) fn run_repair(config: &Config, matches: &ArgMatches) -> Result<(), CliError> {
+pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let (_, matches) = matches.subcommand().expect("clap requires repair, the only one");
+    let config = Config::load(matches)?;
     let mode = match matches.get_flag("apply") {
         true => RepairMode::Apply,
         false => RepairMode::Show,
