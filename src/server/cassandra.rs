@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::config::{self, CassandraConfig, Config};
 use crate::storage::StoreError;
 use crate::storage::cassandra::{
-    ClientCertificate, Compression, Consistency, Credentials, Options, Replication,
-    TagIndexOptions, TagIndexTrust, Tls,
+    ClientCertificate, Compression, Consistency, Credentials, Options, TagIndexOptions, Tls,
 };
 
 /// The options of the store. `quarantine` is the file for rows that Cassandra refuses for good.
@@ -26,7 +25,7 @@ pub(super) fn options(
     Ok(Options {
         contact_points: cassandra.contact_points.clone(),
         keyspace,
-        replication: replication(&cassandra.replication),
+        replication: cassandra.replication.clone(),
         local_datacenter: cassandra.local_datacenter.clone(),
         credentials: cassandra.credentials.as_ref().map(|credentials| Credentials {
             user: credentials.username.clone(),
@@ -57,22 +56,11 @@ fn ttl(what: &str, kept: Duration) -> Result<u32, StoreError> {
 }
 
 fn tag_index(tag_index: &config::TagIndexConfig) -> TagIndexOptions {
-    let trust = match tag_index.trust {
-        config::TagIndexTrust::Configured => TagIndexTrust::Configured,
-        config::TagIndexTrust::Verify => TagIndexTrust::Verify,
-    };
     TagIndexOptions {
         metrics: tag_index.metrics.clone(),
-        trust,
+        trust: tag_index.trust,
         audit_interval: tag_index.audit_interval,
         ..TagIndexOptions::default()
-    }
-}
-
-fn replication(replication: &config::Replication) -> Replication {
-    match replication {
-        config::Replication::Simple(copies) => Replication::Simple(*copies),
-        config::Replication::ByDatacenter(list) => Replication::Datacenters(list.clone()),
     }
 }
 

@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("chunk", &["limits", "model"]),
     ("kairos", &["limits", "model"]),
     ("wire", &["limits", "model"]),
-    ("storage", &["chunk", "kairos", "limits", "model", "telemetry", "wire"]),
+    ("storage", &["chunk", "config", "kairos", "limits", "model", "telemetry", "wire"]),
     ("api", &["chunk", "config", "limits", "model", "storage", "telemetry", "wire"]),
     ("server", &["api", "config", "limits", "model", "storage", "telemetry"]),
     ("cli", &["config", "limits", "model", "server", "storage", "telemetry"]),

@@ -12,6 +12,7 @@ use scylla::statement::Consistency;
 
 use super::lifetime::Lifetimes;
 use super::tag_index::TagIndexOptions;
+pub use crate::config::Replication;
 use crate::kairos::RowSpec;
 use crate::storage::Clock;
 
@@ -187,11 +188,6 @@ pub enum OptionsError {
         "keyspace {0:?}: a name begins with a letter and has at most 48 letters, digits and underscores"
     )]
     Keyspace(String),
-    /// Not a replication.
-    #[error(
-        "replication {0:?}: give a replication factor (3), data centres (dc1=3,dc2=2), or a CQL map"
-    )]
-    Replication(String),
     /// More than 20 years.
     #[error("ttl of {0} s: Cassandra takes at most 20 years")]
     Ttl(u32),
@@ -239,68 +235,17 @@ impl fmt::Display for Keyspace {
     }
 }
 
-/// How a new keyspace is replicated.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replication {
-    /// `SimpleStrategy` with this factor.
-    Simple(u32),
-    /// `NetworkTopologyStrategy`: data centres and their factors.
-    Datacenters(Vec<(String, u32)>),
-}
-
-impl Replication {
-    /// As CQL.
-    pub(super) fn cql(&self) -> String {
-        match self {
-            Self::Simple(factor) => {
-                format!("{{'class': 'SimpleStrategy', 'replication_factor': {factor}}}")
-            }
-            Self::Datacenters(all) => {
-                let list: Vec<_> = all.iter().map(|(dc, n)| format!(", '{dc}': {n}")).collect();
-                format!("{{'class': 'NetworkTopologyStrategy'{}}}", list.concat())
-            }
+/// The replication of a new keyspace as CQL.
+pub(super) fn replication_cql(replication: &Replication) -> String {
+    match replication {
+        Replication::Simple(copies) => {
+            format!("{{'class': 'SimpleStrategy', 'replication_factor': {copies}}}")
+        }
+        Replication::ByDatacenter(all) => {
+            let list: Vec<_> = all.iter().map(|(dc, n)| format!(", '{dc}': {n}")).collect();
+            format!("{{'class': 'NetworkTopologyStrategy'{}}}", list.concat())
         }
     }
-}
-
-impl FromStr for Replication {
-    type Err = OptionsError;
-
-    fn from_str(text: &str) -> Result<Self, OptionsError> {
-        let refused = || OptionsError::Replication(text.into());
-        if let Ok(factor) = text.trim().parse() {
-            return if factor > 0 { Ok(Self::Simple(factor)) } else { Err(refused()) };
-        }
-        let map = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-        let (inner, sign) = map.map_or((text, '='), |inner| (inner, ':'));
-        let mut class = None;
-        let mut factors = Vec::new();
-        for pair in inner.split(',') {
-            let (key, value) = pair.split_once(sign).ok_or_else(refused)?;
-            let (key, value) = (unquoted(key), unquoted(value));
-            let name = |c: char| c.is_ascii_alphanumeric() || "_-. ".contains(c);
-            if key.is_empty() || !key.chars().all(name) {
-                return Err(refused());
-            }
-            if key == "class" && map.is_some() {
-                class = value.rsplit('.').next();
-            } else {
-                factors.push((key.to_owned(), value.parse::<u32>().map_err(|_| refused())?));
-            }
-        }
-        match (class, &factors[..]) {
-            (Some("SimpleStrategy"), [(key, n)]) if key == "replication_factor" && *n > 0 => {
-                Ok(Self::Simple(*n))
-            }
-            (Some("NetworkTopologyStrategy"), [_, ..]) => Ok(Self::Datacenters(factors)),
-            (None, [_, ..]) if map.is_none() => Ok(Self::Datacenters(factors)),
-            _ => Err(refused()),
-        }
-    }
-}
-
-fn unquoted(text: &str) -> &str {
-    text.trim().trim_matches(['\'', '"'])
 }
 
 #[cfg(test)]
@@ -309,23 +254,11 @@ mod tests {
 
     #[test]
     fn replications() {
-        let check = |text: &str, cql: &str| {
-            assert_eq!(text.parse::<Replication>().map(|r| r.cql()), Ok(cql.into()), "{text}");
-        };
-        let simple = "{'class': 'SimpleStrategy', 'replication_factor': 3}";
-        check("3", simple);
-        check("{'class':'SimpleStrategy','replication_factor':'3'}", simple);
-        check("{\"class\": \"SimpleStrategy\", \"replication_factor\": 3}", simple);
-        let topology = "{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 2}";
-        check("dc1=3,dc2=2", topology);
-        check("{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 2}", topology);
-        for bad in ["", "0", "-1", "dc1", "dc1=x", "{}", "{'class': 'X', 'a': 1}", "a'b=1"] {
-            assert_eq!(
-                bad.parse::<Replication>(),
-                Err(OptionsError::Replication(bad.into())),
-                "{bad}"
-            );
-        }
+        let simple = replication_cql(&Replication::Simple(3));
+        assert_eq!(simple, "{'class': 'SimpleStrategy', 'replication_factor': 3}");
+        let list = [("dc1".to_owned(), 3), ("dc2".to_owned(), 2)];
+        let topology = replication_cql(&Replication::ByDatacenter(list.into()));
+        assert_eq!(topology, "{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 2}");
     }
 
     #[test]

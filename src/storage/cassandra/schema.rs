@@ -12,7 +12,7 @@ use scylla::value::CqlValue;
 
 use super::cause;
 use super::executor::unreadable;
-use super::options::{Keyspace, Options};
+use super::options::{Keyspace, Options, replication_cql};
 use super::retry::{Verdict, judge};
 use crate::kairos::{RowSpec, TimeUnit};
 use crate::limits::RETRY_AFTER;
@@ -136,7 +136,7 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
     let exists = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let exists: Vec<(String,)> = rows(session, exists, (keyspace.as_str(),)).await?;
     if exists.is_empty() {
-        let replication = options.replication.cql();
+        let replication = replication_cql(&options.replication);
         let cql =
             format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH REPLICATION = {replication}");
         run(session, &cql, ()).await?;

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+pub use crate::config::TagIndexTrust;
 pub use explain::{Explanation, WindowExplanation, WindowPath};
 pub use job::{Job, JobKind, JobState};
 pub(super) use statements::TagIndexStatements;
@@ -33,15 +34,6 @@ pub(super) use writer::Tagged;
 
 use self::audit::Audited;
 use self::document::{Configured, Document};
-
-/// How far the index is believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TagIndexTrust {
-    /// All writers of the keyspace are configured alike.
-    Configured,
-    /// Nobody vouches for other writers: `row_keys` is asked as well.
-    Verify,
-}
 
 /// What the tag index is told.
 #[derive(Debug, Clone)]
