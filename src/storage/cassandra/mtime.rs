@@ -24,8 +24,7 @@ pub(super) struct Mtimes {
 
 impl Default for Mtimes {
     fn default() -> Self {
-        // The one source of randomness in the standard library.
-        let mut node = RandomState::new().build_hasher().finish().to_be_bytes();
+        let mut node = random().to_be_bytes();
         // RFC 9562: the variant, and the bit that says that the node is no network card.
         node[0] = node[0] & 0x3F | 0x80;
         node[2] |= 1;
@@ -59,6 +58,11 @@ impl Mtimes {
     pub(super) fn is_ours(&self, id: CqlTimeuuid) -> bool {
         id.as_bytes()[8..] == self.node
     }
+}
+
+/// A number that nobody else has, from the one source of randomness in the standard library.
+pub(super) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

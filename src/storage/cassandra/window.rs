@@ -4,17 +4,37 @@
 use scylla::value::CqlTimestamp;
 
 use super::identity::Identity;
-use crate::kairos::{RowTime, TableName};
+use crate::kairos::index::{RowKeyRow, TimeIndexRow};
+use crate::kairos::{RowKey, RowTime, TableName};
 
 /// A window, borrowed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WindowKey<'a> {
     pub(super) metric: &'a str,
     pub(super) table_name: TableName,
     pub(super) row_time: RowTime,
 }
 
-impl WindowKey<'_> {
+impl<'a> From<&'a RowKey> for WindowKey<'a> {
+    fn from(key: &'a RowKey) -> Self {
+        let RowKey { metric, row_time, data_type, .. } = key;
+        Self { metric, table_name: data_type.table_name(), row_time: *row_time }
+    }
+}
+
+impl<'a> From<&'a RowKeyRow> for WindowKey<'a> {
+    fn from(row: &'a RowKeyRow) -> Self {
+        Self { metric: &row.metric, table_name: row.table_name, row_time: row.row_time }
+    }
+}
+
+impl<'a> From<&'a TimeIndexRow> for WindowKey<'a> {
+    fn from(row: &'a TimeIndexRow) -> Self {
+        Self { metric: &row.metric, table_name: row.table_name, row_time: row.row_time }
+    }
+}
+
+impl<'a> WindowKey<'a> {
     /// What it is remembered by.
     pub(super) fn identity(&self) -> Identity {
         Identity::of(&[self.metric.as_bytes(), self.table_name.as_str().as_bytes()])
@@ -27,7 +47,7 @@ impl WindowKey<'_> {
     }
 
     /// The values of its partition key, as statements take them.
-    pub(super) fn values(&self) -> (&str, &str, CqlTimestamp) {
+    pub(super) fn values(&self) -> (&'a str, &'static str, CqlTimestamp) {
         (self.metric, self.table_name.as_str(), CqlTimestamp(self.row_time.millis()))
     }
 }

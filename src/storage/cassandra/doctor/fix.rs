@@ -8,9 +8,10 @@ use super::super::index_memory::NEVER;
 use super::super::schema;
 use super::super::stamp::now_ms;
 use super::super::statements::Prepared;
+use super::super::window::WindowKey;
 use super::Doctor;
 use super::judge::{Fix, Standing, key_of};
-use super::look::{map, window};
+use super::look::map;
 use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{RowKey, RowSpec};
 use crate::storage::StoreError;
@@ -62,7 +63,7 @@ impl Doctor {
         if lasts(self.row_key(row).await?, ttl) {
             return Ok(true);
         }
-        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (metric, table, time) = WindowKey::from(row).values();
         let (kind, tags) = (row.data_type.as_str(), map(&row.tags));
         let values = (self.stamp(), ttl, metric, table, time, kind, tags);
         self.write(&self.statements.row_keys.put, values).await?;
@@ -73,7 +74,7 @@ impl Doctor {
         if lasts(self.time(row).await?, ttl) {
             return Ok(true);
         }
-        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (metric, table, time) = WindowKey::from(row).values();
         self.write(&self.statements.times.put, (self.stamp(), ttl, metric, table, time)).await?;
         self.leads.forget();
         Ok(lasts(self.time(row).await?, ttl))
@@ -90,7 +91,7 @@ impl Doctor {
     async fn write_tag(&self, tag: &TagIndexRow, ttl: i32) -> Result<bool, StoreError> {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let row = &tag.row;
-        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (metric, table, time) = WindowKey::from(row).values();
         let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
         let (hash, map) = (tag.tag_collection_hash, map(&row.tags));
         let values = (self.stamp(), ttl, metric, table, time, pair, kind, hash, map);
@@ -111,7 +112,7 @@ impl Doctor {
     }
 
     async fn delete_row_key_now(&self, row: &RowKeyRow) -> Result<(), StoreError> {
-        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (metric, table, time) = WindowKey::from(row).values();
         let (kind, tags) = (row.data_type.as_str(), map(&row.tags));
         let values = (self.delete_stamp().await, metric, table, time, kind, tags);
         self.write(&self.statements.row_keys.delete, values).await
@@ -134,7 +135,7 @@ impl Doctor {
         if self.leads_to_data(&key).await? {
             return Ok(true);
         }
-        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (metric, table, time) = WindowKey::from(row).values();
         let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
         let (hash, map) = (tag.tag_collection_hash, map(&row.tags));
         let stamp = self.delete_stamp().await;
@@ -150,7 +151,7 @@ impl Doctor {
         if self.window_has_data(row).await?.0 {
             return Ok(true);
         }
-        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (metric, table, time) = WindowKey::from(row).values();
         let values = (self.delete_stamp().await, metric, table, time);
         self.write(&self.statements.times.delete, values).await?;
         self.leads.forget();

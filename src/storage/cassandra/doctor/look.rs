@@ -11,17 +11,17 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::row::SerializeRow;
-use scylla::value::CqlTimestamp;
 
 use super::super::executor::unreadable;
 use super::super::identity::Identity;
 use super::super::stamp::now_ms;
 use super::super::statements::Prepared;
+use super::super::window::WindowKey;
 use super::Doctor;
 use super::judge::{Cells, Moment, Standing};
 use super::progress::Indexed;
 use crate::kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
-use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
+use crate::kairos::{DataType, RowKey, RowTime, Tags};
 use crate::model::STALE_NAN_BITS;
 use crate::storage::StoreError;
 
@@ -93,11 +93,6 @@ where
     rows.collect::<Result<_, _>>().map_err(|e| unreadable(name, e))
 }
 
-/// The key of a window, as statements take it.
-pub(super) fn window(metric: &str, table: TableName, time: RowTime) -> (&str, &str, CqlTimestamp) {
-    (metric, table.as_str(), CqlTimestamp(time.millis()))
-}
-
 /// Tags as `frozen<map<text, text>>` has them.
 pub(super) fn map(tags: &Tags) -> BTreeMap<&str, &str> {
     tags.iter().collect()
@@ -125,7 +120,7 @@ impl Doctor {
 
     /// The row of `row_keys` if it stands.
     pub(super) async fn row_key(&self, row: &RowKeyRow) -> Result<Option<Standing>, StoreError> {
-        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (metric, table, time) = WindowKey::from(row).values();
         let values = (metric, table, time, row.data_type.as_str(), map(&row.tags));
         let rows = self.rows::<StandingRow>(&self.statements.row_keys.get, values).await?;
         Ok(rows.into_iter().next().map(standing))
@@ -133,12 +128,12 @@ impl Doctor {
 
     /// The row of `row_key_time_index` if it stands.
     pub(super) async fn time(&self, row: &TimeIndexRow) -> Result<Option<Standing>, StoreError> {
-        let identity = of_window(&row.metric, row.table_name, row.row_time);
+        let key = WindowKey::from(row);
+        let identity = key.identity();
         if let Some(known) = self.leads.times.lock().get(&identity) {
             return Ok(*known);
         }
-        let values = window(&row.metric, row.table_name, row.row_time);
-        let rows = self.rows::<StandingRow>(&self.statements.times.get, values).await?;
+        let rows = self.rows::<StandingRow>(&self.statements.times.get, key.values()).await?;
         let found = rows.into_iter().next().map(standing);
         Leads::keep(&self.leads.times, identity, found);
         Ok(found)
@@ -266,7 +261,7 @@ impl Doctor {
                 continue;
             }
             // Its writer may have hashed other tags.
-            let (metric, table, time) = window(&key.metric, tag.row.table_name, key.row_time);
+            let (metric, table, time) = WindowKey::from(&tag.row).values();
             let (pair, kind) = (&*tag.single_tag_pair, key.data_type.as_str());
             let values = (metric, table, time, pair, kind, map(&key.tags));
             if self.rows::<(i32,)>(&tags.find, values).await?.is_empty() {
@@ -280,7 +275,7 @@ impl Doctor {
     pub(super) async fn tag_row(&self, tag: &TagIndexRow) -> Result<bool, StoreError> {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let row = &tag.row;
-        let (metric, table, time) = window(&row.metric, row.table_name, row.row_time);
+        let (metric, table, time) = WindowKey::from(row).values();
         let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
         let values = (metric, table, time, pair, kind, tag.tag_collection_hash, map(&row.tags));
         Ok(!self.rows::<(i32,)>(&tags.get, values).await?.is_empty())
@@ -293,7 +288,7 @@ impl Doctor {
     ) -> Result<(bool, Option<i64>), StoreError> {
         let (mut state, mut changed) = (PagingState::start(), None);
         let statement = &self.statements.row_keys.window;
-        let values = window(&row.metric, row.table_name, row.row_time);
+        let values = WindowKey::from(row).values();
         loop {
             self.pace.take(1).await;
             let (result, next) = self.executor.page(statement, values, &state).await?;
@@ -320,9 +315,4 @@ impl Doctor {
 
 fn standing((value, ttl, stamp): StandingRow) -> Standing {
     Standing::of(value.as_deref(), ttl, stamp, now_ms())
-}
-
-/// What stands for a window.
-pub(super) fn of_window(metric: &str, table: TableName, time: RowTime) -> Identity {
-    Identity::of(&[metric.as_bytes(), table.as_str().as_bytes()]).with(time.millis())
 }

@@ -7,11 +7,11 @@ use scylla::value::{CqlTimestamp, CqlValue};
 
 use super::super::executor::unreadable;
 use super::super::stamp::now_ms;
+use super::super::window::{Window, WindowKey};
 use super::judge::{
     DataRow, IndexRow, LegacyRow, Shown, Standing, Time, judge_data, judge_index, judge_legacy,
     judge_tag, judge_time, key_of, unreadable as no_key,
 };
-use super::look::of_window;
 use super::progress::{Gathered, Indexed};
 use super::survey::WindowCount;
 use super::{Depth, Doctor, Look, Part, Partition};
@@ -61,8 +61,8 @@ struct ScannedTag {
 
 /// The partition that a scan of `row_keys` is in.
 #[derive(Default)]
-struct Window {
-    key: Option<(Box<str>, TableName, RowTime)>,
+struct Scanned {
+    window: Option<Window>,
     count: WindowCount,
 }
 
@@ -110,8 +110,7 @@ impl Doctor {
             self.note_width(&mut look, "data_points", cells.count, || Shown(&key).to_string());
         }
         if row_key.is_none() && !is_legacy {
-            let table = key.data_type.table_name();
-            look.gathered.note_unindexed(of_window(&key.metric, table, key.row_time));
+            look.gathered.note_unindexed(WindowKey::from(&key).identity());
         }
         let row = DataRow { key: &key, row_key, time, is_named, is_legacy, cells };
         look.findings = judge_data(&row, &at);
@@ -155,35 +154,35 @@ impl Doctor {
         known: &Gathered,
     ) -> Result<Part, StoreError> {
         let mut part = Part::default();
-        let mut window = Window::default();
+        let mut scanned = Scanned::default();
         let mut pages = self.pages(&self.statements.row_keys.scan, slice);
         while let Some(rows) = pages.next::<RowKeyScanRow>().await? {
             let rows: Vec<ScannedRow> = rows.into_iter().filter_map(scanned_row).collect();
             for ScannedRow { row, .. } in &rows {
-                let key = (row.metric.clone(), row.table_name, row.row_time);
-                if window.key.as_ref() != Some(&key) {
-                    self.count_window(std::mem::take(&mut window), &mut part);
-                    window.key = Some(key);
+                let key = WindowKey::from(row);
+                if scanned.window.as_ref().map(Window::key) != Some(key) {
+                    self.count_window(std::mem::take(&mut scanned), &mut part);
+                    scanned.window = Some(key.to_window());
                 }
-                window.count.add(row.tags.iter());
+                scanned.count.add(row.tags.iter());
             }
             let look = async |row: &ScannedRow| self.look_at_index(row, &known.indexed).await;
             self.examine(&rows, &mut part, look).await?;
         }
-        self.count_window(window, &mut part);
+        self.count_window(scanned, &mut part);
         Ok(part)
     }
 
-    fn count_window(&self, window: Window, part: &mut Part) {
-        let Some((metric, table, time)) = window.key else { return };
+    fn count_window(&self, Scanned { window, count }: Scanned, part: &mut Part) {
+        let Some(Window { metric, table_name, row_time }) = window else { return };
         let facts = &mut part.report.facts;
-        if window.count.rows() > self.settings.wide {
-            let key = format!("{metric}, {}, {}", table.as_str(), Time(time.millis()));
+        if count.rows() > self.settings.wide {
+            let key = format!("{metric}, {}, {}", table_name.as_str(), Time(row_time.millis()));
             let partition = Partition { table: "row_keys".into(), key };
-            facts.wide.add(window.count.rows(), partition);
+            facts.wide.add(count.rows(), partition);
         }
-        if table == TableName::DataPoints {
-            let (series, counted) = window.count.finish(&metric, time.millis());
+        if table_name == TableName::DataPoints {
+            let (series, counted) = count.finish(&metric, row_time.millis());
             facts.metrics.add(series, counted);
         }
     }
@@ -237,7 +236,7 @@ impl Doctor {
 
     async fn look_at_time(&self, row: &TimeIndexRow, known: &Gathered) -> Result<Look, StoreError> {
         let (mut look, at) = (Look::default(), self.moment());
-        let identity = of_window(&row.metric, row.table_name, row.row_time);
+        let identity = WindowKey::from(row).identity();
         if !at.is_settled(row.row_time, None) || known.may_be_unindexed(&identity) {
             return Ok(look);
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::super::identity::Identity;
+use super::super::mtime::random;
 use super::super::shared::Shared;
 use super::super::window::{Window, WindowKey};
 use super::lookup::{identity, owned};
@@ -96,7 +97,7 @@ impl Shared {
         let document = self.tags.view();
         let row_time = key.row_time.millis();
         // Other pairs each time.
-        let seed = super::random();
+        let seed = random();
         let mut sample: Missing = HashMap::new();
         self.row_keys(key, |data_type, tags| {
             let row = owned(data_type, tags);

@@ -237,7 +237,7 @@ impl Shared {
         key: WindowKey<'_>,
         state: &PagingState,
     ) -> Result<(Vec<FoundRow>, ControlFlow<(), PagingState>), StoreError> {
-        let select = &self.statements.tags.row_keys;
+        let select = &self.statements.row_keys.check;
         let wrong = |e| unreadable(select.name, e);
         let (result, next) = self.executor.page(select, key.values(), state).await?;
         let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;

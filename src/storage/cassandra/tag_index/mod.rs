@@ -34,6 +34,7 @@ pub(super) use writer::Tagged;
 
 use self::audit::Audited;
 use self::document::{Configured, Document};
+use super::mtime::random;
 
 /// What the tag index is told.
 #[derive(Debug, Clone)]
@@ -106,10 +107,4 @@ impl TagIndex {
         drop(configured);
         self.wake.notify_one();
     }
-}
-
-/// A number that nobody else has.
-fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::hash::RandomState::new().build_hasher().finish()
 }

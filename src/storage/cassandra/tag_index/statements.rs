@@ -27,8 +27,6 @@ pub(in super::super) struct TagIndexStatements {
     pub(super) row_times: Prepared,
     /// metric, table name; the last row time
     pub(super) last_row_time: Prepared,
-    /// metric, table name, row time; type, tags, value, TTL
-    pub(super) row_keys: Prepared,
     pub(super) state: StateStatements,
 }
 
@@ -72,9 +70,6 @@ impl Preparer<'_> {
             "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"
         );
         let last = format!("{times} ORDER BY table_name DESC, row_time DESC LIMIT 1");
-        let row_keys = format!(
-            "SELECT data_type, tags, value, TTL(value) FROM {keyspace}.row_keys WHERE {window}"
-        );
         Ok(TagIndexStatements {
             insert: Batches::new(insert),
             probe: self.read("probe_tag_rows", format!("{select} LIMIT ?")).await?,
@@ -84,7 +79,6 @@ impl Preparer<'_> {
             delete_pair: self.write("delete_tag_pair", delete_pair).await?,
             row_times: self.read("all_row_times", times).await?,
             last_row_time: self.read("last_row_time", last).await?,
-            row_keys: self.read("rows_to_index", row_keys).await?,
             state: self.state().await?,
         })
     }
