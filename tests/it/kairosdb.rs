@@ -2,5 +2,6 @@
 
 mod answers;
 mod both_ways;
+mod expiry;
 mod points;
 mod series_cache;

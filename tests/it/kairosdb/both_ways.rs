@@ -55,7 +55,7 @@ impl Both {
 }
 
 /// Names of metrics are not shared between tests, nor between runs on one keyspace.
-fn unique(name: &str) -> String {
+pub(super) fn unique(name: &str) -> String {
     format!("{name}{:x}", rand::random::<u32>())
 }
 
@@ -123,9 +123,9 @@ async fn random_points_in_legacy() {
     random_points(TimeUnit::Legacy).await;
 }
 
-const AT: i64 = 1_700_000_000_000;
+pub(super) const AT: i64 = 1_700_000_000_000;
 
-fn tags() -> TagMap {
+pub(super) fn tags() -> TagMap {
     TagMap::from([("instance".to_owned(), "h:9100".to_owned())])
 }
 

@@ -1,16 +1,18 @@
 //! Random points for both writers, and what each of the two then answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use promkairos::kairos::RowSpec;
-use promkairos::model::{Labels, METRIC_NAME};
+use promkairos::model::{Labels, METRIC_NAME, TimeRange};
+use promkairos::storage::cassandra::CassandraStore;
 use promkairos::wire;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value as Json, json};
 
-use crate::cassandra::keyspace::Request;
-use crate::support::kairosdb::{KairosSeries, TagMap};
+use crate::cassandra::keyspace::{Request, named, read};
+use crate::support::eventually;
+use crate::support::kairosdb::{KairosDb, KairosSeries, TagMap};
 use crate::support::promkairos::{Message, Promkairos};
 use crate::support::remote_read::{LabelMap, Point};
 
@@ -171,4 +173,24 @@ pub(super) async fn post(server: &Promkairos, request: &Request) {
     let block = snap::raw::Encoder::new().compress_vec(&body).expect("small");
     let answer = server.write(Message::V2, block).await.expect("it answers");
     assert!(matches!(answer.status, 200 | 204), "{answer:?}");
+}
+
+/// Waits until KairosDB shows points of a metric at these times and no others.
+pub(super) async fn kairosdb_shows(kairosdb: &KairosDb, metric: &str, times: &[i64]) {
+    let want: BTreeSet<i64> = times.iter().copied().collect();
+    let is_right = |series: &[KairosSeries]| {
+        let values = series.iter().flat_map(|series| &series.values);
+        values.map(|(time, _)| *time).collect::<BTreeSet<_>>() == want
+    };
+    kairosdb.query_until(metric, &["instance"], is_right).await;
+}
+
+/// Waits until a store has points of a metric at these times and no others.
+pub(super) async fn store_shows(store: &CassandraStore, metric: &str, times: &[i64]) {
+    eventually(&format!("{metric} has points at {times:?}"), async || {
+        let all = read(store, &named(metric), TimeRange::ALL).await;
+        let found: Vec<i64> = all.values().flatten().map(|point| point.timestamp).collect();
+        if found == times { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
 }

@@ -78,7 +78,9 @@ impl KairosDb {
         });
         let address = std::fs::read_to_string(run.path().join("address")).expect("an address");
         let url = format!("http://{}/api/v1", address.trim());
-        Self { keyspace, url, run, http: reqwest::Client::new() }
+        // A connection kept for later would end with the test that made it.
+        let http = reqwest::Client::builder().pool_max_idle_per_host(0).build();
+        Self { keyspace, url, run, http: http.expect("a client") }
     }
 
     /// Sends points of one series; `data_type` is `long`, `double` or `string`. They can be
@@ -90,8 +92,22 @@ impl KairosDb {
         data_type: &str,
         points: &[(i64, Json)],
     ) {
+        self.ingest_for(metric, tags, data_type, points, 0).await;
+    }
+
+    /// The same for so many seconds; 0 = for ever.
+    pub(crate) async fn ingest_for(
+        &self,
+        metric: &str,
+        tags: &TagMap,
+        data_type: &str,
+        points: &[(i64, Json)],
+        ttl: u32,
+    ) {
         let points: Vec<Json> = points.iter().map(|(time, value)| json!([time, value])).collect();
-        let body = json!([{"name": metric, "tags": tags, "type": data_type, "datapoints": points}]);
+        let body = json!([{
+            "name": metric, "tags": tags, "type": data_type, "ttl": ttl, "datapoints": points,
+        }]);
         let (status, text) = self.post("/datapoints", &body).await;
         assert_eq!(status, 204, "{metric} {tags:?}: {text}");
     }

@@ -11,7 +11,7 @@ use crate::storage::StoreError;
 
 /// All of them.
 pub(in super::super) struct TagIndexStatements {
-    /// metric, table name, row time, pair, data type, hash, tags, stamp, ttl
+    /// stamp, ttl, metric, table name, row time, pair, data type, hash, tags
     pub(super) insert: Batches,
     /// metric, table name, row time, pair
     pub(super) select: Prepared,
@@ -51,20 +51,17 @@ impl Preparer<'_> {
         let table = format!("{keyspace}.tag_indexed_row_keys");
         let window = "metric = ? AND table_name = ? AND row_time = ?";
         let pair = format!("{window} AND single_tag_pair = ?");
+        // An INSERT with our TTL would take the place of a neighbour's row that lasts longer.
+        let row = format!("{pair} AND data_type = ? AND tag_collection_hash = ? AND tags = ?");
         let insert = format!(
-            "INSERT INTO {table} (metric, table_name, row_time, single_tag_pair, data_type, \
-             tag_collection_hash, tags, mtime, value) VALUES (?, ?, ?, ?, ?, ?, ?, now(), '') \
-             USING TIMESTAMP ? AND TTL ?"
+            "UPDATE {table} USING TIMESTAMP ? AND TTL ? SET mtime = now(), value = '' WHERE {row}"
         );
         let insert = self.write("insert_tag_row", insert).await?.of_index();
         let select = format!("SELECT data_type, tags FROM {table} WHERE {pair}");
         let hashes = format!(
             "SELECT data_type, tag_collection_hash, tags FROM {table} WHERE {pair} AND data_type = ?"
         );
-        let delete = format!(
-            "DELETE FROM {table} USING TIMESTAMP ? WHERE {pair} AND data_type = ? \
-             AND tag_collection_hash = ? AND tags = ?"
-        );
+        let delete = format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {row}");
         let delete_pair = format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {pair}");
         let times = format!(
             "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"

@@ -119,7 +119,8 @@ impl Shared {
             .map(|row| {
                 let (of, pair) = (row.tagged, &*row.pair);
                 let data_type = of.data_type.as_str();
-                (metric, table_name, row_time, pair, data_type, row.hash, &of.tags, stamp, of.ttl)
+                let (hash, tags) = (row.hash, &of.tags);
+                (stamp, of.ttl, metric, table_name, row_time, pair, data_type, hash, tags)
             })
             .collect();
         let insert = &self.statements.tags.insert;
