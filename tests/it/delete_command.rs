@@ -7,7 +7,7 @@ use super::api::float_body;
 use super::support::promkairos::{Backend, Message, Promkairos};
 use super::support::remote_read::ReadSeries;
 
-fn delete(folder: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn delete(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_promkairos"))
         .current_dir(folder)
         .arg("delete")
@@ -17,7 +17,7 @@ fn delete(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[track_caller]
-fn said(output: &Output) -> &str {
+pub(crate) fn said(output: &Output) -> &str {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::str::from_utf8(&output.stdout).expect("UTF-8")
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod both_ways;
+mod deletes;
 mod expiry;
 mod points;
 mod series_cache;

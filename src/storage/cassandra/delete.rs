@@ -1,9 +1,14 @@
-//! Deletes: points by slice or by whole row, then index rows where nobody can be writing any more.
+//! Deletes: points by slice or by whole row, then index rows on which nobody relies any more.
 //!
-//! KairosDB's nodes remember which index rows they wrote and do not learn of deletes by others, so
-//! `row_keys` of a window are only touched when it was closed long ago, and only for rows
-//! that are empty then. Writes wait for one window at a time. Index rows are deleted by a task of
-//! its own: what was begun is ended, even when the caller goes away. All tombstones carry milliseconds.
+//! A process remembers which index rows it wrote and does not learn of deletes by others; a KairosDB
+//! does so as long as it runs, for windows of every age. So of an index row only what we wrote goes,
+//! its cell `value`: a row that KairosDB wrote too stays, one that we alone wrote is gone.
+//! And they go only where the window was closed long ago, the row leads to no data, and no other
+//! adapter runs. `promkairos doctor --fix` takes the others away, when it is told to. Rows of the
+//! legacy index, which nobody writes any more, go in any case.
+//!
+//! Writes wait for one window at a time. Index rows are deleted by a task of its own: what was
+//! begun is ended, even when the caller goes away. All tombstones carry milliseconds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +31,14 @@ use crate::storage::StoreError;
 const ROWS_AT_ONCE: usize = 64;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// Whether other adapters run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    None,
+    /// They may rely on index rows that they have seen.
+    Remember,
+}
 
 /// Rows by the window that leads to them.
 type Windows = BTreeMap<Window, Vec<FoundRow>>;
@@ -92,11 +105,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes the rows of `row_keys` that lead to rows without data, and the time index where
-    /// nothing of the window is left.
+    /// Deletes our part of the rows of `row_keys` that lead to rows without data, and of the time
+    /// index where nothing of the window is left.
     async fn delete_index_rows(&self, windows: Windows) -> Result<(), StoreError> {
         for (window, rows) in &windows {
-            let wait = self.delete_window(window.key(), rows).await?;
+            let others = match self.is_alone().await? {
+                true => Others::None,
+                false => Others::Remember,
+            };
+            let wait = self.delete_window(window.key(), rows, others).await?;
             pause(wait).await;
         }
         Ok(())
@@ -108,12 +125,13 @@ impl Shared {
         &self,
         key: WindowKey<'_>,
         rows: &[FoundRow],
+        others: Others,
     ) -> Result<Duration, StoreError> {
         let _alone = self.index_gate.write().await;
         // Stamped above all index rows of this process, and below all that follow.
         let (stamp, wait) = self.stamps.for_delete(now_ms());
         self.memory.forget(key.identity());
-        let deleted = self.delete_window_rows(key, rows, stamp).await;
+        let deleted = self.delete_window_rows(key, rows, stamp, others).await;
         // Who read meanwhile may have seen rows that are gone now, and `mtime` does not tell.
         self.series.forget(key.identity());
         if deleted.is_err() {
@@ -129,9 +147,14 @@ impl Shared {
         key: WindowKey<'_>,
         rows: &[FoundRow],
         stamp: i64,
+        others: Others,
     ) -> Result<(), StoreError> {
-        let deletes = rows.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
+        let deletes =
+            rows.iter().map(move |row| self.delete_row_key(key, row, stamp, others).boxed());
         let deleted = all(ROWS_AT_ONCE, Box::new(deletes)).await?;
+        if others == Others::Remember {
+            return Ok(());
+        }
         let deleted: Vec<RowKey> = deleted.into_iter().flatten().collect();
         self.delete_tag_rows(key, &deleted, stamp).await?;
         if self.has_rows(&self.statements.row_keys.any, key.values()).await? {
@@ -144,12 +167,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Answers what was deleted.
+    /// Answers the row if it leads to no data.
     async fn delete_row_key(
         &self,
         window: WindowKey<'_>,
         row: &FoundRow,
         stamp: i64,
+        others: Others,
     ) -> Result<Option<RowKey>, StoreError> {
         if self.has_rows(&self.statements.points.any, (&*row.key,)).await? {
             return Ok(None);
@@ -158,8 +182,10 @@ impl Shared {
         let tags: BTreeMap<&str, &str> = key.tags.iter().collect();
         let (metric, table_name, row_time) = window.values();
         let values = (stamp, metric, table_name, row_time, row.data_type.as_str(), tags);
-        let delete = &self.statements.row_keys.delete;
-        self.executor.run(delete, values, self.executor.deadline()).await?;
+        if others == Others::None {
+            let delete = &self.statements.row_keys.delete;
+            self.executor.run(delete, values, self.executor.deadline()).await?;
+        }
         self.delete_legacy_row(&key, &row.key, stamp).await?;
         Ok(Some(key))
     }

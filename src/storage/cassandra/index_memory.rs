@@ -148,6 +148,13 @@ impl IndexMemory {
         }
     }
 
+    /// Forgets all windows.
+    pub(super) fn forget_all(&self) {
+        for (_, window) in self.windows.lock().drain() {
+            window.clear();
+        }
+    }
+
     /// Drops the windows that were not used for longest until a quarter is free.
     fn make_room(&self, windows: &mut HashMap<Identity, Arc<Window>>) {
         let mut by_age: Vec<(u64, Identity)> =
@@ -304,6 +311,12 @@ mod tests {
         let later = Some(Instant::now() + Duration::from_secs(1));
         assert_eq!(window.missing(&rows, 10, later), None);
         memory.forget(key("w").identity());
+        assert_eq!((memory.len(), memory.window(key("w")).missing(&rows, 0, None)), (0, None));
+        let window = memory.window(key("w"));
+        window.learn(Known::default());
+        window.remember_row_keys([asked("a", UNUSED)].into_iter(), NEVER);
+        assert_eq!(memory.len(), 1);
+        memory.forget_all();
         assert_eq!((memory.len(), memory.window(key("w")).missing(&rows, 0, None)), (0, None));
     }
 

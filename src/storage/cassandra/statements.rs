@@ -226,8 +226,9 @@ impl Preparer<'_> {
         let check =
             format!("SELECT data_type, tags, value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
         let any = format!("SELECT data_type FROM {table} WHERE {INDEX_ROW} LIMIT 1");
+        // Of a row that a neighbour wrote too, its part stays: see `delete`.
         let delete = format!(
-            "DELETE FROM {table} {STAMPED} WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
+            "DELETE value FROM {table} {STAMPED} WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
         );
         Ok(RowKeyStatements {
             insert: Batches::new(self.write("insert_row_key", insert).await?.of_index()),
@@ -247,7 +248,7 @@ impl Preparer<'_> {
              WHERE metric = ? AND table_name = ? AND row_time >= ? AND row_time <= ?"
         );
         let check = format!("SELECT value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
-        let delete = format!("DELETE FROM {table} {STAMPED} WHERE {INDEX_ROW}");
+        let delete = format!("DELETE value FROM {table} {STAMPED} WHERE {INDEX_ROW}");
         Ok(RowTimeStatements {
             insert: self.write("insert_row_time", insert).await?.of_index(),
             select: self.read("select_row_times", select).await?,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use promkairos::chunk::ChunkBuilder;
 use promkairos::model::{Labels, Matcher, Point, TimeRange, Value};
 use promkairos::storage::{Flush, SeriesRun, Store};
+use scylla::value::CqlTimestamp;
 
 use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
 
@@ -57,6 +58,56 @@ async fn index_rows_of_a_live_window_stay() {
     Request::default().floats(&up, &[(time, 2.0)]).write(&store).await;
     let all = read(&store, &named("up"), TimeRange::ALL).await;
     assert_eq!(bits(&all[&up]), [(time, 2.0f64.to_bits())]);
+    keyspace.drop().await;
+}
+
+/// A KairosDB remembers the index rows that it wrote for as long as it runs.
+#[tokio::test]
+async fn index_rows_that_a_neighbour_wrote_too_stay() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let [a, b] = ["a", "b"].map(|job| labels(&[("__name__", "up"), ("job", job)]));
+    Request::default().floats(&a, &[(1, 1.0), (WIDTH, 1.0)]).write(&store).await;
+    Request::default().floats(&b, &[(1, 1.0)]).write(&store).await;
+    for cql in [
+        "INSERT INTO {k}.row_keys (metric, table_name, row_time, data_type, tags, mtime) VALUES \
+         ('up', 'data_points', 0, 'kairos_double', {'job': 'a'}, now()) USING TIMESTAMP 1",
+        "INSERT INTO {k}.row_key_time_index (metric, table_name, row_time) VALUES \
+         ('up', 'data_points', 1814400000) USING TIMESTAMP 1",
+    ] {
+        keyspace.cql(cql).await;
+    }
+    store.delete(&named("up"), TimeRange::ALL).await.expect("deleted");
+    let cql = "SELECT tags['job'], value FROM {k}.row_keys";
+    let mut left: Vec<(Option<String>, Option<String>)> = keyspace.rows(cql).await;
+    left.retain(|(job, _)| job.is_some());
+    assert_eq!(left, [(Some("a".into()), None)]);
+    let mut left: Vec<(CqlTimestamp,)> =
+        keyspace.rows("SELECT row_time FROM {k}.row_key_time_index").await;
+    left.sort();
+    assert_eq!(left, [(CqlTimestamp(0),), (CqlTimestamp(WIDTH),)]);
+    // What is written then has index rows that last as long as its data, whoever reads it.
+    Request::default().floats(&a, &[(2, 2.0)]).write(&store).await;
+    let all = read(&keyspace.open().await, &named("up"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&a]), [(2, 2.0f64.to_bits())]);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn index_rows_that_another_adapter_may_remember_stay() {
+    let keyspace = TestKeyspace::new().await;
+    let (store, other) = (keyspace.open().await, keyspace.open().await);
+    let up = labels(&[("__name__", "up")]);
+    Request::default().floats(&up, &[(1, 1.0)]).write(&other).await;
+    store.delete(&named("up"), TimeRange::ALL).await.expect("deleted");
+    // The other relies on what it remembers.
+    Request::default().floats(&up, &[(2, 2.0)]).write(&other).await;
+    let want = [(2, 2.0f64.to_bits())];
+    assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&up]), want);
+    other.close().await.expect("closed");
+    store.delete(&named("up"), TimeRange::ALL).await.expect("deleted");
+    let left: Vec<(String,)> = keyspace.rows("SELECT metric FROM {k}.row_key_time_index").await;
+    assert!(left.is_empty(), "{left:?}");
     keyspace.drop().await;
 }
 

@@ -20,22 +20,26 @@ use crate::support::remote_read::{LabelMap, Point};
 use crate::support::{self, eventually};
 
 /// Both on one keyspace.
-struct Both {
-    kairosdb: Arc<KairosDb>,
-    server: Promkairos,
+pub(super) struct Both {
+    pub(super) kairosdb: Arc<KairosDb>,
+    pub(super) server: Promkairos,
     spec: RowSpec,
     _data: TempDir,
 }
 
 impl Both {
     async fn start(unit: TimeUnit) -> Self {
+        Self::start_with(unit, &[]).await
+    }
+
+    pub(super) async fn start_with(unit: TimeUnit, flags: &[&str]) -> Self {
         let kairosdb = KairosDb::shared(unit).await;
         let data = tempfile::tempdir().expect("a folder");
         let backend = Backend::CassandraStore {
             address: support::cassandra(),
             keyspace: kairosdb.keyspace.clone(),
         };
-        let server = Promkairos::ready(data.path(), &backend, &[]).await;
+        let server = Promkairos::ready(data.path(), &backend, flags).await;
         let width = match unit {
             TimeUnit::Seconds => 1_814_400,
             TimeUnit::Milliseconds | TimeUnit::Legacy => RowSpec::DEFAULT.width(),
@@ -129,7 +133,7 @@ pub(super) fn tags() -> TagMap {
     TagMap::from([("instance".to_owned(), "h:9100".to_owned())])
 }
 
-fn labels(metric: &str) -> LabelMap {
+pub(super) fn labels(metric: &str) -> LabelMap {
     let name = (METRIC_NAME.to_owned(), metric.to_owned());
     tags().into_iter().chain([name]).collect()
 }

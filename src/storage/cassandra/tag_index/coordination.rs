@@ -43,6 +43,17 @@ impl Shared {
         LEAST_LEASE.max(self.options.request_timeout * 3)
     }
 
+    /// Whether the others count this process as running, whatever became of its last word.
+    fn counts_as_running(&self) -> bool {
+        let leased = *self.tags.leased.lock();
+        leased.is_some_and(|since| since.elapsed() < self.lease())
+    }
+
+    /// Whether no other adapter runs that may rely on index rows which it remembers.
+    pub(in super::super) async fn is_alone(&self) -> Result<bool, StoreError> {
+        Ok(self.adapters().await?.keys().all(|id| *id == self.tags.id))
+    }
+
     /// Whether what this process knows can be acted by.
     pub(super) fn is_leased(&self) -> bool {
         let leased = *self.tags.leased.lock();
@@ -98,6 +109,10 @@ impl Shared {
         let _one = self.tags.looking.lock().await;
         for _ in 0..STEPS_A_LOOK {
             let started = Instant::now();
+            if !self.counts_as_running() {
+                // Others did not wait for this process, and may have deleted index rows.
+                self.memory.forget_all();
+            }
             let recorded = self.recorded().await?;
             self.act_by(recorded.document.clone()).await;
             self.say_running(recorded.document.version).await?;

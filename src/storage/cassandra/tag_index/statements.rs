@@ -61,7 +61,7 @@ impl Preparer<'_> {
         let hashes = format!(
             "SELECT data_type, tag_collection_hash, tags FROM {table} WHERE {pair} AND data_type = ?"
         );
-        let delete = format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {row}");
+        let delete = format!("DELETE value FROM {table} USING TIMESTAMP ? WHERE {row}");
         let delete_pair = format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {pair}");
         let times = format!(
             "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"
