@@ -1,6 +1,7 @@
 //! The doctor: every defect, made by hand, is found; what can be mended is, and then is gone.
 
 mod command;
+mod coverage;
 mod defects;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +19,12 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
 use self::defects::{DEFECTS, Defect, stamp};
-use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
+use super::keyspace::{Request, TestKeyspace, bits, key, labels, named, read};
 use crate::support;
 
 const WIDTH: i64 = 1_814_400_000;
 
-pub(super) fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         settled: Duration::ZERO,
         pause: Duration::ZERO,
@@ -33,20 +34,24 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-fn fixing() -> Settings {
+pub(crate) fn fixing() -> Settings {
     let fix = Kind::ALL.into_iter().filter(|kind| kind.remedy().is_some()).collect();
     Settings { fix, ..settings() }
 }
 
-pub(super) async fn examine(keyspace: &TestKeyspace, settings: Settings) -> Report {
-    let doctor = Doctor::connect(keyspace.options(), settings).await.expect("it connects");
+pub(crate) async fn examine(keyspace: &TestKeyspace, settings: Settings) -> Report {
+    examine_with(keyspace.options(), settings).await
+}
+
+pub(crate) async fn examine_with(options: Options, settings: Settings) -> Report {
+    let doctor = Doctor::connect(options, settings).await.expect("it connects");
     let mut progress = doctor.start();
     doctor.run(&mut progress, |_| Ok(())).await.expect("it runs to the end");
     progress.report
 }
 
 /// Kinds by metric of what is left.
-fn left(report: &Report) -> BTreeMap<String, BTreeSet<Kind>> {
+pub(crate) fn left(report: &Report) -> BTreeMap<String, BTreeSet<Kind>> {
     let mut left: BTreeMap<String, BTreeSet<Kind>> = BTreeMap::new();
     for (kind, metrics) in &report.findings {
         for (metric, group) in metrics {
@@ -199,7 +204,7 @@ async fn what_cannot_be_mended_is_for_information() {
     let store = keyspace.open().await;
     let series = fill(&store, "m").await;
     // Stamped in microseconds, as a program does that says nothing about time.
-    let row = super::keyspace::key(&series[0], 0, promkairos::kairos::DataType::Double);
+    let row = key(&series[0], 0, promkairos::kairos::DataType::Double);
     let cql = "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, ?, ?)";
     let value = 2.5f64.to_be_bytes().to_vec();
     keyspace.cql_with(cql, (&row, 9u32.to_be_bytes().to_vec(), &value)).await;

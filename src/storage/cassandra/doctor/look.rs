@@ -3,7 +3,7 @@
 //! Every read waits for its turn at the pace of the scan. What leads to a whole window is kept for
 //! a while, bounded, since its rows of data lie all over the ring.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use super::super::executor::unreadable;
 use super::super::identity::Identity;
 use super::super::stamp::now_ms;
 use super::super::statements::Prepared;
+use super::super::tag_index::Coverage;
 use super::super::window::WindowKey;
 use super::Doctor;
 use super::judge::{Cells, Moment, Standing};
@@ -98,7 +99,35 @@ pub(super) fn map(tags: &Tags) -> BTreeMap<&str, &str> {
     tags.iter().collect()
 }
 
+/// Which tags must lead to rows of data: as the keyspace records it, and where it says nothing of a
+/// tag, as the rows that stand show.
+pub(super) struct Expected<'a> {
+    pub(super) recorded: Coverage,
+    pub(super) shown: &'a Indexed,
+}
+
+impl Expected<'_> {
+    fn tags(&self, key: &RowKey) -> BTreeSet<Box<str>> {
+        let row_time = key.row_time.millis();
+        let shown = self.shown.tags(key.data_type.table_name(), &key.metric, key.row_time);
+        let is_expected = |tag: &str| {
+            let recorded = self.recorded.demands(&key.metric, tag, row_time);
+            recorded.unwrap_or_else(|| shown.contains(tag))
+        };
+        let tags = key.tags.iter().map(|(tag, _)| tag);
+        tags.filter(|tag| is_expected(tag)).map(Box::from).collect()
+    }
+}
+
 impl Doctor {
+    /// What the keyspace records of its tag index now.
+    pub(super) async fn coverage(&self) -> Result<Coverage, StoreError> {
+        match self.missing.contains(&"service_index") {
+            true => Ok(Coverage::default()),
+            false => Coverage::read(&self.executor.session, &self.options.keyspace).await,
+        }
+    }
+
     pub(super) fn pages<'a>(&'a self, prepared: &'a Prepared, slice: (i64, i64)) -> Pages<'a> {
         Pages { doctor: self, prepared, slice, state: Some(PagingState::start()) }
     }
@@ -248,10 +277,10 @@ impl Doctor {
     pub(super) async fn gaps(
         &self,
         key: &RowKey,
-        indexed: &Indexed,
+        expected: &Expected<'_>,
     ) -> Result<Vec<TagIndexRow>, StoreError> {
         let Some(tags) = &self.statements.tags else { return Ok(vec![]) };
-        let names = indexed.tags(key.data_type.table_name(), &key.metric, key.row_time);
+        let names = expected.tags(key);
         let mut gaps = Vec::new();
         if names.is_empty() {
             return Ok(gaps);

@@ -12,7 +12,8 @@ use super::judge::{
     DataRow, IndexRow, LegacyRow, Shown, Standing, Time, judge_data, judge_index, judge_legacy,
     judge_tag, judge_time, key_of, unreadable as no_key,
 };
-use super::progress::{Gathered, Indexed};
+use super::look::Expected;
+use super::progress::Gathered;
 use super::survey::WindowCount;
 use super::{Depth, Doctor, Look, Part, Partition};
 use crate::kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
@@ -155,6 +156,7 @@ impl Doctor {
     ) -> Result<Part, StoreError> {
         let mut part = Part::default();
         let mut scanned = Scanned::default();
+        let expected = Expected { recorded: self.coverage().await?, shown: &known.indexed };
         let mut pages = self.pages(&self.statements.row_keys.scan, slice);
         while let Some(rows) = pages.next::<RowKeyScanRow>().await? {
             let rows: Vec<ScannedRow> = rows.into_iter().filter_map(scanned_row).collect();
@@ -166,7 +168,7 @@ impl Doctor {
                 }
                 scanned.count.add(row.tags.iter());
             }
-            let look = async |row: &ScannedRow| self.look_at_index(row, &known.indexed).await;
+            let look = async |row: &ScannedRow| self.look_at_index(row, &expected).await;
             self.examine(&rows, &mut part, look).await?;
         }
         self.count_window(scanned, &mut part);
@@ -190,7 +192,7 @@ impl Doctor {
     async fn look_at_index(
         &self,
         scanned: &ScannedRow,
-        indexed: &Indexed,
+        expected: &Expected<'_>,
     ) -> Result<Look, StoreError> {
         let mut look = Look::default();
         look.facts.row_keys = 1;
@@ -201,7 +203,7 @@ impl Doctor {
         let is_settled = at.is_settled(row.row_time, *changed);
         let is_alone = has_data && is_settled && is_lonely_kind && self.is_alone(&key).await?;
         let gaps = match has_data {
-            true => self.gaps(&key, indexed).await?,
+            true => self.gaps(&key, expected).await?,
             false => vec![],
         };
         // On a second look it may be gone.

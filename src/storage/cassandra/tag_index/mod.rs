@@ -7,6 +7,7 @@
 
 mod audit;
 mod coordination;
+mod coverage;
 mod delete;
 mod document;
 mod explain;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 pub use crate::config::TagIndexTrust;
+pub(super) use coverage::Coverage;
 pub use explain::{Explanation, WindowExplanation, WindowPath};
 pub use job::{Job, JobKind, JobState};
 pub(super) use statements::TagIndexStatements;

@@ -165,7 +165,7 @@ async fn early_time(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept
 }
 
 /// The rows of the tag index of a row of data.
-async fn index_tags(keyspace: &TestKeyspace, series: &Labels, row_time: i64) {
+pub(super) async fn index_tags(keyspace: &TestKeyspace, series: &Labels, row_time: i64) {
     let key = RowKey {
         metric: series.get("__name__").into(),
         row_time: RowTime::from_stored(row_time),

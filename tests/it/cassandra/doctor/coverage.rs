@@ -1,0 +1,69 @@
+//! What the keyspace records of its tag index decides what must stand in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use promkairos::storage::Store;
+use promkairos::storage::cassandra::doctor::Kind;
+use promkairos::storage::cassandra::{Options, TagIndexOptions};
+use scylla::value::CqlTimestamp;
+
+use super::super::keyspace::TestKeyspace;
+use super::defects::{self, stamp};
+use super::{WIDTH, examine, fill, fixing, left, settings};
+use crate::support;
+
+/// Rows that stand show nothing where all are missing, or where the index was begun half way.
+#[tokio::test]
+async fn the_recorded_coverage_says_which_tags_must_lead_to_data() {
+    let keyspace = TestKeyspace::new().await;
+    let before = keyspace.open().await;
+    let old = fill(&before, "old").await;
+    before.close().await.expect("closes");
+    let tag_index = TagIndexOptions {
+        metrics: [("new".into(), ["host".into()].into()), ("old".into(), ["host".into()].into())]
+            .into(),
+        refresh: Duration::from_millis(50),
+        ..TagIndexOptions::default()
+    };
+    let options = Options { tag_index, ..keyspace.options() };
+    let store = keyspace.open_with(options).await.expect("opens");
+    support::eventually("both are readable", async || {
+        let status = store.tag_index_status().await.map_err(|error| error.to_string())?;
+        let is_open = status.tags.len() == 2 && status.tags.iter().all(|t| t.state == "readable");
+        if is_open { Ok(()) } else { Err(format!("{status:?}")) }
+    })
+    .await;
+    fill(&store, "new").await;
+    // Of a window before the coverage one series stands there.
+    defects::index_tags(&keyspace, &old[0], WIDTH).await;
+    assert!(examine(&keyspace, settings()).await.findings.is_empty());
+    // Nothing of the metric is left in the index.
+    let pairs: Vec<(CqlTimestamp, String)> = keyspace
+        .rows(
+            "SELECT row_time, single_tag_pair FROM {k}.tag_indexed_row_keys WHERE metric = 'new' \
+             AND table_name = 'data_points' ALLOW FILTERING",
+        )
+        .await;
+    assert!(pairs.len() >= 9, "{pairs:?}");
+    let before = stamp();
+    while stamp() == before {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for (time, pair) in &pairs {
+        let cql = format!(
+            "DELETE FROM {{k}}.tag_indexed_row_keys USING TIMESTAMP {before} WHERE metric = 'new' \
+             AND table_name = 'data_points' AND row_time = ? AND single_tag_pair = ?"
+        );
+        keyspace.cql_with(&cql, (time, pair)).await;
+    }
+    let report = examine(&keyspace, settings()).await;
+    let want = BTreeMap::from([("new".to_owned(), BTreeSet::from([Kind::TagIndexGap]))]);
+    assert_eq!(left(&report), want, "{report:#?}");
+    let found = report.total(Kind::TagIndexGap).map(|total| total.found);
+    assert_eq!(found, Some(pairs.len() as u64));
+    assert_eq!(left(&examine(&keyspace, fixing()).await), BTreeMap::new());
+    assert!(examine(&keyspace, settings()).await.findings.is_empty());
+    drop(store);
+    keyspace.drop().await;
+}
