@@ -163,6 +163,15 @@ pub(super) fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
     if left > 0 { i32::try_from(left).ok() } else { None }
 }
 
+/// Nothing should expire later on this server: what does not say that it holds later expiries may
+/// refuse them.
+pub(super) async fn last_expiry(session: &Session) -> Expiry {
+    match compatibility_mode(session).await.as_deref() {
+        Some("NONE") => NEVER,
+        _ => LAST_SECOND,
+    }
+}
+
 /// What Cassandra 5 says of itself, null being its default; None from older ones and ScyllaDB.
 async fn compatibility_mode(session: &Session) -> Option<String> {
     let cql = "SELECT value FROM system_views.settings WHERE name = 'storage_compatibility_mode'";

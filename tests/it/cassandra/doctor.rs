@@ -3,6 +3,7 @@
 mod command;
 mod coverage;
 mod defects;
+mod expiry;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -83,6 +83,8 @@ pub(super) struct Moment {
     /// How long a window must be closed, and left alone, in milliseconds.
     pub(super) settled: i64,
     pub(super) spec: RowSpec,
+    /// Nothing that is written may expire later, unless data does.
+    pub(super) last: Expiry,
 }
 
 impl Moment {
@@ -102,7 +104,8 @@ impl Moment {
         if expires == NEVER {
             return 0;
         }
-        let ttl = expires - self.now / 1000 + self.spec.index_ttl_seconds();
+        let wanted = expires.saturating_add(self.spec.index_ttl_seconds());
+        let ttl = wanted.min(self.last.max(expires)) - self.now / 1000;
         i32::try_from(ttl.clamp(1, MAX_TTL_SECONDS)).unwrap_or(i32::MAX)
     }
 }
@@ -390,7 +393,7 @@ mod tests {
     const HOUR: i64 = 3_600_000;
 
     fn at() -> Moment {
-        Moment { now: NOW, settled: 24 * HOUR, spec: RowSpec::DEFAULT }
+        Moment { now: NOW, settled: 24 * HOUR, spec: RowSpec::DEFAULT, last: NEVER }
     }
 
     fn key(row_time: i64, data_type: DataType) -> RowKey {
@@ -439,6 +442,21 @@ mod tests {
             assert_eq!(kinds(&found), [Kind::IndexExpiresEarly]);
             assert_eq!(found[0].fix, Some(Fix::WriteRowKey(RowKeyRow::of(&key), ttl)));
         }
+    }
+
+    #[test]
+    fn an_index_row_ends_when_the_server_can_hold_it_but_not_before_its_data() {
+        let (second, width) = (NOW / 1000, RowSpec::DEFAULT.index_ttl_seconds());
+        let at = Moment { last: second + 10_000_000, ..at() };
+        for (data, ttl) in [
+            (5_000, 5_000 + width),
+            (10_000_000 - width, 10_000_000),
+            (9_999_999, 10_000_000),
+            (10_000_005, 10_000_005),
+        ] {
+            assert_eq!(i64::from(at.index_ttl(second + data)), ttl, "{data}");
+        }
+        assert_eq!(at.index_ttl(NEVER), 0);
     }
 
     #[test]

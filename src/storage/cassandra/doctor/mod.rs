@@ -33,6 +33,8 @@ use self::statements::Statements;
 use super::clock::Skew;
 use super::executor::Executor;
 use super::identity::Identity;
+use super::index_memory::Expiry;
+use super::lifetime::last_expiry;
 use super::options::Options;
 use super::schema::{self, NameColumn};
 use super::session;
@@ -103,6 +105,7 @@ pub struct Doctor {
     options: Options,
     settings: Settings,
     spec: RowSpec,
+    last: Expiry,
     stored_spec: Option<RowSpec>,
     missing: Vec<&'static str>,
     names: NameColumn,
@@ -142,6 +145,7 @@ impl Doctor {
         let statements = Statements::prepare(&preparer, &found.missing).await?;
         let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
         let clock = preparer.prepare("clock", clock, super::Consistency::One).await?;
+        let last = last_expiry(&session).await;
         let metrics = CassandraMetrics::default();
         let executor = Executor::new(session, metrics, &options);
         let skew = Skew::default();
@@ -151,6 +155,7 @@ impl Doctor {
             executor,
             statements,
             spec: found.spec.unwrap_or(RowSpec::LEGACY),
+            last,
             stored_spec: found.spec,
             missing: found.missing,
             names: found.names,
@@ -266,6 +271,6 @@ impl Doctor {
 
     fn moment(&self) -> Moment {
         let settled = i64::try_from(self.settings.settled.as_millis()).unwrap_or(i64::MAX);
-        Moment { now: now_ms(), settled, spec: self.spec }
+        Moment { now: now_ms(), settled, spec: self.spec, last: self.last }
     }
 }
