@@ -4,7 +4,7 @@ mod ahead;
 mod batches;
 mod datacenter;
 mod deletes;
-mod doctor;
+pub(crate) mod doctor;
 mod hanging;
 mod index;
 pub(crate) mod keyspace;

@@ -3,6 +3,7 @@
 mod answers;
 mod both_ways;
 mod deletes;
+mod doctor;
 mod expiry;
 mod points;
 mod series_cache;

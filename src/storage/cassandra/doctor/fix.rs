@@ -12,7 +12,9 @@ use super::super::window::WindowKey;
 use super::Doctor;
 use super::judge::{Fix, Standing, key_of};
 use super::look::map;
-use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use crate::kairos::index::{
+    IndexedTags, LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
+};
 use crate::kairos::{RowKey, RowSpec};
 use crate::storage::StoreError;
 
@@ -173,7 +175,23 @@ impl Doctor {
         let Ok(bytes) = key.encode() else { return Ok(false) };
         let values = (self.delete_stamp().await, &bytes[..]);
         self.write(&self.statements.data.delete, values).await?;
-        Ok(!self.has_data(&bytes).await? && self.delete_row_key(&RowKeyRow::of(key)).await?)
+        if self.has_data(&bytes).await? {
+            return Ok(false);
+        }
+        let tags_are_gone = self.delete_tags_of(key).await?;
+        Ok(self.delete_row_key(&RowKeyRow::of(key)).await? && tags_are_gone)
+    }
+
+    /// Deletes what of the tag index leads to a row of data, whoever hashed it.
+    async fn delete_tags_of(&self, key: &RowKey) -> Result<bool, StoreError> {
+        let mut are_gone = true;
+        for tag in TagIndexRow::of(key, &IndexedTags::All) {
+            for tag_collection_hash in self.hashes(&tag).await? {
+                let tag = TagIndexRow { tag_collection_hash, ..tag.clone() };
+                are_gone &= self.delete_tag(&tag).await?;
+            }
+        }
+        Ok(are_gone)
     }
 
     async fn write_spec(&self, spec: RowSpec) -> Result<bool, StoreError> {

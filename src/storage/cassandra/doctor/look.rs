@@ -279,10 +279,9 @@ impl Doctor {
         key: &RowKey,
         expected: &Expected<'_>,
     ) -> Result<Vec<TagIndexRow>, StoreError> {
-        let Some(tags) = &self.statements.tags else { return Ok(vec![]) };
         let names = expected.tags(key);
         let mut gaps = Vec::new();
-        if names.is_empty() {
+        if names.is_empty() || self.statements.tags.is_none() {
             return Ok(gaps);
         }
         for tag in TagIndexRow::of(key, &IndexedTags::Only(names)) {
@@ -290,14 +289,22 @@ impl Doctor {
                 continue;
             }
             // Its writer may have hashed other tags.
-            let (metric, table, time) = WindowKey::from(&tag.row).values();
-            let (pair, kind) = (&*tag.single_tag_pair, key.data_type.as_str());
-            let values = (metric, table, time, pair, kind, map(&key.tags));
-            if self.rows::<(i32,)>(&tags.find, values).await?.is_empty() {
+            if self.hashes(&tag).await?.is_empty() {
                 gaps.push(tag);
             }
         }
         Ok(gaps)
+    }
+
+    /// The hashes under which a row of the tag index stands.
+    pub(super) async fn hashes(&self, tag: &TagIndexRow) -> Result<Vec<i32>, StoreError> {
+        let Some(tags) = &self.statements.tags else { return Ok(vec![]) };
+        let row = &tag.row;
+        let (metric, table, time) = WindowKey::from(row).values();
+        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
+        let values = (metric, table, time, pair, kind, map(&row.tags));
+        let hashes = self.rows::<(i32,)>(&tags.find, values).await?;
+        Ok(hashes.into_iter().map(|(hash,)| hash).collect())
     }
 
     /// Whether a row of the tag index stands, with its hash.
