@@ -21,9 +21,12 @@ finish() {
   status=$?
   trap - EXIT
   if [ -n "$fetching" ]; then kill "$fetching" 2>/dev/null || true; fi
-  # Tests end the KairosDBs that they start; these are left over from an interrupted run.
+  # Tests end the KairosDBs and Cassandras that they start; these are left over from an interrupted run.
   for kairosdb in "$run"/kairosdb.*; do
     if [ -d "$kairosdb" ]; then tests/peers/kairosdb.sh down "$kairosdb"; fi
+  done
+  for cassandra in "$run"/cassandra.*; do
+    if [ -d "$cassandra" ]; then tests/peers/cassandra.sh down "$cassandra"; fi
   done
   tests/peers/cassandra.sh down "$run"
   if [ -n "${secure:-}" ]; then kill "$secure" 2>/dev/null || true; fi
@@ -65,10 +68,11 @@ secure=
 PROMKAIROS_TEST_RUN=$run
 PROMKAIROS_TEST_CASSANDRA=$(cat "$run/address")
 PROMKAIROS_TEST_CASSANDRA_SECURE=$run/secure
+PROMKAIROS_TEST_CASSANDRA_JARS=$(realpath "$peers/cassandra")
 PROMKAIROS_TEST_KAIROSDB=$(realpath "$peers/kairosdb")
 PROMKAIROS_TEST_PROMETHEUS=$(realpath "$peers/prometheus/usr/bin/prometheus")
 export PROMKAIROS_TEST_RUN PROMKAIROS_TEST_CASSANDRA PROMKAIROS_TEST_CASSANDRA_SECURE
-export PROMKAIROS_TEST_KAIROSDB PROMKAIROS_TEST_PROMETHEUS
+export PROMKAIROS_TEST_CASSANDRA_JARS PROMKAIROS_TEST_KAIROSDB PROMKAIROS_TEST_PROMETHEUS
 echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
 
 step tests

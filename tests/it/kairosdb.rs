@@ -5,5 +5,6 @@ mod both_ways;
 mod deletes;
 mod doctor;
 mod expiry;
+mod faults;
 mod points;
 mod series_cache;

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # A one-node Cassandra from its Maven artefacts, on free ports of 127.0.0.1.
-# usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | down RUN
+# usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | up-durable JARS RUN | again JARS RUN | down RUN
 # RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
-# and password (cassandra, cassandra) and for a certificate: see RUN/tls.
+# and password (cassandra, cassandra) and for a certificate: see RUN/tls. A durable one has a write on disk
+# before it answers. `again` starts one that was ended with its address and data.
 set -euo pipefail
 # shellcheck source=functions.sh
 . "$(dirname "$0")/functions.sh"
@@ -16,7 +17,9 @@ XML
 }
 
 configure() {
-  local run=$1 port=$2 storage=$3
+  local run=$1 port=$2 storage=$3 kind=$4 sync
+  sync=$'commitlog_sync: periodic\ncommitlog_sync_period: 10000ms'
+  [ "$kind" != durable ] || sync='commitlog_sync: batch'
   mkdir -p "$run/conf"
   java_logging "$run/conf"
   cat > "$run/conf/cassandra.yaml" <<YAML
@@ -24,8 +27,7 @@ cluster_name: promkairos-tests
 num_tokens: 8
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 endpoint_snitch: SimpleSnitch
-commitlog_sync: periodic
-commitlog_sync_period: 10000ms
+$sync
 auto_snapshot: false
 listen_address: 127.0.0.1
 rpc_address: 127.0.0.1
@@ -83,7 +85,7 @@ YAML
 is_up() {
   local run=$1 kind=$2 port=$3
   grep -q "Starting listening for CQL clients" "$run/log" || return 1
-  [ "$kind" = plain ] || grep -q "Created default superuser role" "$run/log" || return 1
+  [ "$kind" != secure ] || grep -q "Created default superuser role" "$run/log" || return 1
   (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null
 }
 
@@ -105,12 +107,18 @@ java_options() {
   done
 }
 
-# One attempt. Fails when the process ends (a port was taken meanwhile) or stays silent for two minutes.
+# One attempt with new ports.
 start() {
-  local jars=$1 run=$2 kind=$3 port heap=${CASSANDRA_HEAP:-1g}
+  local jars=$1 run=$2 kind=$3 port
   port=$(free_port)
-  configure "$run" "$port" "$(free_port)"
-  [ "$kind" = plain ] || secure "$run"
+  configure "$run" "$port" "$(free_port)" "$kind"
+  [ "$kind" != secure ] || secure "$run"
+  launch "$jars" "$run" "$kind" "$port"
+}
+
+# One attempt. Fails when the process ends (a port was taken meanwhile) or stays silent for two minutes.
+launch() {
+  local jars=$1 run=$2 kind=$3 port=$4 heap=${CASSANDRA_HEAP:-1g}
   : > "$run/log"
   # shellcheck disable=SC2046 # words are wanted
   setsid nohup "$(find_java)" -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC $(java_options) \
@@ -135,9 +143,9 @@ case ${1:-} in
     mkdir -p "$2"
     fetch "$(cd "$2" && pwd)"
     ;;
-  up | up-secure)
-    kind=plain
-    [ "$1" = up ] || kind=secure
+  up | up-secure | up-durable)
+    kind=${1#up}
+    kind=${kind#-}
     mkdir -p "$3"
     jars=$(cd "$2" && pwd) run=$(cd "$3" && pwd)
     rm -f "$run/address"
@@ -147,6 +155,16 @@ case ${1:-} in
       rm -rf "$run/data"
     done
     echo "cassandra did not start:" >&2
+    tail -20 "$run/log" >&2
+    exit 1
+    ;;
+  again)
+    jars=$(cd "$2" && pwd) run=$(cd "$3" && pwd) address=$(cat "$3/address")
+    for _ in 1 2 3; do
+      launch "$jars" "$run" plain "${address##*:}" && exit 0
+      stop "$run"
+    done
+    echo "cassandra did not start again:" >&2
     tail -20 "$run/log" >&2
     exit 1
     ;;

@@ -3,6 +3,7 @@
 //! A peer comes from the environment that `./test.sh` sets up. Where it is missing a test fails;
 //! it never skips. Waiting is always for a condition, with a deadline that is far off.
 
+pub(crate) mod cassandra;
 pub(crate) mod front;
 pub(crate) mod kairosdb;
 pub(crate) mod load;

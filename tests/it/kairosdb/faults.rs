@@ -1,0 +1,150 @@
+//! A Cassandra that is killed and started again under a write load: no acknowledged sample is lost,
+//! and no data is without index, whoever acknowledges.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use promkairos::storage::cassandra::Options;
+use promkairos::storage::cassandra::doctor::Kind;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use crate::api::float_body;
+use crate::cassandra::doctor::{examine_with, settings};
+use crate::support::cassandra::OwnCassandra;
+use crate::support::load::Load;
+use crate::support::promkairos::{Backend, Message, Promkairos};
+use crate::support::{self, eventually};
+
+const WIDTH: i64 = 1_814_400_000;
+
+/// A server under load.
+struct Loaded {
+    keyspace: String,
+    server: Promkairos,
+    /// Many points of few series.
+    load: Load,
+    /// New series all the time, in new windows: numbers of those that are acknowledged.
+    new: Mutex<BTreeSet<u32>>,
+    _data: TempDir,
+}
+
+impl Loaded {
+    async fn start(keyspace: String, backend: Backend) -> Self {
+        let data = tempfile::tempdir().expect("a folder");
+        let flags = ["--flush-interval=200ms", "--cassandra-request-timeout=5s"];
+        let server = Promkairos::ready(data.path(), &backend, &flags).await;
+        Self { keyspace, server, load: Load::default(), new: Mutex::default(), _data: data }
+    }
+
+    /// Writes without end; backs off as a sender does.
+    async fn write(&self, seed: u64, round: u32) {
+        let points = async {
+            let mut random = StdRng::seed_from_u64(seed);
+            loop {
+                let status = self.load.send(&self.server, &mut random).await.expect("it answers");
+                back_off(status).await;
+            }
+        };
+        let series = async {
+            for number in round * 1_000_000.. {
+                let time = i64::from(number % 700) * WIDTH;
+                let body = float_body(&format!("j{number}"), time, 1.0);
+                let answer = self.server.write(Message::V1, body).await.expect("it answers");
+                if answer.status == 204 {
+                    self.new.lock().expect("nobody panics").insert(number);
+                }
+                back_off(answer.status).await;
+            }
+        };
+        futures::join!(points, series);
+    }
+
+    /// Waits until more of both is acknowledged than now.
+    async fn goes_on(&self) {
+        let count = || (self.load.acknowledged(), self.new.lock().expect("nobody panics").len());
+        let before = count();
+        eventually("writes are acknowledged", async || {
+            let now = count();
+            if now.0 > before.0 && now.1 > before.1 { Ok(()) } else { Err(format!("{now:?}")) }
+        })
+        .await;
+    }
+
+    async fn check(&self) {
+        eventually("all that was acknowledged is there", async || {
+            match self.load.difference(&self.server).await? {
+                None => Ok(()),
+                Some(wrong) => Err(wrong),
+            }
+        })
+        .await;
+        let found = self.server.read("__name__", "up").await.expect("it can be read");
+        let found: BTreeSet<&str> = found.iter().map(|series| &*series.labels["job"]).collect();
+        let new = self.new.lock().expect("nobody panics");
+        let lost = new.iter().filter(|number| !found.contains(&*format!("j{number}"))).count();
+        assert_eq!(lost, 0, "of {} new series", new.len());
+    }
+}
+
+async fn back_off(status: u16) {
+    if status != 204 {
+        assert_eq!(status, 503);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Runs a script of it while the load goes on.
+async fn of_cassandra(cassandra: &Arc<OwnCassandra>, script: fn(&OwnCassandra)) {
+    let cassandra = Arc::clone(cassandra);
+    spawn_blocking(move || script(&cassandra)).await.expect("it is done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cassandra_that_is_killed_loses_nothing_and_leaves_no_data_without_index() {
+    let cassandra = spawn_blocking(OwnCassandra::start).await.expect("it starts");
+    let cassandra = Arc::new(cassandra);
+    let address = cassandra.address();
+    let mut random = StdRng::seed_from_u64(support::seed());
+    let [a, b] = [support::keyspace(), support::keyspace()];
+    let store = Backend::CassandraStore { address: address.clone(), keyspace: a.clone() };
+    let wal = Backend::CassandraWal { address: address.clone(), keyspace: b.clone() };
+    let (by_store, by_wal) = (Loaded::start(a, store).await, Loaded::start(b, wal).await);
+    for round in 0..if support::long() { 10 } else { 2 } {
+        let pause = Duration::from_millis(random.random_range(0..1_000));
+        let faults = async {
+            futures::join!(by_store.goes_on(), by_wal.goes_on());
+            tokio::time::sleep(pause).await;
+            of_cassandra(&cassandra, OwnCassandra::kill).await;
+            by_wal.goes_on().await;
+            of_cassandra(&cassandra, OwnCassandra::start_again).await;
+            futures::join!(by_store.goes_on(), by_wal.goes_on());
+        };
+        let [one, other] = [random.random(), random.random()];
+        tokio::select! {
+            _ = by_store.write(one, round) => unreachable!("it writes without end"),
+            _ = by_wal.write(other, round) => unreachable!("it writes without end"),
+            () = faults => {}
+        }
+    }
+    for mut loaded in [by_store, by_wal] {
+        loaded.check().await;
+        let log = &mut loaded.server.process;
+        assert!(log.terminate().success(), "{}", log.log());
+        let options = Options {
+            contact_points: vec![address.clone()],
+            keyspace: loaded.keyspace.parse().expect("a keyspace name"),
+            ..Options::default()
+        };
+        let report = examine_with(options, settings()).await;
+        // Each new series has a row of its own.
+        let new = loaded.new.lock().expect("nobody panics").len() as u64;
+        assert!(new > 0 && report.facts.rows > new, "{new}: {report:#?}");
+        for kind in [Kind::UnindexedData, Kind::MissingTimeIndex, Kind::MissingName] {
+            assert!(report.total(kind).is_none(), "{report:#?}");
+        }
+    }
+}

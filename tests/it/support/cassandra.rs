@@ -1,0 +1,60 @@
+//! A Cassandra of a test's own, which it may kill. What it acknowledged is on its disk.
+
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::variable;
+
+/// A Cassandra. Dropping it ends it.
+pub(crate) struct OwnCassandra {
+    run: TempDir,
+}
+
+impl OwnCassandra {
+    /// Starts one and waits until it answers.
+    pub(crate) fn start() -> Self {
+        let home = std::env::var_os("PROMKAIROS_TEST_RUN").map(std::path::PathBuf::from);
+        let home = home.unwrap_or_else(std::env::temp_dir);
+        let run = tempfile::Builder::new().prefix("cassandra.").tempdir_in(home);
+        let own = Self { run: run.expect("a folder") };
+        own.script("up-durable");
+        own
+    }
+
+    /// `host:port`; stays the same.
+    pub(crate) fn address(&self) -> String {
+        let address = std::fs::read_to_string(self.run.path().join("address"));
+        address.expect("an address").trim().to_owned()
+    }
+
+    /// Ends it as kill -9 does.
+    pub(crate) fn kill(&self) {
+        self.script("down");
+    }
+
+    /// Starts it again and waits until it answers.
+    pub(crate) fn start_again(&self) {
+        self.script("again");
+    }
+
+    /// Runs `tests/peers/cassandra.sh`.
+    fn script(&self, action: &str) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/cassandra.sh");
+        let mut command = Command::new(script);
+        command.env("CASSANDRA_HEAP", "512m").arg(action);
+        if action != "down" {
+            command.arg(variable("PROMKAIROS_TEST_CASSANDRA_JARS"));
+        }
+        let output = command.arg(self.run.path()).output().expect("the script runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cassandra.sh {action}: {text}");
+    }
+}
+
+impl Drop for OwnCassandra {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
