@@ -117,7 +117,10 @@ fn explanation_json(explanation: &Explanation) -> Value {
             "rows": window.rows,
         })
     });
+    let legacy = explanation.legacy.iter();
+    let legacy = legacy.map(|read| json!({ "metric": read.metric, "rows": read.rows }));
     json!({
+        "legacy": legacy.collect::<Vec<_>>(),
         "series": explanation.series,
         "data_partitions": explanation.partitions,
         "windows": windows.collect::<Vec<_>>(),

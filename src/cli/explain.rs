@@ -37,8 +37,17 @@ fn describe(data: &Value) -> String {
     for window in windows {
         describe_window(&mut text, window).expect("writing to a String does not fail");
     }
-    let sum = |name: &str| windows.iter().filter_map(|window| window[name].as_u64()).sum::<u64>();
-    let (partitions, rows) = (sum("partitions"), sum("rows"));
+    let legacy = data["legacy"].as_array().map_or(&[][..], Vec::as_slice);
+    for read in legacy {
+        let metric = read["metric"].as_str().unwrap_or_default();
+        writeln!(text, "{metric}: row_key_index (partitions: 1, rows: {})", read["rows"])
+            .expect("writing to a String does not fail");
+    }
+    let sum = |of: &[Value], name: &str| -> u64 {
+        of.iter().filter_map(|read| read[name].as_u64()).sum()
+    };
+    let partitions = sum(windows, "partitions") + legacy.len() as u64;
+    let rows = sum(windows, "rows") + sum(legacy, "rows");
     let (series, data_partitions) = (&data["series"], &data["data_partitions"]);
     text + &format!(
         "series: {series}, partitions of data_points: {data_partitions}, read of the index: \
@@ -84,12 +93,14 @@ mod tests {
                 { "metric": "up", "table_name": "prometheus", "row_time": 0, "partitions": 1,
                   "rows": 4, "paths": [{ "path": "row_keys" }] },
             ],
+            "legacy": [{ "metric": "up", "rows": 9 }],
         });
         assert_eq!(
             describe(&data),
             "up 1970-01-01T00:00:00Z data_points: tag index a=x|y (partitions: 2, rows: 7)\n\
              up 1970-01-01T00:00:00Z prometheus: row_keys (partitions: 1, rows: 4)\n\
-             series: 3, partitions of data_points: 5, read of the index: partitions: 3, rows: 11\n"
+             up: row_key_index (partitions: 1, rows: 9)\n\
+             series: 3, partitions of data_points: 5, read of the index: partitions: 4, rows: 20\n"
         );
     }
 }

@@ -110,6 +110,10 @@ fn describe_tag(text: &mut String, tag: &Value) -> std::fmt::Result {
     write!(text, "{} tag {}: {}", name(&tag["metric"]), name(&tag["tag"]), name(&tag["state"]))?;
     if let Some(from) = tag["from"].as_i64() {
         write!(text, ", read from {} on", output::time(from))?;
+        if from != i64::MIN {
+            let metric = name(&tag["metric"]);
+            write!(text, " (and before that after promkairos index build '{metric}')")?;
+        }
     }
     let gaps = tag["gaps"].as_array().map_or(&[][..], Vec::as_slice);
     let gaps: Vec<String> = gaps.iter().filter_map(Value::as_i64).map(output::time).collect();
@@ -138,6 +142,7 @@ mod tests {
             "tags": [
                 { "metric": "m", "tag": "host", "state": "readable", "from": i64::MIN, "gaps": [0] },
                 { "metric": "n", "tag": "*", "state": "writing", "from": null, "gaps": [] },
+                { "metric": "*", "tag": "*", "state": "readable", "from": 1_000, "gaps": [] },
             ],
             "jobs": { "m": { "kind": "build", "state": "running", "error": null, "windows": 4,
                              "windows_done": 1, "rows": 7, "rows_per_second": 5 } },
@@ -145,8 +150,10 @@ mod tests {
         let first = "m tag host: readable, read from the beginning on, but for \
                      1970-01-01T00:00:00Z\n";
         let job = "m: build running, 1 of 4 windows, 7 rows\n";
-        assert_eq!(describe(&data, Some("m")), format!("{first}{job}"));
-        assert_eq!(describe(&data, None), format!("{first}n tag *: writing\n{job}"));
-        assert_eq!(describe(&data, Some("o")), "not indexed\n");
+        let all = "* tag *: readable, read from 1970-01-01T00:00:01Z on (and before that after \
+                   promkairos index build '*')\n";
+        assert_eq!(describe(&data, Some("m")), format!("{first}{all}{job}"));
+        assert_eq!(describe(&data, None), format!("{first}n tag *: writing\n{all}{job}"));
+        assert_eq!(describe(&serde_json::json!({}), Some("o")), "not indexed\n");
     }
 }

@@ -115,6 +115,25 @@ impl Shared {
         Ok(found.into_iter().flatten().collect())
     }
 
+    /// How many rows of a metric are read for a range.
+    pub(super) async fn count_legacy(
+        &self,
+        metric: &str,
+        range: TimeRange,
+    ) -> Result<usize, StoreError> {
+        let mut rows = 0;
+        for slice in self.legacy_slices(metric, range).await? {
+            let values = (metric.as_bytes(), &slice.start[..], &slice.end[..]);
+            self.executor
+                .pages(&self.statements.legacy.slice, values, |page| {
+                    rows += page.rows_num();
+                    Ok(ControlFlow::Continue(()))
+                })
+                .await?;
+        }
+        Ok(rows)
+    }
+
     /// Deletes the entry of a row, if the metric has any.
     pub(super) async fn delete_legacy_row(
         &self,

@@ -61,8 +61,8 @@ pub use options::{
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
 pub use tag_index::{
-    Explanation, Job, JobKind, JobState, TagIndexOptions, TagIndexStatus, TagIndexTrust, TagStatus,
-    WindowExplanation, WindowPath,
+    Explanation, Job, JobKind, JobState, LegacyExplanation, TagIndexOptions, TagIndexStatus,
+    TagIndexTrust, TagStatus, WindowExplanation, WindowPath,
 };
 
 use self::clock::Skew;

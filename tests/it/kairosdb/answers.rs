@@ -128,6 +128,12 @@ async fn legacy_rows_on_both_sides_of_1970() {
         let inside = |time: &i64| (start..=end).contains(time);
         assert_eq!(found, Vec::from_iter(times.into_iter().filter(inside)), "{start} to {end}");
     }
+    // 0 and 1 share a row.
+    for (metric, want) in [("old", vec![("old", 5)]), ("new", vec![])] {
+        let explained = store.explain(&named(metric), TimeRange::ALL).await.expect("explained");
+        let read = explained.legacy.iter().map(|read| (&*read.metric, read.rows));
+        assert_eq!((explained.windows, read.collect::<Vec<_>>()), (vec![], want));
+    }
     keyspace.drop().await;
 }
 

@@ -21,6 +21,8 @@ use crate::storage::StoreError;
 pub struct Explanation {
     /// Windows that may have points of the range.
     pub windows: Vec<WindowExplanation>,
+    /// Metrics that have rows of the range in the legacy `row_key_index`, which is read as well.
+    pub legacy: Vec<LegacyExplanation>,
     /// Series that match.
     pub series: usize,
     /// Partitions of `data_points` that may hold their points.
@@ -40,6 +42,15 @@ pub struct WindowExplanation {
     pub paths: Vec<WindowPath>,
     /// Partitions of the index that are read.
     pub partitions: usize,
+    /// Rows of the index that are read.
+    pub rows: usize,
+}
+
+/// What is read of the legacy index for one metric: all its rows of the range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyExplanation {
+    /// The metric, which has one partition there.
+    pub metric: String,
     /// Rows of the index that are read.
     pub rows: usize,
 }
@@ -77,9 +88,23 @@ impl Shared {
             let key = |w: &WindowExplanation| (w.metric.clone(), w.row_time, w.table_name);
             key(a).cmp(&key(b))
         });
+        let legacy = self.explain_legacy(&names, range).await?;
         let found = self.find(matchers, range, DataType::holds_points, usize::MAX).await?;
         let partitions = found.iter().map(|series| series.rows.len()).sum();
-        Ok(Explanation { windows, series: found.len(), partitions })
+        Ok(Explanation { windows, legacy, series: found.len(), partitions })
+    }
+
+    async fn explain_legacy(
+        &self,
+        names: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<LegacyExplanation>, StoreError> {
+        let mut legacy = Vec::new();
+        for metric in self.legacy_names(names, range).await? {
+            let rows = self.count_legacy(&metric, range).await?;
+            legacy.push(LegacyExplanation { metric, rows });
+        }
+        Ok(legacy)
     }
 
     async fn explain_window(

@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 
 pub use crate::config::TagIndexTrust;
 pub(super) use coverage::Coverage;
-pub use explain::{Explanation, WindowExplanation, WindowPath};
+pub use explain::{Explanation, LegacyExplanation, WindowExplanation, WindowPath};
 pub use job::{Job, JobKind, JobState};
 pub(super) use statements::TagIndexStatements;
 pub use status::{TagIndexStatus, TagStatus};
