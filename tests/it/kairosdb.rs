@@ -6,5 +6,6 @@ mod deletes;
 mod doctor;
 mod expiry;
 mod faults;
+mod leaving;
 mod points;
 mod series_cache;

@@ -1,0 +1,66 @@
+//! Leaving again, step by step as docs/kairosdb.md has it: KairosDB goes on alone, and what is
+//! removed is in nobody's way when promkairos comes back.
+
+use promkairos::model::{Labels, TimeRange};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use super::both_ways::{AT, labels, tags, unique};
+use super::deletes::now;
+use super::points::{kairosdb_shows, send, store_shows};
+use crate::cassandra::keyspace::{Request, TestKeyspace, named, read};
+use crate::support;
+use crate::support::kairosdb::KairosDb;
+use crate::support::promkairos::{Backend, Promkairos};
+
+/// The statements of the page.
+fn statements() -> Vec<String> {
+    const PAGE: &str = include_str!("../../../docs/kairosdb.md");
+    let (_, rest) = PAGE.split_once("```sql\n").expect("statements");
+    let (block, _) = rest.split_once("```").expect("their end");
+    let filled = block.replace("kairosdb.", "{k}.").replace("NOW", &now().to_string());
+    filled.split_terminator(";\n").map(|statement| statement.trim().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kairosdb_goes_on_alone() {
+    let keyspace = TestKeyspace::new().await;
+    let name = keyspace.name.clone();
+    let started = spawn_blocking(move || KairosDb::start(name, "")).await;
+    let kairosdb = started.expect("KairosDB starts");
+    let data = tempfile::tempdir().expect("a folder");
+    let (address, name) = (support::cassandra(), keyspace.name.clone());
+    let backend = Backend::CassandraWal { address, keyspace: name };
+    let mut server = Promkairos::ready(data.path(), &backend, &["--flush-interval=1h"]).await;
+    let metric = &unique("left");
+    kairosdb.ingest(metric, &tags(), "long", &[(AT, json!(1))]).await;
+    send(&server, &labels(metric), &[(AT + 1, 1.5), (AT + 2, f64::NAN)]).await;
+    // The end of the program brings to Cassandra what lies in its log.
+    let process = &mut server.process;
+    assert!(process.terminate().success(), "{}", process.log());
+    kairosdb_shows(&kairosdb, metric, &[AT, AT + 1]).await;
+    let statements = statements();
+    assert_eq!(statements.len(), 5, "{statements:?}");
+    for statement in statements {
+        keyspace.cql(&statement).await;
+    }
+    let ours: Vec<(Option<String>,)> = keyspace
+        .rows("SELECT key FROM {k}.service_index WHERE service = 'prometheus' ALLOW FILTERING")
+        .await;
+    assert!(ours.iter().all(|(key,)| key.is_none()), "{ours:?}");
+    kairosdb.ingest(metric, &tags(), "double", &[(AT + 3, json!(2.5))]).await;
+    kairosdb_shows(&kairosdb, metric, &[AT, AT + 1, AT + 3]).await;
+    kairosdb.delete(metric).await;
+    kairosdb_shows(&kairosdb, metric, &[]).await;
+    // Back again: what KairosDB cannot see is all that is left, and both go on.
+    let store = keyspace.open().await;
+    let left = read(&store, &named(metric), TimeRange::ALL).await;
+    assert_eq!(left.values().flatten().map(|p| p.timestamp).collect::<Vec<_>>(), [AT + 2]);
+    let series = Labels::from_pairs(labels(metric)).expect("labels");
+    Request::default().floats(&series, &[(AT + 4, 4.5)]).write(&store).await;
+    kairosdb.ingest(metric, &tags(), "long", &[(AT + 5, json!(5))]).await;
+    kairosdb_shows(&kairosdb, metric, &[AT + 4, AT + 5]).await;
+    store_shows(&store, metric, &[AT + 2, AT + 4, AT + 5]).await;
+    drop(kairosdb);
+    keyspace.drop().await;
+}
