@@ -129,16 +129,28 @@ fn the_trace_check_sees_an_answer_that_is_too_early() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_byte_after_a_clean_stop_is_never_silent() {
-    flipped_bytes(|server| assert!(server.process.terminate().success())).await;
+    let stop = |server: &mut Promkairos| assert!(server.process.terminate().success());
+    flipped_bytes(&Backend::Embedded, stop).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_byte_after_a_kill_is_never_silent() {
-    flipped_bytes(|server| server.process.kill()).await;
+    flipped_bytes(&Backend::Embedded, |server| server.process.kill()).await;
 }
 
-async fn flipped_bytes(stop: impl Fn(&mut Promkairos)) {
-    let rounds = if long() { 300 } else { 24 };
+/// What the last run wrote is nowhere but in the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_byte_of_the_log_before_cassandra_is_never_silent() {
+    flipped_bytes(&Backend::cassandra_wal(), |server| server.process.kill()).await;
+}
+
+async fn flipped_bytes(backend: &Backend, stop: impl Fn(&mut Promkairos)) {
+    let rounds = match (long(), backend) {
+        (true, _) => 300,
+        (false, Backend::Embedded) => 24,
+        // Each of these connects to Cassandra first.
+        (false, _) => 8,
+    };
     let mut random = StdRng::seed_from_u64(seed());
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
@@ -146,7 +158,7 @@ async fn flipped_bytes(stop: impl Fn(&mut Promkairos)) {
     // Two runs with flushes and one without: files of every kind.
     for flush in ["100ms", "100ms", "2h"] {
         let flag = format!("--flush-interval={flush}");
-        let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+        let mut server = Promkairos::ready(&data, backend, &[&flag]).await;
         for _ in 0..60 {
             assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
         }
@@ -162,7 +174,7 @@ async fn flipped_bytes(stop: impl Fn(&mut Promkairos)) {
         let Some(offset) = flip(&damaged.join(file), &mut random) else { continue };
         let name = file.file_name().and_then(|name| name.to_str()).expect("UTF-8");
         let what = format!("{} at {offset}", file.display());
-        start_is_loud_or_right(&damaged, &load, name, &what).await;
+        start_is_loud_or_right(backend, &damaged, &load, name, &what).await;
         std::fs::remove_dir_all(&damaged).expect("removed");
     }
 }
@@ -197,8 +209,14 @@ async fn a_part_of_the_embedded_store_that_is_gone_is_missed() {
     load.check(&server).await;
 }
 
-async fn start_is_loud_or_right(data: &Path, load: &Load, name: &str, what: &str) {
-    let mut server = match Promkairos::try_start(data, &Backend::Embedded, &[]) {
+async fn start_is_loud_or_right(
+    backend: &Backend,
+    data: &Path,
+    load: &Load,
+    name: &str,
+    what: &str,
+) {
+    let mut server = match Promkairos::try_start(data, backend, &[]) {
         Ok(server) => server,
         Err(log) => return assert!(log.contains(name), "{what}: does not name it:\n{log}"),
     };
@@ -207,6 +225,14 @@ async fn start_is_loud_or_right(data: &Path, load: &Load, name: &str, what: &str
         assert!(!status.success(), "{what}: ended as if all were well:\n{log}");
         assert!(log.contains(name), "{what}: does not name it:\n{log}");
         return;
+    }
+    if let Backend::CassandraWal { .. } = backend {
+        // It is ready before.
+        eventually("Cassandra is there", async || {
+            let log = server.process.log();
+            if log.contains("Cassandra is there") { Ok(()) } else { Err(log) }
+        })
+        .await;
     }
     match load.difference(&server).await {
         Ok(None) => {}
