@@ -43,7 +43,7 @@ impl Shared {
                 continue;
             }
             match self.look_ahead(turn, now).await {
-                Ok(()) => done = Some((turn, turn.again(now))),
+                Ok(()) => done = Some((turn, turn.again(self.options.clock.now_ms()))),
                 Err(error) => {
                     tracing::warn!(%error, "index rows of the next window were not written ahead");
                     tokio::time::sleep(REST).await;

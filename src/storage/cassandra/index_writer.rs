@@ -85,6 +85,7 @@ impl Shared {
         begins_in: i64,
         rows: Vec<IndexRow>,
     ) -> Result<(), StoreError> {
+        self.skew.check()?;
         let _gate = self.begin_write().await?;
         let plan = Plan::of_index_rows(rows, key.row_time);
         let asked = plan.rows.iter().map(|row| asked_for(&plan, row, UNUSED));
