@@ -27,6 +27,7 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 mod cassandra;
+mod clusters;
 mod connection;
 mod http;
 mod later;

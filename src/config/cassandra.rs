@@ -8,7 +8,10 @@ use clap::ArgMatches;
 
 use super::raw::Raw;
 use super::units::parse_size;
-use super::{ConfigError, TagIndexConfig, choice, duration, switch, ttl_by_metric};
+use super::{
+    ConfigError, ReadClusterConfig, TagIndexConfig, choice, clusters, duration, switch,
+    ttl_by_metric,
+};
 
 /// How to reach Cassandra and what to ask of it.
 #[derive(Debug, Clone)]
@@ -41,6 +44,10 @@ pub struct CassandraConfig {
     pub ttl_by_metric: Vec<(String, Duration)>,
     /// Which tags are indexed.
     pub tag_index: TagIndexConfig,
+    /// Clusters with older data.
+    pub read_clusters: Vec<ReadClusterConfig>,
+    /// The cluster for metadata; `None` = this one.
+    pub metadata_cluster: Option<Box<Self>>,
 }
 
 /// Replication of a new keyspace.
@@ -158,6 +165,8 @@ impl CassandraConfig {
             series_cache_bytes: series_cache(raw)?,
             ttl_by_metric: ttl_by_metric::from_raw(raw)?,
             tag_index: TagIndexConfig::from_raw(raw)?,
+            read_clusters: clusters::read_clusters(raw)?,
+            metadata_cluster: clusters::metadata_cluster(raw)?,
         })
     }
 }
@@ -421,6 +430,58 @@ mod tests {
             "[tag_indexed_row_key_lookup_metrics]\nm = [\"host\"]\n\"n.o\" = []\n",
             &[("m", 1), ("n.o", 0)],
         );
+    }
+
+    #[test]
+    fn other_clusters_have_settings_of_their_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.toml");
+        let text = "cassandra_keyspace = \"now\"\ncassandra_compression = \"lz4\"\n\
+                    cassandra_local_datacenter = \"dc1\"\n\
+                    cassandra_tls = true\ncassandra_tls_ca = \"ours.pem\"\n\
+                    [[cassandra_read_clusters]]\nname = \"a\"\ncontact_points = [\"x:1\", \"y\"]\n\
+                    start = \"1970-01-01T00:00:01Z\"\nend = \"2001-07-04T12:08-0700\"\n\
+                    tag_indexed_row_key_lookup_metrics = { m = [\"host\"] }\n\
+                    [[cassandra_read_clusters]]\nname = \"b\"\ncontact_points = \"z\"\n\
+                    keyspace = \"old\"\nread_consistency = \"ONE\"\ntls = true\n\
+                    tls_ca = \"theirs.pem\"\n\
+                    [cassandra_metadata_cluster]\ncontact_points = [\"m\"]\nkeyspace = \"meta\"\n";
+        std::fs::write(&path, text).expect("written");
+        let config = load(&[&format!("--config={}", path.display())]).expect("valid");
+        let [a, b] = &config.read_clusters[..] else { panic!("{config:?}") };
+        assert_eq!((&*a.name, a.start, a.end), ("a", Some(1_000), Some(994_273_680_000)));
+        assert_eq!(a.cassandra.contact_points, ["x:1", "y:9042"]);
+        assert_eq!((&*a.cassandra.keyspace, a.cassandra.compression), ("now", Compression::Lz4));
+        assert_eq!(a.cassandra.tag_index.metrics["m"].len(), 1);
+        // What belongs to one cluster alone.
+        assert!(a.cassandra.tls.is_none() && a.cassandra.local_datacenter.is_none());
+        assert_eq!((&*b.name, b.start, b.end, &*b.cassandra.keyspace), ("b", None, None, "old"));
+        assert_eq!(b.cassandra.read_consistency, Consistency::One);
+        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.ca), Some(Path::new("theirs.pem")));
+        assert!(b.cassandra.tag_index.metrics.is_empty() && b.cassandra.read_clusters.is_empty());
+        let metadata = config.metadata_cluster.expect("given");
+        assert_eq!((&*metadata.keyspace, &metadata.contact_points[0]), ("meta", &"m:9042".into()));
+    }
+
+    #[test]
+    fn what_is_refused_of_clusters() {
+        let check = |text: &str, want: &str| {
+            let error = load(&[&format!("--cassandra-read-clusters={text}")]).expect_err(text);
+            assert!(error.contains(want), "{error}");
+        };
+        check("x", "must be a list of tables");
+        check("[{contact_points = \"a\"}]", "each with name and contact_points");
+        check("[{name = \"a\"}]", "\"a\": contact_points is missing");
+        check(
+            "[{name = \"a\", contact_points = \"x\", keyspac = \"k\"}]",
+            "unknown entry \"keyspac\"",
+        );
+        check("[{name = \"a\", contact_points = \"x:y\"}]", "is not host:port");
+        check("[{name = \"a\", contact_points = \"x\", start = \"2001\"}]", "no time like");
+        let times = "start = \"2001-01-01T00:00:00Z\", end = \"2000-01-01T00:00:00Z\"";
+        check(&format!("[{{name = \"a\", contact_points = \"x\", {times}}}]"), "before end");
+        let twice = "{name = \"a\", contact_points = \"x\"}";
+        check(&format!("[{twice}, {twice}]"), "\"a\" is there twice");
     }
 
     #[test]

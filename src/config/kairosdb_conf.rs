@@ -1,5 +1,5 @@
-//! `--kairosdb-config FILE`: what a `kairosdb.conf` (HOCON) says of its write cluster becomes the
-//! value of the settings that nobody else gave.
+//! `--kairosdb-config FILE`: what a `kairosdb.conf` (HOCON) says of its clusters becomes the value
+//! of the settings that nobody else gave.
 //!
 //! What is taken over and what is not understood is kept as lines for the log, which does not run
 //! yet. Only what KairosDB's datastore reads is looked at; the rest of the file is its own affair.
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use hocon::{Hocon, HoconLoader};
 
-use super::ConfigError;
+use super::{ConfigError, clusters};
 
 /// What was made of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,6 +57,10 @@ fn parse(text: &str) -> Result<(Vec<Entry>, Vec<String>), String> {
     let mut entries = Vec::new();
     let mut ignored = Vec::new();
     for (path, value) in leaves(datastore) {
+        if let Some((name, value)) = other_clusters(&path, value, &mut ignored) {
+            entries.push((name, value, path));
+            continue;
+        }
         match setting(&path, value) {
             Some((name, value)) => entries.push((name, value, path)),
             None => ignored.push(path),
@@ -81,6 +85,71 @@ fn setting(path: &str, value: &Hocon) -> Option<(&'static str, String)> {
     Some((name, value.as_string()?))
 }
 
+/// Entries of another cluster, and those of our tables that they become.
+const CLUSTER: [(&str, &str); 10] = [
+    ("name", "name"),
+    ("keyspace", "keyspace"),
+    ("cql_host_list", "contact_points"),
+    ("replication", "replication"),
+    ("local_dc_name", "local_datacenter"),
+    ("read_consistency_level", "read_consistency"),
+    ("write_consistency_level", "write_consistency"),
+    (INDEXED.0, INDEXED.0),
+    ("start_time", "start"),
+    ("end_time", "end"),
+];
+
+/// The setting that other clusters than the one for writes become.
+fn other_clusters(
+    path: &str,
+    value: &Hocon,
+    ignored: &mut Vec<String>,
+) -> Option<(&'static str, String)> {
+    match (path, value) {
+        ("read_clusters", Hocon::Array(list)) => {
+            let mut table =
+                |(at, cluster)| cluster_table(&format!("{path}[{at}]"), cluster, ignored);
+            let tables: Option<Vec<_>> = list.iter().enumerate().map(&mut table).collect();
+            let mut tables = tables?;
+            for table in &mut tables {
+                // As KairosDB calls one without a name.
+                table.entry("name").or_insert_with(|| "default".into());
+            }
+            let list: serde_json::Value = tables.into();
+            (list != serde_json::json!([])).then(|| (clusters::READ, list.to_string()))
+        }
+        ("meta_cluster", cluster) => {
+            let mut table = cluster_table(path, cluster, ignored)?;
+            for entry in ["start", "end"] {
+                table.remove(entry);
+            }
+            Some((clusters::METADATA, serde_json::Value::from(table).to_string()))
+        }
+        _ => None,
+    }
+}
+
+fn cluster_table(
+    path: &str,
+    cluster: &Hocon,
+    ignored: &mut Vec<String>,
+) -> Option<serde_json::Map<String, serde_json::Value>> {
+    let Hocon::Hash(_) = cluster else { return None };
+    let mut table = serde_json::Map::new();
+    for (entry, value) in leaves(cluster) {
+        let known = CLUSTER.iter().find(|(key, _)| *key == entry);
+        let value = match value {
+            Hocon::Array(_) | Hocon::Hash(_) => indexed(value),
+            value => value.as_string().map(Into::into),
+        };
+        match (known, value) {
+            (Some((_, key)), Some(value)) => drop(table.insert((*key).to_owned(), value)),
+            _ => ignored.push(format!("{path}.{entry}")),
+        }
+    }
+    Some(table)
+}
+
 fn indexed(value: &Hocon) -> Option<serde_json::Value> {
     let Hocon::Hash(table) = value else { return names(value).map(Into::into) };
     let pairs = table.iter().map(|(metric, tags)| {
@@ -98,13 +167,14 @@ fn names(value: &Hocon) -> Option<Vec<String>> {
     }
 }
 
-/// The entries below a table by their paths; the list of indexed metrics counts as one.
+/// The entries below a table by their paths; the list of indexed metrics counts as one, and so does
+/// another cluster.
 fn leaves(table: &Hocon) -> Vec<(String, &Hocon)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), table)];
     while let Some((path, value)) = open.pop() {
         match value {
-            Hocon::Hash(table) if !path.ends_with(INDEXED.0) => {
+            Hocon::Hash(table) if path != "meta_cluster" && !path.ends_with(INDEXED.0) => {
                 for (key, value) in table.iter() {
                     let dot = if path.is_empty() { "" } else { "." };
                     open.push((format!("{path}{dot}{key}"), value));
@@ -145,6 +215,30 @@ mod tests {
             ]
         );
         assert_eq!(ignored, ["simultaneous_cql_queries", "write_cluster.auth.user_name"]);
+    }
+
+    #[test]
+    fn other_clusters_become_tables() {
+        let (entries, ignored) = parse(
+            "kairosdb.datastore.cassandra: { read_clusters: [\n\
+             { name: \"old\", keyspace: k, cql_host_list: [\"a:1\", b], use_ssl: false,\n\
+               start_time: \"2001-07-04T12:08-0700\", connections_per_host: { local.core: 5 },\n\
+               tag_indexed_row_key_lookup_metrics: { m: [t] } }\n\
+             { cql_host_list: [c] } ]\n\
+             meta_cluster: { name: m, cql_host_list: [d], start_time: \"2001-07-04T12:08-0700\" } }",
+        )
+        .expect("HOCON");
+        let taken: Vec<_> =
+            entries.iter().map(|(name, value, _)| (*name, value.as_str())).collect();
+        let meta = r#"{"contact_points":["d"],"name":"m"}"#;
+        let read = concat!(
+            r#"[{"contact_points":["a:1","b"],"keyspace":"k","name":"old","#,
+            r#""start":"2001-07-04T12:08-0700","tag_indexed_row_key_lookup_metrics":{"m":["t"]}},"#,
+            r#"{"contact_points":["c"],"name":"default"}]"#,
+        );
+        assert_eq!(taken, [(clusters::METADATA, meta), (clusters::READ, read)]);
+        let want = ["read_clusters[0].connections_per_host.local.core", "read_clusters[0].use_ssl"];
+        assert_eq!(ignored, want);
     }
 
     #[test]

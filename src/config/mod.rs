@@ -6,6 +6,7 @@
 //! connected here, but for the file of settings and the file with the password.
 
 mod cassandra;
+mod clusters;
 mod environment;
 mod kairosdb_conf;
 mod raw;
@@ -23,6 +24,7 @@ use clap::ArgMatches;
 pub use cassandra::{
     CassandraConfig, Compression, Consistency, Credentials, Replication, Secret, TlsConfig,
 };
+pub use clusters::ReadClusterConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use raw::Origin;
 pub use settings::{SETTINGS, Setting, arguments};

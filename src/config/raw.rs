@@ -87,6 +87,22 @@ impl Raw {
         self.get(name).expect("the table of settings gives it a default")
     }
 
+    /// The settings of another cluster: the same but for these.
+    pub(super) fn without(&self, names: &[&str]) -> Self {
+        let values = self.values.iter().filter(|(name, _)| !names.contains(name));
+        let values = values.map(|(name, value)| (*name, value.clone())).collect();
+        Self { values, kairosdb: KairosDbConf::default() }
+    }
+
+    /// Says something else. `None` = as if nobody had said anything.
+    pub(super) fn set(&mut self, name: &'static str, value: Option<String>) {
+        let default = || SETTINGS.iter().find(|setting| setting.name == name)?.default;
+        match value.or_else(|| default().map(str::to_owned)) {
+            Some(value) => drop(self.values.insert(name, (value, Origin::Default))),
+            None => drop(self.values.remove(name)),
+        }
+    }
+
     /// An error about the value of a setting.
     pub(super) fn refuse(&self, name: &'static str, reason: impl fmt::Display) -> ConfigError {
         let (value, origin) = match self.values.get(name) {

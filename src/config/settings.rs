@@ -123,11 +123,24 @@ pub const SETTINGS: &[Setting] = &[
          instead of --retention: {\"node_.*\" = \"90d\"}; the longest expression that matches holds",
     ),
     setting(
+        "cassandra-read-clusters",
+        "LIST|TABLE",
+        None,
+        "Clusters with older data, as in KairosDB: \
+         [{name = \"2024\", contact_points = [\"host:9042\"], keyspace, start, end, ...}]",
+    ),
+    setting(
+        "cassandra-metadata-cluster",
+        "TABLE",
+        None,
+        "The cluster for the metadata of metrics, if it is another: {contact_points = [\"host:9042\"], ...}",
+    ),
+    setting(
         "kairosdb-config",
         "FILE",
         None,
-        "A kairosdb.conf: its keyspace, hosts, local data centre, consistency, replication, TTL and list \
-         of indexed metrics hold where nothing else is said",
+        "A kairosdb.conf: its keyspace, hosts, local data centre, consistency, replication, TTL, list of \
+         indexed metrics and other clusters hold where nothing else is said",
     ),
     setting(
         "tag-indexed-row-key-lookup-metrics",

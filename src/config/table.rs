@@ -6,7 +6,7 @@
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
-/// The text form of a value in a file; `None` where something in it is no text.
+/// The text form of a value in a file; `None` where something in it is no text and no switch.
 pub(super) fn text_of(value: &DeValue<'_>) -> Option<String> {
     json_of(value).map(|json| json.to_string())
 }
@@ -14,6 +14,7 @@ pub(super) fn text_of(value: &DeValue<'_>) -> Option<String> {
 fn json_of(value: &DeValue<'_>) -> Option<Value> {
     match value {
         DeValue::String(text) => Some(text.as_ref().into()),
+        DeValue::Boolean(switch) => Some((*switch).into()),
         DeValue::Array(items) => {
             let items: Option<Vec<_>> = items.iter().map(|item| json_of(item.get_ref())).collect();
             Some(items?.into())

@@ -1,4 +1,5 @@
-//! A store that comes when it comes, for a log in front whose promise does not need it.
+//! A store that comes when it comes, for a log in front whose promise does not need it, or for
+//! older data.
 //!
 //! It is opened in the background, again and again until that succeeds. Calls wait for the end of
 //! the first attempt, but no longer than a request may take, so that a start beside a running store
@@ -6,7 +7,7 @@
 //! less than the store holds.
 //!
 //! What the store refuses for good is reported besides, for the operator to mend, and tried again
-//! all the same: the log keeps what waits for it.
+//! all the same: a log in front keeps what waits for it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -55,7 +56,7 @@ impl Later {
     /// Begins to open the store `name`. Calls wait for it no longer than `patience`, counted from
     /// now. `told` hears what is in the way, and of a store that is open.
     pub(super) fn begin<O>(
-        name: &'static str,
+        name: &str,
         patience: Duration,
         open: impl Fn() -> O + Send + Sync + 'static,
         told: impl Fn(Opening) + Send + Sync + 'static,
@@ -63,7 +64,7 @@ impl Later {
     where
         O: Future<Output = Result<SharedStore, StoreError>> + Send,
     {
-        let (sender, state) = watch::channel(State::Beginning);
+        let (name, (sender, state)) = (name.to_owned(), watch::channel(State::Beginning));
         let opening = tokio::spawn(async move {
             let mut pause = LEAST_RETRY;
             let away = |why: String, retry_after| {
@@ -75,7 +76,7 @@ impl Later {
                     Ok(opened) => opened,
                     Err(_) => {
                         let why = format!("{name} has not answered for {patience:?}");
-                        tracing::warn!("{why}, the log takes writes");
+                        tracing::warn!("{why}");
                         told(Opening::Away(why.clone()));
                         away(why, MOST_RETRY);
                         attempt.await
@@ -88,13 +89,13 @@ impl Later {
                         return tracing::info!("{name} is there");
                     }
                     Err(StoreError::Unavailable { what, .. }) => {
-                        tracing::warn!("{name} is away, the log takes writes: {what}");
+                        tracing::warn!("{name} is away: {what}");
                         told(Opening::Away(what.clone()));
                         what
                     }
                     Err(refused) => {
                         let what = format!("{name} cannot be used: {refused}");
-                        tracing::error!("{what}; samples stay in the log");
+                        tracing::error!("{what}");
                         told(Opening::Refused(what.clone()));
                         what
                     }

@@ -13,8 +13,8 @@ use crate::storage::head::{self, Head, Stamps, wal};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
-use super::cassandra;
 use super::later::{Later, Opening};
+use super::{cassandra, clusters};
 
 /// Folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
@@ -34,7 +34,8 @@ pub(super) fn check(config: &Config) -> Result<(), StoreError> {
     match &config.store {
         StoreConfig::Embedded => Ok(()),
         StoreConfig::Cassandra { cassandra, ack } => {
-            storage_cassandra::check(&cassandra_options(config, cassandra, *ack)?)
+            storage_cassandra::check(&cassandra_options(config, cassandra, *ack)?)?;
+            clusters::check(config, cassandra)
         }
     }
 }
@@ -73,7 +74,10 @@ pub(super) async fn open(
                 }
             };
             match ack {
-                Ack::Store => open_below().await,
+                Ack::Store => {
+                    let write = open_below().await?;
+                    clusters::beside(config, cassandra, write, &state.metrics.cassandra)
+                }
                 Ack::Wal => {
                     // The promise needs only the log: Cassandra comes when it comes.
                     let pages = state.clone();
@@ -87,10 +91,11 @@ pub(super) async fn open(
                     };
                     let patience = cassandra.request_timeout;
                     let later = Later::begin("Cassandra", patience, open_below, told);
-                    let later = Arc::new(later);
+                    let metrics = &state.metrics.cassandra;
+                    let below = clusters::beside(config, cassandra, Arc::new(later), metrics)?;
                     let refuse = Some(storage_cassandra::refuse as head::Refuse);
                     let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
-                    Ok(Arc::new(Head::open(options, later, state.metrics.head.clone()).await?))
+                    Ok(Arc::new(Head::open(options, below, state.metrics.head.clone()).await?))
                 }
             }
         }

@@ -5,6 +5,7 @@
 
 pub mod cassandra;
 mod clock;
+pub mod clusters;
 pub mod embedded;
 pub mod head;
 pub mod index;

@@ -178,6 +178,17 @@ impl CassandraMetrics {
         }
     }
 
+    /// For another cluster: what is counted is counted together, what is measured of one cluster
+    /// (its clock, what is in memory of it) is not shown of this one.
+    pub fn of_other_cluster(&self) -> Self {
+        Self {
+            index_rows_remembered: Gauge::default(),
+            series_cache_bytes: Gauge::default(),
+            clock_skew_ms: Gauge::default(),
+            ..self.clone()
+        }
+    }
+
     /// Counts an attempt of `statement` and its time.
     pub fn attempt(&self, statement: &'static str, outcome: StatementOutcome, took: Duration) {
         self.statements.get_or_create(&Attempt { statement, outcome }).inc();

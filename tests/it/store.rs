@@ -12,6 +12,7 @@ use promkairos::model::{
     Span, TimeRange, Value,
 };
 use promkairos::storage::cassandra::{self, CassandraStore};
+use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::embedded::{self, Parts};
 use promkairos::storage::head::{self, Head, Stamps};
 use promkairos::storage::memory::MemoryStore;
@@ -106,6 +107,24 @@ async fn cassandra_store() -> Harness {
     Harness { store: reopen().await, reopen: Box::new(reopen), keep: vec![Box::new(keyspace)] }
 }
 
+/// The KairosDB schema, beside a keyspace with older data, in which the metadata is too.
+async fn clusters() -> Harness {
+    let keyspaces = [(); 2].map(|()| Keyspace(support::keyspace()));
+    let options = keyspaces.each_ref().map(Keyspace::options);
+    let reopen = move || {
+        let [write, old] = options.clone();
+        Box::pin(async move {
+            let write: SharedStore = Arc::new(open_cassandra(write).await);
+            let store: SharedStore = Arc::new(open_cassandra(old).await);
+            let (name, range, metadata) = ("old".into(), TimeRange::ALL, Some(store.clone()));
+            let read = vec![ReadCluster { name, range, store }];
+            Arc::new(Clusters { write, read, metadata }) as SharedStore
+        }) as Opening
+    };
+    let keep = keyspaces.map(|keyspace| Box::new(keyspace) as Box<dyn std::any::Any + Send>);
+    Harness { store: reopen().await, reopen: Box::new(reopen), keep: keep.into() }
+}
+
 /// Log and head over the KairosDB schema.
 async fn head_over_cassandra() -> Harness {
     let (keyspace, dir) = (Keyspace(support::keyspace()), tempfile::tempdir().expect("a folder"));
@@ -131,6 +150,8 @@ impl Keyspace {
         cassandra::Options {
             contact_points: vec![support::cassandra()],
             keyspace: self.0.parse().expect("a keyspace name"),
+            // Tables take their time where many tests make some at once.
+            request_timeout: support::DEADLINE,
             ..Default::default()
         }
     }
@@ -207,6 +228,7 @@ conformance!(
     head_that_crashes,
     head_that_flushes,
     cassandra_store,
+    clusters,
     head_over_cassandra,
 );
 

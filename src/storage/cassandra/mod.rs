@@ -56,7 +56,7 @@ use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet};
 
 pub use options::{
-    ClientCertificate, Credentials, Keyspace, Options, OptionsError, Replication, Tls,
+    Absent, ClientCertificate, Credentials, Keyspace, Options, OptionsError, Replication, Tls,
 };
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
@@ -108,6 +108,9 @@ impl CassandraStore {
         let session = session::connect(&options).await?;
         let mut lifetimes = Lifetimes::new(&options).map_err(refused_option)?;
         lifetimes.ask(&session, stamp::now_ms() / 1000).await.map_err(refused_option)?;
+        if options.absent == Absent::Refuse {
+            schema::inspect(&session, &options.keyspace).await?;
+        }
         let found = schema::prepare(&session, &options).await?;
         lifetimes.cut_by(found.row_spec);
         let statements = Statements::prepare(&session, &options).await?;

@@ -26,6 +26,8 @@ pub struct Options {
     pub contact_points: Vec<String>,
     /// The keyspace.
     pub keyspace: Keyspace,
+    /// What to do when the keyspace is absent.
+    pub absent: Absent,
     /// How the keyspace is created when it is absent.
     pub replication: Replication,
     /// Only nodes of this data centre are asked; none = any.
@@ -78,6 +80,7 @@ impl Default for Options {
         Self {
             contact_points: vec!["127.0.0.1:9042".into()],
             keyspace: Keyspace("kairosdb".into()),
+            absent: Absent::Create,
             replication: Replication::Simple(1),
             local_datacenter: None,
             credentials: None,
@@ -145,6 +148,15 @@ fn overlap(read: Consistency, write: Consistency) -> bool {
         (LocalQuorum, LocalQuorum | EachQuorum) => true,
         _ => false,
     }
+}
+
+/// What to do about a keyspace that is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// It is created.
+    Create,
+    /// It is an error, and so is one without KairosDB's tables: it was to hold data.
+    Refuse,
 }
 
 /// User and password.

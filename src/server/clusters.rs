@@ -1,0 +1,70 @@
+//! The other clusters of the configuration, beside the one that is written to.
+//!
+//! Each is opened in the background, again and again until it is there: one that is away, or refused,
+//! ends neither the start nor writes. What would need it is an error that names it meanwhile.
+
+use std::sync::Arc;
+
+use super::cassandra;
+use super::later::Later;
+use crate::config::{CassandraConfig, Config};
+use crate::model::TimeRange;
+use crate::storage::cassandra::{self as storage_cassandra, Absent, CassandraStore, Options};
+use crate::storage::clusters::{Clusters, ReadCluster};
+use crate::storage::{SharedStore, StoreError};
+use crate::telemetry::CassandraMetrics;
+
+/// Refuses what can be known to be wrong before any of them is opened.
+pub(super) fn check(config: &Config, cassandra: &CassandraConfig) -> Result<(), StoreError> {
+    for cluster in &cassandra.read_clusters {
+        storage_cassandra::check(&read_options(config, &cluster.cassandra)?)?;
+    }
+    match &cassandra.metadata_cluster {
+        Some(cluster) => storage_cassandra::check(&cassandra::options(config, cluster, None)?),
+        None => Ok(()),
+    }
+}
+
+/// The store `write` with the other clusters beside it, if there are any.
+pub(super) fn beside(
+    config: &Config,
+    cassandra: &CassandraConfig,
+    write: SharedStore,
+    metrics: &CassandraMetrics,
+) -> Result<SharedStore, StoreError> {
+    if cassandra.read_clusters.is_empty() && cassandra.metadata_cluster.is_none() {
+        return Ok(write);
+    }
+    let mut read = Vec::with_capacity(cassandra.read_clusters.len());
+    for cluster in &cassandra.read_clusters {
+        let (name, options) = (cluster.name.clone(), read_options(config, &cluster.cassandra)?);
+        let start = cluster.start.unwrap_or(i64::MIN);
+        let range = TimeRange::new(start, cluster.end.unwrap_or(i64::MAX));
+        let store = open(format!("read cluster {name:?}"), options, metrics);
+        read.push(ReadCluster { name, range, store });
+    }
+    let metadata = match &cassandra.metadata_cluster {
+        Some(cluster) => {
+            let options = cassandra::options(config, cluster, None)?;
+            Some(open("the metadata cluster".into(), options, metrics))
+        }
+        None => None,
+    };
+    Ok(Arc::new(Clusters { write, read, metadata }))
+}
+
+/// Nothing is made there and nothing written but deletes, so nothing needs to expire.
+fn read_options(config: &Config, cluster: &CassandraConfig) -> Result<Options, StoreError> {
+    let options = cassandra::options(config, cluster, None)?;
+    let ttl_by_metric = Vec::new();
+    Ok(Options { absent: Absent::Refuse, ttl_seconds: 0, ttl_by_metric, ..options })
+}
+
+fn open(name: String, options: Options, metrics: &CassandraMetrics) -> SharedStore {
+    let (metrics, patience) = (metrics.of_other_cluster(), options.request_timeout);
+    let open = move || {
+        let (options, metrics) = (options.clone(), metrics.clone());
+        async move { Ok(Arc::new(CassandraStore::open(options, metrics).await?) as SharedStore) }
+    };
+    Arc::new(Later::begin(&name, patience, open, |_| {}))
+}
