@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::api::{self, AppState};
-use crate::config::{CassandraConfig, Config, IndexedTags, StoreConfig};
+use crate::config::{CassandraConfig, Config, IndexedTags};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
@@ -34,6 +34,7 @@ mod later;
 mod lock;
 mod places;
 mod stores;
+mod unserved;
 
 use lock::DataLock;
 use places::Limits;
@@ -56,6 +57,16 @@ pub enum ServerError {
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// Acknowledged samples would not be served, and nobody would know.
+    #[error(
+        "{log} holds acknowledged samples that Cassandra does not have yet; \
+         --store cassandra --ack wal serves and flushes them (or move the folder away)",
+        log = log.display()
+    )]
+    Unserved {
+        /// The folder of the log.
+        log: PathBuf,
     },
     /// The store cannot be opened, or does not close.
     #[error("{what}: {source}")]
@@ -93,7 +104,7 @@ pub async fn run(
     };
     stores::check(&config)
         .map_err(|source| ServerError::Store { what: "cannot open the store", source })?;
-    warn_of_unserved_data(&config);
+    unserved::check(&config)?;
     let metrics = Arc::new(Metrics::new());
     let state = AppState::new(metrics.clone()).with_admin_api(config.admin_api);
     let state = Arc::new(state);
@@ -216,20 +227,6 @@ async fn open_patiently(
             }
             result => return result,
         }
-    }
-}
-
-/// Says loudly that data of the embedded store lies there and is not served.
-fn warn_of_unserved_data(config: &Config) {
-    let embedded = config.data_dir.join("embedded");
-    let has_data = ["wal", "parts"].iter().any(|folder| {
-        std::fs::read_dir(embedded.join(folder)).is_ok_and(|mut entries| entries.next().is_some())
-    });
-    if matches!(config.store, StoreConfig::Cassandra { .. }) && has_data {
-        tracing::warn!(
-            "{} holds data of the embedded store: it is NOT served with --store cassandra",
-            embedded.display()
-        );
     }
 }
 

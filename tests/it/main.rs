@@ -22,5 +22,6 @@ mod store;
 mod support;
 mod tag_index;
 mod tidy;
+mod unserved;
 mod wire;
 mod writes;

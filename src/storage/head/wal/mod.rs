@@ -12,6 +12,7 @@ mod record;
 mod repair;
 mod replay;
 mod segment;
+mod unflushed;
 mod writer;
 
 use std::fs::File;
@@ -23,6 +24,7 @@ use crate::telemetry::HeadMetrics;
 
 pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair};
+pub use unflushed::holds_unflushed;
 pub use writer::{Admission, Commit, Wal};
 
 use disk::Disk;

@@ -1,0 +1,52 @@
+//! Whether a log holds acknowledged records that are in no store below, for those who do not
+//! serve it. It only looks: nothing is mended, and a log that another process has open is that
+//! process's to serve.
+
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::disk::Disk;
+use super::record::{Entry, HEADER_LEN, Record};
+use super::segment::{self, Frame, Reader, io_error};
+use super::{checkpoint, is_new};
+use crate::storage::StoreError;
+
+/// Whether the log in `dir` has a record that is not in the store below and that nobody serves.
+/// Fails when that cannot be told, as a file is damaged.
+pub fn holds_unflushed(dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
+    if is_new(dir) {
+        return Ok(false);
+    }
+    let lock = dir.join("lock");
+    let _lock = match File::open(&lock) {
+        Ok(file) => match file.try_lock() {
+            Ok(()) => Some(file),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(source)) => return Err(io_error(&lock, source)),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(source) => return Err(io_error(&lock, source)),
+    };
+    let through = checkpoint::read(disk, dir)?.unwrap_or_default().through;
+    let is_unflushed = |entry: &Entry<'_>| {
+        !matches!(entry.record, Record::Seal(_) | Record::Gap) && entry.sequence > through
+    };
+    for (_, path) in segment::list(disk, dir)? {
+        let mut reader = Reader::open(disk, &path)?;
+        let mut offset = HEADER_LEN as u64;
+        // Up to a torn end, or damage with sound records behind it.
+        loop {
+            match reader.frame(offset)? {
+                Frame::Record(entry, _) if is_unflushed(&entry) => return Ok(true),
+                Frame::Record(_, next) => offset = next,
+                Frame::None | Frame::Bad(_) => break,
+            }
+        }
+        let has_more = reader.last_nonzero(offset)? > offset;
+        if has_more && reader.find(offset, is_unflushed)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
