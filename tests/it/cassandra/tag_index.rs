@@ -437,6 +437,8 @@ async fn a_drop_takes_the_rows_of_what_is_no_longer_indexed() {
     assert_eq!(ended(&store, "m").await.state, JobState::Done);
     let rows = "SELECT metric, data_type FROM {k}.tag_indexed_row_keys";
     let left: Vec<(String, Option<String>)> = keyspace.rows(rows).await;
+    // The static column of a partition stays and leads to nothing.
+    let left: Vec<_> = left.into_iter().filter(|(_, data_type)| data_type.is_some()).collect();
     assert!(!left.is_empty() && left.iter().all(|(metric, _)| metric == "n"), "{left:?}");
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     let want = scan(&some_series("m"), &matchers);

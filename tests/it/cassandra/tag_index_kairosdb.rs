@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use promkairos::model::MatchOp::{Equal, NotEqual, Regex};
 use promkairos::model::{Labels, Matcher, TimeRange};
-use promkairos::storage::cassandra::{CassandraStore, TagIndexOptions, WindowPath};
+use promkairos::storage::cassandra::{
+    CassandraStore, JobKind, JobState, TagIndexOptions, WindowPath,
+};
 use scylla::value::CqlTimestamp;
 use serde_json::json;
 
 use super::keyspace::{Request, TestKeyspace, labels, matcher, named, read};
+use crate::support::eventually;
 use crate::support::kairosdb::KairosDb;
 
 const LIST: &str = "datastore.cassandra.write_cluster.tag_indexed_row_key_lookup_metrics: \
@@ -42,14 +45,22 @@ async fn found(store: &CassandraStore, matchers: &[Matcher]) -> Vec<Labels> {
 
 /// Rows of the tag index of a metric, but for the metric.
 async fn rows(keyspace: &TestKeyspace, metric: &str) -> Vec<String> {
-    type Row = (String, CqlTimestamp, String, i32, String, BTreeMap<String, String>);
+    // A partition of which only the static column is left shows a row of nulls.
+    type Row = (
+        String,
+        CqlTimestamp,
+        String,
+        Option<i32>,
+        Option<String>,
+        Option<BTreeMap<String, String>>,
+    );
     let cql = "SELECT metric, row_time, single_tag_pair, tag_collection_hash, data_type, tags \
                FROM {k}.tag_indexed_row_keys WHERE table_name = 'data_points' ALLOW FILTERING";
     let all: Vec<Row> = keyspace.rows(cql).await;
     let of = all.into_iter().filter(|row| row.0 == metric);
     let mut rows: Vec<String> = of
-        .map(|(_, time, pair, hash, data_type, tags)| {
-            format!("{} {pair} {hash} {data_type} {tags:?}", time.0)
+        .filter_map(|(_, time, pair, hash, data_type, tags)| {
+            Some(format!("{} {pair} {} {} {:?}", time.0, hash?, data_type?, tags?))
         })
         .collect();
     rows.sort();
@@ -84,8 +95,38 @@ async fn kairosdb_finds_by_tag_what_we_wrote_and_we_what_it_wrote() {
         let both = [matchers, vec![matcher("host", Equal, "a")]].concat();
         assert_eq!(found(&store, &both).await, [series(metric, SERIES[0])]);
     }
+    a_drop_takes_ours_only(&keyspace, &kairosdb, &store).await;
     drop(kairosdb);
     keyspace.drop().await;
+}
+
+/// KairosDB goes on finding by tag what it wrote, also where we wrote the same index row.
+async fn a_drop_takes_ours_only(
+    keyspace: &TestKeyspace,
+    kairosdb: &KairosDb,
+    store: &CassandraStore,
+) {
+    Request::default().floats(&series("m", SERIES[0]), &[(1_000, 1.5)]).write(store).await;
+    let theirs = rows(keyspace, "m").await;
+    store.configure_tag_index(BTreeMap::new());
+    eventually("all may be dropped", async || {
+        let begun = store.begin_tag_index_job("*", JobKind::Drop, 1_000).await;
+        begun.map_err(|error| error.to_string())
+    })
+    .await;
+    eventually("all were dropped", async || {
+        let status = store.tag_index_status().await.map_err(|error| error.to_string())?;
+        let job = &status.jobs["*"];
+        if job.state == JobState::Done { Ok(()) } else { Err(format!("{job:?}")) }
+    })
+    .await;
+    for (metric, left) in [("m", &theirs[..]), ("n", &[]), ("every", &[])] {
+        assert_eq!(rows(keyspace, metric).await, left, "{metric}");
+    }
+    for metric in ["m", "all"] {
+        let answer = kairosdb.query(metric, &[("host", "a")], &["dc"]).await;
+        assert_eq!(answer.expect("an answer").len(), 2, "{metric}");
+    }
 }
 
 /// Both find the series of both metrics by an indexed tag, and we through the index.

@@ -1,12 +1,15 @@
-//! Deletes the tag rows of rows that were deleted from `row_keys`.
+//! Deletes tag rows: those of rows that were deleted from `row_keys`, and all of a pair.
 //!
 //! A tombstone must match what the writer wrote, its hash included, and nobody knows which tags the
-//! writer had indexed: so what stands there is read, a partition once a window.
+//! writer had indexed: so what stands there is read, a partition once a window. Of a row only what we
+//! wrote goes, its cell `value`: one that KairosDB wrote too stays.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use futures::FutureExt;
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryResult;
 
 use super::super::executor::{all, unreadable};
 use super::super::shared::Shared;
@@ -17,6 +20,11 @@ use crate::storage::StoreError;
 
 /// Partitions looked at at the same time.
 const PAIRS_AT_ONCE: usize = 32;
+/// Rows of one partition deleted at the same time.
+const ROWS_AT_ONCE: usize = 32;
+
+/// Type, hash and tags of a row that has our cell.
+type OurRow = (String, i32, BTreeMap<String, String>);
 
 impl Shared {
     /// Deletes the tag rows that lead to these rows of a window.
@@ -70,4 +78,52 @@ impl Shared {
         };
         all(PAIRS_AT_ONCE, Box::new(pairs.iter().map(delete))).await.map(drop)
     }
+
+    /// Deletes what we wrote of the tag rows of a pair of a window.
+    pub(super) async fn delete_pair(
+        &self,
+        key: WindowKey<'_>,
+        pair: &str,
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        let (select, delete) = (&self.statements.tags.select_pair, &self.statements.tags.delete);
+        let (metric, table_name, row_time) = key.values();
+        let mut state = PagingState::start();
+        loop {
+            let values = (metric, table_name, row_time, pair);
+            let (result, next) = self.executor.page(select, values, &state).await?;
+            let rows = our_rows(select.name, result)?;
+            let delete = |(data_type, hash, tags): &OurRow| {
+                let (data_type, hash, tags) = (data_type.clone(), *hash, tags.clone());
+                async move {
+                    let values =
+                        (stamp, metric, table_name, row_time, pair, data_type, hash, tags);
+                    let deleted = self.executor.run(delete, values, self.executor.deadline());
+                    Ok(deleted.await.map(drop)?)
+                }
+                .boxed()
+            };
+            all(ROWS_AT_ONCE, Box::new(rows.iter().map(delete))).await?;
+            match next.into_paging_control_flow() {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(next) => state = next,
+            }
+        }
+    }
+}
+
+/// The rows of a page that have our cell.
+fn our_rows(select: &'static str, page: QueryResult) -> Result<Vec<OurRow>, StoreError> {
+    type Row =
+        (Option<String>, Option<i32>, Option<BTreeMap<String, String>>, Option<String>);
+    let page = page.into_rows_result().map_err(|e| unreadable(select, e))?;
+    let mut found = Vec::new();
+    for row in page.rows::<Row>().map_err(|e| unreadable(select, e))? {
+        if let (Some(data_type), Some(hash), Some(tags), Some(_)) =
+            row.map_err(|e| unreadable(select, e))?
+        {
+            found.push((data_type, hash, tags));
+        }
+    }
+    Ok(found)
 }

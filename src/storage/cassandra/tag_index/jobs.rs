@@ -286,16 +286,13 @@ impl Shared {
         rows: &[FoundRow],
         dropped: &mut BTreeSet<Box<str>>,
     ) -> Result<(), StoreError> {
-        let delete = &self.statements.tags.delete_pair;
-        let (metric, table_name, row_time) = key.values();
         for (name, value) in rows.iter().flat_map(|row| &row.tags) {
             let pair = single_tag_pair(name, value);
             if dropped.contains(&pair) {
                 continue;
             }
             let (stamp, _) = self.stamps.for_delete(now_ms());
-            let values = (stamp, metric, table_name, row_time, &*pair);
-            self.executor.run(delete, values, self.executor.deadline()).await?;
+            self.delete_pair(key, &pair, stamp).await?;
             dropped.insert(pair);
         }
         Ok(())

@@ -21,8 +21,8 @@ pub(in super::super) struct TagIndexStatements {
     pub(super) select_hashes: Prepared,
     /// stamp, metric, table name, row time, pair, data type, hash, tags
     pub(super) delete: Prepared,
-    /// stamp, metric, table name, row time, pair
-    pub(super) delete_pair: Prepared,
+    /// metric, table name, row time, pair; the key of each row, and what we wrote of it
+    pub(super) select_pair: Prepared,
     /// metric, table name; all row times
     pub(super) row_times: Prepared,
     /// metric, table name; the last row time
@@ -62,7 +62,9 @@ impl Preparer<'_> {
             "SELECT data_type, tag_collection_hash, tags FROM {table} WHERE {pair} AND data_type = ?"
         );
         let delete = format!("DELETE value FROM {table} USING TIMESTAMP ? WHERE {row}");
-        let delete_pair = format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {pair}");
+        let whole = format!(
+            "SELECT data_type, tag_collection_hash, tags, value FROM {table} WHERE {pair}"
+        );
         let times = format!(
             "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"
         );
@@ -73,7 +75,7 @@ impl Preparer<'_> {
             select: self.read("select_tag_rows", select).await?,
             select_hashes: self.read("select_tag_hashes", hashes).await?,
             delete: self.write("delete_tag_row", delete).await?,
-            delete_pair: self.write("delete_tag_pair", delete_pair).await?,
+            select_pair: self.read("select_tag_pair", whole).await?,
             row_times: self.read("all_row_times", times).await?,
             last_row_time: self.read("last_row_time", last).await?,
             state: self.state().await?,
