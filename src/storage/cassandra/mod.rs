@@ -134,14 +134,16 @@ impl CassandraStore {
             options,
         });
         shared.skew.measure(&shared.executor, &shared.statements.clock).await?;
-        shared.join_tag_index().await?;
-        let clock_watch = tokio::spawn(watch_clock(Arc::clone(&shared)));
         let mut tasks = JoinSet::new();
-        let [watched, worked, audited, ahead] = std::array::from_fn(|_| Arc::clone(&shared));
-        tasks.spawn(async move { watched.watch_tag_index().await });
-        tasks.spawn(async move { worked.work_on_tag_index().await });
-        tasks.spawn(async move { audited.audit_tag_index().await });
-        tasks.spawn(async move { ahead.write_ahead().await });
+        if !shared.only_looks() {
+            shared.join_tag_index().await?;
+            let [watched, worked, audited, ahead] = std::array::from_fn(|_| Arc::clone(&shared));
+            tasks.spawn(async move { watched.watch_tag_index().await });
+            tasks.spawn(async move { worked.work_on_tag_index().await });
+            tasks.spawn(async move { audited.audit_tag_index().await });
+            tasks.spawn(async move { ahead.write_ahead().await });
+        }
+        let clock_watch = tokio::spawn(watch_clock(Arc::clone(&shared)));
         Ok(Self { shared, clock_watch, tasks: Mutex::new(tasks) })
     }
 
@@ -286,6 +288,9 @@ impl Store for CassandraStore {
         self.clock_watch.abort();
         drop(self.shared.index_delete.lock().await);
         self.tasks.lock().abort_all();
+        if self.shared.only_looks() {
+            return Ok(());
+        }
         if let Err(error) = self.shared.leave_tag_index().await {
             // It counts as running for a while.
             tracing::warn!(%error, "the other adapters were not told that this one ends");

@@ -155,7 +155,8 @@ fn overlap(read: Consistency, write: Consistency) -> bool {
 pub enum Absent {
     /// It is created.
     Create,
-    /// It is an error, and so is one without KairosDB's tables: it was to hold data.
+    /// It is an error, and so is one without KairosDB's tables: it was to hold data. Nothing is written
+    /// there but deletes.
     Refuse,
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use promkairos::model::TimeRange;
+use promkairos::model::{Matcher, TimeRange};
 use promkairos::storage::cassandra::{
-    CassandraStore, ClientCertificate, Credentials, Options, Tls,
+    Absent, CassandraStore, ClientCertificate, Credentials, Options, Tls, WindowPath,
 };
 use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
@@ -167,6 +167,40 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     })
     .await;
     assert!(!quarantine.exists());
+}
+
+/// A read cluster is read with no other right, through its tag index too.
+#[tokio::test]
+async fn a_login_that_may_only_read_is_enough_to_read() {
+    let mut limited = options();
+    let host = ["host".to_owned()].into();
+    limited.tag_index.metrics = [("m".to_owned(), host)].into();
+    limited.series_cache_bytes = 0;
+    let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
+    let writer = opened.expect("opens");
+    let m = labels(&[("__name__", "m"), ("host", "a")]);
+    Request::default().floats(&m, &[(10, 1.0)]).write(&writer).await;
+    writer.close().await.expect("closed");
+
+    let (root, role) = (superuser().await, format!("r{}", limited.keyspace.as_str()));
+    for cql in [
+        format!("CREATE ROLE {role} WITH PASSWORD = 'r' AND LOGIN = true"),
+        format!("GRANT SELECT ON KEYSPACE {} TO {role}", limited.keyspace),
+    ] {
+        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
+    }
+    limited.credentials = Some(Credentials { user: role, password: "r".into() });
+    limited.absent = Absent::Refuse;
+    let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
+    let store = opened.expect("the role gets in");
+    let matchers = [named("m"), vec![Matcher::equal("host", "a")]].concat();
+    let all = read(&store, &matchers, TimeRange::ALL).await;
+    assert_eq!(bits(&all[&m]), [(10, 1.0f64.to_bits())]);
+    let explanation = store.explain(&matchers, TimeRange::ALL).await.expect("explained");
+    let through = |path: &WindowPath| matches!(path, WindowPath::TagIndex { .. });
+    let paths: Vec<_> = explanation.windows.iter().flat_map(|window| &window.paths).collect();
+    assert!(!paths.is_empty() && paths.iter().all(|path| through(path)), "{paths:?}");
+    store.close().await.expect("closed");
 }
 
 /// The flags for all of it, with this password.

@@ -3,6 +3,7 @@
 //!
 //! An adapter that could not look for a while no longer counts as running, so it must not write
 //! before it has looked again: its word is a lease. Reads without a lease leave the index alone.
+//! One that only looks takes no part and writes nothing: it reads the record for each window.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,6 +13,7 @@ use scylla::value::{CqlTimestamp, Row};
 use tokio::sync::RwLockReadGuard;
 
 use super::super::executor::unreadable;
+use super::super::options::Absent;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::WindowKey;
@@ -41,6 +43,11 @@ impl Shared {
     /// ended before it is over.
     fn lease(&self) -> Duration {
         LEAST_LEASE.max(self.options.request_timeout * 3)
+    }
+
+    /// Whether nothing is written here but deletes: the keyspace is one to read.
+    pub(in super::super) fn only_looks(&self) -> bool {
+        self.options.absent == Absent::Refuse
     }
 
     /// Whether the others count this process as running, whatever became of its last word.

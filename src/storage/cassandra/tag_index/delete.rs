@@ -96,8 +96,7 @@ impl Shared {
             let delete = |(data_type, hash, tags): &OurRow| {
                 let (data_type, hash, tags) = (data_type.clone(), *hash, tags.clone());
                 async move {
-                    let values =
-                        (stamp, metric, table_name, row_time, pair, data_type, hash, tags);
+                    let values = (stamp, metric, table_name, row_time, pair, data_type, hash, tags);
                     let deleted = self.executor.run(delete, values, self.executor.deadline());
                     Ok(deleted.await.map(drop)?)
                 }
@@ -114,8 +113,7 @@ impl Shared {
 
 /// The rows of a page that have our cell.
 fn our_rows(select: &'static str, page: QueryResult) -> Result<Vec<OurRow>, StoreError> {
-    type Row =
-        (Option<String>, Option<i32>, Option<BTreeMap<String, String>>, Option<String>);
+    type Row = (Option<String>, Option<i32>, Option<BTreeMap<String, String>>, Option<String>);
     let page = page.into_rows_result().map_err(|e| unreadable(select, e))?;
     let mut found = Vec::new();
     for row in page.rows::<Row>().map_err(|e| unreadable(select, e))? {

@@ -49,15 +49,21 @@ impl Shared {
         key: WindowKey<'_>,
         route: &Route,
     ) -> Result<Option<(Vec<TagRow>, Looked)>, StoreError> {
-        if !self.is_leased() {
-            return Ok(None);
-        }
-        let document = self.tags.view();
+        let only_looks = self.only_looks();
+        let document = match only_looks {
+            true if route.tags.is_empty() => return Ok(None),
+            true => self.recorded().await?.document.into(),
+            false if !self.is_leased() => return Ok(None),
+            false => self.tags.view(),
+        };
         let row_time = key.row_time.millis();
-        let covers = |tag: &str| document.covers(key.metric, tag, row_time);
+        let is_wanted = |tag: &str| !only_looks || self.tags.is_configured(key.metric, tag);
+        let covers = |tag: &str| is_wanted(tag) && document.covers(key.metric, tag, row_time);
         let candidates = candidates(&route.tags, covers);
         let Some(mut best) = candidates.first() else { return Ok(None) };
-        self.tags.audited.note(key);
+        if !only_looks {
+            self.tags.audited.note(key);
+        }
         let mut reading = Reading { key, route, shared: self, partitions: 0, read: 0 };
         if let [_, _, ..] = &candidates[..] {
             let mut probed = Vec::with_capacity(candidates.len());

@@ -35,7 +35,7 @@ pub use status::{TagIndexStatus, TagStatus};
 pub(super) use writer::Tagged;
 
 use self::audit::Audited;
-use self::document::{Configured, Document};
+use self::document::{ALL, Configured, Document};
 use super::mtime::random;
 
 /// What the tag index is told.
@@ -97,6 +97,13 @@ impl TagIndex {
     /// The record that reads and writes act by now.
     fn view(&self) -> Arc<Document> {
         Arc::clone(&self.view.lock())
+    }
+
+    /// Whether the list has a tag of a metric.
+    fn is_configured(&self, metric: &str, tag: &str) -> bool {
+        let configured = self.configured.lock();
+        let mut lists = [metric, ALL].into_iter().filter_map(|metric| configured.get(metric));
+        lists.any(|tags| tags.is_empty() || tags.contains(ALL) || tags.contains(tag))
     }
 
     /// Configures other tags; the next look at the keyspace acts by them.

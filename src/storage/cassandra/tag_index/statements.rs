@@ -62,9 +62,8 @@ impl Preparer<'_> {
             "SELECT data_type, tag_collection_hash, tags FROM {table} WHERE {pair} AND data_type = ?"
         );
         let delete = format!("DELETE value FROM {table} USING TIMESTAMP ? WHERE {row}");
-        let whole = format!(
-            "SELECT data_type, tag_collection_hash, tags, value FROM {table} WHERE {pair}"
-        );
+        let whole =
+            format!("SELECT data_type, tag_collection_hash, tags, value FROM {table} WHERE {pair}");
         let times = format!(
             "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"
         );
