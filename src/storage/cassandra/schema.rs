@@ -133,6 +133,17 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
     let keyspace = &options.keyspace;
     let there = columns(session, keyspace).await?;
     let names = verify(keyspace, &there)?;
+    let is_known = |name: &&String| TABLES.iter().any(|table| table.name == name.as_str());
+    if let Some(foreign) = there.keys().next().filter(|_| !there.keys().any(|name| is_known(&name)))
+    {
+        return Err(StoreError::Invalid(format!(
+            "keyspace {keyspace} is not KairosDB's: it has the table {foreign} and none of \
+             KairosDB's; nothing was written"
+        )));
+    }
+    if there.contains_key("spec") {
+        stored_spec(session, keyspace).await?;
+    }
     let exists = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let exists: Vec<(String,)> = rows(session, exists, (keyspace.as_str(),)).await?;
     if exists.is_empty() {

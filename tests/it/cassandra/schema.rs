@@ -71,6 +71,28 @@ async fn an_existing_spec_is_honoured_and_a_bad_one_refused() {
 }
 
 #[tokio::test]
+async fn a_bad_spec_is_refused_before_any_table_is_made() {
+    let keyspace = TestKeyspace::by_hand().await;
+    keyspace
+        .cql(
+            "CREATE TABLE {k}.spec (spec_type text, name text, value text, \
+             PRIMARY KEY ((spec_type), name))",
+        )
+        .await;
+    keyspace
+        .cql(
+            "INSERT INTO {k}.spec (spec_type, name, value) \
+             VALUES ('cluster_config', 'row_time_unit', 'HOURS')",
+        )
+        .await;
+    let error = keyspace.open_with(keyspace.options()).await.map(drop);
+    let Err(StoreError::Invalid(text)) = error else { panic!("{error:?}") };
+    assert!(text.contains("HOURS"), "{text}");
+    assert_eq!(tables(&keyspace).await, ["spec"]);
+    keyspace.drop().await;
+}
+
+#[tokio::test]
 async fn data_without_spec_is_legacy_and_stays_without() {
     let keyspace = TestKeyspace::new().await;
     keyspace.open().await;
@@ -103,6 +125,7 @@ async fn foreign_tables_are_refused_and_nothing_is_written() {
              PRIMARY KEY ((metric), table_name, row_time))",
             &["row_key_time_index", "row_time", "bigint"],
         ),
+        ("users (id int PRIMARY KEY)", &["users", "not KairosDB's"]),
     ] {
         let keyspace = TestKeyspace::by_hand().await;
         keyspace.cql(&format!("CREATE TABLE {{k}}.{create}")).await;
