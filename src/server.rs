@@ -8,6 +8,7 @@
 //! DATA/embedded/wal      log of the embedded store
 //! DATA/embedded/parts    its part files
 //! DATA/cassandra/wal     log in front of Cassandra (`--ack wal`)
+//! DATA/cassandra/keyspace  whose log it is
 //! ```
 
 use std::future::Future;
@@ -29,6 +30,7 @@ use crate::telemetry::Metrics;
 mod cassandra;
 mod clusters;
 mod connection;
+mod home;
 mod http;
 mod later;
 mod lock;

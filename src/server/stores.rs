@@ -13,6 +13,7 @@ use crate::storage::head::{self, Head, Stamps, wal};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
+use super::home::Home;
 use super::later::{Later, Opening};
 use super::{cassandra, clusters};
 
@@ -55,18 +56,24 @@ pub(super) async fn open(
             Ok(Arc::new(Head::open(options, parts, metrics.head.clone()).await?))
         }
         StoreConfig::Cassandra { cassandra, ack } => {
-            let below = cassandra_options(config, cassandra, *ack)?;
+            let mut below = cassandra_options(config, cassandra, *ack)?;
+            let home = home(config, cassandra, *ack)?;
+            below.expected_cluster = home.as_ref().and_then(Home::expected_cluster);
             let metrics = metrics.cassandra.clone();
             let (pages, indexed) = (state.clone(), indexed.clone());
             let open_below = move || {
                 let (below, metrics) = (below.clone(), metrics.clone());
                 let (pages, indexed) = (pages.clone(), indexed.clone());
+                let home = home.clone();
                 async move {
                     let opened = CassandraStore::open(below, metrics.clone()).await;
                     if !matches!(opened, Ok(_) | Err(StoreError::Unavailable { .. })) {
                         metrics.open_refused.inc();
                     }
                     let store = Arc::new(opened?);
+                    if let Some(home) = home {
+                        home.learn(store.cluster());
+                    }
                     pages.open_cassandra(store.clone());
                     // The list may have changed since the start.
                     store.configure_tag_index(indexed.borrow().clone());
@@ -100,6 +107,20 @@ pub(super) async fn open(
             }
         }
     }
+}
+
+/// Whose the log before Cassandra is, if there is one.
+fn home(
+    config: &Config,
+    cassandra: &CassandraConfig,
+    ack: Ack,
+) -> Result<Option<Home>, StoreError> {
+    if ack == Ack::Store {
+        return Ok(None);
+    }
+    let folder = config.data_dir.join("cassandra");
+    let log = wal_dir(&config.data_dir, &config.store);
+    Home::settle(&folder, &log, &cassandra.keyspace).map(Some)
 }
 
 fn cassandra_options(

@@ -230,7 +230,8 @@ async fn start_is_loud_or_right(
         // It is ready before.
         eventually("Cassandra is there", async || {
             let log = server.process.log();
-            if log.contains("Cassandra is there") { Ok(()) } else { Err(log) }
+            let is_settled = ["Cassandra is there", "Cassandra cannot be used"];
+            if is_settled.iter().any(|end| log.contains(end)) { Ok(()) } else { Err(log) }
         })
         .await;
     }

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
-use crate::support::seed;
+use crate::support::{eventually, keyspace, seed};
 
 /// The log of a start that must be refused.
 fn refusal(data: &std::path::Path, backend: &Backend) -> String {
@@ -38,4 +38,42 @@ async fn a_log_that_cassandra_does_not_have_is_not_left_out() {
     assert!(server.process.terminate().success(), "{}", server.process.log());
     let server = Promkairos::ready(data.path(), &store, &[]).await;
     load.check(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_goes_to_no_other_keyspace_and_no_other_cluster() {
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let ours = Backend::cassandra_wal();
+    let Backend::CassandraWal { address, keyspace: own } = ours.clone() else { unreachable!() };
+    let theirs = Backend::CassandraWal { address, keyspace: keyspace() };
+    let mut server = Promkairos::ready(data.path(), &ours, &[]).await;
+    let mut random = StdRng::seed_from_u64(seed());
+    assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+    load.check(&server).await;
+    server.process.kill();
+
+    let mut other = Promkairos::start(data.path(), &theirs, &[]);
+    let status = other.ready_or_ended().await.expect_err("another keyspace");
+    let log = other.process.log();
+    assert!(status.code() == Some(2) && log.contains(&format!("keyspace {own}")), "{log}");
+
+    let home = data.path().join("cassandra/keyspace");
+    let text = std::fs::read_to_string(&home).expect("the home of the log");
+    let (first, cluster) = text.split_once("cluster ").expect("the cluster was reached");
+    assert_eq!(first, format!("keyspace {own}\n"));
+    std::fs::write(&home, format!("{first}cluster another {cluster}")).expect("written");
+    let mut server = Promkairos::start(data.path(), &ours, &[]);
+    eventually("the cluster is refused", async || match server.get("/-/ready").await {
+        Ok((503, text)) if text.contains("\"another ") && text.contains("keyspace") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    server.process.kill();
+
+    std::fs::write(&home, text).expect("written");
+    let mut server = Promkairos::ready(data.path(), &ours, &[]).await;
+    load.check(&server).await;
+    assert!(server.process.terminate().success(), "{}", server.process.log());
+    // Everything is flushed: the folder is free.
+    drop(Promkairos::ready(data.path(), &theirs, &[]).await);
 }

@@ -56,7 +56,8 @@ use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet};
 
 pub use options::{
-    Absent, ClientCertificate, Credentials, Keyspace, Options, OptionsError, Replication, Tls,
+    Absent, ClientCertificate, Credentials, ExpectedCluster, Keyspace, Options, OptionsError,
+    Replication, Tls,
 };
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
@@ -93,6 +94,7 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 /// A keyspace in KairosDB's schema.
 pub struct CassandraStore {
     shared: Arc<Shared>,
+    cluster: String,
     clock_watch: JoinHandle<()>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -106,6 +108,7 @@ impl CassandraStore {
     pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self, StoreError> {
         check(&options)?;
         let session = session::connect(&options).await?;
+        let cluster = session::cluster_name(&session, &options).await?;
         let mut lifetimes = Lifetimes::new(&options).map_err(refused_option)?;
         lifetimes.ask(&session, stamp::now_ms() / 1000).await.map_err(refused_option)?;
         if options.absent == Absent::Refuse {
@@ -144,7 +147,7 @@ impl CassandraStore {
             tasks.spawn(async move { ahead.write_ahead().await });
         }
         let clock_watch = tokio::spawn(watch_clock(Arc::clone(&shared)));
-        Ok(Self { shared, clock_watch, tasks: Mutex::new(tasks) })
+        Ok(Self { shared, cluster, clock_watch, tasks: Mutex::new(tasks) })
     }
 
     /// How a selection is carried out, found by carrying out its reads of the index.
@@ -175,6 +178,11 @@ impl CassandraStore {
         rows_per_second: u32,
     ) -> Result<(), StoreError> {
         self.shared.begin_job(metric, kind, rows_per_second.max(1)).await
+    }
+
+    /// The name of the cluster.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
     }
 
     /// How the keyspace cuts time into rows.

@@ -73,6 +73,17 @@ pub struct Options {
     pub series_cache_bytes: usize,
     /// Points of flushes that Cassandra refuses for good are kept in this file; none = only reported.
     pub quarantine: Option<PathBuf>,
+    /// Another cluster is refused before anything is made there; none = any will do.
+    pub expected_cluster: Option<ExpectedCluster>,
+}
+
+/// The cluster that it has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedCluster {
+    /// Its `cluster_name`.
+    pub name: String,
+    /// The file that says so, for the error.
+    pub said_in: PathBuf,
 }
 
 impl Default for Options {
@@ -102,6 +113,7 @@ impl Default for Options {
             tag_index: TagIndexOptions::default(),
             series_cache_bytes: 256 << 20,
             quarantine: None,
+            expected_cluster: None,
         }
     }
 }

@@ -15,7 +15,8 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 
 use super::cause::{self, Refusal};
 use super::datacenter;
-use super::options::{Options, Tls};
+use super::options::{ExpectedCluster, Options, Tls};
+use super::schema;
 use crate::storage::StoreError;
 
 /// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Denied`] when
@@ -42,6 +43,28 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
     let session = builder.build().await.map_err(|error| failed(&error, options))?;
     datacenter::check(&session, options)?;
     Ok(session)
+}
+
+/// The name of the cluster, on one line; refuses one that is not the expected one.
+pub(super) async fn cluster_name(
+    session: &Session,
+    options: &Options,
+) -> Result<String, StoreError> {
+    let cql = "SELECT cluster_name FROM system.local";
+    let found: Vec<(String,)> = schema::rows(session, cql, ()).await?;
+    let name = found.into_iter().next().map(|(name,)| name).unwrap_or_default();
+    let name = name.replace(['\r', '\n'], " ");
+    match &options.expected_cluster {
+        Some(ExpectedCluster { name: expected, said_in }) if *expected != name => {
+            Err(StoreError::Invalid(format!(
+                "{}: the log holds acknowledged samples for the cluster {expected:?}; Cassandra at \
+                 {} is {name:?}",
+                said_in.display(),
+                options.contact_points.join(", ")
+            )))
+        }
+        _ => Ok(name),
+    }
 }
 
 /// Certificates do not mend themselves: a setting must change. A login may, while a cluster starts.

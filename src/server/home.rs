@@ -1,0 +1,113 @@
+//! Which keyspace a log before Cassandra belongs to, kept beside the log.
+//!
+//! Records that Cassandra does not have yet go to the keyspace that they were accepted for and to
+//! no other: while there are any, a start with another keyspace is refused, and a cluster of
+//! another name gets none of them. A log without such records may change its home.
+//!
+//! ```text
+//! keyspace kairosdb
+//! cluster Test Cluster       once it was reached
+//! ```
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::limits::RETRY_AFTER;
+use crate::storage::StoreError;
+use crate::storage::cassandra::ExpectedCluster;
+use crate::storage::embedded::{Disk, Files};
+use crate::storage::head::wal::{self, disk::RealDisk};
+
+/// Where the records of a log go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Home {
+    path: PathBuf,
+    keyspace: String,
+    cluster: Option<String>,
+}
+
+impl Home {
+    /// Reads or makes the record of a log in `folder`. Refuses a keyspace that is not the one of
+    /// records that wait.
+    pub(super) fn settle(folder: &Path, log: &Path, keyspace: &str) -> Result<Self, StoreError> {
+        let path = folder.join("keyspace");
+        let new = Self { path: path.clone(), keyspace: keyspace.to_owned(), cluster: None };
+        let known = match wal::holds_unflushed(log, &RealDisk)? {
+            true => read(&path)?,
+            false => None,
+        };
+        match known {
+            Some((known, cluster)) if known == keyspace => Ok(Self { cluster, ..new }),
+            Some((known, _)) => Err(StoreError::Invalid(format!(
+                "{}: the log holds acknowledged samples for the keyspace {known}, which Cassandra \
+                 does not have yet, and not for {keyspace}; --cassandra-keyspace {known} flushes them",
+                path.display()
+            ))),
+            None => {
+                let written = Disk.create_dir(folder).and_then(|()| new.write());
+                written.map_err(|error| StoreError::Unavailable {
+                    what: format!("{}: {error}", path.display()),
+                    retry_after: RETRY_AFTER,
+                })?;
+                Ok(new)
+            }
+        }
+    }
+
+    /// The cluster that may have the records; `None` = none was ever reached.
+    pub(super) fn expected_cluster(&self) -> Option<ExpectedCluster> {
+        let name = self.cluster.clone()?;
+        Some(ExpectedCluster { name, said_in: self.path.clone() })
+    }
+
+    /// Records the cluster that was reached.
+    pub(super) fn learn(&self, cluster: &str) {
+        if self.cluster.as_deref() == Some(cluster) {
+            return;
+        }
+        // A full disk must not keep Cassandra from taking what fills it.
+        if let Err(error) = (Self { cluster: Some(cluster.to_owned()), ..self.clone() }).write() {
+            tracing::warn!("{}: {error}", self.path.display());
+        }
+    }
+
+    /// Replaces the file, durably.
+    fn write(&self) -> io::Result<()> {
+        let text = match &self.cluster {
+            Some(cluster) => format!("keyspace {}\ncluster {cluster}\n", self.keyspace),
+            None => format!("keyspace {}\n", self.keyspace),
+        };
+        let unfinished = self.path.with_extension("new");
+        let mut file = File::create(&unfinished)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&unfinished, &self.path)?;
+        match self.path.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Keyspace and cluster; nothing in the folder of a log from before there was such a file.
+fn read(path: &Path) -> Result<Option<(String, Option<String>)>, StoreError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(StoreError::Io { path: path.to_owned(), source }),
+    };
+    let mut lines = text.lines();
+    let keyspace = lines.next().and_then(|line| line.strip_prefix("keyspace "));
+    let cluster = lines.next().map(|line| line.strip_prefix("cluster "));
+    match (keyspace, cluster, lines.next()) {
+        (Some(keyspace), None, None) => Ok(Some((keyspace.to_owned(), None))),
+        (Some(keyspace), Some(Some(name)), None) => {
+            Ok(Some((keyspace.to_owned(), Some(name.to_owned()))))
+        }
+        _ => {
+            let what = "not the keyspace and the cluster of a log".into();
+            Err(StoreError::Corrupt { path: path.to_owned(), offset: 0, what })
+        }
+    }
+}
