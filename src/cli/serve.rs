@@ -18,7 +18,7 @@ pub(super) fn command() -> Command {
 
 /// Serves until a signal comes and everything is drained.
 pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
-    let config = Config::load(matches)?;
+    let config = Config::load_to_serve(matches)?;
     telemetry::start_log(&config.log);
     say_what_was_taken_over(&config.kairosdb);
     tokio::runtime::Builder::new_multi_thread()
@@ -66,7 +66,7 @@ async fn serve_on_runtime(config: Config, matches: ArgMatches) -> Result<(), Cli
 /// Reads the settings again whenever SIGHUP comes.
 async fn read_again(mut hangup: Signal, matches: ArgMatches, list: watch::Sender<IndexedTags>) {
     while hangup.recv().await.is_some() {
-        match Config::load(&matches) {
+        match Config::load_to_serve(&matches) {
             Ok(config) => {
                 tracing::info!("SIGHUP: the list of indexed tags was read again");
                 list.send_replace(config.indexed_tags());

@@ -200,7 +200,22 @@ fn describe(name: &str, value: &str, origin: &Origin) -> String {
 impl Config {
     /// Gathers and validates. `matches` come from a command with the [`arguments`] of this module.
     pub fn load(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        Self::from_raw(Raw::gather(matches)?)
+    }
+
+    /// The same for who serves: settings of a store that is not chosen are refused.
+    pub fn load_to_serve(matches: &ArgMatches) -> Result<Self, ConfigError> {
         let raw = Raw::gather(matches)?;
+        let of_cassandra = raw.said("cassandra-");
+        let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
+        let config = Self::from_raw(raw)?;
+        match (&config.store, refused) {
+            (StoreConfig::Embedded, Some(error)) => Err(error),
+            _ => Ok(config),
+        }
+    }
+
+    fn from_raw(raw: Raw) -> Result<Self, ConfigError> {
         let retention = duration(&raw, "retention")?;
         Ok(Self {
             listen: listen(&raw)?,
@@ -330,7 +345,7 @@ mod tests {
             .args(super::arguments())
             .try_get_matches_from(std::iter::once("promkairos").chain(arguments.iter().copied()))
             .map_err(|error| error.to_string())?;
-        Config::load(&matches).map_err(|error| error.to_string())
+        Config::load_to_serve(&matches).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -381,6 +396,10 @@ mod tests {
             &["--ack=store"],
             "--ack \"store\": the embedded store acknowledges from its log: only wal",
         );
+        check(
+            &["--cassandra-keyspace=metrics"],
+            "--cassandra-keyspace \"metrics\": needs --store cassandra",
+        );
         check(&["--listen=9201"], "--listen \"9201\": not of the form host:port");
         check(&["--listen=a:99999"], "--listen \"a:99999\": not of the form host:port");
         check(&["--wal-limit=1MiB"], "--wal-limit \"1MiB\": must be at least 64MiB");
@@ -403,6 +422,17 @@ mod tests {
             &["--config=/nowhere/x.toml"],
             "/nowhere/x.toml: No such file or directory (os error 2)",
         );
+    }
+
+    #[test]
+    fn a_file_for_cassandra_is_not_served_from_the_embedded_store() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("promkairos.toml");
+        std::fs::write(&path, "cassandra_contact_points = [\"a:1\"]\n").expect("written");
+        let file = format!("--config={}", path.display());
+        let error = load(&[&file]).expect_err("refused");
+        assert!(error.ends_with("promkairos.toml:1: needs --store cassandra"), "{error}");
+        load(&[&file, "--store=cassandra"]).expect("valid");
     }
 
     #[test]

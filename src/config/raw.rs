@@ -87,6 +87,16 @@ impl Raw {
         self.get(name).expect("the table of settings gives it a default")
     }
 
+    /// The first setting of this beginning that somebody gave a value.
+    pub(super) fn said(&self, beginning: &str) -> Option<&'static str> {
+        let is_said = |name| {
+            let value = self.values.get(name);
+            value.is_some_and(|(_, origin)| *origin != Origin::Default)
+        };
+        let mut names = SETTINGS.iter().map(|setting| setting.name);
+        names.find(|name| name.starts_with(beginning) && is_said(*name))
+    }
+
     /// The settings of another cluster: the same but for these.
     pub(super) fn without(&self, names: &[&str]) -> Self {
         let values = self.values.iter().filter(|(name, _)| !names.contains(name));

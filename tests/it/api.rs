@@ -163,6 +163,7 @@ fn settings_that_are_refused_are_one_line_and_exit_code_2() {
     );
     let file = ["--listen=127.0.0.1:0", "--data-dir", "a.toml"];
     check(&file, &[], "a.toml: a file, not a folder");
+    check(&["--cassandra-keyspace=k"], &[], "--cassandra-keyspace \"k\": needs --store cassandra");
     check(&["--store=x"], &[], "--store \"x\": must be one of embedded, cassandra");
     check(
         &["serve"],
