@@ -1,12 +1,17 @@
 //! The small pages: what this is, whether it lives, whether it is ready, its metrics.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 
 use super::{ApiError, AppState};
+use crate::storage::Store;
+
+/// How long Cassandra has to answer whoever asks whether this is ready.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// `GET /`: what this is and where things are.
 pub(super) async fn index() -> &'static str {
@@ -30,8 +35,21 @@ pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<String, 
         return Err(ApiError::NotReady(what));
     }
     let away = state.away.lock().clone();
+    let away = match away {
+        Some(why) => Some(why),
+        None => cassandra_away(&state).await,
+    };
     let away = away.map(|why| format!("Writes only, reads are refused: {why}\n"));
     Ok(format!("promkairos is ready.\n{}", away.unwrap_or_default()))
+}
+
+/// Why Cassandra behind a log does not answer now, if it was there before.
+async fn cassandra_away(state: &AppState) -> Option<String> {
+    let asked = tokio::time::timeout(PATIENCE, state.cassandra.get()?.ready()).await;
+    match asked {
+        Ok(answer) => answer.err().map(|error| error.to_string()),
+        Err(_) => Some(format!("Cassandra has not answered for {PATIENCE:?}")),
+    }
 }
 
 /// `GET /metrics`: the metrics of this process.

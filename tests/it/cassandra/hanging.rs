@@ -185,4 +185,11 @@ async fn reads_from_a_cassandra_that_never_answered_are_refused_in_time() {
     assert!(status == 200 && text.contains("reads are refused: Cassandra"), "{status} {text}");
     proxy.release();
     eventually("it can be read", async || server.read("__name__", "up").await.map(drop)).await;
+    // It goes away after it was there.
+    proxy.hold(b"");
+    eventually("it is told", async || match server.get("/-/ready").await {
+        Ok((200, text)) if text.contains("reads are refused: Cassandra") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
 }
