@@ -15,5 +15,6 @@ COPY LICENSE /usr/share/doc/promkairos/LICENSE
 USER promkairos
 VOLUME /data
 EXPOSE 9201
+# Not in a CMD: arguments of `docker run` would take its place.
+ENV PROMKAIROS_LISTEN=0.0.0.0:9201 PROMKAIROS_DATA_DIR=/data
 ENTRYPOINT ["promkairos"]
-CMD ["--listen", "0.0.0.0:9201", "--data-dir", "/data"]

@@ -18,11 +18,19 @@ fn the_compose_file_passes_only_known_flags() {
 }
 
 #[test]
-fn the_dockerfile_passes_only_known_flags_and_copies_what_is_there() {
+fn the_dockerfile_keeps_its_settings_beside_arguments_and_copies_what_is_there() {
     let file = text("Dockerfile");
-    let command = instructions(&file, "CMD").pop().expect("a CMD");
-    assert_known(&flags(&command));
-    assert!(command.contains("0.0.0.0:9201") && command.contains("/data"), "{command}");
+    // Arguments of `docker run` replace a CMD.
+    assert!(instructions(&file, "CMD").is_empty());
+    let settings = instructions(&file, "ENV").join(" ");
+    let mut settings: Vec<&str> = settings.split_whitespace().collect();
+    settings.sort_unstable();
+    assert_eq!(settings, ["PROMKAIROS_DATA_DIR=/data", "PROMKAIROS_LISTEN=0.0.0.0:9201"]);
+    let known: Vec<String> = promkairos::config::SETTINGS.iter().map(|s| s.variable()).collect();
+    for setting in settings {
+        let name = setting.split('=').next().expect("a name");
+        assert!(known.iter().any(|known| known == name), "{name}");
+    }
     assert_eq!(instructions(&file, "EXPOSE"), ["9201"]);
     assert_eq!(instructions(&file, "VOLUME"), ["/data"]);
     assert_eq!(instructions(&file, "ENTRYPOINT"), ["[\"promkairos\"]"]);
