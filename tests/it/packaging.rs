@@ -89,6 +89,9 @@ fn the_compose_file_mounts_and_builds_what_is_there() {
         assert!(needed.iter().all(|other| services.contains_key(other)), "{name}: {needed:?}");
     }
     assert_eq!(compose["services"]["kairosdb"]["profiles"][0], "kairosdb");
+    // Behind a log KairosDB sees only what is flushed.
+    let command = strings(&compose["services"]["promkairos"]["command"]);
+    assert!(command.contains(&"--flush-interval=1m".to_owned()), "{command:?}");
 }
 
 #[test]
