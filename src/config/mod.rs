@@ -219,7 +219,7 @@ impl Config {
         let retention = duration(&raw, "retention")?;
         Ok(Self {
             listen: listen(&raw)?,
-            data_dir: PathBuf::from(raw.required("data-dir")),
+            data_dir: data_dir(&raw)?,
             store: store(&raw)?,
             head: head(&raw)?,
             retention: (!retention.is_zero()).then_some(retention),
@@ -257,8 +257,19 @@ fn listen(raw: &Raw) -> Result<String, ConfigError> {
     let text = raw.required("listen");
     let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
     match port {
+        Some(Ok(port)) if text.starts_with(':') => {
+            let reason = format!("the host is missing; 0.0.0.0:{port} is every address");
+            Err(raw.refuse("listen", reason))
+        }
         Some(Ok(_)) => Ok(text.to_owned()),
         _ => Err(raw.refuse("listen", "not of the form host:port")),
+    }
+}
+
+fn data_dir(raw: &Raw) -> Result<PathBuf, ConfigError> {
+    match raw.required("data-dir") {
+        "" => Err(raw.refuse("data-dir", "must name a folder")),
+        path => Ok(PathBuf::from(path)),
     }
 }
 
@@ -402,6 +413,12 @@ mod tests {
         );
         check(&["--listen=9201"], "--listen \"9201\": not of the form host:port");
         check(&["--listen=a:99999"], "--listen \"a:99999\": not of the form host:port");
+        check(
+            &["--listen=:9201"],
+            "--listen \":9201\": the host is missing; 0.0.0.0:9201 is every address",
+        );
+        check(&["--data-dir="], "--data-dir \"\": must name a folder");
+        check(&["--config="], "--config \"\": must name a file");
         check(&["--wal-limit=1MiB"], "--wal-limit \"1MiB\": must be at least 64MiB");
         check(&["--flush-interval=0"], "--flush-interval \"0\": must be more than 0");
         check(

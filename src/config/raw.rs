@@ -59,6 +59,14 @@ impl Raw {
             }
         }
         if let Some(path) = matches.get_one::<String>("config") {
+            if path.is_empty() {
+                let (name, value, reason) = ("config", String::new(), "must name a file".into());
+                let origin = match matches.value_source(name) {
+                    Some(ValueSource::EnvVariable) => Origin::Environment,
+                    _ => Origin::Flag,
+                };
+                return Err(ConfigError::Invalid { name, value, origin, reason });
+            }
             raw.read_file(Path::new(path))?;
         }
         for setting in SETTINGS {
