@@ -16,6 +16,8 @@ use promkairos::model::{
 };
 use proptest::prelude::*;
 
+use crate::support::long;
+
 /// Any bits, small whole numbers, and the special ones.
 fn floats() -> impl Strategy<Value = f64> {
     prop_oneof![
@@ -147,7 +149,7 @@ fn decode(chunks: &[Chunk]) -> Vec<(Point, i64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(if long() { 4096 } else { 128 }))]
 
     #[test]
     fn floats_come_back_to_the_bit(

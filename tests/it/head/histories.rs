@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::wal::FaultyDisk;
-use crate::support::seed;
+use crate::support::{long, seed};
 
 /// A record as it was written, or read back.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,8 @@ struct History {
 async fn what_was_synced_is_read_back_in_order_or_an_error_names_the_file() {
     let seed = seed();
     let (mut opened, mut refused) = (0, 0);
-    for number in 0..12 {
+    let histories = if long() { 400 } else { 12 };
+    for number in 0..histories {
         let mut history = History::new(StdRng::seed_from_u64(seed.wrapping_add(number)));
         for _ in 0..25 {
             history = match history.random.random_range(0..10) {
