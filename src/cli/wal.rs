@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{Config, StoreConfig};
 use crate::server::wal_dir;
-use crate::storage::head::wal::{Loss, RepairMode, RepairReport, repair};
+use crate::storage::head::wal::{Contents, Loss, RepairMode, RepairReport, repair};
 
 use super::CliError;
 use super::output::print;
@@ -52,30 +52,49 @@ fn describe(report: &RepairReport, mode: RepairMode) -> String {
     for loss in &report.losses {
         describe_loss(&mut text, loss).expect("writing to a String does not fail");
     }
-    let RepairReport { losses, valid_records, kept } = report;
+    let RepairReport { losses, valid, kept } = report;
+    let good = describe_contents(valid);
     let summary = match (losses.is_empty(), mode) {
-        (true, _) => format!("The log is sound: {valid_records} records.\n"),
-        (false, RepairMode::Show) => format!(
-            "{valid_records} records are good. Nothing was changed; --apply takes the damage out.\n"
-        ),
+        (true, _) => format!("The log is sound: {good}.\n"),
+        (false, RepairMode::Show) => {
+            format!("Good: {good}. Nothing was changed; --apply takes the damage out.\n")
+        }
         (false, RepairMode::Apply) => {
             let kept: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
             let kept = kept.join(", ");
-            format!(
-                "{valid_records} records are good. Repaired; the damaged files are kept: {kept}\n"
-            )
+            format!("Good: {good}. Repaired; the damaged files are kept: {kept}\n")
         }
     };
     text + &summary
 }
 
+fn describe_contents(contents: &Contents) -> String {
+    let Contents { records, undecoded, samples, series } = contents;
+    let mut text = format!("{records} records with {samples} samples of {series} series");
+    if *undecoded > 0 {
+        write!(text, ", {undecoded} of the records cannot be decoded")
+            .expect("writing to a String does not fail");
+    }
+    text
+}
+
 fn describe_loss(text: &mut String, loss: &Loss) -> std::fmt::Result {
-    let Loss { path, bytes, what, first, last, accepted } = loss;
+    let Loss { path, bytes, what, first, last, accepted, contents } = loss;
     write!(text, "{}: bytes {} to {}: {what}: ", path.display(), bytes.start, bytes.end)?;
     match last {
         Some(last) if last < first => text.push_str("no record is lost"),
         Some(last) => write!(text, "records {first} to {last} are lost")?,
         None => write!(text, "records from {first} on are lost, how many is unknown")?,
+    }
+    if last.is_none_or(|last| last >= *first) {
+        let Contents { records, undecoded, samples, series } = *contents;
+        match records - undecoded {
+            0 => text.push_str(", what they held cannot be told"),
+            decoded if loss.records() == Some(decoded) => {
+                write!(text, ", with {samples} samples of {series} series")?;
+            }
+            _ => write!(text, ", with {samples} samples of {series} series or more")?,
+        }
     }
     if let Some(after) = accepted.0 {
         write!(text, ", accepted after {after} ms")?;
@@ -92,12 +111,15 @@ mod tests {
     use super::*;
 
     fn report(losses: Vec<Loss>) -> RepairReport {
-        RepairReport { losses, valid_records: 7, kept: vec!["/d/1.wal.damaged".into()] }
+        let valid = Contents { records: 7, undecoded: 0, samples: 120, series: 30 };
+        RepairReport { losses, valid, kept: vec!["/d/1.wal.damaged".into()] }
     }
 
     #[test]
     fn a_report_names_file_bytes_and_records() {
-        assert_eq!(describe(&report(vec![]), RepairMode::Show), "The log is sound: 7 records.\n");
+        let good = "7 records with 120 samples of 30 series";
+        let sound = describe(&report(vec![]), RepairMode::Show);
+        assert_eq!(sound, format!("The log is sound: {good}.\n"));
         let loss = Loss {
             path: "/d/1.wal".into(),
             bytes: 10..20,
@@ -105,18 +127,25 @@ mod tests {
             first: 3,
             last: Some(4),
             accepted: (Some(100), None),
+            contents: Contents { records: 2, undecoded: 0, samples: 9, series: 5 },
         };
         let line = "/d/1.wal: bytes 10 to 20: checksum: records 3 to 4 are lost, \
-                    accepted after 100 ms\n";
+                    with 9 samples of 5 series, accepted after 100 ms\n";
         assert_eq!(
             describe(&report(vec![loss.clone()]), RepairMode::Show),
-            format!(
-                "{line}7 records are good. Nothing was changed; --apply takes the damage out.\n"
-            )
+            format!("{line}Good: {good}. Nothing was changed; --apply takes the damage out.\n")
         );
+        let contents = Contents { undecoded: 1, ..loss.contents };
+        let partly = Loss { contents, ..loss.clone() };
+        let text = describe(&report(vec![partly]), RepairMode::Show);
+        assert!(text.contains("lost, with 9 samples of 5 series or more, accepted"), "{text}");
+        let contents = Contents::default();
+        let dark = Loss { contents, ..loss.clone() };
+        let text = describe(&report(vec![dark]), RepairMode::Show);
+        assert!(text.contains("are lost, what they held cannot be told, accepted"), "{text}");
         let text =
             describe(&report(vec![Loss { last: Some(2), ..loss.clone() }]), RepairMode::Show);
-        assert!(text.contains("checksum: no record is lost"), "{text}");
+        assert!(text.contains("checksum: no record is lost, accepted"), "{text}");
         let text = describe(&report(vec![Loss { last: None, ..loss }]), RepairMode::Apply);
         assert!(text.contains("records from 3 on are lost, how many is unknown"), "{text}");
         assert!(text.ends_with("the damaged files are kept: /d/1.wal.damaged\n"), "{text}");

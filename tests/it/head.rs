@@ -2,6 +2,7 @@
 
 mod histories;
 mod refused;
+mod repair;
 mod wal;
 
 use std::sync::Arc;

@@ -637,7 +637,7 @@ async fn a_crash_at_any_step_of_making_or_forgetting_segments_leaves_a_log_that_
 async fn repair_shows_and_takes_out_only_what_is_damaged() {
     let (log, bodies) = filled(40).await;
     let sound = wal::repair(log.dir.path(), RepairMode::Show).expect("readable");
-    assert_eq!((sound.losses.len(), sound.valid_records), (0, 40));
+    assert_eq!((sound.losses.len(), sound.valid.records), (0, 40));
     let path = log.files()[0].clone();
     let good = std::fs::read(&path).expect("readable");
     let used = good.iter().rposition(|byte| *byte != 0).expect("not empty");
@@ -680,7 +680,7 @@ async fn repair_mends_the_header_of_the_only_segment_and_the_checkpoint() {
             assert_eq!(std::fs::read(&done.kept[0]).expect("kept"), bad);
             assert_eq!(log.bodies(), bodies, "byte {at}");
             let sound = wal::repair(log.dir.path(), RepairMode::Show).expect("readable");
-            assert_eq!((sound.losses.len(), sound.valid_records), (0, 3));
+            assert_eq!((sound.losses.len(), sound.valid.records), (0, 3));
             std::fs::write(&path, &good).expect("written");
         }
         std::fs::write(&path, vec![0; good.len().min(48)]).expect("written");

@@ -7,11 +7,13 @@
 //! through [`disk`]. The log knows no samples: it keeps request bodies as they came.
 
 mod checkpoint;
+mod contents;
 pub mod disk;
 mod record;
 mod repair;
 mod replay;
 mod segment;
+mod survey;
 mod unflushed;
 mod writer;
 
@@ -22,6 +24,7 @@ use std::sync::Arc;
 use crate::storage::StoreError;
 use crate::telemetry::HeadMetrics;
 
+pub use contents::Contents;
 pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair};
 pub use unflushed::holds_unflushed;

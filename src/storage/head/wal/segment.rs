@@ -308,6 +308,15 @@ impl Reader {
         })
     }
 
+    /// What a damaged record at `offset` seems to say, whatever its checksum, and the offset
+    /// behind it.
+    pub(super) fn damaged(&mut self, offset: u64) -> Result<Option<(Record<'_>, u64)>, StoreError> {
+        let head = self.bytes(offset, FRAME_LEN)?.try_into();
+        let Ok(Ok(Some(length))) = head.map(record::framed_length) else { return Ok(None) };
+        let record = record::decode_damaged(self.bytes(offset, length)?);
+        Ok(record.map(|record| (record, offset + length as u64)))
+    }
+
     /// The next offset, at or after `from`, at which a whole valid record begins that `wanted`
     /// accepts; for when the framing is lost.
     pub(super) fn find(

@@ -1,0 +1,74 @@
+//! What records of the log hold, counted: records, samples, series.
+//!
+//! Counted as replay takes them: what was refused of a request is left out, and a series counts
+//! once however many records have it. A record that cannot be decoded is counted as such and is no
+//! error; whether that is damage is not for this file.
+
+use std::collections::HashSet;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::record::Record;
+use crate::model::{Body, WriteBatch};
+use crate::wire::{self, Policy, Scratch};
+
+/// What some records hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// How many records there are, those that cannot be decoded too.
+    pub records: u64,
+    /// Records of which it cannot be told what they hold.
+    pub undecoded: u64,
+    /// Floats and histograms in the others.
+    pub samples: u64,
+    /// Different series in the others.
+    pub series: u64,
+}
+
+/// Counts what records hold.
+#[derive(Default)]
+pub(super) struct Tally {
+    counted: Contents,
+    /// Hashes of label sets.
+    series: HashSet<u64>,
+    scratch: Scratch,
+}
+
+impl Tally {
+    /// Counts a record; seals and gaps are none.
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        let (protocol, rejected, compressed) = match record {
+            Record::Write { protocol, rejected, body } => (*protocol, rejected, *body),
+            Record::Delete { .. } => {
+                self.counted.records += 1;
+                return;
+            }
+            Record::Seal(_) | Record::Gap => return,
+        };
+        self.counted.records += 1;
+        let body = Body { protocol, compressed };
+        match wire::decode(body, &mut self.scratch, Policy::Replay(rejected)) {
+            Ok(batch) => {
+                self.counted.samples += (batch.samples.len() + batch.histograms.len()) as u64;
+                self.series.extend(hashes(&batch));
+            }
+            Err(_) => self.counted.undecoded += 1,
+        }
+    }
+
+    /// What was counted.
+    pub(super) fn contents(&self) -> Contents {
+        Contents { series: self.series.len() as u64, ..self.counted }
+    }
+}
+
+/// The series that have something, whatever the order in which their labels came.
+fn hashes(batch: &WriteBatch<'_>) -> impl Iterator<Item = u64> {
+    let present = batch.series.iter().filter(|series| {
+        !(series.samples.is_empty() && series.histograms.is_empty() && series.exemplars.is_empty())
+    });
+    present.map(|series| match series.labels.to_labels() {
+        Ok(labels) => xxh3_64(labels.as_bytes()),
+        Err(_) => xxh3_64(series.labels.as_bytes()),
+    })
+}

@@ -1,0 +1,97 @@
+//! Tests: what a repair of the log says of the samples and series in good and in lost records.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use promkairos::storage::head::wal::{Contents, RepairMode, repair};
+
+use super::*;
+
+/// Three series, the first in every record, and two of the second.
+fn batch(number: i64) -> Batch {
+    let shared = Batch::new().series(&[("__name__", "shared")]).sample(T + number, 1.0);
+    let own = format!("own{number}");
+    shared.series(&[("__name__", &own), ("job", "a")]).sample(T, 1.0).sample(T + 1, 2.0)
+}
+
+/// Where the records of the only segment lie that name a series of their own, in order.
+fn records(segment: &Path) -> (Vec<u8>, Vec<Range<usize>>) {
+    let bytes = std::fs::read(segment).expect("readable");
+    let (mut at, mut found) = (48, Vec::new());
+    while let Some(length) = bytes.get(at..at + 4) {
+        let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
+        if length == 0 {
+            break;
+        }
+        let next = at + 8 + length;
+        // The kind of a write.
+        if bytes[at + 9] == 1 {
+            found.push(at..next);
+        }
+        at = next;
+    }
+    (bytes, found)
+}
+
+async fn filled(records: i64) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    below.set(Mode::NoFlush);
+    let head = open(Options { segment_bytes: 1 << 20, ..options(&dir) }, &below).await;
+    for number in 0..records {
+        put(&head, &batch(number)).await;
+    }
+    drop(head);
+    let mut segments = Vec::new();
+    for entry in std::fs::read_dir(dir.path()).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        segments.extend(path.extension().is_some_and(|end| end == "wal").then_some(path));
+    }
+    assert_eq!(segments.len(), 1, "{segments:?}");
+    (dir, segments.remove(0))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn good_and_lost_records_are_told_in_samples_and_series() {
+    let (dir, segment) = filled(5).await;
+    let sound = repair(dir.path(), RepairMode::Show).expect("readable");
+    assert_eq!(sound.valid, Contents { records: 5, undecoded: 0, samples: 15, series: 6 });
+    let (good, at) = records(&segment);
+    assert_eq!(at.len(), 5);
+    let (whole, nothing) =
+        (Contents { records: 1, undecoded: 0, samples: 3, series: 2 }, Contents::default());
+    let dark = Contents { records: 1, undecoded: 1, ..nothing };
+    // The checksum, the length, the length that the body declares, and the last value.
+    for (byte, flip, contents) in [(4, 1, whole), (2, 0x40, nothing), (31, 0xff, dark)] {
+        let mut bad = good.clone();
+        bad[at[2].start + byte] ^= flip;
+        std::fs::write(&segment, &bad).expect("written");
+        for mode in [RepairMode::Show, RepairMode::Apply] {
+            let report = repair(dir.path(), mode).expect("readable");
+            let losses = &report.losses;
+            assert_eq!(losses.len(), 1, "byte {byte}: {losses:?}");
+            assert_eq!((losses[0].records(), losses[0].contents), (Some(1), contents), "{byte}");
+            let left = Contents { records: 4, undecoded: 0, samples: 12, series: 5 };
+            assert_eq!(report.valid, left, "byte {byte}");
+        }
+        let repaired = repair(dir.path(), RepairMode::Show).expect("readable");
+        assert_eq!((repaired.losses.len(), repaired.valid.samples), (0, 12));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_lost_records_in_a_row_are_told_together() {
+    let (dir, segment) = filled(5).await;
+    let (mut bytes, at) = records(&segment);
+    for record in &at[1..4] {
+        bytes[record.start + 4] ^= 1;
+    }
+    std::fs::write(&segment, &bytes).expect("written");
+    let report = repair(dir.path(), RepairMode::Show).expect("readable");
+    let (records, samples) = report.losses.iter().fold((0, 0), |(records, samples), loss| {
+        assert_eq!(loss.records().is_none_or(|lost| lost == loss.contents.records), true);
+        (records + loss.contents.records, samples + loss.contents.samples)
+    });
+    assert_eq!((records, samples), (3, 9), "{:?}", report.losses);
+    assert_eq!(report.valid, Contents { records: 2, undecoded: 0, samples: 6, series: 3 });
+}
