@@ -7,7 +7,7 @@ mod wal;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use promkairos::limits::REFUSE_AT;
@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 use crate::batch::Batch;
 use crate::store::{Harness, Opening};
-use crate::support::eventually;
 use crate::support::front::{Front, Fronted};
+use crate::support::{DEADLINE, eventually};
 use wal::FaultyDisk;
 
 /// How a head ends before it is opened again.
@@ -60,8 +60,22 @@ fn options(dir: &TempDir) -> Options {
 }
 
 async fn open(options: Options, below: &Arc<Gate>) -> Head {
-    let below: SharedStore = Arc::new(Fronted(below.clone()));
-    Head::open(options, below, HeadMetrics::default()).await.expect("the head opens")
+    open_over(options, Arc::new(Fronted(below.clone())), HeadMetrics::default()).await
+}
+
+/// Opens a head, as soon as a flush of one on the same log that was dropped has ended.
+async fn open_over(options: Options, below: SharedStore, metrics: HeadMetrics) -> Head {
+    let start = Instant::now();
+    loop {
+        match Head::open(options.clone(), below.clone(), metrics.clone()).await {
+            Err(StoreError::Invalid(what))
+                if what.ends_with("uses this log") && start.elapsed() < DEADLINE =>
+            {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            opened => return opened.expect("the head opens"),
+        }
+    }
 }
 
 /// What a gate lets through.

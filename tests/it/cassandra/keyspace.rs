@@ -45,8 +45,14 @@ impl TestKeyspace {
         }
     }
 
+    /// Cassandra makes the tables of many tests one after the other: the last of them may wait
+    /// longer than a statement may take. A server tries it again too.
     pub(crate) async fn open(&self) -> CassandraStore {
-        self.open_with(self.options()).await.expect("the store opens")
+        let open = async || match self.open_with(self.options()).await {
+            Err(error @ StoreError::Unavailable { .. }) => Err(error.to_string()),
+            opened => Ok(opened.expect("the store opens")),
+        };
+        support::eventually("the store opens", open).await
     }
 
     pub(crate) async fn open_with(&self, options: Options) -> Result<CassandraStore, StoreError> {
