@@ -1,6 +1,7 @@
 //! Tests: the head in front of a memory store that can be away, and its log.
 
 mod histories;
+mod memory_limit;
 mod refused;
 mod repair;
 mod wal;

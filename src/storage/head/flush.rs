@@ -14,46 +14,28 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify, oneshot};
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use super::applier::{Answered, Step, answered};
+use super::handing_down::{HandingDown, PendingDelete};
 use super::wal::{Admission, Record};
 use super::{Inner, Options, blocking};
 use crate::limits::RETURN_PROBE;
-use crate::model::{Matcher, Metadata, TimeRange};
-use crate::storage::{Flush, SeriesRun, StoreError};
-
-/// A delete in the log that the store below has not confirmed.
-pub(super) struct PendingDelete {
-    pub(super) matchers: Vec<Matcher>,
-    pub(super) range: TimeRange,
-    /// When it was accepted, in milliseconds since 1970.
-    pub(super) accepted: i64,
-}
+use crate::model::{Matcher, TimeRange};
+use crate::storage::StoreError;
 
 /// Excludes flushes and deletes from each other.
 pub(super) struct Flusher {
-    turn: Mutex<Turn>,
+    turn: Mutex<HandingDown>,
     /// Whether there are deletes that the store below may not know; reads wait for them.
     deletes_pending: AtomicBool,
 }
 
-struct Turn {
-    deletes: Vec<PendingDelete>,
-    /// The last record in the snapshot of a flush that has not succeeded yet.
-    pending: Option<u64>,
-    /// The last record in the store below, as far as this process knows.
-    through: u64,
-    /// Up to which record the log could not be cut yet, for a full disk perhaps.
-    uncut: Option<u64>,
-}
-
 impl Flusher {
-    /// `through` is the last record known to be in the store below.
-    pub(super) fn new(deletes: Vec<PendingDelete>, through: u64) -> Self {
-        let deletes_pending = (!deletes.is_empty()).into();
-        let turn = Mutex::new(Turn { deletes, pending: None, through, uncut: None });
-        Self { turn, deletes_pending }
+    /// Goes on where a replay ended.
+    pub(super) fn new(turn: HandingDown) -> Self {
+        let deletes_pending = (!turn.deletes.is_empty()).into();
+        Self { turn: Mutex::new(turn), deletes_pending }
     }
 }
 
@@ -141,22 +123,17 @@ impl Inner {
         result
     }
 
-    async fn flush_in_turn(&self, turn: &mut Turn) -> Result<(), StoreError> {
+    async fn flush_in_turn(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
         self.repeat_deletes_in_turn(turn).await?;
-        if let Some(through) = turn.uncut {
-            self.forget(through).await?;
-            turn.uncut = None;
-        }
-        if let Some(through) = turn.pending {
-            self.hand_down(turn, through).await?;
-        }
+        self.cut_log(turn).await?;
+        self.hand_down(turn).await?;
         if self.wal.last() == turn.through {
             return Ok(());
         }
         let (through, begun) = self.cut();
         answered(begun).await?;
         turn.pending = Some(through);
-        self.hand_down(turn, through).await
+        self.hand_down(turn).await
     }
 
     /// Cuts the order of acceptance: gives the last record of the snapshot, and where the answer
@@ -172,47 +149,20 @@ impl Inner {
         (self.wal.last(), begun)
     }
 
-    /// Gives the snapshot to the store below, and forgets it here once it is there.
-    async fn hand_down(&self, turn: &mut Turn, through: u64) -> Result<(), StoreError> {
-        let memory = self.memory.clone();
-        let gather = move || {
-            let series = memory.flushing();
-            let mut exemplars = memory.exemplars(&[], &TimeRange::ALL)?;
-            exemplars.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-            let metadata: Vec<(String, Metadata)> = memory.metadata().into_iter().collect();
-            Ok::<_, StoreError>((series, exemplars, metadata))
-        };
-        let (series, exemplars, metadata) = blocking(gather).await??;
-        let runs = series.into_iter().map(|(labels, id)| {
-            let chunks = self.memory.flushing_chunks(id);
-            SeriesRun { labels, chunks }
-        });
-        let flush = Flush {
-            through,
-            runs: Box::new(runs.filter(|run| !run.chunks.is_empty())),
-            exemplars: exemplars.clone(),
-            metadata: metadata.clone(),
-        };
-        let absorbed = self.below.absorb(flush).await?;
-        for what in &absorbed.reasons {
-            warn!("the store below refused: {what}");
-        }
-        self.metrics.refused.inc_by(absorbed.refused);
-        info!(points = absorbed.points, through, "flushed");
-        // Evicted only now: the store below shows it. A failure further down costs nothing but
-        // a repetition after a restart.
-        let memory = self.memory.clone();
-        blocking(move || memory.end_flush(&exemplars, &metadata)).await?;
-        (turn.pending, turn.through, turn.uncut) = (None, through, Some(through));
-        self.forget(through).await?;
-        turn.uncut = None;
-        Ok(())
+    async fn hand_down(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
+        turn.hand_down().await?;
+        self.cut_log(turn).await
     }
 
-    /// Cuts the log: work on files, so not on a thread that answers requests.
-    async fn forget(&self, through: u64) -> Result<(), StoreError> {
-        let wal = self.wal.clone();
-        blocking(move || wal.forget(through)).await?
+    /// Cuts off the log what the store below has: work on files, so not on a thread that answers
+    /// requests.
+    async fn cut_log(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
+        if let Some(through) = turn.uncut {
+            let wal = self.wal.clone();
+            blocking(move || wal.forget(through)).await??;
+            turn.uncut = None;
+        }
+        Ok(())
     }
 
     /// Deletes in memory and below; durable before the answer. It goes on to its end when the
@@ -277,12 +227,8 @@ impl Inner {
         self.repeat_deletes_in_turn(&mut turn).await
     }
 
-    async fn repeat_deletes_in_turn(&self, turn: &mut Turn) -> Result<(), StoreError> {
-        while let Some(delete) = turn.deletes.first() {
-            let PendingDelete { matchers, range, accepted } = delete;
-            self.below.delete_accepted(matchers, *range, *accepted).await?;
-            turn.deletes.remove(0);
-        }
+    async fn repeat_deletes_in_turn(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
+        turn.repeat_deletes().await?;
         self.flusher.deletes_pending.store(false, Ordering::Release);
         Ok(())
     }

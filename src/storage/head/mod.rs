@@ -11,6 +11,7 @@
 
 mod applier;
 mod flush;
+mod handing_down;
 mod map;
 mod memory;
 mod open;
@@ -82,8 +83,8 @@ pub struct Options {
     pub flush_interval: Duration,
     /// The first and the longest wait after a failed flush; the return of the store ends it.
     pub flush_backoff: (Duration, Duration),
-    /// Bytes of points in memory, about, that make a flush begin early. At [`REFUSE_AT`] times
-    /// that writes are refused.
+    /// Bytes of points in memory, about, that make a flush begin early, while the log is read back
+    /// too. At [`REFUSE_AT`] times that writes are refused.
     pub memory_limit: u64,
     /// Whether points keep their acceptance times.
     pub stamps: Stamps,

@@ -3,15 +3,23 @@
 //! Replay applies no policy: it repeats what was accepted, in the order of the log. A delete is
 //! applied to memory at its place; the store below gets it again before anything else, since it
 //! may not have been told before the process ended.
+//!
+//! When memory is full, what was read so far goes to the store below. The log is cut only once all
+//! of it is read: a process that is killed before that reads it again, from where the store below
+//! says that it is, and repeats what it did. A store below that takes nothing does not keep the
+//! server from starting: reading goes on over the limit, with a warning. The log then has about
+//! what the process before had in memory, which took writes up to a multiple of the limit.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::applier::Applier;
-use super::flush::{Flusher, PendingDelete};
+use super::flush::Flusher;
+use super::handing_down::{HandingDown, PendingDelete};
 use super::memory::{Memory, Resolved};
 use super::prepared::Judge;
 use super::wal::{self, Entry, Record, Wal, WalOptions};
@@ -21,33 +29,25 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::HeadMetrics;
 use crate::wire::{self, Policy, Scratch};
 
-/// What replay gave.
-struct Replayed {
-    wal: Wal,
-    /// The last record that was in the store below already.
-    after: u64,
-    memory: Arc<Memory>,
-    stamp: i64,
-    deletes: Vec<PendingDelete>,
-}
-
 pub(super) async fn open(
     options: Options,
     below: SharedStore,
     metrics: HeadMetrics,
 ) -> Result<Inner, StoreError> {
-    let through = match below.stats().await {
+    let flushed_through = match below.stats().await {
         Ok(stats) => stats.flushed_through,
         Err(error) => {
             warn!("the store below does not answer, the log goes on without it: {error}");
             0
         }
     };
-    let (own_options, own_metrics) = (options.clone(), metrics.clone());
-    let replayed = blocking(move || replay(&own_options, own_metrics, through)).await??;
-    let Replayed { wal, after, memory, stamp, deletes } = replayed;
-    Ok(Inner {
-        flusher: Flusher::new(deletes, after),
+    let replay = Replay::new(&options, below.clone(), metrics.clone());
+    let dir = options.clone();
+    let (wal, replay) = blocking(move || replay.read(&dir, flushed_through)).await??;
+    let Replay { memory, down, stamp, .. } = replay;
+    let failed = down.pending.is_some();
+    let inner = Inner {
+        flusher: Flusher::new(down),
         options,
         wal: Arc::new(wal),
         order: Mutex::new(Order { stamp, applier: Applier::start(memory.clone())? }),
@@ -56,49 +56,134 @@ pub(super) async fn open(
         below,
         metrics,
         obstacle: Mutex::default(),
-    })
+    };
+    inner.wake_if_full();
+    if failed {
+        inner.wake.notify_one();
+    }
+    Ok(inner)
 }
 
-fn replay(
-    options: &Options,
+/// The log on its way back into memory, and further down where memory is full.
+struct Replay {
+    memory: Arc<Memory>,
+    down: HandingDown,
+    stamps: Stamps,
+    memory_limit: u64,
+    /// With more bytes in memory the next snapshot goes down.
+    full_at: u64,
+    /// Runs what has to wait for the store below.
+    runtime: Handle,
     metrics: HeadMetrics,
-    flushed_through: u64,
-) -> Result<Replayed, StoreError> {
-    let wal_options = WalOptions {
-        dir: options.dir.clone(),
-        segment_bytes: options.segment_bytes.min(options.wal_limit / 8).max(1 << 16),
-        disk: options.disk.clone(),
-    };
-    let after = wal::checkpoint(&options.dir, options.disk.as_ref())?.max(flushed_through);
-    let memory = Arc::new(Memory::new(metrics.clone()));
-    let mut scratch = Scratch::default();
-    let (mut stamp, mut points, mut deletes) = (0, 0, Vec::new());
-    let wal = wal::open(wal_options, metrics.clone(), after, &mut |entry| {
-        stamp = stamp.max(entry.accepted);
+    scratch: Scratch,
+    /// The last record that was taken.
+    last: u64,
+    /// The latest acceptance time.
+    stamp: i64,
+    points: u64,
+}
+
+impl Replay {
+    fn new(options: &Options, below: SharedStore, metrics: HeadMetrics) -> Self {
+        let memory = Arc::new(Memory::new(metrics.clone()));
+        let memory_limit = options.memory_limit;
+        Self {
+            down: HandingDown::new(memory.clone(), below, metrics.clone()),
+            memory,
+            stamps: options.stamps,
+            memory_limit,
+            full_at: memory_limit,
+            runtime: Handle::current(),
+            metrics,
+            scratch: Scratch::default(),
+            last: 0,
+            stamp: 0,
+            points: 0,
+        }
+    }
+
+    /// Opens the log and takes what is not in the store below yet.
+    fn read(mut self, options: &Options, flushed: u64) -> Result<(Wal, Self), StoreError> {
+        let wal_options = WalOptions {
+            dir: options.dir.clone(),
+            segment_bytes: options.segment_bytes.min(options.wal_limit / 8).max(1 << 16),
+            disk: options.disk.clone(),
+        };
+        let after = wal::checkpoint(&options.dir, options.disk.as_ref())?.max(flushed);
+        self.down.through = after;
+        let metrics = self.metrics.clone();
+        let wal = wal::open(wal_options, metrics, after, &mut |entry| self.take(entry))?;
+        // Also of records that are in the store below: stamps never fall, whatever the clock does.
+        // A flush may have had the last one.
+        self.stamp = self.stamp.max(wal.accepted().saturating_add(1));
+        self.metrics.replayed_points.inc_by(self.points);
+        if self.points > 0 {
+            info!(points = self.points, "read back from the log");
+        }
+        if let Some(through) = self.down.uncut {
+            match wal.forget(through) {
+                Ok(()) => self.down.uncut = None,
+                // The next flush tries it again.
+                Err(error) => warn!("the log cannot be cut: {error}"),
+            }
+        }
+        Ok((wal, self))
+    }
+
+    fn take(&mut self, entry: &Entry<'_>) -> Result<(), StoreError> {
+        // Only where time has gone on: of two points of one time in different snapshots a store
+        // below could not tell the later.
+        if self.memory.bytes() > self.full_at && entry.accepted > self.stamp {
+            self.make_room();
+        }
+        self.last = entry.sequence;
+        self.stamp = self.stamp.max(entry.accepted);
         match &entry.record {
             Record::Write { .. } => {
-                let outcome = repeat_write(&memory, options.stamps, &mut scratch, entry)?;
-                points += outcome.samples + outcome.histograms;
+                let outcome = repeat_write(&self.memory, self.stamps, &mut self.scratch, entry)?;
+                self.points += outcome.samples + outcome.histograms;
             }
             Record::Delete { range, matchers } => {
-                memory.delete(matchers, range)?;
+                self.memory.delete(matchers, range)?;
                 // As when it was accepted: no later write shares its time.
-                stamp = stamp.max(entry.accepted + 1);
+                self.stamp = self.stamp.max(entry.accepted + 1);
                 let (matchers, range) = (matchers.clone(), *range);
-                deletes.push(PendingDelete { matchers, range, accepted: entry.accepted });
+                let delete = PendingDelete { matchers, range, accepted: entry.accepted };
+                self.down.deletes.push(delete);
             }
             Record::Seal(_) | Record::Gap => {}
         }
         Ok(())
-    })?;
-    // Also of records that are in the store below: stamps never fall, whatever the clock does.
-    // A flush may have had the last one.
-    stamp = stamp.max(wal.accepted().saturating_add(1));
-    metrics.replayed_points.inc_by(points);
-    if points > 0 {
-        info!(points, "read back from the log");
     }
-    Ok(Replayed { wal, after, memory, stamp, deletes })
+
+    fn make_room(&mut self) {
+        let runtime = self.runtime.clone();
+        match runtime.block_on(self.hand_down()) {
+            Ok(()) => {
+                self.metrics.flushes.inc();
+                self.full_at = self.memory_limit;
+            }
+            Err(error) => {
+                self.metrics.flush_failures.inc();
+                let bytes = self.memory.bytes();
+                // Tried again, but not with every record.
+                self.full_at = bytes + self.memory_limit;
+                warn!(
+                    bytes,
+                    limit = self.memory_limit,
+                    "the log is read back over the memory limit, a flush failed: {error}"
+                );
+            }
+        }
+    }
+
+    async fn hand_down(&mut self) -> Result<(), StoreError> {
+        self.down.repeat_deletes().await?;
+        self.down.hand_down().await?;
+        self.memory.begin_flush();
+        self.down.pending = Some(self.last);
+        self.down.hand_down().await
+    }
 }
 
 fn repeat_write(

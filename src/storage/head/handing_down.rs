@@ -1,0 +1,93 @@
+//! How far the store below has what was accepted, and the steps that bring it further.
+//!
+//! Deletes first, in their order; then the snapshot, whole, and only after the `Ok` of the store
+//! below does memory forget it. A snapshot that failed is handed down again before the next one is
+//! taken. Where a snapshot and the log are cut is for [`super::flush`] while the head runs, and for
+//! [`super::open`] during a replay.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::blocking;
+use super::memory::Memory;
+use crate::model::{Matcher, Metadata, TimeRange};
+use crate::storage::{Flush, SeriesRun, SharedStore, StoreError};
+use crate::telemetry::HeadMetrics;
+
+/// A delete in the log that the store below has not confirmed.
+pub(super) struct PendingDelete {
+    pub(super) matchers: Vec<Matcher>,
+    pub(super) range: TimeRange,
+    /// When it was accepted, in milliseconds since 1970.
+    pub(super) accepted: i64,
+}
+
+/// What the store below has, and what it has to get.
+pub(super) struct HandingDown {
+    memory: Arc<Memory>,
+    below: SharedStore,
+    metrics: HeadMetrics,
+    pub(super) deletes: Vec<PendingDelete>,
+    /// The last record in a snapshot that the store below has not taken yet.
+    pub(super) pending: Option<u64>,
+    /// The last record in the store below, as far as this process knows.
+    pub(super) through: u64,
+    /// Up to which record the log could not be cut yet, for a full disk perhaps.
+    pub(super) uncut: Option<u64>,
+}
+
+impl HandingDown {
+    /// Nothing is to be handed down yet.
+    pub(super) fn new(memory: Arc<Memory>, below: SharedStore, metrics: HeadMetrics) -> Self {
+        let deletes = Vec::new();
+        Self { memory, below, metrics, deletes, pending: None, through: 0, uncut: None }
+    }
+
+    /// Tells the store below the deletes that it may not know.
+    pub(super) async fn repeat_deletes(&mut self) -> Result<(), StoreError> {
+        while let Some(delete) = self.deletes.first() {
+            let PendingDelete { matchers, range, accepted } = delete;
+            self.below.delete_accepted(matchers, *range, *accepted).await?;
+            self.deletes.remove(0);
+        }
+        Ok(())
+    }
+
+    /// Gives the snapshot to the store below if there is one, and forgets it here once it is there.
+    /// The log still has it afterwards.
+    pub(super) async fn hand_down(&mut self) -> Result<(), StoreError> {
+        let Some(through) = self.pending else { return Ok(()) };
+        let memory = self.memory.clone();
+        let gather = move || {
+            let series = memory.flushing();
+            let mut exemplars = memory.exemplars(&[], &TimeRange::ALL)?;
+            exemplars.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            let metadata: Vec<(String, Metadata)> = memory.metadata().into_iter().collect();
+            Ok::<_, StoreError>((series, exemplars, metadata))
+        };
+        let (series, exemplars, metadata) = blocking(gather).await??;
+        let runs = series.into_iter().map(|(labels, id)| {
+            let chunks = self.memory.flushing_chunks(id);
+            SeriesRun { labels, chunks }
+        });
+        let flush = Flush {
+            through,
+            runs: Box::new(runs.filter(|run| !run.chunks.is_empty())),
+            exemplars: exemplars.clone(),
+            metadata: metadata.clone(),
+        };
+        let absorbed = self.below.absorb(flush).await?;
+        for what in &absorbed.reasons {
+            warn!("the store below refused: {what}");
+        }
+        self.metrics.refused.inc_by(absorbed.refused);
+        info!(points = absorbed.points, through, "flushed");
+        // Evicted only now: the store below shows it. A failure further down costs nothing but
+        // a repetition after a restart.
+        let memory = self.memory.clone();
+        blocking(move || memory.end_flush(&exemplars, &metadata)).await?;
+        (self.pending, self.through, self.uncut) = (None, through, Some(through));
+        Ok(())
+    }
+}
