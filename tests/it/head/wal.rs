@@ -27,6 +27,8 @@ pub(crate) struct Faults {
     pub(crate) states: Option<(PathBuf, PathBuf)>,
     /// Syncs of files fail.
     pub(crate) sync_fails: bool,
+    /// So many syncs of the folder work, all others fail; `None` = all work.
+    pub(crate) dir_syncs: Option<u64>,
     /// What happened, in order.
     pub(crate) trace: Vec<Event>,
     /// The threads that changed something.
@@ -108,7 +110,15 @@ impl Disk for FaultyDisk {
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.keep_state();
-        self.set(|faults| faults.trace.push(Event::SyncDir));
+        let mut fails = false;
+        self.set(|faults| {
+            faults.trace.push(Event::SyncDir);
+            fails = faults.dir_syncs == Some(0);
+            faults.dir_syncs = faults.dir_syncs.map(|left| left.saturating_sub(1));
+        });
+        if fails {
+            return Err(io::Error::other("the disk went away"));
+        }
         RealDisk.sync_dir(dir)
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -525,6 +535,45 @@ async fn after_a_failed_sync_nothing_is_accepted_any_more() {
     assert!(matches!(wal.ready(), Err(StoreError::Unavailable { .. })));
     drop(wal);
     assert!(log.bodies().starts_with(&[b"first".to_vec()]));
+}
+
+#[tokio::test]
+async fn what_is_refused_for_a_sync_of_the_folder_does_not_come_back() {
+    for records in [0, 1] {
+        let log = Log::new();
+        let (wal, _) = log.open().expect("a log is made");
+        for number in 0..records {
+            put(&wal, &body(number)).await.expect("acknowledged");
+            wal.roll();
+        }
+        let checkpoint = log.dir.path().join("checkpoint");
+        let before = std::fs::read(&checkpoint).expect("readable");
+        // That of the segment works, that of the checkpoint does not.
+        log.disk.set(|faults| faults.dir_syncs = Some(1));
+        put(&wal, b"refused").await.expect_err("the checkpoint is not durable");
+        put(&wal, b"refused").await.expect_err("a restart is needed");
+        log.disk.set(|faults| faults.dir_syncs = None);
+        // The folder as a crash leaves it, with the checkpoint of before or the new one.
+        let crashed = [Log::new(), Log::new()];
+        for other in &crashed {
+            for name in RealDisk.list(log.dir.path()).expect("a folder") {
+                let to = other.dir.path().join(&name);
+                std::fs::copy(log.dir.path().join(&name), to).expect("copied");
+            }
+        }
+        assert_ne!(std::fs::read(&checkpoint).expect("readable"), before);
+        let old = crashed[0].dir.path().join("checkpoint");
+        std::fs::write(old, &before).expect("written");
+        drop(wal);
+        for log in crashed.iter().chain([&log]) {
+            let want: Vec<Vec<u8>> = (0..records).map(body).collect();
+            assert_eq!(log.bodies(), want, "nothing that was refused");
+            let (wal, _) = log.open().expect("the log opens");
+            put(&wal, b"next").await.expect("acknowledged");
+            drop(wal);
+            assert_eq!(log.bodies(), [want, vec![b"next".to_vec()]].concat());
+        }
+    }
 }
 
 #[tokio::test]

@@ -144,6 +144,19 @@ impl Segment {
         self.clean()
     }
 
+    /// Takes out the records that are in it, durably, and leaves a gap up to `sequence` in their
+    /// place: in a segment that the checkpoint knows there has to be something.
+    pub(super) fn void(&mut self, sequence: u64) -> Result<(), AppendError> {
+        let mut gap = Vec::new();
+        let entry = Entry { sequence, accepted: 0, record: Record::Gap };
+        record::encode(&mut gap, self.header.key, &entry);
+        let begin = HEADER_LEN as u64;
+        write_all(self.file.as_ref(), &gap, begin).map_err(|(_, e)| AppendError::Write(e))?;
+        // No record is shorter than a gap.
+        (self.littered, self.end) = (self.end, begin + gap.len() as u64);
+        self.clean()
+    }
+
     /// Notes, without a sync, that everything so far is durable. Failing to is no harm: the seal
     /// only tells damage from a torn tail.
     pub(super) fn seal(&mut self, sequence: u64) {

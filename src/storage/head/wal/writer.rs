@@ -395,10 +395,23 @@ impl Writer {
         // After its first record is durable, and before that is acknowledged.
         if !self.known && !round.bytes.is_empty() {
             if let Err(error) = self.shared.know_segment(segment.first()) {
-                if let AppendError::Write(_) = &error {
-                    segment.take_back()?;
-                    // Gives back the space that it has reserved: the checkpoint may need it.
-                    self.close_segment();
+                match &error {
+                    AppendError::Write(_) => {
+                        segment.take_back()?;
+                        // Gives back the space that it has reserved: the checkpoint may need it.
+                        self.close_segment();
+                    }
+                    AppendError::Sync(_) => {
+                        // The checkpoint may know the segment or not, so it has to stay, and must
+                        // not bring back what is refused. On a disk that does not take the gap
+                        // either, a restart may.
+                        if let Err(AppendError::Write(e) | AppendError::Sync(e)) =
+                            segment.void(round.last)
+                        {
+                            warn!("refused records stay in the log and may come back: {e}");
+                        }
+                        self.last = round.last;
+                    }
                 }
                 return Err(error);
             }
