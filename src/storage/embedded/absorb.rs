@@ -13,7 +13,7 @@ use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Exemplar, Labels, Metadata, TimeRange};
 use crate::storage::{Absorbed, Flush, SeriesRun, StoreError};
 
-use super::state::{Flight, Shared};
+use super::state::{Flight, PartStore};
 use super::writer::PartWriter;
 use super::{blocking, cutting, metadata, names};
 
@@ -33,10 +33,13 @@ enum Message {
 }
 
 /// Writes a flush. `Ok` means durable and findable.
-pub(super) async fn absorb(shared: Arc<Shared>, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+pub(super) async fn absorb(
+    store: Arc<PartStore>,
+    flush: Flush<'_>,
+) -> Result<Absorbed, StoreError> {
     let (sender, receiver) = mpsc::channel(4);
     // Deletes from here on concern what is being written too: it was accepted before them.
-    let flight = Shared::begin_flight(&shared);
+    let flight = PartStore::begin_flight(&store);
     let writer = blocking(move || write(&flight, receiver));
     let Flush { through, runs, exemplars, metadata } = flush;
     let send = async move {
@@ -63,8 +66,8 @@ pub(super) async fn absorb(shared: Arc<Shared>, flush: Flush<'_>) -> Result<Abso
 }
 
 fn write(flight: &Flight, mut receiver: mpsc::Receiver<Message>) -> Result<Absorbed, StoreError> {
-    let shared = &*flight.shared;
-    let mut parts = Writers { shared, open: BTreeMap::new() };
+    let store = &*flight.store;
+    let mut parts = Writers { store, open: BTreeMap::new() };
     let mut points = 0;
     loop {
         match receiver.blocking_recv() {
@@ -76,7 +79,7 @@ fn write(flight: &Flight, mut receiver: mpsc::Receiver<Message>) -> Result<Absor
             }
             Some(Message::End(end)) => {
                 parts.finish(end, flight.cut_through)?;
-                shared.metrics.points.inc_by(points);
+                store.metrics.points.inc_by(points);
                 return Ok(Absorbed { points, ..Absorbed::default() });
             }
             None => {
@@ -89,7 +92,7 @@ fn write(flight: &Flight, mut receiver: mpsc::Receiver<Message>) -> Result<Absor
 
 /// One part being written for each time partition.
 struct Writers<'a> {
-    shared: &'a Shared,
+    store: &'a PartStore,
     open: BTreeMap<i64, PartWriter>,
 }
 
@@ -118,30 +121,30 @@ impl Writers<'_> {
     }
 
     fn writer(&mut self, partition: i64) -> &mut PartWriter {
-        let shared = self.shared;
+        let store = self.store;
         self.open.entry(partition).or_insert_with(|| {
-            PartWriter::new(shared.files.clone(), &shared.dir, partition, shared.new_id())
+            PartWriter::new(store.files.clone(), &store.dir, partition, store.new_id())
         })
     }
 
     fn finish(mut self, end: Ending, cut_through: u64) -> Result<(), StoreError> {
         self.add_exemplars(end.exemplars);
-        let shared = self.shared;
+        let store = self.store;
         let mut finished = Vec::new();
         for writer in self.open.into_values() {
             finished.extend(writer.finish(cut_through)?);
         }
-        let metadata_id = shared.new_id();
-        shared.commit(|state| {
+        let metadata_id = store.new_id();
+        store.commit(|state| {
             for part in finished {
                 // Listed before it is checked: should that fail, the commit removes it.
-                let part = shared.adopt(part.publish()?);
+                let part = store.adopt(part.publish()?);
                 state.parts.push(part.clone());
                 part.check()?;
             }
             if state.merge_metadata(end.metadata) {
                 let bytes = metadata::encode(&state.metadata);
-                shared.write_file(&names::metadata(metadata_id), &bytes)?;
+                store.write_file(&names::metadata(metadata_id), &bytes)?;
                 state.manifest.metadata = metadata_id;
             }
             let through = &mut state.manifest.flushed_through;

@@ -22,7 +22,7 @@ use super::codec::Cursor;
 use super::lookup::read_row;
 use super::manifest::{PartEntry, Tombstone};
 use super::part::{Part, PartReader};
-use super::state::{Shared, State};
+use super::state::{PartStore, State};
 use super::writer::{Finished, PartWriter};
 use super::{cutting, frame, listing, names};
 
@@ -33,7 +33,7 @@ const MAX_BYTES: u64 = 8 << 30;
 /// A day is over for good so long after its end: late samples have come.
 const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 
-impl Shared {
+impl PartStore {
     /// Does the most useful piece of work, if there is any; returns whether there was.
     pub(super) fn compact_once(&self, now: i64) -> Result<bool, StoreError> {
         let _one_at_a_time = self.compacting.lock();

@@ -11,9 +11,9 @@ use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::{StoreError, merge};
 
 use super::manifest::{PartEntry, Tombstone};
-use super::state::Shared;
+use super::state::PartStore;
 
-impl Shared {
+impl PartStore {
     /// Deletes points and exemplars that are in the store or on their way into it.
     pub(super) fn delete(
         &self,

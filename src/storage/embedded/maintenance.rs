@@ -13,11 +13,11 @@ use crate::storage::StoreError;
 use crate::storage::clock::now_ms;
 
 use super::names;
-use super::state::Shared;
+use super::state::PartStore;
 
 /// The handle of the thread, if there is one.
 pub(super) struct Maintenance {
-    shared: Arc<Shared>,
+    store: Arc<PartStore>,
     signal: Arc<Signal>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -39,21 +39,21 @@ struct Wishes {
 
 impl Maintenance {
     pub(super) fn start(
-        shared: Arc<Shared>,
+        store: Arc<PartStore>,
         interval: Option<Duration>,
     ) -> Result<Self, StoreError> {
         let signal = Arc::new(Signal::default());
         let mut thread = None;
         if let Some(interval) = interval {
-            let (shared, signal) = (shared.clone(), signal.clone());
+            let (store, signal) = (store.clone(), signal.clone());
             let builder = std::thread::Builder::new().name("parts".into());
-            let spawned = builder.spawn(move || run(&shared, &signal, interval));
+            let spawned = builder.spawn(move || run(&store, &signal, interval));
             thread = Some(spawned.map_err(|error| StoreError::Unavailable {
                 what: format!("cannot start the maintenance thread: {error}"),
                 retry_after: Duration::from_secs(1),
             })?);
         }
-        Ok(Self { shared, signal, thread: Mutex::new(thread) })
+        Ok(Self { store, signal, thread: Mutex::new(thread) })
     }
 
     /// There may be something to do.
@@ -64,7 +64,7 @@ impl Maintenance {
 
     /// Shuts the store and asks the thread to stop: a running compaction is given up.
     pub(super) fn stop(&self) -> Stopping {
-        self.shared.shut();
+        self.store.shut();
         self.signal.wishes.lock().stop = true;
         self.signal.changed.notify_all();
         Stopping(self.thread.lock().take())
@@ -92,7 +92,7 @@ impl Stopping {
     }
 }
 
-fn run(shared: &Shared, signal: &Signal, interval: Duration) {
+fn run(store: &PartStore, signal: &Signal, interval: Duration) {
     loop {
         let mut wishes = signal.wishes.lock();
         if !wishes.wake && !wishes.stop {
@@ -103,14 +103,14 @@ fn run(shared: &Shared, signal: &Signal, interval: Duration) {
             return;
         }
         drop(wishes);
-        if let Err(error) = shared.maintain(now_ms()) {
-            shared.metrics.maintenance_failures.inc();
+        if let Err(error) = store.maintain(now_ms()) {
+            store.metrics.maintenance_failures.inc();
             tracing::error!(%error, "maintenance of the embedded store failed");
         }
     }
 }
 
-impl Shared {
+impl PartStore {
     /// Retention, then compaction until nothing is left to do.
     pub(super) fn maintain(&self, now: i64) -> Result<(), StoreError> {
         self.enforce_retention(now)?;

@@ -42,7 +42,7 @@ use super::{
 pub use files::{Disk, Files, NewFile, OpenFile};
 
 use maintenance::Maintenance;
-use state::Shared;
+use state::PartStore;
 
 /// Settings of the embedded store.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Default for Options {
 
 /// The embedded store.
 pub struct Parts {
-    shared: Arc<Shared>,
+    store: Arc<PartStore>,
     maintenance: Maintenance,
 }
 
@@ -84,16 +84,16 @@ impl Parts {
         metrics: StoreMetrics,
     ) -> Result<Self, StoreError> {
         let (interval, now) = (options.maintenance, now_ms());
-        let shared = Arc::new(Shared::open(files, dir.to_owned(), options, metrics)?);
-        shared.enforce_retention(now)?;
-        let maintenance = Maintenance::start(shared.clone(), interval)?;
-        Ok(Self { shared, maintenance })
+        let store = Arc::new(PartStore::open(files, dir.to_owned(), options, metrics)?);
+        store.enforce_retention(now)?;
+        let maintenance = Maintenance::start(store.clone(), interval)?;
+        Ok(Self { store, maintenance })
     }
 
     /// Removes days beyond the retention, as seen at `now` (milliseconds since 1970), and
     /// compacts until nothing is left to do. Blocks.
     pub fn maintain(&self, now: i64) -> Result<(), StoreError> {
-        self.shared.maintain(now)
+        self.store.maintain(now)
     }
 }
 
@@ -101,17 +101,17 @@ impl Parts {
 impl Store for Parts {
     async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
         let (flush, outcome) = direct::flush_of(batch)?;
-        absorb::absorb(self.shared.clone(), flush).await?;
+        absorb::absorb(self.store.clone(), flush).await?;
         Ok(outcome)
     }
 
     async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
-        let (state, query) = (self.shared.state(), query.clone());
+        let (state, query) = (self.store.state(), query.clone());
         blocking(move || listing::series(&state, &query)).await
     }
 
     async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
-        let (state, query) = (self.shared.state(), query.clone());
+        let (state, query) = (self.store.state(), query.clone());
         blocking(move || listing::label_names(&state, &query)).await
     }
 
@@ -120,7 +120,7 @@ impl Store for Parts {
         name: &str,
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError> {
-        let (state, name, query) = (self.shared.state(), name.to_owned(), query.clone());
+        let (state, name, query) = (self.store.state(), name.to_owned(), query.clone());
         blocking(move || listing::label_values(&state, &name, &query)).await
     }
 
@@ -130,7 +130,7 @@ impl Store for Parts {
         range: TimeRange,
         hints: &SelectHints,
     ) -> Result<Selection, StoreError> {
-        let (state, matchers, hints) = (self.shared.state(), matchers.to_vec(), hints.clone());
+        let (state, matchers, hints) = (self.store.state(), matchers.to_vec(), hints.clone());
         blocking(move || select::select(state, &matchers, range, &hints)).await
     }
 
@@ -139,12 +139,12 @@ impl Store for Parts {
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-        let (state, matchers) = (self.shared.state(), matchers.to_vec());
+        let (state, matchers) = (self.store.state(), matchers.to_vec());
         blocking(move || listing::exemplars(&state, &matchers, range)).await
     }
 
     async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
-        let all = self.shared.state().metadata.clone();
+        let all = self.store.state().metadata.clone();
         let pair = |(family, metadata): (&String, &Metadata)| (family.clone(), metadata.clone());
         Ok(match family {
             Some(family) => all.get_key_value(family).map(pair).into_iter().collect(),
@@ -153,14 +153,14 @@ impl Store for Parts {
     }
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
-        let (shared, matchers) = (self.shared.clone(), matchers.to_vec());
-        blocking(move || shared.delete(matchers, range)).await?;
+        let (store, matchers) = (self.store.clone(), matchers.to_vec());
+        blocking(move || store.delete(matchers, range)).await?;
         self.maintenance.wake();
         Ok(())
     }
 
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        let absorbed = absorb::absorb(self.shared.clone(), flush).await?;
+        let absorbed = absorb::absorb(self.store.clone(), flush).await?;
         self.maintenance.wake();
         Ok(absorbed)
     }
@@ -175,7 +175,7 @@ impl Store for Parts {
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
-        Ok(self.shared.state().stats())
+        Ok(self.store.state().stats())
     }
 }
 

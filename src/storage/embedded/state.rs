@@ -35,7 +35,7 @@ pub(super) struct State {
 }
 
 /// The store itself, shared by its handle, its readers and the maintenance thread.
-pub(super) struct Shared {
+pub(super) struct PartStore {
     pub(super) files: Arc<dyn Files>,
     pub(super) dir: PathBuf,
     pub(super) options: Options,
@@ -54,7 +54,7 @@ pub(super) struct Shared {
 
 /// A flush being written: tombstones that come meanwhile are kept for it.
 pub(super) struct Flight {
-    pub(super) shared: Arc<Shared>,
+    pub(super) store: Arc<PartStore>,
     /// Tombstones up to this number came before it.
     pub(super) cut_through: u64,
 }
@@ -76,7 +76,7 @@ enum Failed {
     Unknown(StoreError),
 }
 
-impl Shared {
+impl PartStore {
     /// Reads the manifest, checks every part it lists, and removes what it does not list.
     pub(super) fn open(
         files: Arc<dyn Files>,
@@ -86,7 +86,7 @@ impl Shared {
     ) -> Result<Self, StoreError> {
         files.create_dir(&dir).map_err(|source| io_error(&dir, source))?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
-        let shared = Self {
+        let store = Self {
             files,
             dir,
             options,
@@ -99,15 +99,15 @@ impl Shared {
             compacting: Mutex::default(),
             stopping: AtomicBool::new(false),
         };
-        let listed = shared.list()?;
+        let listed = store.list()?;
         if listed.iter().any(|name| name == names::MANIFEST) {
-            shared.load()?;
+            store.load()?;
         } else {
-            shared.begin(&listed)?;
+            store.begin(&listed)?;
         }
-        shared.remove_leftovers(&listed);
-        shared.show_counts();
-        Ok(shared)
+        store.remove_leftovers(&listed);
+        store.show_counts();
+        Ok(store)
     }
 
     /// The state now.
@@ -121,11 +121,11 @@ impl Shared {
     }
 
     /// Notes the beginning of a flush.
-    pub(super) fn begin_flight(shared: &Arc<Self>) -> Flight {
-        let mut flights = shared.flights.lock();
-        let cut_through = shared.state().manifest.last_tombstone;
+    pub(super) fn begin_flight(store: &Arc<Self>) -> Flight {
+        let mut flights = store.flights.lock();
+        let cut_through = store.state().manifest.last_tombstone;
         flights.push(cut_through);
-        Flight { shared: shared.clone(), cut_through }
+        Flight { store: store.clone(), cut_through }
     }
 
     /// A part whose file has just been written.
@@ -314,7 +314,7 @@ impl Shared {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let mut flights = self.shared.flights.lock();
+        let mut flights = self.store.flights.lock();
         if let Some(at) = flights.iter().position(|flight| *flight == self.cut_through) {
             flights.swap_remove(at);
         }

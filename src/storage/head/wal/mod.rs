@@ -2,13 +2,16 @@
 //!
 //! Requests append records to a buffer; one thread writes the buffer, syncs it and then answers
 //! all requests of that round (group commit). [`record`] and [`mod@checkpoint`] fix the bytes,
-//! [`segment`] is a file, [`writer`] the thread, [`replay`] decides at start what is a torn tail
-//! and what is damage, [`repair`](fn@repair) is the way out of damage. All file operations go
-//! through [`disk`]. The log knows no samples: it keeps request bodies as they came.
+//! [`segment`] is a file, [`handle`] what requests use, [`writer`] the thread, [`mod@log`] what the
+//! two have in common. [`replay`] decides at start what is a torn tail and what is damage,
+//! [`repair`](fn@repair) is the way out of damage. All file operations go through [`disk`]. The log
+//! knows no samples: it keeps request bodies as they came.
 
 mod checkpoint;
 mod contents;
 pub mod disk;
+mod handle;
+mod log;
 mod record;
 mod repair;
 mod replay;
@@ -25,10 +28,10 @@ use crate::storage::StoreError;
 use crate::telemetry::HeadMetrics;
 
 pub use contents::Contents;
+pub use handle::{Admission, Commit, Wal};
 pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair};
 pub use unflushed::holds_unflushed;
-pub use writer::{Admission, Commit, Wal};
 
 use disk::Disk;
 

@@ -1,0 +1,250 @@
+//! The open log, as requests use it: they append records and wait until those are durable.
+//!
+//! A [`Commit`] is answered `Ok` only after the sync that covers its record. How many bytes wait to
+//! be written is bounded. Files are touched by the thread of [`super::writer`], and here only to
+//! forget what is in the store below.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot::{self, error::RecvError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::error;
+
+use super::checkpoint::{self, Checkpoint};
+use super::log::{Log, Round, State, Waiter};
+use super::record::{self, Entry, Record};
+use super::replay::Found;
+use super::segment::{self, io_error};
+use super::writer::Writer;
+use super::{LogLock, WalOptions};
+use crate::limits;
+use crate::storage::StoreError;
+use crate::telemetry::HeadMetrics;
+
+/// The open log.
+pub struct Wal {
+    log: Arc<Log>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Bytes that may wait to be written; a slow disk makes requests wait, not memory grow.
+    admission: Arc<Semaphore>,
+    /// The latest acceptance time that was in the log when it was opened.
+    accepted: i64,
+    lock: Mutex<Option<LogLock>>,
+}
+
+/// A record on its way to the disk.
+#[must_use = "the record is durable only after `wait`"]
+pub struct Commit {
+    /// Its place in the log.
+    pub sequence: u64,
+    done: oneshot::Receiver<Result<Admission, Arc<str>>>,
+}
+
+/// Room in the log's buffer for one record; see [`Wal::admit`].
+pub struct Admission {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Commit {
+    /// Waits until the record is durable. Gives its room back, for what else is waiting of it.
+    pub async fn wait(self) -> Result<Admission, StoreError> {
+        Self::settled(self.done.await)
+    }
+
+    /// The same, on a thread that runs no tasks.
+    pub fn wait_here(self) -> Result<Admission, StoreError> {
+        Self::settled(self.done.blocking_recv())
+    }
+
+    fn settled(
+        done: Result<Result<Admission, Arc<str>>, RecvError>,
+    ) -> Result<Admission, StoreError> {
+        match done {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(what)) => Err(unavailable(&what)),
+            Err(_) => Err(unavailable("the log was closed")),
+        }
+    }
+}
+
+fn unavailable(what: &str) -> StoreError {
+    StoreError::Unavailable { what: what.into(), retry_after: limits::RETRY_AFTER }
+}
+
+impl Wal {
+    pub(super) fn start(
+        options: WalOptions,
+        metrics: HeadMetrics,
+        found: Found,
+        stored: Option<Checkpoint>,
+        after: u64,
+        lock: LogLock,
+    ) -> Result<Self, StoreError> {
+        let last = found.last;
+        // Random, as the standard library seeds its hashers: only unguessable to senders.
+        let random = || RandomState::new().build_hasher().finish();
+        let known = stored.map(|stored| stored.key).filter(|key| *key != 0);
+        let key = found.key.or(known).unwrap_or_else(random);
+        let through = stored.unwrap_or_default().through;
+        let checkpoint = Checkpoint { through, newest: found.newest, key };
+        let log = Arc::new(Log {
+            options,
+            key,
+            checkpoint: Mutex::new(checkpoint),
+            metrics,
+            state: Mutex::new(State {
+                next: last.max(after) + 1,
+                round: Round::default(),
+                roll: false,
+                probe: false,
+                full: None,
+                stop: false,
+                failed: None,
+            }),
+            work: Condvar::new(),
+            closed: Mutex::new(found.segments),
+            active_bytes: AtomicU64::new(0),
+        });
+        log.publish_size();
+        if stored != Some(checkpoint) {
+            log.begin_checkpoint(checkpoint);
+        }
+        let writer = Writer::new(log.clone(), last);
+        let thread = std::thread::Builder::new()
+            .name("wal".into())
+            .spawn(move || writer.run())
+            .map_err(|source| io_error(&log.options.dir, source))?;
+        let admission = Arc::new(Semaphore::new(limits::MAX_WAL_WAITING_BYTES));
+        Ok(Self {
+            log,
+            thread: Mutex::new(Some(thread)),
+            admission,
+            accepted: found.accepted,
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// Waits until there is room for a record of about `bytes`.
+    pub async fn admit(&self, bytes: usize) -> Admission {
+        let bytes = bytes.clamp(1, limits::MAX_WAL_WAITING_BYTES) as u32;
+        let permit = self.admission.clone().acquire_many_owned(bytes).await;
+        Admission { _permit: permit.expect("the semaphore is never closed") }
+    }
+
+    /// Appends a record to the next round. The caller orders calls as the records shall be.
+    pub fn append(
+        &self,
+        room: Admission,
+        accepted: i64,
+        record: Record<'_>,
+    ) -> Result<Commit, StoreError> {
+        let mut state = self.log.state.lock();
+        if let Some(what) = &state.failed {
+            return Err(unavailable(what));
+        }
+        let sequence = state.next;
+        let (sender, done) = oneshot::channel();
+        let round = &mut state.round;
+        record::encode(&mut round.bytes, self.log.key, &Entry { sequence, accepted, record });
+        if round.waiters.is_empty() {
+            round.first = sequence;
+        }
+        round.last = sequence;
+        round.waiters.push(Waiter { done: sender, room });
+        state.next += 1;
+        drop(state);
+        self.log.work.notify_one();
+        Ok(Commit { sequence, done })
+    }
+
+    /// The latest acceptance time, in milliseconds, of all records that were in the log when it
+    /// was opened, those skipped included; 0 = there were none.
+    pub fn accepted(&self) -> i64 {
+        self.accepted
+    }
+
+    /// Sequence of the last record that was appended.
+    pub fn last(&self) -> u64 {
+        self.log.state.lock().next - 1
+    }
+
+    /// Bytes of the records in the log.
+    pub fn used_bytes(&self) -> u64 {
+        self.log.used_bytes()
+    }
+
+    /// Whether records are accepted. While the disk is full each call also lets the writer try
+    /// again, so that a server that nobody writes to becomes ready by itself.
+    pub fn ready(&self) -> Result<(), StoreError> {
+        let mut state = self.log.state.lock();
+        if let Some(what) = &state.failed {
+            return Err(unavailable(what));
+        }
+        let Some(what) = state.full.clone() else { return Ok(()) };
+        state.probe = true;
+        drop(state);
+        self.log.work.notify_one();
+        Err(unavailable(&what))
+    }
+
+    /// Lets the next record begin a new segment, so that [`Wal::forget`] can remove all before it.
+    pub fn roll(&self) {
+        self.log.state.lock().roll = true;
+        self.log.work.notify_one();
+    }
+
+    /// Notes that everything up to `through` is in the store below, and removes the segments that
+    /// hold nothing else.
+    pub fn forget(&self, through: u64) -> Result<(), StoreError> {
+        if self.log.state.lock().stop {
+            // The folder may be another process's by now.
+            return Err(unavailable("the log is closed"));
+        }
+        let WalOptions { dir, disk, .. } = &self.log.options;
+        let mut checkpoint = self.log.checkpoint.lock();
+        let mut closed = self.log.closed.lock();
+        let newest = dir.join(segment::name(checkpoint.newest));
+        // Not known any more before it is removed.
+        let gone = closed.iter().any(|(last, s)| *last <= through && s.path == newest);
+        let newest = if gone { 0 } else { checkpoint.newest };
+        let next = Checkpoint { through, newest, ..*checkpoint };
+        checkpoint::write(disk.as_ref(), dir, next).map_err(|error| error.at(dir))?;
+        *checkpoint = next;
+        // From the oldest on: a crash in between must not leave a hole.
+        while let Some((last, segment)) = closed.first() {
+            if *last > through {
+                break;
+            }
+            let path = &segment.path;
+            disk.remove(path).map_err(|source| io_error(path, source))?;
+            closed.remove(0);
+        }
+        drop((closed, checkpoint));
+        self.log.publish_size();
+        Ok(())
+    }
+
+    /// Writes and syncs what is waiting, ends the thread and gives the lock back. Nothing is
+    /// accepted afterwards.
+    pub fn close(&self) {
+        self.log.state.lock().stop = true;
+        self.log.work.notify_one();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            error!("the thread that writes the log panicked");
+        }
+        *self.lock.lock() = None;
+    }
+}
+
+impl Drop for Wal {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,114 @@
+//! What the handle of the log and the thread that writes it have in common.
+//!
+//! Requests put records into the round that is waiting, the thread takes it; the lock of the state
+//! is never held over an operation on a file. The checkpoint is written under its own lock, so that
+//! what lies on the disk is what memory says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use super::WalOptions;
+use super::checkpoint::{self, Checkpoint};
+use super::handle::Admission;
+use super::record::{HEADER_LEN, Header, SEAL_LEN};
+use super::segment::{AppendError, Closed, Segment};
+use crate::telemetry::HeadMetrics;
+
+/// The log as its handle and its thread see it.
+pub(super) struct Log {
+    pub(super) options: WalOptions,
+    pub(super) key: u64,
+    /// As it lies on the disk, or shall lie there next.
+    pub(super) checkpoint: Mutex<Checkpoint>,
+    pub(super) metrics: HeadMetrics,
+    pub(super) state: Mutex<State>,
+    pub(super) work: Condvar,
+    /// Segments that take no more appends, with the last sequence in each; oldest first.
+    pub(super) closed: Mutex<Vec<(u64, Closed)>>,
+    /// Bytes of records in the segment being written.
+    pub(super) active_bytes: AtomicU64,
+}
+
+/// What is appended and not written yet, and whether more may be.
+pub(super) struct State {
+    /// Sequence of the next record.
+    pub(super) next: u64,
+    pub(super) round: Round,
+    /// Begin a new segment before the next write.
+    pub(super) roll: bool,
+    /// Try whether there is room again, though no record waits.
+    pub(super) probe: bool,
+    /// Why the last round could not be written; the next one that can clears it.
+    pub(super) full: Option<Arc<str>>,
+    pub(super) stop: bool,
+    /// Why nothing is accepted any more.
+    pub(super) failed: Option<Arc<str>>,
+}
+
+/// The records of one write and the requests that wait for it.
+#[derive(Default)]
+pub(super) struct Round {
+    pub(super) bytes: Vec<u8>,
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) waiters: Vec<Waiter>,
+}
+
+/// A request that waits for its record.
+pub(super) struct Waiter {
+    pub(super) done: oneshot::Sender<Result<Admission, Arc<str>>>,
+    /// Held until the bytes are written, even when the request has gone away.
+    pub(super) room: Admission,
+}
+
+impl Log {
+    /// Bytes of the records in the log.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let closed: u64 = self.closed.lock().iter().map(|(_, segment)| segment.end).sum();
+        closed + self.active_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Shows the size in the metrics.
+    pub(super) fn publish_size(&self) {
+        self.metrics.wal_bytes.set(self.used_bytes() as i64);
+        self.metrics.wal_segments.set(self.closed.lock().len() as i64);
+    }
+
+    /// Writes the checkpoint of a log that has none, or one of an older version.
+    pub(super) fn begin_checkpoint(&self, checkpoint: Checkpoint) {
+        let WalOptions { dir, disk, .. } = &self.options;
+        let written = checkpoint::write(disk.as_ref(), dir, checkpoint);
+        if let Err(AppendError::Write(error) | AppendError::Sync(error)) = written {
+            // A full disk must not keep what is there from being read; a segment that gets a
+            // record is known before that is acknowledged.
+            warn!("the checkpoint of the log cannot be written yet: {error}");
+        }
+    }
+
+    /// Notes durably that the segment has a record.
+    pub(super) fn know_segment(&self, first: u64) -> Result<(), AppendError> {
+        let WalOptions { dir, disk, .. } = &self.options;
+        let mut checkpoint = self.checkpoint.lock();
+        let next = Checkpoint { newest: first, ..*checkpoint };
+        checkpoint::write(disk.as_ref(), dir, next)?;
+        *checkpoint = next;
+        Ok(())
+    }
+
+    /// Makes the segment that begins with a round; `previous` is the last record before it.
+    pub(super) fn create_segment(
+        &self,
+        round: &Round,
+        previous: u64,
+    ) -> Result<Segment, AppendError> {
+        let needed = (HEADER_LEN + round.bytes.len() + SEAL_LEN) as u64;
+        let WalOptions { dir, disk, segment_bytes } = &self.options;
+        let bytes = needed.max(*segment_bytes);
+        let header = Header { first: round.first, previous, key: self.key, bytes };
+        Segment::create(disk.as_ref(), dir, header, needed)
+    }
+}
