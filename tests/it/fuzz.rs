@@ -61,7 +61,7 @@ fn replay(target: &str) {
         check(target, &path.display().to_string(), data);
     }
     let mut random = StdRng::seed_from_u64(seed());
-    for _ in 0..if long() { 200_000 } else { 2_000 } {
+    for _ in 0..if long() { 50_000 } else { 2_000 } {
         let (path, data) = &kept[random.random_range(0..kept.len())];
         let (_, other) = &kept[random.random_range(0..kept.len())];
         let data = changed(&mut random, data, other);

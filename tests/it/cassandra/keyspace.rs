@@ -41,6 +41,8 @@ impl TestKeyspace {
         Options {
             contact_points: vec![support::cassandra()],
             keyspace: self.name.parse().expect("a keyspace name"),
+            // Tables are made slowly on a busy machine.
+            request_timeout: support::DEADLINE,
             ..Options::default()
         }
     }
