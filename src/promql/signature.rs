@@ -1,0 +1,191 @@
+//! The functions: their names, what they take and what they give.
+//!
+//! One table, from which the enum [`Function`] is made, so that whoever calls functions has to
+//! name each of them. What they compute is not here.
+
+use std::fmt;
+
+use super::value_type::ValueType;
+
+/// What a function takes and gives.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// Its name.
+    pub name: &'static str,
+    /// The types of its arguments.
+    pub args: &'static [ValueType],
+    /// 0: it takes exactly these arguments. Otherwise the last of them need not be given, and may be
+    /// given as often as this says; without limit when negative.
+    pub variadic: i8,
+    /// What it gives.
+    pub returns: ValueType,
+    /// Whether it is there only with the experimental features.
+    pub experimental: bool,
+}
+
+macro_rules! functions {
+    ($($variant:ident =
+        $name:ident($($arg:ident),* $(; $variadic:literal)?) -> $returns:ident $(, $flag:ident)?;
+    )*) => {
+        /// A function of PromQL.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "named as in PromQL")]
+        pub enum Function { $($variant),* }
+
+        impl Function {
+            /// All there are, sorted by name.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// What it takes and gives.
+            pub const fn signature(self) -> &'static Signature {
+                match self {
+                    $(Self::$variant => const { &Signature {
+                        name: stringify!($name),
+                        args: &[$(ValueType::$arg),*],
+                        variadic: 0 $(+ $variadic)?,
+                        returns: ValueType::$returns,
+                        experimental: false $(|| functions!(@$flag))?,
+                    } }),*
+                }
+            }
+        }
+    };
+    (@experimental) => { true };
+}
+
+functions! {
+    Abs = abs(Vector) -> Vector;
+    Absent = absent(Vector) -> Vector;
+    AbsentOverTime = absent_over_time(Matrix) -> Vector;
+    Acos = acos(Vector) -> Vector;
+    Acosh = acosh(Vector) -> Vector;
+    Asin = asin(Vector) -> Vector;
+    Asinh = asinh(Vector) -> Vector;
+    Atan = atan(Vector) -> Vector;
+    Atanh = atanh(Vector) -> Vector;
+    AvgOverTime = avg_over_time(Matrix) -> Vector;
+    Ceil = ceil(Vector) -> Vector;
+    Changes = changes(Matrix) -> Vector;
+    Clamp = clamp(Vector, Scalar, Scalar) -> Vector;
+    ClampMax = clamp_max(Vector, Scalar) -> Vector;
+    ClampMin = clamp_min(Vector, Scalar) -> Vector;
+    Cos = cos(Vector) -> Vector;
+    Cosh = cosh(Vector) -> Vector;
+    CountOverTime = count_over_time(Matrix) -> Vector;
+    DayOfMonth = day_of_month(Vector; 1) -> Vector;
+    DayOfWeek = day_of_week(Vector; 1) -> Vector;
+    DayOfYear = day_of_year(Vector; 1) -> Vector;
+    DaysInMonth = days_in_month(Vector; 1) -> Vector;
+    Deg = deg(Vector) -> Vector;
+    Delta = delta(Matrix) -> Vector;
+    Deriv = deriv(Matrix) -> Vector;
+    DoubleExponentialSmoothing =
+        double_exponential_smoothing(Matrix, Scalar, Scalar) -> Vector, experimental;
+    End = end() -> Scalar, experimental;
+    Exp = exp(Vector) -> Vector;
+    FirstOverTime = first_over_time(Matrix) -> Vector;
+    Floor = floor(Vector) -> Vector;
+    HistogramAvg = histogram_avg(Vector) -> Vector;
+    HistogramCount = histogram_count(Vector) -> Vector;
+    HistogramFraction = histogram_fraction(Scalar, Scalar, Vector) -> Vector;
+    HistogramQuantile = histogram_quantile(Scalar, Vector) -> Vector;
+    HistogramQuantiles =
+        histogram_quantiles(Vector, String, Scalar, Scalar; 9) -> Vector, experimental;
+    HistogramStddev = histogram_stddev(Vector) -> Vector;
+    HistogramStdvar = histogram_stdvar(Vector) -> Vector;
+    HistogramSum = histogram_sum(Vector) -> Vector;
+    Hour = hour(Vector; 1) -> Vector;
+    Idelta = idelta(Matrix) -> Vector;
+    Increase = increase(Matrix) -> Vector;
+    Info = info(Vector, Vector; 1) -> Vector, experimental;
+    Irate = irate(Matrix) -> Vector;
+    LabelJoin = label_join(Vector, String, String, String; -1) -> Vector;
+    LabelReplace = label_replace(Vector, String, String, String, String) -> Vector;
+    LastOverTime = last_over_time(Matrix) -> Vector;
+    Ln = ln(Vector) -> Vector;
+    Log10 = log10(Vector) -> Vector;
+    Log2 = log2(Vector) -> Vector;
+    MadOverTime = mad_over_time(Matrix) -> Vector, experimental;
+    MaxOf = max_of(Scalar, Scalar) -> Scalar, experimental;
+    MaxOverTime = max_over_time(Matrix) -> Vector;
+    MinOf = min_of(Scalar, Scalar) -> Scalar, experimental;
+    MinOverTime = min_over_time(Matrix) -> Vector;
+    Minute = minute(Vector; 1) -> Vector;
+    Month = month(Vector; 1) -> Vector;
+    Pi = pi() -> Scalar;
+    PredictLinear = predict_linear(Matrix, Scalar) -> Vector;
+    PresentOverTime = present_over_time(Matrix) -> Vector;
+    QuantileOverTime = quantile_over_time(Scalar, Matrix) -> Vector;
+    Rad = rad(Vector) -> Vector;
+    Range = range() -> Scalar, experimental;
+    Rate = rate(Matrix) -> Vector;
+    Resets = resets(Matrix) -> Vector;
+    Round = round(Vector, Scalar; 1) -> Vector;
+    Scalar = scalar(Vector) -> Scalar;
+    Sgn = sgn(Vector) -> Vector;
+    Sin = sin(Vector) -> Vector;
+    Sinh = sinh(Vector) -> Vector;
+    Sort = sort(Vector) -> Vector;
+    SortByLabel = sort_by_label(Vector, String; -1) -> Vector, experimental;
+    SortByLabelDesc = sort_by_label_desc(Vector, String; -1) -> Vector, experimental;
+    SortDesc = sort_desc(Vector) -> Vector;
+    Sqrt = sqrt(Vector) -> Vector;
+    Start = start() -> Scalar, experimental;
+    StartTimestamp = start_timestamp(Vector) -> Vector, experimental;
+    StddevOverTime = stddev_over_time(Matrix) -> Vector;
+    StdvarOverTime = stdvar_over_time(Matrix) -> Vector;
+    Step = step() -> Scalar, experimental;
+    SumOverTime = sum_over_time(Matrix) -> Vector;
+    Tan = tan(Vector) -> Vector;
+    Tanh = tanh(Vector) -> Vector;
+    Time = time() -> Scalar;
+    Timestamp = timestamp(Vector) -> Vector;
+    TsOfFirstOverTime = ts_of_first_over_time(Matrix) -> Vector, experimental;
+    TsOfLastOverTime = ts_of_last_over_time(Matrix) -> Vector, experimental;
+    TsOfMaxOverTime = ts_of_max_over_time(Matrix) -> Vector, experimental;
+    TsOfMinOverTime = ts_of_min_over_time(Matrix) -> Vector, experimental;
+    Vector = vector(Scalar) -> Vector;
+    Year = year(Vector; 1) -> Vector;
+}
+
+impl Function {
+    /// The function with this name; names are in lower case.
+    pub fn named(name: &str) -> Option<Self> {
+        let at = Self::ALL.binary_search_by(|function| function.name().cmp(name)).ok()?;
+        Some(Self::ALL[at])
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        self.signature().name
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_is_found_by_its_name() {
+        for &function in Function::ALL {
+            assert_eq!(Function::named(function.name()), Some(function));
+        }
+        assert_eq!(Function::named("Rate"), None);
+        assert_eq!(Function::named("sum"), None);
+    }
+
+    #[test]
+    fn what_may_be_left_out_is_the_last() {
+        let round = Function::Round.signature();
+        assert_eq!((round.args.len(), round.variadic), (2, 1));
+        assert_eq!(Function::LabelJoin.signature().variadic, -1);
+        assert!(Function::Info.signature().experimental);
+        assert!(!Function::Rate.signature().experimental);
+    }
+}
