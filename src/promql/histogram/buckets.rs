@@ -1,0 +1,194 @@
+//! One side of a histogram: bucket indexes in rising order, a count for each.
+//!
+//! Buckets far apart cost nothing between them, and equal layouts, the common case by far,
+//! are added without looking for the place of any bucket. A bucket may hold 0 until
+//! [`Buckets::compact`]. What an index means, only the schema of the histogram knows.
+
+use super::Amount;
+
+/// Sorted buckets.
+#[derive(Debug, Clone)]
+pub struct Buckets<N = f64> {
+    indexes: Vec<i32>,
+    counts: Vec<N>,
+}
+
+impl<N> Default for Buckets<N> {
+    fn default() -> Self {
+        Self { indexes: Vec::new(), counts: Vec::new() }
+    }
+}
+
+/// Takes buckets whose indexes rise; a bucket that does not is merged into the one before.
+impl<N: Amount> FromIterator<(i32, N)> for Buckets<N> {
+    fn from_iter<I: IntoIterator<Item = (i32, N)>>(iter: I) -> Self {
+        let mut buckets = Self::default();
+        for (index, count) in iter {
+            buckets.push(index, count);
+        }
+        buckets
+    }
+}
+
+impl<N: Amount> Buckets<N> {
+    /// How many buckets there are.
+    pub fn len(&self) -> usize {
+        self.indexes.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.indexes.is_empty()
+    }
+
+    /// Index and count of every bucket, by rising index.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, N)> + ExactSizeIterator {
+        self.indexes.iter().copied().zip(self.counts.iter().copied())
+    }
+
+    /// How many runs of neighbours the buckets form.
+    pub fn runs(&self) -> usize {
+        let gaps = self.indexes.windows(2).filter(|pair| pair[0].wrapping_add(1) != pair[1]);
+        gaps.count() + usize::from(!self.is_empty())
+    }
+
+    /// Drops the buckets that hold nothing.
+    pub fn compact(&mut self) {
+        if self.counts.iter().any(|count| count.is_zero()) {
+            let mut counts = self.counts.iter();
+            self.indexes.retain(|_| counts.next().is_some_and(|count| !count.is_zero()));
+            self.counts.retain(|count| !count.is_zero());
+        }
+    }
+
+    /// Drops all buckets.
+    pub(super) fn clear(&mut self) {
+        self.indexes.clear();
+        self.counts.clear();
+    }
+
+    /// Changes every count.
+    pub(super) fn update(&mut self, change: impl Fn(N) -> N) {
+        self.counts.iter_mut().for_each(|count| *count = change(*count));
+    }
+
+    /// The counts, to be changed bucket by bucket.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (i32, &mut N)> {
+        self.indexes.iter().copied().zip(&mut self.counts)
+    }
+
+    /// The same buckets with another kind of count.
+    pub(super) fn map<M: Amount>(&self, amount: impl Fn(N) -> M) -> Buckets<M> {
+        Buckets {
+            indexes: self.indexes.clone(),
+            counts: self.counts.iter().map(|count| amount(*count)).collect(),
+        }
+    }
+
+    /// Appends a bucket, or adds to the last one when its index is not above that one's.
+    fn push(&mut self, index: i32, count: N) {
+        match (self.indexes.last(), self.counts.last_mut()) {
+            (Some(last), Some(held)) if index <= *last => *held = held.plus(count),
+            _ => {
+                self.indexes.push(index);
+                self.counts.push(count);
+            }
+        }
+    }
+
+    /// The buckets of a resolution that is 2^`shift` times lower.
+    pub(super) fn reduced(&self, shift: i32) -> Self {
+        let shift = shift.clamp(0, 31);
+        self.iter().map(|(index, count)| (reduced_index(index, shift), count)).collect()
+    }
+
+    /// The buckets moved to what `target` says of their index; `target` never falls.
+    pub(super) fn moved(&self, mut target: impl FnMut(i32) -> i32) -> Self {
+        self.iter().map(|(index, count)| (target(index), count)).collect()
+    }
+
+    /// Drops the buckets in front whose index `gone` accepts.
+    pub(super) fn skip_while(&mut self, gone: impl Fn(i32) -> bool) {
+        let first = self.indexes.partition_point(|index| gone(*index));
+        self.indexes.drain(..first);
+        self.counts.drain(..first);
+    }
+
+    /// Adds `sign` times the buckets of `other` from its `first` on.
+    pub(super) fn add(&mut self, other: &Buckets, first: usize, sign: f64) {
+        let (indexes, counts) = (&other.indexes[first..], &other.counts[first..]);
+        let signed = |count: &f64| N::exactly(sign * count);
+        if self.indexes == indexes {
+            for (held, count) in self.counts.iter_mut().zip(counts) {
+                *held = held.plus(signed(count));
+            }
+            return;
+        }
+        let mut merged = Self {
+            indexes: Vec::with_capacity(self.len() + indexes.len()),
+            counts: Vec::with_capacity(self.len() + indexes.len()),
+        };
+        let mut own = self.iter().peekable();
+        for (index, count) in indexes.iter().zip(counts) {
+            while let Some((i, held)) = own.next_if(|(i, _)| i <= index) {
+                merged.push(i, held);
+            }
+            merged.push(*index, signed(count));
+        }
+        own.for_each(|(i, held)| merged.push(i, held));
+        *self = merged;
+    }
+}
+
+impl Buckets {
+    /// Whether indexes and counts are the same, bit for bit.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.indexes == other.indexes
+            && self.counts.iter().zip(&other.counts).all(|(a, b)| a.to_bits() == b.to_bits())
+    }
+}
+
+/// Where a bucket goes in a resolution 2^`shift` times lower: half-open buckets (lo, hi] with
+/// index 1 above 1, so indexes are shifted about 1.
+fn reduced_index(index: i32, shift: i32) -> i32 {
+    (index.wrapping_sub(1) >> shift).wrapping_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buckets(pairs: &[(i32, f64)]) -> Buckets {
+        pairs.iter().copied().collect()
+    }
+
+    fn pairs(buckets: &Buckets) -> Vec<(i32, f64)> {
+        buckets.iter().collect()
+    }
+
+    #[test]
+    fn adds_equal_layouts_in_place_and_others_by_merging() {
+        let mut a = buckets(&[(1, 1.0), (2, 2.0)]);
+        a.add(&buckets(&[(1, 3.0), (2, 5.0)]), 0, 1.0);
+        assert_eq!(pairs(&a), [(1, 4.0), (2, 7.0)]);
+        a.add(&buckets(&[(-5, 9.0), (0, 1.0), (2, 1.0), (7, 2.0)]), 1, -1.0);
+        assert_eq!(pairs(&a), [(0, -1.0), (1, 4.0), (2, 6.0), (7, -2.0)]);
+        assert_eq!(a.runs(), 2);
+    }
+
+    #[test]
+    fn reduces_about_index_one() {
+        let fine =
+            buckets(&[(-3, 1.0), (-2, 1.0), (-1, 1.0), (0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]);
+        assert_eq!(pairs(&fine.reduced(1)), [(-1, 2.0), (0, 2.0), (1, 2.0), (2, 1.0)]);
+        assert_eq!(pairs(&fine.reduced(2)), [(0, 4.0), (1, 3.0)]);
+    }
+
+    #[test]
+    fn compacting_drops_what_holds_nothing() {
+        let mut a = buckets(&[(0, 0.0), (1, 1.0), (2, -0.0), (3, f64::NAN)]);
+        a.compact();
+        assert_eq!(a.indexes, [1, 3]);
+        assert_eq!(a.len(), 2);
+    }
+}
