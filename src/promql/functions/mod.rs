@@ -1,0 +1,85 @@
+//! What functions compute: kernels on the points of one series in one window, and on sets of
+//! floats.
+//!
+//! Pure: no series, no steps, no storage. What is to be told beside a result goes to [`Notes`].
+//! Functions of one value at a step are the engine's, see `operators`.
+
+mod changes;
+mod extended;
+mod histogram_rate;
+mod instant_rate;
+mod interpolate;
+mod over_time;
+mod quantile;
+mod rate;
+mod start_time;
+mod sums;
+mod trend;
+mod window;
+
+pub use interpolate::{float_between, histogram_between};
+pub use quantile::{nan_first, quantile};
+pub use rate::Growth;
+pub use sums::Average;
+pub use trend::check_smoothing;
+pub use window::{FloatPoint, HistogramPoint, Notes, PointRef, TimedPoint, Window};
+
+use super::points::Value;
+use super::signature::Function;
+
+/// What a range function is given beside its window.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arguments {
+    /// The time of the step.
+    pub time: i64,
+    /// Its scalar arguments in their order; 0 where there is none.
+    pub scalars: [f64; 2],
+}
+
+/// Computes a range function in one window; nothing where it has no value.
+pub type RangeKernel = fn(&Window<'_>, &Arguments, &mut Notes<'_>) -> Option<Value>;
+
+/// The kernel of a function of a range vector. None for other functions, and for
+/// `absent_over_time`, which is about series.
+pub fn range_kernel(function: Function) -> Option<RangeKernel> {
+    macro_rules! kernels {
+        ($($value:ident: $name:ident => |$w:pat_param, $a:pat_param, $n:pat_param| $call:expr;)*) => {
+            match function {
+                $(Function::$name => |$w, $a, $n| kernels!(@$value $call),)*
+                _ => return None,
+            }
+        };
+        (@float $call:expr) => { $call.map(Value::Float) };
+        (@value $call:expr) => { $call };
+    }
+    Some(kernels! {
+        value: Rate => |w, _, n| rate::growth(Growth::Rate, w, n);
+        value: Increase => |w, _, n| rate::growth(Growth::Increase, w, n);
+        value: Delta => |w, _, n| rate::growth(Growth::Delta, w, n);
+        value: Irate => |w, _, n| instant_rate::irate(w, n);
+        value: Idelta => |w, _, n| instant_rate::idelta(w, n);
+        float: Changes => |w, _, _| changes::changes(w);
+        float: Resets => |w, _, _| changes::resets(w);
+        float: Deriv => |w, _, n| trend::deriv(w, n);
+        float: PredictLinear => |w, a, n| trend::predict_linear(a.scalars[0], a.time, w, n);
+        float: DoubleExponentialSmoothing => |w, a, n| {
+            trend::double_exponential_smoothing(a.scalars[0], a.scalars[1], w, n)
+        };
+        value: SumOverTime => |w, _, n| sums::sum_over_time(w, n);
+        value: AvgOverTime => |w, _, n| sums::avg_over_time(w, n);
+        value: FirstOverTime => |w, _, _| w.first();
+        value: LastOverTime => |w, _, _| w.last();
+        float: CountOverTime => |w, _, _| over_time::count_over_time(w);
+        float: PresentOverTime => |w, _, _| over_time::present_over_time(w);
+        float: MaxOverTime => |w, _, n| over_time::max_over_time(w, n);
+        float: MinOverTime => |w, _, n| over_time::min_over_time(w, n);
+        float: StddevOverTime => |w, _, n| over_time::stddev_over_time(w, n);
+        float: StdvarOverTime => |w, _, n| over_time::stdvar_over_time(w, n);
+        float: MadOverTime => |w, _, n| over_time::mad_over_time(w, n);
+        float: QuantileOverTime => |w, a, n| over_time::quantile_over_time(a.scalars[0], w, n);
+        float: TsOfFirstOverTime => |w, _, _| over_time::ts_of_first_over_time(w);
+        float: TsOfLastOverTime => |w, _, _| over_time::ts_of_last_over_time(w);
+        float: TsOfMaxOverTime => |w, _, n| over_time::ts_of_max_over_time(w, n);
+        float: TsOfMinOverTime => |w, _, n| over_time::ts_of_min_over_time(w, n);
+    })
+}
