@@ -96,6 +96,12 @@ pub const READ_RUN_BYTES: usize = 1 << 20;
 pub const READ_RUN_SERIES: usize = 4096;
 /// Fetches of remote read that are under way at once.
 pub const READ_AHEAD_RUNS: usize = 4;
+/// Bytes of the text of a query.
+pub const MAX_QUERY_BYTES: usize = 1 << 20;
+/// Expressions around an expression of a query. Whoever walks a query recurses so deep.
+pub const MAX_QUERY_DEPTH: usize = 500;
+/// Bytes that all compiled regular expressions of one query may take.
+pub const MAX_QUERY_REGEX_BYTES: usize = 64 << 20;
 /// Series listed in the answer that says what a delete would take.
 pub const MAX_PREVIEW_SERIES: usize = 1_000;
 /// How long requests under way may take when the server stops.

@@ -34,6 +34,16 @@ impl MatchOp {
         }
     }
 
+    /// Its text.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Regex => "=~",
+            Self::NotRegex => "!~",
+        }
+    }
+
     /// The operator with this number, if there is one.
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
@@ -169,13 +179,7 @@ impl PartialEq for Matcher {
 
 impl std::fmt::Display for Matcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let op = match self.op {
-            MatchOp::Equal => "=",
-            MatchOp::NotEqual => "!=",
-            MatchOp::Regex => "=~",
-            MatchOp::NotRegex => "!~",
-        };
-        write!(f, "{}{op}{:?}", self.name, self.value)
+        write!(f, "{}{}{:?}", self.name, self.op.text(), self.value)
     }
 }
 

@@ -49,6 +49,14 @@ pub struct Number {
     pub span: Span,
 }
 
+impl Number {
+    /// The number with a sign before it; `span` is the place of both.
+    pub(super) fn signed(self, sign: Sign, span: Span) -> Self {
+        let value = if sign == Sign::Minus { -self.value } else { self.value };
+        Self { value, span, ..self }
+    }
+}
+
 /// How a number was written, and is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
@@ -61,8 +69,10 @@ pub enum Notation {
 /// A string, without quotes and escapes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StringLiteral {
-    /// The text.
+    /// The text; what is not UTF-8 stands as U+FFFD.
     pub value: String,
+    /// All bytes, if they are not UTF-8: then it is no label's name.
+    pub not_utf8: Option<Vec<u8>>,
     /// Its place.
     pub span: Span,
 }
@@ -253,6 +263,16 @@ pub struct Paren {
     pub expr: Box<Expr>,
     /// Its place, with the parentheses.
     pub span: Span,
+}
+
+impl Edges {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Anchored => "anchored",
+            Self::Smoothed => "smoothed",
+        }
+    }
 }
 
 impl Expr {

@@ -5,6 +5,7 @@
 //! Values are seconds while they are computed and whole milliseconds afterwards.
 
 use super::ast::Number;
+use super::operator::Sign;
 use super::position::Span;
 
 /// A length of time in the text of a query.
@@ -38,8 +39,9 @@ pub enum DurationForm {
     MinOf(Duration, Duration),
     /// `max_of(a, b)`
     MaxOf(Duration, Duration),
-    /// `-a`
-    Negated(Duration),
+    /// `-a`; a plus stands before `step()` and its like after `offset`, and before a literal in
+    /// parentheses, where it is not written.
+    Signed(Sign, Duration),
     /// `a + b`
     Arithmetic(DurationOp, Duration, Duration),
 }
@@ -148,6 +150,11 @@ impl Duration {
         }
     }
 
+    /// Whether it is a literal of less than half a nanosecond.
+    pub(super) fn is_literal_zero(&self) -> bool {
+        matches!(self, Self::Literal(number) if (number.value * 1e9).round() == 0.0)
+    }
+
     /// Milliseconds in a query with these times.
     pub fn resolve(&self, times: QueryTimes, allowed: Allowed) -> Result<i64, DurationError> {
         if let Some(millis) = self.literal_millis() {
@@ -176,7 +183,8 @@ impl Duration {
             DurationForm::Range => times.range as f64 / 1000.0,
             DurationForm::MinOf(a, b) => a.seconds(times)?.min(b.seconds(times)?),
             DurationForm::MaxOf(a, b) => a.seconds(times)?.max(b.seconds(times)?),
-            DurationForm::Negated(a) => -a.seconds(times)?,
+            DurationForm::Signed(Sign::Plus, a) => a.seconds(times)?,
+            DurationForm::Signed(Sign::Minus, a) => -a.seconds(times)?,
             DurationForm::Arithmetic(op, a, b) => {
                 let (a, b) = (a.seconds(times)?, b.seconds(times)?);
                 match op {

@@ -1,0 +1,350 @@
+//! The text of a query to its words, one at a time.
+//!
+//! What may follow depends on where a word stands, so there are three modes: between braces names
+//! are only names; in a window, `[…]`, until its first number, only what makes a duration; and
+//! everywhere else. Brackets of all kinds are counted here, so an error about one that is never
+//! closed comes from here and wins over what the parser would say.
+//! Positions are bytes; a comment ends with its line.
+
+mod number;
+mod string;
+
+use super::operator::BinaryOp;
+use super::parse_error::ParseError;
+use super::position::Span;
+use super::strings::quoted_char;
+use super::token::{Keyword, Kind, Token};
+
+/// Reads words off a text.
+#[derive(Debug)]
+pub(super) struct Lexer<'a> {
+    query: &'a str,
+    /// Start of the word that is being read.
+    start: usize,
+    /// Up to here the text is read.
+    at: usize,
+    mode: Mode,
+    open_parens: usize,
+    window: Window,
+    /// A window somewhere before had a number: then a colon is not too early.
+    seen_duration: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Plain,
+    Braces,
+    Duration,
+}
+
+/// Whether a `[` is open, and whether its colon has been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Window {
+    Closed,
+    BeforeColon,
+    AfterColon,
+}
+
+type Step = Result<Option<Kind>, ParseError>;
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(query: &'a str) -> Self {
+        Self {
+            query,
+            start: 0,
+            at: 0,
+            mode: Mode::Plain,
+            open_parens: 0,
+            window: Window::Closed,
+            seen_duration: false,
+        }
+    }
+
+    /// The next word; at the end of the text, again and again its end.
+    pub(super) fn token(&mut self) -> Result<Token, ParseError> {
+        loop {
+            self.start = self.at;
+            let kind = match self.mode {
+                Mode::Plain => self.plain()?,
+                Mode::Braces => self.in_braces()?,
+                Mode::Duration => self.in_duration()?,
+            };
+            if let Some(kind) = kind {
+                return Ok(Token { kind, span: Span::new(self.start, self.at) });
+            }
+        }
+    }
+
+    fn plain(&mut self) -> Step {
+        let Some(c) = self.bump() else {
+            return match self.window {
+                _ if self.open_parens > 0 => Err(self.error("unclosed left parenthesis")),
+                Window::Closed => Ok(Some(Kind::End)),
+                _ => Err(self.error("unclosed left bracket")),
+            };
+        };
+        Ok(Some(match c {
+            '#' => return Ok(self.comment()),
+            ' ' | '\t' | '\n' | '\r' => return Ok(None),
+            ',' => Kind::Comma,
+            '@' => Kind::At,
+            '=' => match self.peek() {
+                Some('=') => self.longer(BinaryOp::Equal),
+                Some('~') => return Err(self.error("unexpected character after '=': '~'")),
+                _ => Kind::Assign,
+            },
+            '!' => match self.bump() {
+                Some('=') => Kind::Operator(BinaryOp::NotEqual),
+                other => return Err(self.error(format!("{AFTER_BANG}: {}", quoted_char(other)))),
+            },
+            '<' => match self.peek() {
+                Some('=') => self.longer(BinaryOp::LessOrEqual),
+                Some('/') => self.longer(BinaryOp::TrimUpper),
+                _ => Kind::Operator(BinaryOp::Less),
+            },
+            '>' => match self.peek() {
+                Some('=') => self.longer(BinaryOp::GreaterOrEqual),
+                Some('/') => self.longer(BinaryOp::TrimLower),
+                _ => Kind::Operator(BinaryOp::Greater),
+            },
+            '"' | '\'' | '`' => return self.string(c).map(Some),
+            '(' | ')' => return self.paren(c).map(Some),
+            '{' => {
+                self.mode = Mode::Braces;
+                Kind::LeftBrace
+            }
+            '[' => return self.open_window().map(Some),
+            ']' if self.window == Window::Closed => {
+                return Err(self.error("unexpected right bracket ']'"));
+            }
+            ']' => self.close_window(),
+            c if self.starts_number(c) => return self.number_or_duration().map(Some),
+            c if is_letter(c) || c == ':' => return self.word(c).map(Some),
+            c => match arithmetic(c) {
+                Some(op) => Kind::Operator(op),
+                None => {
+                    return Err(
+                        self.error(format!("unexpected character: {}", quoted_char(Some(c))))
+                    );
+                }
+            },
+        }))
+    }
+
+    fn in_braces(&mut self) -> Step {
+        let Some(c) = self.bump() else {
+            return Err(self.error("unexpected end of input inside braces"));
+        };
+        Ok(Some(match c {
+            '#' => return Ok(self.comment()),
+            ' ' | '\t' | '\n' | '\r' => return Ok(None),
+            ',' => Kind::Comma,
+            '=' if self.take('~') => Kind::RegexMatch,
+            '=' => Kind::Assign,
+            '!' => match self.bump() {
+                Some('~') => Kind::RegexMismatch,
+                Some('=') => Kind::Operator(BinaryOp::NotEqual),
+                other => {
+                    let other = quoted_char(other);
+                    return Err(self.error(format!("{AFTER_BANG} inside braces: {other}")));
+                }
+            },
+            '"' | '\'' | '`' => return self.string(c).map(Some),
+            '{' => return Err(self.error("unexpected left brace '{'")),
+            '}' => {
+                self.mode = Mode::Plain;
+                Kind::RightBrace
+            }
+            c if is_letter(c) => {
+                self.take_while(is_letter_or_digit);
+                Kind::Identifier
+            }
+            c => {
+                let c = quoted_char(Some(c));
+                return Err(self.error(format!("unexpected character inside braces: {c}")));
+            }
+        }))
+    }
+
+    fn in_duration(&mut self) -> Step {
+        let Some(c) = self.bump() else {
+            return Err(self.error("unexpected end of input in duration expression"));
+        };
+        Ok(Some(match c {
+            ' ' | '\t' | '\n' | '\r' => return Ok(None),
+            ']' => self.close_window(),
+            ':' if !self.seen_duration => {
+                return Err(
+                    self.error_here("unexpected colon before duration in duration expression")
+                );
+            }
+            ':' if self.window == Window::AfterColon => {
+                return Err(self.error_here("unexpected repeated colon in duration expression"));
+            }
+            ':' => {
+                self.window = Window::AfterColon;
+                Kind::Colon
+            }
+            '(' | ')' => return self.paren(c).map(Some),
+            ',' => Kind::Comma,
+            c if self.starts_number(c) => {
+                self.seen_duration = true;
+                self.mode = Mode::Plain;
+                return self.number_or_duration().map(Some);
+            }
+            c => match arithmetic(c).map(Kind::Operator).or_else(|| self.duration_word(c)) {
+                Some(kind) => kind,
+                None => {
+                    let c = quoted_char(Some(c));
+                    return Err(
+                        self.error(format!("unexpected character in duration expression: {c}"))
+                    );
+                }
+            },
+        }))
+    }
+
+    fn paren(&mut self, c: char) -> Result<Kind, ParseError> {
+        if c == '(' {
+            self.open_parens += 1;
+            return Ok(Kind::LeftParen);
+        }
+        self.open_parens = match self.open_parens.checked_sub(1) {
+            Some(open) => open,
+            None => return Err(self.error_here("unexpected right parenthesis ')'")),
+        };
+        Ok(Kind::RightParen)
+    }
+
+    fn open_window(&mut self) -> Result<Kind, ParseError> {
+        if self.window != Window::Closed {
+            return Err(self.error("unexpected left bracket '['"));
+        }
+        self.window = Window::BeforeColon;
+        self.mode = Mode::Duration;
+        Ok(Kind::LeftBracket)
+    }
+
+    fn close_window(&mut self) -> Kind {
+        self.window = Window::Closed;
+        self.mode = Mode::Plain;
+        Kind::RightBracket
+    }
+
+    /// A word that begins with a letter or a colon. In a window only the words of durations are
+    /// words, and a colon stands for itself.
+    fn word(&mut self, first: char) -> Result<Kind, ParseError> {
+        if self.window != Window::Closed {
+            return match first {
+                ':' if self.window == Window::AfterColon => Err(self.error("unexpected colon ':'")),
+                ':' => {
+                    self.window = Window::AfterColon;
+                    Ok(Kind::Colon)
+                }
+                _ => self.duration_word(first).ok_or_else(|| {
+                    let c = quoted_char(Some(first));
+                    self.error(format!("unexpected character: {c}, expected ':'"))
+                }),
+            };
+        }
+        self.take_while(|c| is_letter_or_digit(c) || c == ':');
+        let word = &self.query[self.start..self.at];
+        Ok(match Kind::of_word(&word.to_ascii_lowercase()) {
+            // These can be names of metrics, so they are keywords only where they are used as such.
+            Some(Kind::Keyword(Keyword::Fill | Keyword::FillLeft | Keyword::FillRight))
+                if !self.rest().trim_start_matches(is_space).starts_with('(') =>
+            {
+                Kind::Identifier
+            }
+            Some(kind) => kind,
+            None if word.contains(':') => Kind::MetricIdentifier,
+            None => Kind::Identifier,
+        })
+    }
+
+    fn duration_word(&mut self, first: char) -> Option<Kind> {
+        if !matches!(first.to_ascii_lowercase(), 's' | 'r' | 'm') {
+            return None;
+        }
+        self.take_while(is_letter);
+        Kind::of_duration_word(&self.query[self.start..self.at].to_ascii_lowercase())
+    }
+
+    fn comment(&mut self) -> Option<Kind> {
+        self.take_while(|c| c != '\n' && c != '\r');
+        None
+    }
+
+    fn longer(&mut self, op: BinaryOp) -> Kind {
+        self.bump();
+        Kind::Operator(op)
+    }
+
+    fn starts_number(&self, c: char) -> bool {
+        c.is_ascii_digit() || (c == '.' && self.peek().is_some_and(|c| c.is_ascii_digit()))
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.query[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        self.take_if(|c| c == wanted)
+    }
+
+    fn take_if(&mut self, fits: impl Fn(char) -> bool) -> bool {
+        let taken = self.peek().filter(|&c| fits(c));
+        self.at += taken.map_or(0, char::len_utf8);
+        taken.is_some()
+    }
+
+    fn take_while(&mut self, fits: impl Fn(char) -> bool) {
+        while self.take_if(&fits) {}
+    }
+
+    /// An error about the word that is being read.
+    fn error(&self, message: impl Into<String>) -> ParseError {
+        ParseError::new(self.query, Span::new(self.start, self.query.len()), message)
+    }
+
+    /// An error after the word that was just read.
+    fn error_here(&self, message: &str) -> ParseError {
+        ParseError::new(self.query, Span::new(self.at, self.query.len()), message)
+    }
+}
+
+const AFTER_BANG: &str = "unexpected character after '!'";
+
+fn arithmetic(c: char) -> Option<BinaryOp> {
+    Some(match c {
+        '+' => BinaryOp::Add,
+        '-' => BinaryOp::Sub,
+        '*' => BinaryOp::Mul,
+        '/' => BinaryOp::Div,
+        '%' => BinaryOp::Mod,
+        '^' => BinaryOp::Pow,
+        _ => return None,
+    })
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}
+
+fn is_letter_or_digit(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}

@@ -1,0 +1,95 @@
+//! Aggregations: `sum by (label) (expression)`, with the grouping on either side of the body.
+
+use super::super::ast::{Aggregate, Expr, Grouping};
+use super::super::features::Features;
+use super::super::operator::Aggregator;
+use super::super::position::Span;
+use super::super::token::{Keyword, Kind};
+use super::{Context, Parsed, Parser};
+
+const IN_AGGREGATION: Context = Context::new("aggregation", "");
+
+impl Parser<'_> {
+    /// An aggregation, or a metric of that name; the name has been looked at.
+    pub(super) fn aggregation_or_metric(&mut self, op: Aggregator) -> Parsed<Expr> {
+        let name = self.advance()?;
+        match self.peek()?.kind {
+            Kind::LeftParen | Kind::Keyword(Keyword::By | Keyword::Without) => {}
+            _ => return self.selector_of(name).map(Expr::Selector),
+        }
+        let mut grouping = self.within(IN_AGGREGATION, Self::grouping)?;
+        let (args, mut end) = self.within(IN_AGGREGATION, Self::arguments)?;
+        if grouping.is_none() {
+            grouping = self.grouping()?;
+            if let Some((_, close)) = grouping {
+                end = close;
+            }
+        }
+        let grouping = grouping.map_or(Grouping::By(Vec::new()), |(grouping, _)| grouping);
+        self.aggregation(op, grouping, args, name.span.to(end)).map(Expr::Aggregate)
+    }
+
+    fn aggregation(
+        &mut self,
+        op: Aggregator,
+        grouping: Grouping,
+        args: Vec<Expr>,
+        span: Span,
+    ) -> Parsed<Aggregate> {
+        if args.is_empty() {
+            let message = "no arguments for aggregate expression provided";
+            return Err(self.error(span, message));
+        }
+        if op.is_experimental() && self.features == Features::Stable {
+            let message = format!(
+                "{op}() is experimental and must be enabled with \
+                 --enable-feature=promql-experimental-functions"
+            );
+            return Err(self.error(span, message));
+        }
+        self.grow(self.height, span)?;
+        let (got, wanted) = (args.len(), 1 + usize::from(op.has_param()));
+        let mut args = args.into_iter().map(Box::new);
+        let param = if op.has_param() { args.next() } else { None };
+        match (args.next(), args.next()) {
+            (Some(expr), None) => Ok(Aggregate { op, param, expr, grouping, span }),
+            _ => {
+                let message = format!(
+                    "wrong number of arguments for aggregate expression provided, \
+                     expected {wanted}, got {got}"
+                );
+                Err(self.error(span, message))
+            }
+        }
+    }
+
+    /// `by (…)` or `without (…)`, if that is next, and the place of its closing parenthesis.
+    fn grouping(&mut self) -> Parsed<Option<(Grouping, Span)>> {
+        let by = self.keyword(Keyword::By)?;
+        if !by && !self.keyword(Keyword::Without)? {
+            return Ok(None);
+        }
+        let (labels, close) = self.labels()?;
+        let grouping = if by { Grouping::By(labels) } else { Grouping::Without(labels) };
+        Ok(Some((grouping, close)))
+    }
+
+    /// Names of labels in parentheses, and the place of the closing one.
+    pub(super) fn labels(&mut self) -> Parsed<(Vec<String>, Span)> {
+        const OPEN: Context = Context::new("grouping opts", "\"(\"");
+        const LABEL: Context = Context::new("grouping opts", "label");
+        const NEXT: Context = Context::new("grouping opts", "\",\" or \")\"");
+        self.within(OPEN, |parser| parser.expect(Kind::LeftParen))?;
+        let mut labels = Vec::new();
+        loop {
+            if let Some(close) = self.take(Kind::RightParen)? {
+                return Ok((labels, close.span));
+            }
+            labels.push(self.within(LABEL, Self::grouping_label)?);
+            if let Some(close) = self.take(Kind::RightParen)? {
+                return Ok((labels, close.span));
+            }
+            self.within(NEXT, |parser| parser.expect(Kind::Comma))?;
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The words of a query to its tree.
+//!
+//! By hand and with one word to look ahead: operators by their precedence, everything else by what
+//! it begins with. The first error ends it. Prometheus' parser is generated and names in an error
+//! the innermost construct that was open, so each construct here names itself: see
+//! [`Parser::within`]. It also reads a word ahead before it finishes what could go on, so an error
+//! in that word comes before one about what was finished; [`Parser::peek`] stands where it does.
+//! Trees are no higher than [`MAX_QUERY_DEPTH`], so whoever walks them may recurse.
+//! Types are not looked at here, see [`check`](super::check).
+
+mod aggregate;
+mod duration;
+mod expr;
+mod matching;
+mod postfix;
+mod selector;
+mod when;
+
+use super::ast::Expr;
+use super::check::check;
+use super::features::Features;
+use super::lexer::Lexer;
+use super::parse_error::ParseError;
+use super::position::Span;
+use super::token::{Kind, Token};
+use crate::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH, MAX_QUERY_REGEX_BYTES, MAX_REGEX_BYTES};
+use crate::model::Matcher;
+
+type Parsed<T> = Result<T, ParseError>;
+
+/// Parses and checks an expression.
+pub fn parse(query: &str, features: Features) -> Parsed<Expr> {
+    let mut parser = Parser::new(query, features)?;
+    if parser.peek()?.kind == Kind::End {
+        let start = Span::new(0, 0);
+        return Err(ParseError::new(query, start, "no expression found in input"));
+    }
+    let mut expr = parser.expr()?;
+    parser.end()?;
+    check(query, &mut expr)?;
+    Ok(expr)
+}
+
+/// Parses a selector without time: `name{label="value"}`. It may select everything.
+pub fn parse_selector(query: &str) -> Parsed<Vec<Matcher>> {
+    let mut parser = Parser::new(query, Features::Stable)?;
+    let token = parser.peek()?;
+    if token.kind != Kind::LeftBrace && !token.kind.can_name_metric() {
+        return Err(parser.unexpected());
+    }
+    let selector = parser.selector()?;
+    parser.end()?;
+    Ok(selector.matchers)
+}
+
+/// Reads a tree off the words of a query.
+struct Parser<'a> {
+    query: &'a str,
+    lexer: Lexer<'a>,
+    /// The next word, when it has been looked at.
+    ahead: Option<Token>,
+    features: Features,
+    /// What an unexpected word is said to be in, and what was expected instead.
+    context: Context,
+    /// Where the word ends that was taken last.
+    last_end: usize,
+    /// How many expressions stand around the one that is read.
+    depth: usize,
+    /// How high the tree is that was read last.
+    height: usize,
+    /// Bytes that each regular expression may take.
+    regex_bytes: usize,
+}
+
+/// What an error says about an unexpected word.
+#[derive(Debug, Clone, Copy)]
+struct Context {
+    inside: &'static str,
+    expected: &'static str,
+}
+
+impl Context {
+    const NONE: Self = Self::new("", "");
+
+    const fn new(inside: &'static str, expected: &'static str) -> Self {
+        Self { inside, expected }
+    }
+}
+
+impl<'a> Parser<'a> {
+    fn new(query: &'a str, features: Features) -> Parsed<Self> {
+        if query.len() > MAX_QUERY_BYTES {
+            let message = format!("{} bytes, the limit is {MAX_QUERY_BYTES}", query.len());
+            return Err(ParseError::new(query, Span::default(), message));
+        }
+        // At most so many regular expressions: in a string it need not be an operator.
+        let regexes = query.matches("=~").count() + query.matches("!~").count();
+        Ok(Self {
+            query,
+            lexer: Lexer::new(query),
+            ahead: None,
+            features,
+            context: Context::NONE,
+            last_end: 0,
+            depth: 0,
+            height: 0,
+            regex_bytes: (MAX_QUERY_REGEX_BYTES / regexes.max(1)).min(MAX_REGEX_BYTES),
+        })
+    }
+
+    /// Looks at the next word.
+    fn peek(&mut self) -> Parsed<Token> {
+        match self.ahead {
+            Some(token) => Ok(token),
+            None => Ok(*self.ahead.insert(self.lexer.token()?)),
+        }
+    }
+
+    /// Takes the next word.
+    fn advance(&mut self) -> Parsed<Token> {
+        let token = self.peek()?;
+        self.ahead = None;
+        self.last_end = token.span.end;
+        Ok(token)
+    }
+
+    /// Takes the next word if it is of this kind.
+    fn take(&mut self, kind: Kind) -> Parsed<Option<Token>> {
+        if self.peek()?.kind == kind { self.advance().map(Some) } else { Ok(None) }
+    }
+
+    /// Takes the next word, which has to be of this kind.
+    fn expect(&mut self, kind: Kind) -> Parsed<Token> {
+        match self.take(kind)? {
+            Some(token) => Ok(token),
+            None => Err(self.unexpected()),
+        }
+    }
+
+    fn end(&mut self) -> Parsed<()> {
+        self.expect(Kind::End).map(drop)
+    }
+
+    /// Reads something, in which unexpected words are told to be in `context`.
+    fn within<T>(
+        &mut self,
+        context: Context,
+        read: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
+        let outer = std::mem::replace(&mut self.context, context);
+        let result = read(self);
+        self.context = outer;
+        result
+    }
+
+    /// Reads something that stands inside an expression.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.depth += 1;
+        if self.depth > MAX_QUERY_DEPTH {
+            let span = self.peek()?.span;
+            return Err(self.too_deep(span));
+        }
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Notes that an expression was put on top of others, of which this is the highest.
+    fn grow(&mut self, height: usize, span: Span) -> Parsed<()> {
+        self.height = height + 1;
+        if self.height > MAX_QUERY_DEPTH { Err(self.too_deep(span)) } else { Ok(()) }
+    }
+
+    /// An error about the next word, which has been looked at.
+    fn unexpected(&self) -> ParseError {
+        let Some(token) = self.ahead else {
+            return self.error(Span::default(), "unexpected end of input");
+        };
+        let mut message = format!("unexpected {}", token.describe(self.query));
+        let Context { inside, expected } = self.context;
+        if !inside.is_empty() {
+            message += &format!(" in {inside}");
+        }
+        if !expected.is_empty() {
+            message += &format!(", expected {expected}");
+        }
+        self.error(token.span, message)
+    }
+
+    fn too_deep(&self, span: Span) -> ParseError {
+        let message = format!("expressions are nested deeper than {MAX_QUERY_DEPTH}");
+        self.error(span, message)
+    }
+
+    fn error(&self, span: Span, message: impl Into<String>) -> ParseError {
+        ParseError::new(self.query, span, message)
+    }
+
+    fn text(&self, token: Token) -> &'a str {
+        &self.query[token.span.start..token.span.end]
+    }
+}

@@ -1,0 +1,92 @@
+//! What follows an operand: `[5m]`, `[5m:1m]`, `anchored`, `smoothed`, and when it looks.
+
+use super::super::ast::{Duration, Edges, Expr, MatrixSelector, Subquery, When};
+use super::super::features::Features;
+use super::super::token::{Keyword, Kind};
+use super::{Context, Parsed, Parser};
+
+const RANGE: Context =
+    Context::new("subquery or range selector", "number, duration, step(), or range()");
+const AFTER_RANGE: Context = Context::new("subquery or range", "\":\" or \"]\"");
+const STEP: Context =
+    Context::new("subquery selector", "number, duration, step(), range(), or \"]\"");
+const AFTER_STEP: Context = Context::new("subquery selector", "\"]\"");
+
+impl Parser<'_> {
+    /// An operand with all that follows it.
+    pub(super) fn postfix(&mut self, operand: Expr) -> Parsed<Expr> {
+        let mut expr = operand;
+        loop {
+            expr = match self.peek()?.kind {
+                Kind::LeftBracket => self.window(expr)?,
+                Kind::At => self.at(expr)?,
+                Kind::Keyword(Keyword::Offset) => self.offset(expr)?,
+                Kind::Keyword(Keyword::Anchored) => self.edges(expr, Edges::Anchored)?,
+                Kind::Keyword(Keyword::Smoothed) => self.edges(expr, Edges::Smoothed)?,
+                _ => return Ok(expr),
+            };
+        }
+    }
+
+    fn window(&mut self, expr: Expr) -> Parsed<Expr> {
+        let open = self.advance()?;
+        let range = self.duration_within(RANGE, Self::positive_duration)?;
+        if self.take(Kind::Colon)?.is_some() {
+            return self.subquery(expr, range);
+        }
+        let close = self.within(AFTER_RANGE, |parser| parser.expect(Kind::RightBracket))?;
+        let refused = |message| Err(self.error(open.span.to(close.span), message));
+        let Expr::Selector(selector) = expr else {
+            return refused("ranges only allowed for vector selectors");
+        };
+        match selector.when {
+            When { offset: Some(_), .. } => refused("no offset modifiers allowed before range"),
+            When { at: Some(_), .. } => refused("no @ modifiers allowed before range"),
+            When { at: None, offset: None } => {
+                let span = selector.span.to(close.span);
+                Ok(Expr::Matrix(MatrixSelector { selector, range, span }))
+            }
+        }
+    }
+
+    fn subquery(&mut self, expr: Expr, range: Duration) -> Parsed<Expr> {
+        let (step, close) = match self.take(Kind::RightBracket)? {
+            Some(close) => (None, close),
+            None => {
+                let step = self.duration_within(STEP, Self::positive_duration)?;
+                let close = self.within(AFTER_STEP, |parser| parser.expect(Kind::RightBracket))?;
+                (Some(step), close)
+            }
+        };
+        let span = expr.span().to(close.span);
+        self.grow(self.height, span)?;
+        let when = When::default();
+        Ok(Expr::Subquery(Subquery { expr: Box::new(expr), range, step, when, span }))
+    }
+
+    /// `anchored` or `smoothed`. The place of the expression stays what it was, as upstream.
+    fn edges(&mut self, mut expr: Expr, edges: Edges) -> Parsed<Expr> {
+        self.advance()?;
+        let name = edges.name();
+        let span = expr.span();
+        let selector = match &mut expr {
+            _ if self.features == Features::Stable => {
+                let message = format!("{name} modifier is experimental and not enabled");
+                return Err(self.error(span, message));
+            }
+            Expr::Selector(selector) => selector,
+            Expr::Matrix(matrix) => &mut matrix.selector,
+            Expr::Subquery(_) => {
+                let message = format!("{name} modifier is not supported for subqueries");
+                return Err(self.error(span, message));
+            }
+            _ => return Err(self.error(span, format!("{name} modifier not implemented"))),
+        };
+        if selector.edges.is_some_and(|other| other != edges) {
+            let message = "anchored and smoothed modifiers cannot be used together";
+            return Err(self.error(span, message));
+        }
+        selector.edges = Some(edges);
+        Ok(expr)
+    }
+}
