@@ -129,7 +129,7 @@ const MAX_SECONDS: f64 = (1_u64 << 63) as f64 / 1e9;
 
 /// Whether a length of time in seconds is too long for the language.
 pub(super) fn out_of_range(seconds: f64) -> bool {
-    !(-MAX_SECONDS..=MAX_SECONDS).contains(&seconds) && !seconds.is_nan()
+    !(-MAX_SECONDS..=MAX_SECONDS).contains(&seconds)
 }
 
 impl Duration {

@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use super::strings::is_printable;
+
 /// Never with an exponent: scalars, and what `count_values` makes a label of.
 pub fn fixed(value: f64) -> String {
     special(value).map_or_else(|| value.to_string(), str::to_owned)
@@ -94,8 +96,7 @@ pub fn quoted(text: &str) -> String {
             c if c < ' ' || c == '\u{7f}' => {
                 let _ = write!(out, "\\x{:02x}", c as u32);
             }
-            // Rust escapes in its debug form what is not printable, as Go does.
-            c if c.is_ascii() || c.escape_debug().count() == 1 => out.push(c),
+            c if c.is_ascii() || is_printable(c) => out.push(c),
             c if (c as u32) < 0x1_0000 => {
                 let _ = write!(out, "\\u{:04x}", c as u32);
             }
