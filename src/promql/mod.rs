@@ -3,30 +3,54 @@
 //! No HTTP, no CQL and no files: what is stored comes through a trait, limits and times are
 //! arguments.
 
+mod aggregate;
+pub mod annotations;
 pub mod ast;
+mod binary;
+mod budget;
 mod check;
+mod collect;
+mod context;
 mod duration;
+mod engine;
+mod error;
 mod features;
 pub mod format;
+pub mod functions;
+pub mod histogram;
+mod labelset;
 mod lexer;
 mod numbers;
 mod operator;
+mod operators;
 mod parse_error;
 mod parser;
+mod plan;
+mod points;
 mod position;
 mod printer;
+mod settings;
 mod signature;
+mod source;
+mod steps;
 mod strings;
 mod token;
+mod value;
 mod value_type;
 
 pub use duration::{Allowed, DurationError, QueryTimes};
+pub use engine::{Engine, QueryOptions};
+pub use error::QueryError;
 pub use features::Features;
 pub use numbers::{format_duration, parse_duration};
 pub use operator::{Aggregator, BinaryOp, Sign};
 pub use parse_error::ParseError;
 pub use parser::{parse, parse_selector};
+pub use points::{Value, ValueRef};
 pub use position::{LineColumn, Span};
+pub use settings::{NameRemoval, Settings, StartTimestamps};
 pub use signature::{Function, Signature};
+pub use steps::Steps;
 pub use strings::quoted_bytes;
+pub use value::{QueryResult, QueryValue, Sample, SeriesPoints, Stats};
 pub use value_type::ValueType;

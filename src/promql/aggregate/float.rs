@@ -1,0 +1,201 @@
+//! Folds of floats: count, group, min, max, variance. But for the first two, histograms are left
+//! out, which is told.
+
+use std::marker::PhantomData;
+
+use super::fold::Fold;
+use crate::model::is_stale;
+use crate::promql::annotations::Note;
+use crate::promql::context::Context;
+use crate::promql::operator::Aggregator;
+use crate::promql::operators::Series;
+use crate::promql::points::{ABSENT, Points};
+use crate::promql::position::Span;
+
+/// `count`: how many points there are.
+pub(super) struct Count;
+
+impl Fold for Count {
+    type State = Vec<u64>;
+
+    fn begin(&self, steps: usize) -> Self::State {
+        vec![0; steps]
+    }
+
+    fn add(&self, state: &mut Self::State, _: &Series, points: &Points, _: &Context) -> usize {
+        for (step, _) in points.iter() {
+            state[step] += 1;
+        }
+        0
+    }
+
+    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+        for (step, count) in state.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            points.set_float(step, count as f64);
+        }
+    }
+}
+
+/// `group`: 1 where there is any point.
+pub(super) struct Group;
+
+impl Fold for Group {
+    type State = Vec<bool>;
+
+    fn begin(&self, steps: usize) -> Self::State {
+        vec![false; steps]
+    }
+
+    fn add(&self, state: &mut Self::State, _: &Series, points: &Points, _: &Context) -> usize {
+        for (step, _) in points.iter() {
+            state[step] = true;
+        }
+        0
+    }
+
+    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+        for (step, _) in state.into_iter().enumerate().filter(|(_, seen)| *seen) {
+            points.set_float(step, 1.0);
+        }
+    }
+}
+
+/// Tells that histograms are left out, if there are any.
+pub(super) fn tell_ignored(points: &Points, op: Aggregator, span: Span, context: &Context) {
+    if points.has_histograms() && (0..points.steps()).any(|step| points.histogram(step).is_some()) {
+        let aggregation = op.name();
+        context.annotate(Note::HistogramIgnoredInAggregation { aggregation }.at(span));
+    }
+}
+
+/// Which of two floats is kept; NaN only when there is nothing else.
+pub(super) trait Better: Send + 'static {
+    const OP: Aggregator;
+    fn better(new: f64, old: f64) -> bool;
+}
+
+/// The least.
+pub(super) struct Min;
+
+impl Better for Min {
+    const OP: Aggregator = Aggregator::Min;
+
+    fn better(new: f64, old: f64) -> bool {
+        new < old
+    }
+}
+
+/// The greatest.
+pub(super) struct Max;
+
+impl Better for Max {
+    const OP: Aggregator = Aggregator::Max;
+
+    fn better(new: f64, old: f64) -> bool {
+        new > old
+    }
+}
+
+/// `min` and `max`.
+pub(super) struct Extreme<B> {
+    span: Span,
+    better: PhantomData<B>,
+}
+
+impl<B> Extreme<B> {
+    pub(super) fn new(span: Span) -> Self {
+        Self { span, better: PhantomData }
+    }
+}
+
+impl<B: Better> Fold for Extreme<B> {
+    type State = Vec<f64>;
+
+    fn begin(&self, steps: usize) -> Self::State {
+        vec![ABSENT; steps]
+    }
+
+    fn add(
+        &self,
+        state: &mut Self::State,
+        _: &Series,
+        points: &Points,
+        context: &Context,
+    ) -> usize {
+        tell_ignored(points, B::OP, self.span, context);
+        for (old, new) in state.iter_mut().zip(points.floats()) {
+            // What is absent is a NaN too, so the first value is taken.
+            if B::better(*new, *old) || (old.is_nan() && !is_stale(*new)) {
+                *old = *new;
+            }
+        }
+        0
+    }
+
+    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+        points.floats_mut().copy_from_slice(&state);
+    }
+}
+
+/// Which measure of spread, and where.
+pub(super) struct Spread {
+    pub(super) op: Aggregator,
+    pub(super) span: Span,
+}
+
+/// `stdvar` and `stddev`, by Welford's method.
+pub(super) struct Variance(pub(super) Spread);
+
+/// What is known at a step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moments {
+    count: f64,
+    mean: f64,
+    /// Sum of the squared distances from the mean.
+    squares: f64,
+}
+
+impl Fold for Variance {
+    type State = Vec<Moments>;
+
+    fn begin(&self, steps: usize) -> Self::State {
+        vec![Moments::default(); steps]
+    }
+
+    fn samples(&self, steps: usize) -> usize {
+        2 * steps
+    }
+
+    fn add(
+        &self,
+        state: &mut Self::State,
+        _: &Series,
+        points: &Points,
+        context: &Context,
+    ) -> usize {
+        tell_ignored(points, self.0.op, self.0.span, context);
+        for (moments, value) in state.iter_mut().zip(points.floats()) {
+            if is_stale(*value) {
+                continue;
+            }
+            moments.count += 1.0;
+            if moments.count == 1.0 {
+                moments.mean = *value;
+                moments.squares = if value.is_finite() { 0.0 } else { f64::NAN };
+            } else {
+                let delta = value - moments.mean;
+                moments.mean += delta / moments.count;
+                moments.squares += delta * (value - moments.mean);
+            }
+        }
+        0
+    }
+
+    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+        for (step, moments) in state.into_iter().enumerate().filter(|(_, m)| m.count > 0.0) {
+            let variance = moments.squares / moments.count;
+            let deviation = self.0.op == Aggregator::Stddev;
+            points.set_float(step, if deviation { variance.sqrt() } else { variance });
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Aggregations: groups of series folded into one series each, or some series of each group.
+//!
+//! Folds keep one cell a group and step, never the points of the series. A group is done when the
+//! last of its series was read.
+
+mod count_values;
+mod float;
+mod fold;
+mod grouping;
+mod histogram;
+mod quantile;
+mod select;
+mod top;
+
+use std::sync::Arc;
+
+use super::annotations::Note;
+use super::ast::Grouping;
+use super::context::Context;
+use super::error::QueryError;
+use super::operator::Aggregator;
+use super::operators::BoxOperator;
+use super::operators::literal::Nothing;
+use super::points::Points;
+use super::position::Span;
+use super::steps::Steps;
+
+pub use count_values::count_values;
+use float::{Count, Extreme, Group, Max, Min, Spread, Variance};
+use fold::Folded;
+use grouping::Groups;
+use histogram::{Average, Sum};
+use quantile::Quantile;
+
+/// An aggregation in its place.
+pub struct Aggregation<'a> {
+    /// How.
+    pub op: Aggregator,
+    /// Which series are one group; the labels are sorted.
+    pub grouping: &'a Grouping,
+    /// The place of what is folded.
+    pub input_span: Span,
+    /// The place of the parameter.
+    pub param_span: Span,
+    /// The place of the whole.
+    pub span: Span,
+}
+
+/// Aggregates `input`; `param` is the parameter of an aggregator that has a number as one.
+pub fn aggregate(
+    aggregation: &Aggregation<'_>,
+    input: BoxOperator,
+    param: Option<BoxOperator>,
+    steps: Steps,
+    context: &Arc<Context>,
+) -> Result<BoxOperator, QueryError> {
+    let groups = Groups::new(input.series(), aggregation.grouping);
+    let count = steps.count();
+    let param = param.map(Param::read).transpose()?;
+    let op = aggregation.op;
+    let span = aggregation.input_span;
+    Ok(match op {
+        Aggregator::Sum => Folded::boxed(input, groups, Sum { span }, count, context),
+        Aggregator::Avg => Folded::boxed(input, groups, Average { span }, count, context),
+        Aggregator::Count => Folded::boxed(input, groups, Count, count, context),
+        Aggregator::Group => Folded::boxed(input, groups, Group, count, context),
+        Aggregator::Min => Folded::boxed(input, groups, Extreme::<Min>::new(span), count, context),
+        Aggregator::Max => Folded::boxed(input, groups, Extreme::<Max>::new(span), count, context),
+        Aggregator::Stddev | Aggregator::Stdvar => {
+            let spread = Spread { op, span };
+            Folded::boxed(input, groups, Variance(spread), count, context)
+        }
+        Aggregator::Quantile => {
+            let Some(param) = param else { return Ok(Box::new(Nothing)) };
+            param.tell_bad_quantiles(aggregation.param_span, context);
+            let quantile = Quantile { span, quantiles: param.values };
+            Folded::boxed(input, groups, quantile, count, context)
+        }
+        Aggregator::TopK | Aggregator::BottomK | Aggregator::LimitK | Aggregator::LimitRatio => {
+            let Some(param) = param else { return Ok(Box::new(Nothing)) };
+            select::select(aggregation, input, groups, param, steps, context)?
+        }
+        // It has a label for a parameter: see [`count_values`].
+        Aggregator::CountValues => Box::new(Nothing),
+    })
+}
+
+/// The parameter of an aggregator at all steps.
+struct Param {
+    values: Vec<f64>,
+}
+
+impl Param {
+    fn read(mut operator: BoxOperator) -> Result<Self, QueryError> {
+        let mut points = Points::default();
+        operator.next(&mut points)?;
+        Ok(Self { values: points.floats().to_vec() })
+    }
+
+    fn has_nan(&self) -> bool {
+        self.values.iter().any(|value| value.is_nan())
+    }
+
+    /// The least; NaN if there is one.
+    fn min(&self) -> f64 {
+        let min = self.values.iter().copied().fold(f64::MAX, f64::min);
+        if self.has_nan() { f64::NAN } else { min }
+    }
+
+    /// The greatest; NaN if there is one.
+    fn max(&self) -> f64 {
+        let max = self.values.iter().copied().fold(f64::MIN, f64::max);
+        if self.has_nan() { f64::NAN } else { max }
+    }
+
+    fn tell_bad_quantiles(&self, span: Span, context: &Context) {
+        if self.has_nan() {
+            context.annotate(Note::invalid_quantile(f64::NAN).at(span));
+        }
+        if self.max() > 1.0 {
+            context.annotate(Note::invalid_quantile(self.max()).at(span));
+        }
+        if self.min() < 0.0 {
+            context.annotate(Note::invalid_quantile(self.min()).at(span));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `quantile`: keeps the floats of a group at each step.
+
+use super::float::tell_ignored;
+use super::fold::Fold;
+use crate::model::is_stale;
+use crate::promql::context::Context;
+use crate::promql::functions::quantile;
+use crate::promql::operator::Aggregator;
+use crate::promql::operators::Series;
+use crate::promql::points::Points;
+use crate::promql::position::Span;
+
+/// `quantile`
+pub(super) struct Quantile {
+    pub(super) span: Span,
+    /// Which, by step.
+    pub(super) quantiles: Vec<f64>,
+}
+
+impl Fold for Quantile {
+    type State = Vec<Vec<f64>>;
+
+    fn begin(&self, steps: usize) -> Self::State {
+        vec![Vec::new(); steps]
+    }
+
+    fn add(
+        &self,
+        state: &mut Self::State,
+        _: &Series,
+        points: &Points,
+        context: &Context,
+    ) -> usize {
+        tell_ignored(points, Aggregator::Quantile, self.span, context);
+        let mut grown = 0;
+        for (values, value) in state.iter_mut().zip(points.floats()) {
+            if !is_stale(*value) {
+                values.push(*value);
+                grown += 1;
+            }
+        }
+        grown
+    }
+
+    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+        for (step, mut values) in state.into_iter().enumerate() {
+            if !values.is_empty() {
+                points.set_float(step, quantile(self.quantiles[step], &mut values));
+            }
+        }
+    }
+}

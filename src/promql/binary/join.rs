@@ -1,0 +1,238 @@
+//! Operators between two vectors: series meet by the labels of the match, one with one, or many
+//! with one.
+//!
+//! Groups of series that can meet are found from the label sets. A group is computed as soon as all
+//! its series were read, and only series of groups not yet complete are kept. Whether a
+//! match is allowed is decided step by step: two series of one group may take turns.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::element::{Kept, Operation};
+use super::group::{Joined, Sides};
+use super::matching::{Group, Name, groups, match_labels, result_labels};
+use crate::model::Labels;
+use crate::promql::ast::{Cardinality, Comparison, Matching};
+use crate::promql::context::Context;
+use crate::promql::error::QueryError;
+use crate::promql::format::quoted;
+use crate::promql::operators::buffered::Buffered;
+use crate::promql::operators::merged::{Merged, Refused};
+use crate::promql::operators::{BoxOperator, Operator, Series};
+use crate::promql::points::Points;
+
+/// Joins two vectors. Of the sides, `many` may have several series for one of `one`; with
+/// one-to-one matching `many` is the left side.
+pub struct Join {
+    many: Buffered,
+    one: Buffered,
+    groups: VecDeque<Planned>,
+    series: Vec<Series>,
+    sides: Arc<Sides>,
+    steps: usize,
+    ready: VecDeque<Points>,
+    /// Steps at which a group has two series on the side of one: an error if the other
+    /// side has any point at such a step.
+    twice: Vec<(usize, String)>,
+}
+
+/// A group and what comes out of it.
+pub(super) struct Planned {
+    pub(super) group: Group,
+    /// The position, among the results of the group, of the result of each pair of a position in
+    /// `group.left` and one in `group.right`; `None` stands for a filled side.
+    pub(super) results: HashMap<(Option<usize>, Option<usize>), usize>,
+    pub(super) count: usize,
+}
+
+impl Join {
+    /// Joins `left` and `right` at so many steps.
+    pub fn boxed(
+        left: BoxOperator,
+        right: BoxOperator,
+        operation: Operation,
+        matching: &Matching,
+        steps: usize,
+        context: &Arc<Context>,
+    ) -> Result<BoxOperator, QueryError> {
+        let swapped = matching.cardinality == Cardinality::OneToMany;
+        let (many, one) = if swapped { (right, left) } else { (left, right) };
+        let (fill_many, fill_one) = if swapped {
+            (matching.fill_right, matching.fill_left)
+        } else {
+            (matching.fill_left, matching.fill_right)
+        };
+        let sides = Sides {
+            operation,
+            matching: matching.clone(),
+            swapped,
+            fill_many,
+            fill_one,
+            context: Arc::clone(context),
+        };
+        let (mut planned, mut series) = (Vec::new(), Vec::new());
+        for group in groups(many.series(), one.series(), &matching.labels) {
+            planned.push(sides.plan(group, many.series(), one.series(), &mut series));
+        }
+        let mut wanted_many = vec![false; many.series().len()];
+        let mut wanted_one = vec![false; one.series().len()];
+        planned.retain(|planned| planned.count > 0 || planned.group.right.len() > 1);
+        for planned in &planned {
+            planned.group.left.iter().for_each(|&position| wanted_many[position] = true);
+            planned.group.right.iter().for_each(|&position| wanted_one[position] = true);
+        }
+        let mut join = Self {
+            many: Buffered::new(many, wanted_many, &context.budget),
+            one: Buffered::new(one, wanted_one, &context.budget),
+            groups: planned.into(),
+            series,
+            sides: Arc::new(sides),
+            steps,
+            ready: VecDeque::new(),
+            twice: Vec::new(),
+        };
+        join.many.watch(steps);
+        if join.series.is_empty() {
+            join.finish()?;
+        }
+        Ok(Merged::new(Box::new(join), Refused::SameStep))
+    }
+
+    /// Computes the next group.
+    fn advance(&mut self) -> Result<(), QueryError> {
+        let Some(planned) = self.groups.pop_front() else { return Ok(()) };
+        let take = |side: &mut Buffered, positions: &[usize]| {
+            positions.iter().map(|&position| side.take(position)).collect::<Result<Vec<_>, _>>()
+        };
+        let many = take(&mut self.many, &planned.group.left)?;
+        let one = take(&mut self.one, &planned.group.right)?;
+        let joined = self.sides.join(&planned, &many, &one, self.steps)?;
+        let Joined { results, twice } = joined;
+        if let Some((step, first, second)) = twice {
+            let labels = |at: usize| &self.one.series()[planned.group.right[at]].labels;
+            let text = self.sides.duplicate(labels(first), labels(second));
+            self.twice.push((step, text));
+        }
+        self.ready.extend(results);
+        Ok(())
+    }
+
+    /// Reads what is left of both sides, and decides about two series on the side of one.
+    fn finish(&mut self) -> Result<(), QueryError> {
+        while !self.groups.is_empty() {
+            self.advance()?;
+        }
+        self.many.finish()?;
+        self.one.finish()?;
+        let filled = self.sides.fill_many.is_some() || self.sides.fill_one.is_some();
+        let present = self.many.present();
+        let mut twice = self.twice.drain(..);
+        match twice.find(|(step, _)| filled || present[*step]) {
+            Some((_, text)) => Err(QueryError::Execution(text)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Operator for Join {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        while self.ready.is_empty() {
+            self.advance()?;
+        }
+        *points = self.ready.pop_front().unwrap_or_default();
+        if self.ready.is_empty() && self.groups.iter().all(|planned| planned.count == 0) {
+            self.finish()?;
+        }
+        Ok(())
+    }
+}
+
+impl Sides {
+    /// What comes out of a group; its results are added to `series`.
+    fn plan(
+        &self,
+        group: Group,
+        many: &[Series],
+        one: &[Series],
+        series: &mut Vec<Series>,
+    ) -> Planned {
+        let boolean = self.operation.comparison == Comparison::Bool;
+        let at_once = boolean && !self.context.delays_names();
+        let drops = self.operation.drops_name() || at_once;
+        let name = if drops { Name::Dropped } else { Name::Kept };
+        let first = series.len();
+        let mut known: HashMap<Labels, usize> = HashMap::new();
+        let mut results = HashMap::new();
+        let mut add = |key, many: &Labels, one: &Labels| {
+            let labels = result_labels(many, one, &self.matching, name);
+            let at = *known.entry(labels.clone()).or_insert(series.len() - first);
+            if at == series.len() - first {
+                series.push(Series { labels, drop_name: boolean });
+            }
+            results.insert(key, at);
+        };
+        let alone = |labels: &Labels| match_labels(labels, &self.matching.labels);
+        for (i, &left) in group.left.iter().enumerate() {
+            let many = &many[left].labels;
+            for (j, &right) in group.right.iter().enumerate() {
+                add((Some(i), Some(j)), many, &one[right].labels);
+            }
+            if self.fill_one.is_some() {
+                add((Some(i), None), many, &alone(many));
+            }
+        }
+        if self.fill_many.is_some() {
+            for (j, &right) in group.right.iter().enumerate() {
+                let one = &one[right].labels;
+                add((None, Some(j)), &alone(one), one);
+            }
+        }
+        let count = series.len() - first;
+        Planned { group, results, count }
+    }
+
+    /// The error for two series on the side of one.
+    fn duplicate(&self, first: &Labels, second: &Labels) -> String {
+        let side = if self.swapped { "left" } else { "right" };
+        let mut both = [show(first), show(second)];
+        both.sort();
+        let group = show(&match_labels(first, &self.matching.labels));
+        format!(
+            "found duplicate series for the match group {group} on the {side} hand-side of the \
+             operation: [{}, {}];many-to-many matching not allowed: matching labels must be \
+             unique on one side",
+            both[0], both[1]
+        )
+    }
+}
+
+/// As errors show label sets.
+fn show(labels: &Labels) -> String {
+    let pairs = labels.iter().map(|(name, value)| {
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        let name = if plain { name.to_owned() } else { quoted(name) };
+        format!("{name}={}", quoted(value))
+    });
+    format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+}
+
+/// Whether a result stays, and as which value.
+pub(super) fn outcome(
+    operation: &Operation,
+    value: crate::promql::points::Value,
+    kept: Kept,
+) -> Option<crate::promql::points::Value> {
+    use crate::promql::points::Value;
+    match (operation.comparison, kept) {
+        (Comparison::Bool, Kept::Compared(holds)) => Some(Value::Float(f64::from(u8::from(holds)))),
+        (Comparison::Bool, Kept::Always) => Some(Value::Float(1.0)),
+        (Comparison::Filter, Kept::Compared(false)) => None,
+        (Comparison::Filter, _) => Some(value),
+    }
+}

@@ -1,0 +1,166 @@
+//! Set operators: `and`, `unless`, `or`. Series meet by group; at each step it counts
+//! whether any series of the group has a point on the other side.
+
+use super::matching::groups;
+use crate::promql::ast::MatchLabels;
+use crate::promql::error::QueryError;
+use crate::promql::operators::literal::drain;
+use crate::promql::operators::merged::{Merged, Refused};
+use crate::promql::operators::{BoxOperator, Operator, Series};
+use crate::promql::points::Points;
+
+/// Which points of the left side stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stays {
+    /// Those of groups that are on the right (`and`).
+    Present,
+    /// The others (`unless`).
+    Absent,
+}
+
+/// `and` and `unless`: the left side, where the right side is, or is not.
+pub struct And {
+    left: BoxOperator,
+    right: BoxOperator,
+    stays: Stays,
+    /// The group of each series.
+    left_groups: Vec<usize>,
+    right_groups: Vec<usize>,
+    /// For each group that is on the right, at which steps.
+    present: Vec<Vec<bool>>,
+    steps: usize,
+    position: usize,
+}
+
+impl And {
+    /// At so many steps.
+    pub fn boxed(
+        left: BoxOperator,
+        right: BoxOperator,
+        stays: Stays,
+        labels: &MatchLabels,
+        steps: usize,
+    ) -> Result<BoxOperator, QueryError> {
+        if left.series().is_empty() {
+            drain(right)?;
+            return Ok(left);
+        }
+        let (left_groups, right_groups, count) = sides(&left, &right, labels);
+        let present = vec![Vec::new(); count];
+        let and =
+            Self { left, right, stays, left_groups, right_groups, present, steps, position: 0 };
+        Ok(Merged::new(Box::new(and), Refused::SameStep))
+    }
+
+    fn read_right(&mut self) -> Result<(), QueryError> {
+        let mut points = Points::default();
+        for &group in &self.right_groups {
+            self.right.next(&mut points)?;
+            mark(&mut self.present[group], &points, self.steps);
+        }
+        Ok(())
+    }
+}
+
+impl Operator for And {
+    fn series(&self) -> &[Series] {
+        self.left.series()
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        if self.position == 0 {
+            self.read_right()?;
+        }
+        self.left.next(points)?;
+        let present = &self.present[self.left_groups[self.position]];
+        self.position += 1;
+        for step in 0..points.steps() {
+            let on_right = present.get(step).copied().unwrap_or(false);
+            if on_right != (self.stays == Stays::Present) {
+                points.remove(step);
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self) -> Option<Vec<usize>> {
+        self.left.order()
+    }
+}
+
+/// `or`: the left side, and of the right side what is not on the left.
+pub struct Or {
+    left: BoxOperator,
+    right: BoxOperator,
+    series: Vec<Series>,
+    left_groups: Vec<usize>,
+    right_groups: Vec<usize>,
+    /// For each group that is on the left, at which steps.
+    present: Vec<Vec<bool>>,
+    steps: usize,
+    position: usize,
+}
+
+impl Or {
+    /// At so many steps.
+    pub fn boxed(
+        left: BoxOperator,
+        right: BoxOperator,
+        labels: &MatchLabels,
+        steps: usize,
+    ) -> BoxOperator {
+        let (left_groups, right_groups, count) = sides(&left, &right, labels);
+        let series = left.series().iter().chain(right.series()).cloned().collect();
+        let present = vec![Vec::new(); count];
+        let or =
+            Self { left, right, series, left_groups, right_groups, present, steps, position: 0 };
+        Merged::new(Box::new(or), Refused::SameStep)
+    }
+}
+
+impl Operator for Or {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        let position = self.position;
+        self.position += 1;
+        if let Some(&group) = self.left_groups.get(position) {
+            self.left.next(points)?;
+            mark(&mut self.present[group], points, self.steps);
+            return Ok(());
+        }
+        self.right.next(points)?;
+        let group = self.right_groups[position - self.left_groups.len()];
+        for (step, _) in self.present[group].iter().enumerate().filter(|(_, on_left)| **on_left) {
+            points.remove(step);
+        }
+        Ok(())
+    }
+}
+
+/// The group of each series on the left, on the right, and how many groups there are.
+fn sides(
+    left: &BoxOperator,
+    right: &BoxOperator,
+    labels: &MatchLabels,
+) -> (Vec<usize>, Vec<usize>, usize) {
+    let groups = groups(left.series(), right.series(), labels);
+    let mut of_left = vec![0; left.series().len()];
+    let mut of_right = vec![0; right.series().len()];
+    for (at, group) in groups.iter().enumerate() {
+        group.left.iter().for_each(|&position| of_left[position] = at);
+        group.right.iter().for_each(|&position| of_right[position] = at);
+    }
+    (of_left, of_right, groups.len())
+}
+
+fn mark(present: &mut Vec<bool>, points: &Points, steps: usize) {
+    if present.is_empty() {
+        present.resize(steps, false);
+    }
+    for (step, _) in points.iter() {
+        present[step] = true;
+    }
+}

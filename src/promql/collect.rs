@@ -1,0 +1,261 @@
+//! From operators to the value of a query: points with their times, labels with late names gone, no
+//! label set twice, everything in its order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::ast::Edges;
+use super::budget::Held;
+use super::context::Context;
+use super::error::QueryError;
+use super::functions::Window;
+use super::labelset::without_metadata;
+use super::operators::build::{Builder, Scope};
+use super::operators::sliding::{Sliding, Tracks};
+use super::operators::{BoxOperator, Series};
+use super::plan::{Range, Source};
+use super::points::{Points, ValueRef};
+use super::source::visit;
+use super::steps::Steps;
+use super::value::{Sample, SeriesPoints};
+use crate::model::{Labels, TimeRange};
+
+/// Collects results.
+pub struct Collector<'a> {
+    context: &'a Context,
+    held: Held,
+}
+
+/// Collects results for a query.
+pub fn collect(context: &Context) -> Collector<'_> {
+    Collector { context, held: context.budget.nothing() }
+}
+
+impl Collector<'_> {
+    /// The labels of a series at the end of the query.
+    fn final_labels(&self, series: &Series) -> Labels {
+        if series.drop_name { without_metadata(&series.labels) } else { series.labels.clone() }
+    }
+
+    fn hold(&mut self, labels: &Labels, samples: usize) -> Result<(), QueryError> {
+        self.held.take(samples, samples * 16 + labels.as_bytes().len())
+    }
+
+    /// A scalar.
+    pub fn scalar(self, mut operator: BoxOperator) -> Result<f64, QueryError> {
+        let mut points = Points::default();
+        operator.next(&mut points)?;
+        Ok(points.float(0).unwrap_or(f64::NAN))
+    }
+
+    /// A vector at one step, in the order of the operator.
+    pub fn vector(
+        mut self,
+        mut operator: BoxOperator,
+        time: i64,
+    ) -> Result<Vec<Sample>, QueryError> {
+        let mut points = Points::default();
+        let mut samples = Vec::new();
+        for position in 0..operator.series().len() {
+            self.context.check()?;
+            operator.next(&mut points)?;
+            let Some(value) = points.get(0).map(ValueRef::to_owned) else {
+                samples.push(None);
+                continue;
+            };
+            let labels = self.final_labels(&operator.series()[position]);
+            self.hold(&labels, value.samples())?;
+            samples.push(Some(Sample { labels, time, value }));
+        }
+        let mut known = HashSet::new();
+        if !samples.iter().flatten().all(|sample| known.insert(&sample.labels)) {
+            return Err(QueryError::same_labels());
+        }
+        drop(known);
+        Ok(match operator.order() {
+            Some(order) => order.into_iter().filter_map(|at| samples[at].take()).collect(),
+            None => samples.into_iter().flatten().collect(),
+        })
+    }
+
+    /// Series over all steps, in any order.
+    pub fn matrix(
+        mut self,
+        mut operator: BoxOperator,
+        steps: Steps,
+    ) -> Result<Vec<SeriesPoints>, QueryError> {
+        let mut points = Points::default();
+        let mut results = Vec::new();
+        for position in 0..operator.series().len() {
+            self.context.check()?;
+            operator.next(&mut points)?;
+            let samples = points.samples();
+            if samples == 0 {
+                continue;
+            }
+            let labels = self.final_labels(&operator.series()[position]);
+            self.hold(&labels, samples)?;
+            let mut series = SeriesPoints { labels, floats: Vec::new(), histograms: Vec::new() };
+            push_all(&mut series, steps, &points);
+            results.push(series);
+        }
+        merge_equal(results)
+    }
+
+    /// The points of a window, as the store or a subquery has them.
+    pub fn range(
+        mut self,
+        builder: &Builder,
+        range: &Range,
+        scope: Scope,
+    ) -> Result<Vec<SeriesPoints>, QueryError> {
+        let mut results = match &range.source {
+            Source::Subquery { node, steps } => {
+                let inner = Scope { steps: *steps, weight: scope.weight };
+                let operator = builder.build(node, inner)?;
+                return self.sorted_matrix(operator, *steps);
+            }
+            Source::Selection { selection, .. } => {
+                let frame = builder.frame(range, scope, false);
+                let selected = &builder.selections[*selection];
+                let end = frame.looks.start;
+                let reach = TimeRange::new(
+                    end.saturating_sub(frame.range).saturating_sub(frame.before()),
+                    end.saturating_add(frame.after()),
+                );
+                let (mut results, mut tracks) = (Vec::new(), Tracks::default());
+                for position in 0..selected.series.len() {
+                    self.context.check()?;
+                    let read = selected.reader.read(position..position + 1);
+                    let chunks = builder.runtime.block_on(read)?;
+                    let labels = selected.series[position].labels.clone();
+                    let mut found = Ok(None);
+                    let each = |_: usize, window: &Window<'_>| {
+                        found = in_window(labels.clone(), window);
+                    };
+                    let mut sliding = Sliding::new(frame, &mut tracks, each);
+                    visit(chunks.first().map_or(&[][..], Vec::as_slice), reach, &mut sliding)?;
+                    sliding.finish();
+                    let Some(series) = found? else { continue };
+                    let histograms = series.histograms.iter().map(|(_, h)| h.samples());
+                    let samples = series.floats.len() + histograms.sum::<usize>();
+                    self.hold(&series.labels, samples)?;
+                    self.count(samples);
+                    results.push(series);
+                }
+                results
+            }
+        };
+        results.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(results)
+    }
+
+    fn count(&self, samples: usize) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.context.counts.queryable.fetch_add(samples as u64, Relaxed);
+        self.context.counts.read.fetch_add(samples as u64, Relaxed);
+    }
+
+    fn sorted_matrix(
+        self,
+        operator: BoxOperator,
+        steps: Steps,
+    ) -> Result<Vec<SeriesPoints>, QueryError> {
+        let mut results = self.matrix(operator, steps)?;
+        results.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(results)
+    }
+}
+
+fn push_all(series: &mut SeriesPoints, steps: Steps, points: &Points) {
+    for (step, value) in points.iter() {
+        let time = steps.time(step);
+        match value {
+            ValueRef::Float(value) => series.floats.push((time, value)),
+            ValueRef::Histogram(value) => series.histograms.push((time, Arc::clone(value))),
+        }
+    }
+}
+
+/// Series of one label set become one; they have no point at one time.
+fn merge_equal(series: Vec<SeriesPoints>) -> Result<Vec<SeriesPoints>, QueryError> {
+    let mut known = HashSet::new();
+    if series.iter().all(|one| known.insert(&one.labels)) {
+        drop(known);
+        return Ok(series);
+    }
+    drop(known);
+    let mut merged: BTreeMap<Labels, SeriesPoints> = BTreeMap::new();
+    for one in series {
+        match merged.get_mut(&one.labels) {
+            Some(known) => {
+                known.floats.extend(one.floats);
+                known.histograms.extend(one.histograms);
+            }
+            None => {
+                merged.insert(one.labels.clone(), one);
+            }
+        }
+    }
+    for one in merged.values_mut() {
+        one.floats.sort_by_key(|(time, _)| *time);
+        one.histograms.sort_by_key(|(time, _)| *time);
+        let floats = one.floats.windows(2).any(|pair| pair[0].0 == pair[1].0);
+        if floats || one.histograms.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(QueryError::same_labels());
+        }
+    }
+    Ok(merged.into_values().collect())
+}
+
+/// The points of a window, with values at its edges if it has some.
+fn in_window(labels: Labels, window: &Window<'_>) -> Result<Option<SeriesPoints>, QueryError> {
+    if window.is_empty() {
+        return Ok(None);
+    }
+    let mut floats: Vec<(i64, f64)> = window.floats.iter().map(|p| (p.time, p.value)).collect();
+    if let Some(edges) = window.edges {
+        if !window.histograms.is_empty() {
+            let name = if edges == Edges::Anchored { "anchored" } else { "smoothed" };
+            let text = format!("{name} modifier is not supported with histograms");
+            return Err(QueryError::Execution(text));
+        }
+        floats = with_edges(&floats, window, edges);
+    }
+    let histograms = window.histograms.iter().map(|p| (p.time, Arc::clone(&p.value))).collect();
+    let series = SeriesPoints { labels, floats, histograms };
+    let empty = series.floats.is_empty() && series.histograms.is_empty();
+    Ok((!empty).then_some(series))
+}
+
+/// The points inside a window and one at each of its edges.
+fn with_edges(floats: &[(i64, f64)], window: &Window<'_>, edges: Edges) -> Vec<(i64, f64)> {
+    let (start, end) = (window.start, window.end);
+    let smoothed = edges == Edges::Smoothed;
+    let mut last = floats.len() - 1;
+    let mut first = floats[..last].partition_point(|(time, _)| *time <= start).saturating_sub(1);
+    if smoothed {
+        last = floats[..last].partition_point(|(time, _)| *time < end);
+    }
+    if floats[last].0 <= start {
+        return Vec::new();
+    }
+    let between = |a: (i64, f64), b: (i64, f64), time: i64| {
+        a.1 + (b.1 - a.1) * (time - a.0) as f64 / (b.0 - a.0) as f64
+    };
+    let left = match floats.get(first + 1) {
+        Some(next) if smoothed && floats[first].0 < start => between(floats[first], *next, start),
+        _ => floats[first].1,
+    };
+    let right = if smoothed && last > 0 && floats[last].0 > end {
+        between(floats[last - 1], floats[last], end)
+    } else {
+        floats[last].1
+    };
+    first += usize::from(floats[first].0 <= start);
+    let inside = if floats[last].0 >= end { first..last } else { first..last + 1 };
+    let mut all = vec![(start, left)];
+    all.extend(floats.get(inside).unwrap_or_default());
+    all.push((end, right));
+    all
+}

@@ -1,0 +1,100 @@
+//! What all operators of one query share: settings, limits, whether it goes on, what is told to the
+//! user beside the answer, and counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::annotations::{Annotation, Annotations};
+use super::budget::Budget;
+use super::error::QueryError;
+use super::settings::{NameRemoval, Settings, StartTimestamps, TIMEOUT};
+
+/// What the operators of one query share.
+#[derive(Debug)]
+pub struct Context {
+    /// How long a point counts as the newest one, in milliseconds.
+    pub lookback: i64,
+    /// When the metric's name goes.
+    pub name_removal: NameRemoval,
+    /// Whether start timestamps tell resets.
+    pub start_timestamps: StartTimestamps,
+    /// What may be held in memory.
+    pub budget: Arc<Budget>,
+    /// Samples that the query looked at, as Prometheus counts them.
+    pub counts: SampleCounts,
+    annotations: Mutex<Annotations>,
+    deadline: Instant,
+    timeout: Duration,
+    canceled: AtomicBool,
+}
+
+/// Samples that a query looked at.
+#[derive(Debug, Default)]
+pub struct SampleCounts {
+    /// For every step all points that it saw.
+    pub queryable: AtomicU64,
+    /// Points read from the store, each once.
+    pub read: AtomicU64,
+}
+
+impl Context {
+    /// For a query that began at `begin`.
+    pub fn new(settings: &Settings, lookback: i64, timeout: Duration, begin: Instant) -> Self {
+        Self {
+            lookback,
+            name_removal: settings.name_removal,
+            start_timestamps: settings.start_timestamps,
+            budget: Budget::new(settings),
+            counts: SampleCounts::default(),
+            annotations: Mutex::default(),
+            deadline: begin + timeout,
+            timeout,
+            canceled: AtomicBool::new(false),
+        }
+    }
+
+    /// Fails when nobody waits any more or the time is over.
+    pub fn check(&self) -> Result<(), QueryError> {
+        if self.canceled.load(Relaxed) {
+            return Err(QueryError::Canceled);
+        }
+        if Instant::now() > self.deadline {
+            let place = "expression evaluation";
+            return Err(QueryError::TimedOut { place, limit: self.timeout, setting: TIMEOUT });
+        }
+        Ok(())
+    }
+
+    /// Makes every later check fail.
+    pub fn cancel(&self) {
+        self.canceled.store(true, Relaxed);
+    }
+
+    /// When the time is over.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Tells the user something beside the answer.
+    pub fn annotate(&self, annotation: Annotation) {
+        self.annotations.lock().add(annotation);
+    }
+
+    /// Tells the user all of this.
+    pub fn annotate_all(&self, annotations: Annotations) {
+        self.annotations.lock().merge(annotations);
+    }
+
+    /// Takes out what is told.
+    pub fn take_annotations(&self) -> Annotations {
+        std::mem::take(&mut self.annotations.lock())
+    }
+
+    /// Whether the metric's name goes only at the end.
+    pub fn delays_names(&self) -> bool {
+        self.name_removal == NameRemoval::Delayed
+    }
+}

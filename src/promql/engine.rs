@@ -1,0 +1,265 @@
+//! The engine: takes a query, waits for its turn, plans it, opens its selections, evaluates it.
+//!
+//! Selections are opened before anything is evaluated; evaluation runs on threads that may block and
+//! waits for nothing but reads of these selections. A query whose future is dropped is canceled.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::timeout_at;
+
+use super::ast::Expr;
+use super::collect::collect;
+use super::context::Context;
+use super::error::QueryError;
+use super::operators::build::{Builder, Scope};
+use super::plan::{Node, Plan, Query, plan};
+use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings, TIMEOUT};
+use super::source::select_all;
+use super::steps::Steps;
+use super::value::{QueryResult, QueryValue, Stats};
+use super::value_type::ValueType;
+use crate::storage::Store;
+
+/// Evaluates queries.
+pub struct Engine {
+    settings: Settings,
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+/// What one query may set for itself.
+#[derive(Debug, Clone, Default)]
+pub struct QueryOptions {
+    /// How long it may take; not longer than the setting says.
+    pub timeout: Option<Duration>,
+    /// How long a point counts as the newest one of its series.
+    pub lookback: Option<Duration>,
+}
+
+/// When a query is evaluated.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    Instant,
+    Range,
+}
+
+impl Engine {
+    /// An engine with these settings.
+    pub fn new(settings: Settings) -> Self {
+        let turns = Arc::new(Semaphore::new(settings.max_concurrent.max(1)));
+        Self { settings, turns, waiting: AtomicUsize::new(0) }
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Evaluates `expr` at `time`, in milliseconds.
+    pub async fn instant(
+        &self,
+        store: Arc<dyn Store>,
+        expr: &Expr,
+        time: i64,
+        options: &QueryOptions,
+    ) -> Result<QueryResult, QueryError> {
+        let query = self.query(Steps::instant(time), 0, options);
+        self.run(store, expr, query, When::Instant, options).await
+    }
+
+    /// Evaluates `expr` at these steps.
+    pub async fn range(
+        &self,
+        store: Arc<dyn Store>,
+        expr: &Expr,
+        steps: Steps,
+        options: &QueryOptions,
+    ) -> Result<QueryResult, QueryError> {
+        let kind = expr.value_type();
+        if !matches!(kind, ValueType::Vector | ValueType::Scalar) {
+            return Err(QueryError::Invalid(format!(
+                "invalid expression type \"{}\" for range query, must be Scalar or instant Vector",
+                kind.documented()
+            )));
+        }
+        let query = self.query(steps, steps.interval, options);
+        self.run(store, expr, query, When::Range, options).await
+    }
+
+    fn query(&self, steps: Steps, interval: i64, options: &QueryOptions) -> Query {
+        let lookback = options.lookback.filter(|lookback| !lookback.is_zero());
+        Query {
+            steps,
+            interval,
+            lookback: millis(lookback.unwrap_or(self.settings.lookback)),
+            subquery_step: millis(self.settings.subquery_step).max(1),
+        }
+    }
+
+    async fn run(
+        &self,
+        store: Arc<dyn Store>,
+        expr: &Expr,
+        query: Query,
+        when: When,
+        options: &QueryOptions,
+    ) -> Result<QueryResult, QueryError> {
+        let begin = Instant::now();
+        if depth(expr, self.settings.max_depth) > self.settings.max_depth {
+            return Err(QueryError::Limit(format!(
+                "expression is nested deeper than {}, which is the setting {MAX_DEPTH}",
+                self.settings.max_depth
+            )));
+        }
+        let wished = options.timeout.unwrap_or(self.settings.timeout);
+        let timeout = wished.min(self.settings.timeout);
+        let context = Arc::new(Context::new(&self.settings, query.lookback, timeout, begin));
+        let guard = CancelOnDrop(Arc::clone(&context));
+        let deadline = tokio::time::Instant::from_std(context.deadline());
+        let place = "expression evaluation";
+        let late = || QueryError::TimedOut { place, limit: timeout, setting: TIMEOUT };
+        let work = async {
+            let _turn = self.turn().await?;
+            let queued = begin.elapsed();
+            let Plan { root, selections } = plan(expr, &query)?;
+            let selections = select_all(&*store, &selections, &context.budget).await?;
+            let preparation = begin.elapsed() - queued;
+            let evaluation =
+                Evaluation { selections, store, context: Arc::clone(&context), query, when };
+            let kind = expr.value_type();
+            let mut result = evaluation.run(root, kind).await?;
+            result.stats.queued = queued;
+            result.stats.preparation = preparation;
+            result.stats.total = begin.elapsed();
+            Ok(result)
+        };
+        let result = timeout_at(deadline, work).await.unwrap_or_else(|_| Err(late()));
+        drop(guard);
+        result
+    }
+
+    /// Waits until the query may begin.
+    async fn turn(&self) -> Result<tokio::sync::OwnedSemaphorePermit, QueryError> {
+        if let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() {
+            return Ok(turn);
+        }
+        let waiting = Waiting::new(&self.waiting);
+        if waiting.before >= self.settings.max_queue {
+            return Err(QueryError::Limit(format!(
+                "too many queries wait: more than {}, which is the setting {MAX_QUEUE}",
+                self.settings.max_queue
+            )));
+        }
+        Arc::clone(&self.turns).acquire_owned().await.map_err(|_| QueryError::Canceled)
+    }
+}
+
+/// Counts a query that waits.
+struct Waiting<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        Self { count, before: count.fetch_add(1, Relaxed) }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Cancels a query whose future is dropped.
+struct CancelOnDrop(Arc<Context>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// A query that is planned and has its selections.
+struct Evaluation {
+    selections: Vec<Arc<super::source::Selected>>,
+    store: Arc<dyn Store>,
+    context: Arc<Context>,
+    query: Query,
+    when: When,
+}
+
+impl Evaluation {
+    async fn run(self, root: Node, kind: ValueType) -> Result<QueryResult, QueryError> {
+        let runtime = Handle::current();
+        let blocking = runtime.clone();
+        let evaluated = runtime.spawn_blocking(move || self.evaluate(&root, kind, blocking)).await;
+        evaluated.unwrap_or_else(|failed| match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(QueryError::Canceled),
+        })
+    }
+
+    fn evaluate(
+        self,
+        root: &Node,
+        kind: ValueType,
+        runtime: Handle,
+    ) -> Result<QueryResult, QueryError> {
+        let begin = Instant::now();
+        let steps = self.query.steps;
+        let context = Arc::clone(&self.context);
+        let builder = Builder { selections: self.selections, store: self.store, context, runtime };
+        let scope = Scope { steps, weight: 1 };
+        let mut sorting = Duration::ZERO;
+        let value = match (root, self.when) {
+            (Node::String(text), _) => QueryValue::String(steps.start, text.clone()),
+            (Node::Range(range), _) => {
+                QueryValue::Matrix(collect(&self.context).range(&builder, range, scope)?)
+            }
+            (node, When::Range) => {
+                let operator = builder.build(node, scope)?;
+                let mut series = collect(&self.context).matrix(operator, steps)?;
+                let sort = Instant::now();
+                series.sort_by(|a, b| a.labels.cmp(&b.labels));
+                sorting = sort.elapsed();
+                QueryValue::Matrix(series)
+            }
+            (node, When::Instant) => {
+                let operator = builder.build(node, scope)?;
+                if kind == ValueType::Scalar {
+                    QueryValue::Scalar(steps.start, collect(&self.context).scalar(operator)?)
+                } else {
+                    QueryValue::Vector(collect(&self.context).vector(operator, steps.start)?)
+                }
+            }
+        };
+        let counts = &self.context.counts;
+        let stats = Stats {
+            total_queryable_samples: counts.queryable.load(Relaxed),
+            samples_read: counts.read.load(Relaxed),
+            peak_samples: self.context.budget.peak_samples() as u64,
+            evaluation: begin.elapsed(),
+            sorting,
+            ..Stats::default()
+        };
+        Ok(QueryResult { value, annotations: self.context.take_annotations(), stats })
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// How deep an expression is nested; no deeper than `most` is looked.
+fn depth(expr: &Expr, most: usize) -> usize {
+    if most == 0 {
+        return 1;
+    }
+    1 + expr.children().into_iter().map(|child| depth(child, most - 1)).max().unwrap_or(0)
+}

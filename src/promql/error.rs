@@ -1,0 +1,66 @@
+//! Why a query has no answer. The variant decides what a client is told; texts are Prometheus' own
+//! where it has one.
+
+use std::time::Duration;
+
+use super::duration::DurationError;
+use crate::storage::StoreError;
+
+/// Why a query failed.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The text is not a query, or not one that can be asked so.
+    #[error("{0}")]
+    Invalid(String),
+    /// The data do not allow what the query wants.
+    #[error("{0}")]
+    Execution(String),
+    /// More samples in memory than allowed.
+    #[error(
+        "query processing would load too many samples into memory in query execution: \
+         more than {limit}, which is the setting {setting}"
+    )]
+    TooManySamples {
+        /// How many are allowed.
+        limit: usize,
+        /// The setting that says so.
+        setting: &'static str,
+    },
+    /// Another limit was passed; the text names it and its setting.
+    #[error("{0}")]
+    Limit(String),
+    /// It took too long.
+    #[error("query timed out in {place}: longer than {limit:?}, which is the setting {setting}")]
+    TimedOut {
+        /// What was being done.
+        place: &'static str,
+        /// How long it may take.
+        limit: Duration,
+        /// The setting that says so.
+        setting: &'static str,
+    },
+    /// Nobody waits for the answer.
+    #[error("query was canceled in expression evaluation")]
+    Canceled,
+    /// The store failed.
+    #[error("expanding series: {0}")]
+    Store(#[from] StoreError),
+}
+
+impl QueryError {
+    /// An error of the evaluation with this text.
+    pub fn execution(text: impl Into<String>) -> Self {
+        Self::Execution(text.into())
+    }
+
+    /// Two points of one label set at one time.
+    pub(super) fn same_labels() -> Self {
+        Self::execution("vector cannot contain metrics with the same labelset")
+    }
+}
+
+impl From<DurationError> for QueryError {
+    fn from(error: DurationError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}

@@ -1,0 +1,290 @@
+//! `histogram_quantile`, `histogram_quantiles` and `histogram_fraction`: over native histograms and over classic
+//! ones, whose buckets are series that differ in the label `le` alone.
+//!
+//! A classic histogram is computed when the last of its series was read; only the series of
+//! histograms not yet complete are kept.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::merged::{Merged, Refused};
+use super::{BoxOperator, Operator, Series};
+use crate::model::Labels;
+use crate::promql::annotations::Note;
+use crate::promql::budget::Held;
+use crate::promql::context::Context;
+use crate::promql::error::QueryError;
+use crate::promql::format::open_metrics;
+use crate::promql::histogram::{
+    ClassicBucket, FloatHistogram, NanObservations, classic_fraction, classic_quantile,
+};
+use crate::promql::labelset::{self, with};
+use crate::promql::points::Points;
+use crate::promql::position::Span;
+use crate::promql::steps::Steps;
+
+/// The label of the upper bound of a classic bucket.
+const BUCKET_LABEL: &str = "le";
+
+/// What is computed of a histogram.
+pub enum Measure {
+    /// The quantile, by step.
+    Quantile(Vec<f64>),
+    /// The quantiles, each by step and with the value of the label that tells them apart.
+    Quantiles(String, Vec<(String, Vec<f64>)>),
+    /// The share of observations between two bounds, by step.
+    Fraction(Vec<f64>, Vec<f64>),
+}
+
+impl Measure {
+    /// Quantiles by step, told apart by the label `name`.
+    pub fn quantiles(name: String, quantiles: Vec<Vec<f64>>) -> Self {
+        let label = |values: &Vec<f64>| open_metrics(values.first().copied().unwrap_or(f64::NAN));
+        let labeled = quantiles.into_iter().map(|values| (label(&values), values)).collect();
+        Self::Quantiles(name, labeled)
+    }
+
+    /// How many results a histogram has.
+    fn count(&self) -> usize {
+        match self {
+            Self::Quantiles(_, quantiles) => quantiles.len(),
+            Self::Quantile(_) | Self::Fraction(..) => 1,
+        }
+    }
+}
+
+/// A histogram, native or classic, and the series that it is made of.
+struct Source {
+    /// The native series without an upper bound, if there is one.
+    native: Option<usize>,
+    /// The classic buckets: upper bound and position.
+    buckets: Vec<(f64, usize)>,
+    /// The last of all positions.
+    last: usize,
+    /// The metric's name.
+    metric: String,
+}
+
+/// Computes a measure of every histogram of a vector.
+pub struct Buckets {
+    input: BoxOperator,
+    measure: Measure,
+    sources: VecDeque<Source>,
+    series: Vec<Series>,
+    kept: HashMap<usize, (Points, Held)>,
+    read: usize,
+    ready: VecDeque<Points>,
+    steps: Steps,
+    span: Span,
+    context: Arc<Context>,
+}
+
+impl Buckets {
+    /// Of `input`, the argument at `span`.
+    pub fn boxed(
+        input: BoxOperator,
+        measure: Measure,
+        steps: Steps,
+        span: Span,
+        context: &Arc<Context>,
+    ) -> Result<BoxOperator, QueryError> {
+        let (sources, bases) = sources(input.series());
+        let mut series = Vec::with_capacity(sources.len() * measure.count());
+        for base in &bases {
+            let nameless = Series::new(base.clone()).nameless(context);
+            match &measure {
+                Measure::Quantile(_) | Measure::Fraction(..) => series.push(nameless),
+                Measure::Quantiles(name, quantiles) => {
+                    for (label, _) in quantiles {
+                        let labels = with(&nameless.labels, name, label)
+                            .map_err(|error| QueryError::execution(error.to_string()))?;
+                        series.push(Series { labels, ..nameless.clone() });
+                    }
+                }
+            }
+        }
+        let buckets = Self {
+            input,
+            measure,
+            sources: sources.into(),
+            series,
+            kept: HashMap::new(),
+            read: 0,
+            ready: VecDeque::new(),
+            steps,
+            span,
+            context: Arc::clone(context),
+        };
+        Ok(Merged::new(Box::new(buckets), Refused::SameStep))
+    }
+
+    fn read_one(&mut self) -> Result<(), QueryError> {
+        let mut points = Points::default();
+        self.input.next(&mut points)?;
+        let labels = &self.input.series()[self.read].labels;
+        if parse_bound(labels.get(BUCKET_LABEL)).is_none() {
+            self.tell_bad_bound(labels, &points);
+        }
+        let mut held = self.context.budget.nothing();
+        held.take(points.samples(), points.steps() * 8)?;
+        self.kept.insert(self.read, (points, held));
+        self.read += 1;
+        Ok(())
+    }
+
+    fn tell_bad_bound(&self, labels: &Labels, points: &Points) {
+        if (0..points.steps()).all(|step| points.float(step).is_none()) {
+            return;
+        }
+        let metric = self.shown_name(labels.as_ref().metric_name());
+        let le = labels.get(BUCKET_LABEL).to_owned();
+        self.context.annotate(Note::BadBucketLabel { le, metric }.at(self.span));
+    }
+
+    /// The metric's name as notes show it: it is there only when its removal is delayed.
+    fn shown_name(&self, metric: &str) -> String {
+        if self.context.delays_names() { metric.to_owned() } else { String::new() }
+    }
+
+    fn compute(&mut self, source: &Source) {
+        let take = |kept: &mut HashMap<usize, (Points, Held)>, position: usize| {
+            kept.remove(&position).map(|(points, _)| points).unwrap_or_default()
+        };
+        let native = source.native.map(|position| take(&mut self.kept, position));
+        let buckets: Vec<(f64, Points)> = source
+            .buckets
+            .iter()
+            .map(|&(upper, position)| (upper, take(&mut self.kept, position)))
+            .collect();
+        let count = self.steps.count();
+        let mut results = vec![Points::absent(count); self.measure.count()];
+        let mut classic = Vec::with_capacity(buckets.len());
+        for step in 0..count {
+            classic.clear();
+            for (upper, points) in &buckets {
+                if let Some(count) = points.float(step) {
+                    classic.push(ClassicBucket { upper: *upper, count });
+                }
+            }
+            let histogram = native.as_ref().and_then(|points| points.histogram(step));
+            match (histogram, classic.is_empty()) {
+                (Some(_), false) => {
+                    let metric = self.shown_name(&source.metric);
+                    self.context.annotate(Note::MixedClassicNative { metric }.at(self.span));
+                }
+                (Some(histogram), true) => {
+                    for (which, result) in results.iter_mut().enumerate() {
+                        let value = self.native(histogram, which, step, &source.metric);
+                        result.set_float(step, value);
+                    }
+                }
+                (None, false) => {
+                    for (which, result) in results.iter_mut().enumerate() {
+                        let value = self.classic(&classic, which, step, &source.metric);
+                        result.set_float(step, value);
+                    }
+                }
+                (None, true) => {}
+            }
+        }
+        self.ready.extend(results);
+    }
+
+    fn native(&self, histogram: &FloatHistogram, which: usize, step: usize, metric: &str) -> f64 {
+        let metric = self.shown_name(metric);
+        let q = match &self.measure {
+            Measure::Quantile(quantiles) => quantiles[step],
+            Measure::Quantiles(_, quantiles) => quantiles[which].1[step],
+            Measure::Fraction(lower, upper) => {
+                let fraction = histogram.fraction(lower[step], upper[step]);
+                if fraction.has_nan {
+                    self.context.annotate(Note::NanInFraction { metric }.at(self.span));
+                }
+                return fraction.value;
+            }
+        };
+        let quantile = histogram.quantile(q);
+        match quantile.nan {
+            None => {}
+            Some(NanObservations::Result) => {
+                self.context.annotate(Note::NanQuantile { metric }.at(self.span));
+            }
+            Some(NanObservations::Skewed) => {
+                self.context.annotate(Note::NanSkewsQuantile { metric }.at(self.span));
+            }
+        }
+        quantile.value
+    }
+
+    fn classic(&self, buckets: &[ClassicBucket], which: usize, step: usize, metric: &str) -> f64 {
+        let q = match &self.measure {
+            Measure::Quantile(quantiles) => quantiles[step],
+            Measure::Quantiles(_, quantiles) => quantiles[which].1[step],
+            Measure::Fraction(lower, upper) => {
+                return classic_fraction(lower[step], upper[step], buckets.to_vec());
+            }
+        };
+        let quantile = classic_quantile(q, buckets.to_vec());
+        if let Some(forced) = quantile.forced {
+            let (metric, time) = (self.shown_name(metric), self.steps.time(step));
+            self.context.annotate(Note::forced_monotonicity(metric, forced, time, self.span));
+        }
+        quantile.value
+    }
+}
+
+impl Operator for Buckets {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        while self.ready.is_empty() {
+            let Some(source) = self.sources.pop_front() else { break };
+            while self.read <= source.last {
+                self.read_one()?;
+            }
+            self.compute(&source);
+        }
+        *points = self.ready.pop_front().unwrap_or_default();
+        Ok(())
+    }
+}
+
+/// The histograms that `series` make up, in the order in which they are complete, and the labels of
+/// each without the bound.
+fn sources(series: &[Series]) -> (Vec<Source>, Vec<Labels>) {
+    let mut known: HashMap<Labels, usize> = HashMap::new();
+    let mut sources: Vec<Source> = Vec::new();
+    for (position, one) in series.iter().enumerate() {
+        let bound = parse_bound(one.labels.get(BUCKET_LABEL));
+        // A series whose bound is none can only be a native histogram.
+        let base = match bound {
+            Some(_) => labelset::filtered(&one.labels, |name| name != BUCKET_LABEL),
+            None => one.labels.clone(),
+        };
+        let at = *known.entry(base).or_insert(sources.len());
+        if at == sources.len() {
+            let metric = one.labels.as_ref().metric_name().to_owned();
+            sources.push(Source { native: None, buckets: Vec::new(), last: 0, metric });
+        }
+        let source = &mut sources[at];
+        source.last = position;
+        match bound {
+            Some(bound) => source.buckets.push((bound, position)),
+            None => source.native = Some(position),
+        }
+    }
+    let mut bases = vec![Labels::default(); sources.len()];
+    known.into_iter().for_each(|(base, at)| bases[at] = base);
+    let mut both: Vec<(Source, Labels)> = sources.into_iter().zip(bases).collect();
+    both.sort_by_key(|(source, _)| source.last);
+    both.into_iter().unzip()
+}
+
+/// An upper bound; `+Inf` is one, a number too large for a float is none.
+fn parse_bound(text: &str) -> Option<f64> {
+    let bound: f64 = text.parse().ok()?;
+    let overflows = bound.is_infinite() && text.contains(|c: char| c.is_ascii_digit());
+    (!overflows).then_some(bound)
+}

@@ -1,0 +1,338 @@
+//! Operators of function calls.
+
+use std::sync::Arc;
+
+use super::{Builder, Scope, merged};
+use crate::model::{Matcher, TimeRange};
+use crate::promql::annotations::Note;
+use crate::promql::error::QueryError;
+use crate::promql::operators::buckets::{Buckets, Measure};
+use crate::promql::operators::elementwise::{self, Map, Mapped};
+use crate::promql::operators::info::{self, Info};
+use crate::promql::operators::kernels::Kernel;
+use crate::promql::operators::literal::{Constant, Nothing, Time};
+use crate::promql::operators::selector::{Selector, Wanted};
+use crate::promql::operators::sliding::Frame;
+use crate::promql::operators::vector::{Absent, Direction, Scalar, Sort, SortBy};
+use crate::promql::operators::windows::{OverSelection, OverSubquery, WindowFunction};
+use crate::promql::operators::{BoxOperator, relabel};
+use crate::promql::plan::{Argument, Call, Lookup, Node, Range, Source};
+use crate::promql::settings::StartTimestamps;
+use crate::promql::signature::Function;
+use crate::promql::source::select;
+
+impl Builder {
+    /// The operator of a call.
+    pub(super) fn call(&self, call: &Call, scope: Scope) -> Result<BoxOperator, QueryError> {
+        let ranges = |arg: &Argument| matches!(arg.node, Node::Range(_));
+        if let Some(at) = call.args.iter().position(ranges) {
+            return self.window_function(call, at, scope);
+        }
+        let args = call.args.as_slice();
+        let steps = scope.steps;
+        match (call.function, args) {
+            (Function::Time, _) => Ok(Box::new(Time::new(steps))),
+            (Function::Pi, _) => Ok(Box::new(Constant::new(std::f64::consts::PI, steps))),
+            (Function::Vector, [arg]) => self.build(&arg.node, scope),
+            (Function::Scalar, [arg]) => {
+                Ok(Box::new(Scalar::new(self.build(&arg.node, scope)?, steps.count())))
+            }
+            (Function::Absent, [arg]) => {
+                let matchers = matchers(&arg.node);
+                let input = self.build(&arg.node, scope)?;
+                Ok(Box::new(Absent::new(input, matchers, steps.count())))
+            }
+            (Function::Timestamp | Function::StartTimestamp, [arg]) => {
+                self.timestamp(call.function, arg, scope)
+            }
+            (Function::LabelReplace, [arg, texts @ ..]) => {
+                let texts = texts.iter().map(|text| string(&text.node)).collect::<Vec<_>>();
+                let texts = texts.try_into().map_err(|_| wrong_arguments(call))?;
+                relabel::label_replace(self.build(&arg.node, scope)?, texts)
+            }
+            (Function::LabelJoin, [arg, name, separator, sources @ ..]) => {
+                let sources: Vec<&str> = sources.iter().map(|text| string(&text.node)).collect();
+                let (name, separator) = (string(&name.node), string(&separator.node));
+                relabel::label_join(self.build(&arg.node, scope)?, name, separator, &sources)
+            }
+            (Function::Info, [base, rest @ ..]) => self.info(base, rest.first(), scope),
+            (
+                Function::Sort
+                | Function::SortDesc
+                | Function::SortByLabel
+                | Function::SortByLabelDesc,
+                [arg, labels @ ..],
+            ) => self.sort(call, arg, labels, scope),
+            (
+                Function::HistogramQuantile
+                | Function::HistogramQuantiles
+                | Function::HistogramFraction,
+                _,
+            ) => self.buckets(call, scope),
+            _ => self.elementwise(call, scope),
+        }
+    }
+
+    fn elementwise(&self, call: &Call, scope: Scope) -> Result<BoxOperator, QueryError> {
+        let args = call.args.as_slice();
+        let map: Map = match (call.function, args) {
+            (function @ (Function::MaxOf | Function::MinOf), [a, b]) => {
+                let max = function == Function::MaxOf;
+                let other = self.scalar(&b.node, scope)?;
+                let combine = if max { elementwise::greater } else { elementwise::smaller };
+                let map: Map = Box::new(move |points| {
+                    elementwise::map_steps(points, |step, value| combine(value, other[step]));
+                    Ok(())
+                });
+                return Ok(Mapped::new(self.build(&a.node, scope)?, map));
+            }
+            (Function::Clamp, [_, min, max]) => {
+                self.clamp(Some(&min.node), Some(&max.node), scope)?
+            }
+            (Function::ClampMin, [_, min]) => self.clamp(Some(&min.node), None, scope)?,
+            (Function::ClampMax, [_, max]) => self.clamp(None, Some(&max.node), scope)?,
+            (Function::Round, [_, rest @ ..]) => {
+                let to = match rest.first() {
+                    Some(to) => self.scalar(&to.node, scope)?,
+                    None => vec![1.0; scope.steps.count()],
+                };
+                Box::new(move |points| {
+                    elementwise::map_steps(points, |step, v| elementwise::round(v, to[step]));
+                    Ok(())
+                })
+            }
+            (function, rest) => {
+                if let Some(f) = elementwise::float_function(function) {
+                    if rest.is_empty() {
+                        // Functions of dates take the time of the step.
+                        let time = Box::new(Time::new(scope.steps));
+                        let map: Map = Box::new(move |points| {
+                            elementwise::map_floats(points, f);
+                            Ok(())
+                        });
+                        return Ok(Mapped::new(time, map));
+                    }
+                    Box::new(move |points| {
+                        elementwise::map_floats(points, f);
+                        Ok(())
+                    })
+                } else if let Some(f) = elementwise::histogram_function(function) {
+                    Box::new(move |points| {
+                        elementwise::map_histograms(points, f);
+                        Ok(())
+                    })
+                } else {
+                    return Err(wrong_arguments(call));
+                }
+            }
+        };
+        let Some(input) = args.first() else { return Err(wrong_arguments(call)) };
+        Ok(Mapped::nameless(self.build(&input.node, scope)?, &self.context, map))
+    }
+
+    fn clamp(
+        &self,
+        min: Option<&Node>,
+        max: Option<&Node>,
+        scope: Scope,
+    ) -> Result<Map, QueryError> {
+        let bound = |node: Option<&Node>, otherwise: f64| match node {
+            Some(node) => self.scalar(node, scope),
+            None => Ok(vec![otherwise; scope.steps.count()]),
+        };
+        let (min, max) = (bound(min, f64::NEG_INFINITY)?, bound(max, f64::INFINITY)?);
+        Ok(Box::new(move |points| {
+            elementwise::map_steps(points, |step, v| elementwise::clamp(v, min[step], max[step]));
+            for (step, (min, max)) in min.iter().zip(&max).enumerate() {
+                if max < min {
+                    points.remove(step);
+                }
+            }
+            Ok(())
+        }))
+    }
+
+    fn timestamp(
+        &self,
+        function: Function,
+        arg: &Argument,
+        scope: Scope,
+    ) -> Result<BoxOperator, QueryError> {
+        let starts = function == Function::StartTimestamp;
+        let used = self.context.start_timestamps == StartTimestamps::Used;
+        if let Node::Selector(selector) = &arg.node
+            && (!starts || used)
+        {
+            let wanted = if starts { Wanted::StartTimestamp } else { Wanted::Timestamp };
+            let selected = &self.selections[selector.selection];
+            let (context, runtime) = (&self.context, &self.runtime);
+            let selector =
+                Selector::new(selected, selector.lookup, wanted, scope, context, runtime);
+            return Ok(merged(Box::new(selector)));
+        }
+        let steps = scope.steps;
+        let map: Map = Box::new(move |points| {
+            for step in 0..points.steps() {
+                if starts {
+                    points.remove(step);
+                } else if points.get(step).is_some() {
+                    points.set_float(step, steps.time(step) as f64 / 1000.0);
+                }
+            }
+            Ok(())
+        });
+        Ok(Mapped::nameless(self.build(&arg.node, scope)?, &self.context, map))
+    }
+
+    fn sort(
+        &self,
+        call: &Call,
+        arg: &Argument,
+        labels: &[Argument],
+        scope: Scope,
+    ) -> Result<BoxOperator, QueryError> {
+        if !scope.steps.is_instant() {
+            self.context.annotate(Note::SortInRangeQuery.at(call.span));
+        }
+        let direction = match call.function {
+            Function::Sort | Function::SortByLabel => Direction::Rising,
+            _ => Direction::Falling,
+        };
+        let by = match call.function {
+            Function::Sort | Function::SortDesc => SortBy::Value(direction),
+            _ => {
+                let names = labels.iter().map(|label| string(&label.node).to_owned());
+                SortBy::Labels(names.collect(), direction)
+            }
+        };
+        Ok(Box::new(Sort::new(self.build(&arg.node, scope)?, by)))
+    }
+
+    fn buckets(&self, call: &Call, scope: Scope) -> Result<BoxOperator, QueryError> {
+        let check = |arg: &Argument| -> Result<Vec<f64>, QueryError> {
+            let values = self.scalar(&arg.node, scope)?;
+            for value in values.iter().filter(|value| !(0.0..=1.0).contains(*value)) {
+                self.context.annotate(Note::invalid_quantile(*value).at(arg.span));
+            }
+            Ok(values)
+        };
+        let (input, measure) = match (call.function, call.args.as_slice()) {
+            (Function::HistogramQuantile, [quantile, input]) => {
+                (input, Measure::Quantile(check(quantile)?))
+            }
+            (Function::HistogramQuantiles, [input, label, quantiles @ ..]) => {
+                let values = quantiles.iter().map(check).collect::<Result<Vec<_>, _>>()?;
+                (input, Measure::quantiles(string(&label.node).to_owned(), values))
+            }
+            (Function::HistogramFraction, [lower, upper, input]) => {
+                let bounds = (self.scalar(&lower.node, scope)?, self.scalar(&upper.node, scope)?);
+                (input, Measure::Fraction(bounds.0, bounds.1))
+            }
+            _ => return Err(wrong_arguments(call)),
+        };
+        let operator = self.build(&input.node, scope)?;
+        Buckets::boxed(operator, measure, scope.steps, input.span, &self.context)
+    }
+
+    fn window_function(
+        &self,
+        call: &Call,
+        at: usize,
+        scope: Scope,
+    ) -> Result<BoxOperator, QueryError> {
+        let Node::Range(range) = &call.args[at].node else { return Err(wrong_arguments(call)) };
+        let mut scalars = Vec::new();
+        for (_, arg) in call.args.iter().enumerate().filter(|(position, _)| *position != at) {
+            scalars.push(self.scalar(&arg.node, scope)?);
+        }
+        let kernel = Kernel::new(call.function, scalars)?;
+        kernel.check_edges(range.edges)?;
+        let used = self.context.start_timestamps == StartTimestamps::Used;
+        let frame = self.frame(range, scope, used && kernel.uses_starts());
+        let function = WindowFunction {
+            kernel,
+            frame,
+            steps: scope.steps,
+            span: call.args[0].span,
+            weight: scope.weight,
+            context: Arc::clone(&self.context),
+        };
+        let operator = match &range.source {
+            Source::Selection { selection, .. } => {
+                let selected = &self.selections[*selection];
+                if !selected.series.is_empty() {
+                    function.kernel.check_arguments()?;
+                }
+                OverSelection::boxed(function, selected, &self.runtime)
+            }
+            Source::Subquery { node, steps } => {
+                let input = self.build(node, Scope { steps: *steps, weight: 0 })?;
+                if !input.series().is_empty() {
+                    function.kernel.check_arguments()?;
+                }
+                OverSubquery::boxed(function, input, *steps)
+            }
+        };
+        if call.function == Function::AbsentOverTime {
+            let matchers = matchers(&call.args[at].node);
+            return Ok(Box::new(Absent::new(operator, matchers, scope.steps.count())));
+        }
+        Ok(operator)
+    }
+
+    /// Where the windows of a range lie.
+    pub fn frame(&self, range: &Range, scope: Scope, starts: bool) -> Frame {
+        Frame {
+            looks: range.lookup.steps(scope.steps),
+            range: range.range,
+            edges: range.edges,
+            lookback: self.context.lookback,
+            starts,
+        }
+    }
+
+    fn info(
+        &self,
+        base: &Argument,
+        labels: Option<&Argument>,
+        scope: Scope,
+    ) -> Result<BoxOperator, QueryError> {
+        let steps = scope.steps;
+        let lookup = base.node.first_lookup().unwrap_or(Lookup { at: None, offset: 0 });
+        let base = self.build(&base.node, scope)?;
+        let wanted = info::Wanted::new(labels.map(|labels| matchers(&labels.node)));
+        let infos: BoxOperator = if info::targets(base.series(), &wanted).is_empty() {
+            Box::new(Nothing)
+        } else {
+            let looks = lookup.steps(steps);
+            let start = looks.start.saturating_sub(self.context.lookback.saturating_sub(1));
+            let range = TimeRange::new(start, looks.last());
+            let matchers = wanted.matchers();
+            let budget = &self.context.budget;
+            let selected = self.runtime.block_on(select(&*self.store, &matchers, range, budget))?;
+            let (context, runtime) = (&self.context, &self.runtime);
+            let wanted = Wanted::InfoTimestamp;
+            Box::new(Selector::new(&selected, lookup, wanted, scope, context, runtime))
+        };
+        Info::boxed(base, infos, &wanted, steps.count(), &self.context)
+    }
+}
+
+fn string(node: &Node) -> &str {
+    if let Node::String(text) = node { text } else { "" }
+}
+
+/// The conditions of a selector.
+fn matchers(node: &Node) -> &[Matcher] {
+    match node {
+        Node::Matchers(matchers) => matchers,
+        Node::Selector(selector) => &selector.matchers,
+        Node::Range(Range { source: Source::Selection { matchers, .. }, .. }) => matchers,
+        _ => &[],
+    }
+}
+
+/// The parser lets no such call through.
+fn wrong_arguments(call: &Call) -> QueryError {
+    QueryError::Execution(format!("wrong arguments for function {}", call.function))
+}

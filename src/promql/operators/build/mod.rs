@@ -1,0 +1,158 @@
+//! From a plan and its opened selections to operators.
+
+mod calls;
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::elementwise::Mapped;
+use super::literal::{Constant, Nothing};
+use super::once::Once;
+use super::selector::{Selector, Wanted};
+use super::smoothed;
+use super::{BoxOperator, merged};
+use crate::promql::aggregate::{Aggregation, aggregate, count_values};
+use crate::promql::binary::{And, Join, Operation, Or, ScalarSide, Stays};
+use crate::promql::binary::{scalars, vector_and_scalar};
+use crate::promql::context::Context;
+use crate::promql::error::QueryError;
+use crate::promql::operator::{Aggregator, BinaryOp};
+use crate::promql::plan::{Aggregate, Binary, Node};
+use crate::promql::points::Points;
+use crate::promql::source::Selected;
+use crate::promql::steps::Steps;
+use crate::storage::Store;
+
+/// Builds the operators of a plan.
+pub struct Builder {
+    /// The opened selections of the plan.
+    pub selections: Vec<Arc<Selected>>,
+    /// For selections that hang on what other operators say.
+    pub store: Arc<dyn Store>,
+    /// What the query shares.
+    pub context: Arc<Context>,
+    /// Where reads are awaited.
+    pub runtime: Handle,
+}
+
+/// At which steps something is evaluated, and how often its points count as looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope {
+    /// The steps.
+    pub steps: Steps,
+    /// How often.
+    pub weight: u64,
+}
+
+impl Builder {
+    /// The operator of a node that gives a scalar or an instant vector.
+    pub fn build(&self, node: &Node, scope: Scope) -> Result<BoxOperator, QueryError> {
+        let steps = scope.steps;
+        if steps.count() == 0 {
+            return Ok(Box::new(Nothing));
+        }
+        Ok(match node {
+            Node::Number(value) => Box::new(Constant::new(*value, steps)),
+            Node::Selector(selector) if selector.smoothed => {
+                let selected = &self.selections[selector.selection];
+                smoothed::smoothed(selected, selector, steps, &self.context, &self.runtime)
+            }
+            Node::Selector(selector) => Box::new(Selector::new(
+                &self.selections[selector.selection],
+                selector.lookup,
+                Wanted::Value,
+                scope,
+                &self.context,
+                &self.runtime,
+            )),
+            Node::Call(call) => self.call(call, scope)?,
+            Node::Aggregate(node) => self.aggregate(node, scope)?,
+            Node::Binary(node) => self.binary(node, scope)?,
+            Node::Negate(node) => {
+                Mapped::nameless(self.build(node, scope)?, &self.context, Box::new(negate))
+            }
+            Node::Once(node) => {
+                let weight = scope.weight * steps.count() as u64;
+                let once = self.build(node, Scope { steps: steps.first(), weight })?;
+                Box::new(Once::new(once, steps.count()))
+            }
+            Node::String(_) | Node::Matchers(_) | Node::Range(_) => {
+                return Err(QueryError::execution("expected a scalar or an instant vector"));
+            }
+        })
+    }
+
+    /// The values of a scalar at all steps.
+    fn scalar(&self, node: &Node, scope: Scope) -> Result<Vec<f64>, QueryError> {
+        let mut points = Points::default();
+        self.build(node, scope)?.next(&mut points)?;
+        Ok(points.floats().to_vec())
+    }
+
+    fn aggregate(&self, node: &Aggregate, scope: Scope) -> Result<BoxOperator, QueryError> {
+        let steps = scope.steps;
+        if let (Aggregator::CountValues, Some(param)) = (node.op, &node.param)
+            && let Node::String(label) = &param.node
+        {
+            let input = self.build(&node.input.node, scope)?;
+            return count_values(input, label, &node.grouping, steps.count(), &self.context);
+        }
+        let param = match &node.param {
+            Some(param) => Some(self.build(&param.node, scope)?),
+            None => None,
+        };
+        let input = self.build(&node.input.node, scope)?;
+        let aggregation = Aggregation {
+            op: node.op,
+            grouping: &node.grouping,
+            input_span: node.input.span,
+            param_span: node.param.as_ref().map_or(node.span, |param| param.span),
+            span: node.span,
+        };
+        aggregate(&aggregation, input, param, steps, &self.context)
+    }
+
+    fn binary(&self, node: &Binary, scope: Scope) -> Result<BoxOperator, QueryError> {
+        let lhs = self.build(&node.lhs.node, scope)?;
+        let rhs = self.build(&node.rhs.node, scope)?;
+        let (steps, context) = (scope.steps.count(), &self.context);
+        let operation = Operation { op: node.op, comparison: node.comparison, span: node.span };
+        let Some(matching) = &node.matching else {
+            return match (node.lhs.scalar, node.rhs.scalar) {
+                (true, true) => Ok(scalars(node.op, lhs, rhs)),
+                (true, false) => vector_and_scalar(rhs, lhs, ScalarSide::Left, operation, context),
+                (false, _) => vector_and_scalar(lhs, rhs, ScalarSide::Right, operation, context),
+            };
+        };
+        match node.op {
+            BinaryOp::And => And::boxed(lhs, rhs, Stays::Present, &matching.labels, steps),
+            BinaryOp::Unless => And::boxed(lhs, rhs, Stays::Absent, &matching.labels, steps),
+            BinaryOp::Or => Ok(Or::boxed(lhs, rhs, &matching.labels, steps)),
+            _ => Join::boxed(lhs, rhs, operation, matching, steps, context),
+        }
+    }
+}
+
+fn negate(points: &mut Points) -> Result<(), QueryError> {
+    for value in points.floats_mut() {
+        if !crate::model::is_stale(*value) {
+            *value = -*value;
+        }
+    }
+    if points.has_histograms() {
+        for step in 0..points.steps() {
+            if let Some(histogram) = points.histogram(step) {
+                let mut negated = (**histogram).clone();
+                negated.mul(-1.0);
+                points.set_histogram(step, Arc::new(negated));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Series of one label set become one.
+fn merged(input: BoxOperator) -> BoxOperator {
+    merged::Merged::new(input, merged::Refused::SameStep)
+}

@@ -1,0 +1,177 @@
+//! Functions of one value: each point of the result comes from the point of one series at the
+//! same step.
+
+use std::sync::Arc;
+
+use super::merged::{Merged, Refused};
+use super::{BoxOperator, Operator, Series, dates};
+use crate::model::is_stale;
+use crate::promql::context::Context;
+use crate::promql::error::QueryError;
+use crate::promql::histogram::FloatHistogram;
+use crate::promql::points::Points;
+use crate::promql::signature::Function;
+
+/// Changes the points of each series in place.
+pub struct Mapped {
+    input: BoxOperator,
+    series: Vec<Series>,
+    map: Map,
+}
+
+/// What is done with the points of a series.
+pub type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Send>;
+
+impl Mapped {
+    /// The values no longer mean the metric: its name goes.
+    pub fn nameless(input: BoxOperator, context: &Context, map: Map) -> BoxOperator {
+        let series = input.series().iter().map(|series| series.nameless(context)).collect();
+        Merged::new(Box::new(Self { input, series, map }), Refused::SameStep)
+    }
+
+    /// The labels stay.
+    pub fn new(input: BoxOperator, map: Map) -> BoxOperator {
+        let series = input.series().to_vec();
+        Box::new(Self { input, series, map })
+    }
+}
+
+impl Operator for Mapped {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.input.next(points)?;
+        (self.map)(points)
+    }
+
+    fn order(&self) -> Option<Vec<usize>> {
+        self.input.order()
+    }
+}
+
+/// Applies `f` to every float and drops histograms.
+pub fn map_floats(points: &mut Points, f: impl Fn(f64) -> f64) {
+    points.drop_histograms();
+    for value in points.floats_mut() {
+        if !is_stale(*value) {
+            *value = f(*value);
+        }
+    }
+}
+
+/// Applies `f` to every float and its step, and drops histograms.
+pub fn map_steps(points: &mut Points, f: impl Fn(usize, f64) -> f64) {
+    points.drop_histograms();
+    for (step, value) in points.floats_mut().iter_mut().enumerate() {
+        if !is_stale(*value) {
+            *value = f(step, *value);
+        }
+    }
+}
+
+/// Turns every histogram into a float and drops floats.
+pub fn map_histograms(points: &mut Points, f: impl Fn(&FloatHistogram) -> f64) {
+    for step in 0..points.steps() {
+        match points.histogram(step).map(Arc::clone) {
+            Some(histogram) => points.set_float(step, f(&histogram)),
+            None => points.remove(step),
+        }
+    }
+    points.drop_histograms();
+}
+
+/// The function of one float with this name.
+pub fn float_function(function: Function) -> Option<fn(f64) -> f64> {
+    Some(match function {
+        Function::Abs => f64::abs,
+        Function::Acos => f64::acos,
+        Function::Acosh => f64::acosh,
+        Function::Asin => f64::asin,
+        Function::Asinh => f64::asinh,
+        Function::Atan => f64::atan,
+        Function::Atanh => f64::atanh,
+        Function::Ceil => f64::ceil,
+        Function::Cos => f64::cos,
+        Function::Cosh => f64::cosh,
+        Function::Deg => |v| v * 180.0 / std::f64::consts::PI,
+        Function::Exp => f64::exp,
+        Function::Floor => f64::floor,
+        Function::Ln => f64::ln,
+        Function::Log10 => f64::log10,
+        Function::Log2 => f64::log2,
+        Function::Rad => |v| v * std::f64::consts::PI / 180.0,
+        Function::Sgn => sign,
+        Function::Sin => f64::sin,
+        Function::Sinh => f64::sinh,
+        Function::Sqrt => f64::sqrt,
+        Function::Tan => f64::tan,
+        Function::Tanh => f64::tanh,
+        _ => return dates::date_function(function),
+    })
+}
+
+/// 1, -1, or what is neither: zeros and NaN stay.
+fn sign(value: f64) -> f64 {
+    if value < 0.0 {
+        -1.0
+    } else if value > 0.0 {
+        1.0
+    } else {
+        value
+    }
+}
+
+/// The function of one histogram with this name.
+pub fn histogram_function(function: Function) -> Option<fn(&FloatHistogram) -> f64> {
+    Some(match function {
+        Function::HistogramAvg => |h| h.sum / h.count,
+        Function::HistogramCount => |h| h.count,
+        Function::HistogramSum => |h| h.sum,
+        Function::HistogramStddev => |h| h.variance().sqrt(),
+        Function::HistogramStdvar => |h| h.variance(),
+        _ => return None,
+    })
+}
+
+/// `value` between two bounds; NaN as in Go's `math.Min` and `math.Max`: it wins.
+pub fn clamp(value: f64, min: f64, max: f64) -> f64 {
+    go_max(min, go_min(max, value))
+}
+
+fn go_min(a: f64, b: f64) -> f64 {
+    if a == f64::NEG_INFINITY || b == f64::NEG_INFINITY {
+        f64::NEG_INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else {
+        a.min(b)
+    }
+}
+
+fn go_max(a: f64, b: f64) -> f64 {
+    if a == f64::INFINITY || b == f64::INFINITY {
+        f64::INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else {
+        a.max(b)
+    }
+}
+
+/// The smaller of two numbers, as `min_of` has it.
+pub fn smaller(a: f64, b: f64) -> f64 {
+    go_min(a, b)
+}
+
+/// The greater of two numbers, as `max_of` has it.
+pub fn greater(a: f64, b: f64) -> f64 {
+    go_max(a, b)
+}
+
+/// `value` rounded to a multiple of `to`; halves go up.
+pub fn round(value: f64, to: f64) -> f64 {
+    let inverse = 1.0 / to;
+    (value * inverse + 0.5).floor() / inverse
+}

@@ -1,0 +1,257 @@
+//! `info`: adds to each series the labels of the info series that describe its target.
+//!
+//! Which info series is the newest is known only from points, so these are read before the label
+//! sets of the result are known; the series that are described are not.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use super::{BoxOperator, Operator, Series};
+use crate::model::{Labels, METRIC_NAME, MatchOp, Matcher};
+use crate::promql::context::Context;
+use crate::promql::error::QueryError;
+use crate::promql::labelset::{Builder, keep};
+use crate::promql::points::Points;
+
+/// The labels that say which target a series is of.
+pub const IDENTIFYING: [&str; 2] = ["instance", "job"];
+
+/// What the second argument asks for.
+pub struct Wanted {
+    /// Conditions on the name of the info metric.
+    pub names: Vec<Matcher>,
+    /// Conditions on the labels that are added. With any, only these labels are.
+    pub data: Vec<Matcher>,
+}
+
+impl Wanted {
+    /// Of the second argument; without one, everything that `target_info` says.
+    pub fn new(matchers: Option<&[Matcher]>) -> Self {
+        let (mut names, data): (Vec<_>, Vec<_>) =
+            matchers.unwrap_or_default().iter().cloned().partition(|m| m.name() == METRIC_NAME);
+        let positive = |m: &Matcher| matches!(m.op(), MatchOp::Equal | MatchOp::Regex);
+        if names.is_empty() {
+            names.push(Matcher::equal(METRIC_NAME, "target_info"));
+        } else if !names.iter().any(positive) {
+            let any = Matcher::new(MatchOp::Regex, METRIC_NAME, ".+_info");
+            names.insert(0, any.expect("a valid pattern"));
+        }
+        Self { names, data }
+    }
+
+    /// What is selected.
+    pub fn matchers(&self) -> Vec<Matcher> {
+        self.data.iter().chain(&self.names).cloned().collect()
+    }
+
+    /// Whether a series is an info series itself, which is left alone.
+    fn is_info(&self, labels: &Labels) -> bool {
+        let name = labels.as_ref().metric_name();
+        self.names.iter().all(|matcher| matcher.matches(name))
+    }
+
+    fn wants_label(&self, name: &str) -> bool {
+        name != METRIC_NAME
+            && (self.data.is_empty() || self.data.iter().any(|matcher| matcher.name() == name))
+    }
+}
+
+/// Of which targets info series are of use: the values of the identifying labels.
+pub fn targets<'a>(
+    base: &'a [Series],
+    wanted: &Wanted,
+) -> BTreeMap<&'static str, BTreeSet<&'a str>> {
+    let mut targets: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for series in base.iter().filter(|series| !wanted.is_info(&series.labels)) {
+        for label in IDENTIFYING {
+            let value = series.labels.get(label);
+            if !value.is_empty() {
+                targets.entry(label).or_default().insert(value);
+            }
+        }
+    }
+    targets
+}
+
+/// Adds the labels of info series.
+pub struct Info {
+    base: BoxOperator,
+    series: Vec<Series>,
+    /// For each series of the base its results: the steps of each, and the error there.
+    variants: VecDeque<Vec<Variant>>,
+    ready: VecDeque<Points>,
+    /// Steps at which two info series are equally new, and the error.
+    collisions: HashMap<usize, String>,
+    steps: usize,
+}
+
+/// Steps at which a series gets the same labels.
+struct Variant {
+    /// None at steps where the series goes.
+    labels: Option<Result<Labels, String>>,
+    steps: Vec<bool>,
+}
+
+impl Info {
+    /// `base` with what `infos` say, whose points are their own times.
+    pub fn boxed(
+        base: BoxOperator,
+        mut infos: BoxOperator,
+        wanted: &Wanted,
+        steps: usize,
+        context: &Context,
+    ) -> Result<BoxOperator, QueryError> {
+        let targets = targets(base.series(), wanted);
+        let of_use = |labels: &Labels| {
+            targets.iter().all(|(label, values)| values.contains(labels.get(label)))
+        };
+        let mut newest = Newest::default();
+        let mut points = Points::default();
+        let mut held = context.budget.nothing();
+        for position in 0..infos.series().len() {
+            infos.next(&mut points)?;
+            let labels = &infos.series()[position].labels;
+            if !targets.is_empty() && of_use(labels) {
+                held.take(steps, steps * 16)?;
+                newest.add(labels, &points);
+            }
+        }
+        let mut variants = VecDeque::with_capacity(base.series().len());
+        let mut series = Vec::with_capacity(base.series().len());
+        for one in base.series() {
+            let found = if wanted.is_info(&one.labels) {
+                let labels = Some(Ok(one.labels.clone()));
+                vec![Variant { labels, steps: vec![true; steps] }]
+            } else {
+                newest.variants(&one.labels, wanted, steps)
+            };
+            for labels in found.iter().filter_map(|variant| variant.labels.as_ref()) {
+                let labels = labels.clone().unwrap_or_else(|_| one.labels.clone());
+                series.push(Series { labels, drop_name: one.drop_name });
+            }
+            variants.push_back(found);
+        }
+        let collisions = newest.collisions;
+        let info = Self { base, series, variants, ready: VecDeque::new(), collisions, steps };
+        Ok(super::merged::Merged::new(Box::new(info), super::merged::Refused::SameStep))
+    }
+
+    fn read_one(&mut self, variants: Vec<Variant>) -> Result<(), QueryError> {
+        let mut points = Points::default();
+        self.base.next(&mut points)?;
+        for (step, _) in points.iter() {
+            if let Some(collision) = self.collisions.get(&step) {
+                return Err(QueryError::execution(collision.as_str()));
+            }
+        }
+        for variant in variants {
+            let Some(labels) = variant.labels else { continue };
+            let mut result = Points::absent(self.steps);
+            for (step, value) in points.iter().filter(|(step, _)| variant.steps[*step]) {
+                if let Err(conflict) = &labels {
+                    return Err(QueryError::execution(conflict.as_str()));
+                }
+                result.set(step, value.to_owned());
+            }
+            self.ready.push_back(result);
+        }
+        Ok(())
+    }
+}
+
+impl Operator for Info {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        while self.ready.is_empty() {
+            let Some(variants) = self.variants.pop_front() else { break };
+            self.read_one(variants)?;
+        }
+        *points = self.ready.pop_front().unwrap_or_default();
+        Ok(())
+    }
+}
+
+/// For each target and info metric the newest info series at each step.
+#[derive(Default)]
+struct Newest {
+    infos: Vec<Labels>,
+    /// By target, then by metric: at each step the time and the position of the info series.
+    targets: HashMap<Labels, BTreeMap<String, Vec<Option<(f64, usize)>>>>,
+    collisions: HashMap<usize, String>,
+}
+
+fn target(labels: &Labels) -> Labels {
+    keep(labels, &IDENTIFYING.map(str::to_owned))
+}
+
+impl Newest {
+    fn add(&mut self, labels: &Labels, points: &Points) {
+        let position = self.infos.len();
+        self.infos.push(labels.clone());
+        let metrics = self.targets.entry(target(labels)).or_default();
+        let name = labels.as_ref().metric_name().to_owned();
+        let newest = metrics.entry(name).or_insert_with(|| vec![None; points.steps()]);
+        for (step, newest) in newest.iter_mut().enumerate() {
+            let Some(time) = points.float(step) else { continue };
+            match newest {
+                Some((known, _)) if *known > time => {}
+                Some((known, other)) if *known == time => {
+                    let text = format!(
+                        "found duplicate series for info metric: existing {} @ {time}, new {} @ \
+                         {time}",
+                        self.infos[*other], labels
+                    );
+                    self.collisions.entry(step).or_insert(text);
+                }
+                _ => *newest = Some((time, position)),
+            }
+        }
+    }
+
+    /// What becomes of a series at which steps.
+    fn variants(&self, base: &Labels, wanted: &Wanted, steps: usize) -> Vec<Variant> {
+        let metrics = self.targets.get(&target(base));
+        let mut found: Vec<(Vec<usize>, Variant)> = Vec::new();
+        for step in 0..steps {
+            let newest = metrics.into_iter().flatten().filter_map(|(_, newest)| newest[step]);
+            let chosen: Vec<usize> = newest.map(|(_, position)| position).collect();
+            let at = found.iter().position(|(known, _)| *known == chosen).unwrap_or_else(|| {
+                let labels = self.enriched(base, &chosen, wanted);
+                found.push((chosen, Variant { labels, steps: vec![false; steps] }));
+                found.len() - 1
+            });
+            found[at].1.steps[step] = true;
+        }
+        found.into_iter().map(|(_, variant)| variant).collect()
+    }
+
+    /// The labels of a series with those of these info series.
+    fn enriched(
+        &self,
+        base: &Labels,
+        chosen: &[usize],
+        wanted: &Wanted,
+    ) -> Option<Result<Labels, String>> {
+        if chosen.is_empty() {
+            let stays = wanted.data.iter().all(Matcher::matches_empty);
+            return stays.then(|| Ok(base.clone()));
+        }
+        let mut added: BTreeMap<&str, &str> = BTreeMap::new();
+        for (name, value) in chosen.iter().flat_map(|&position| self.infos[position].iter()) {
+            if !wanted.wants_label(name) {
+                continue;
+            }
+            if added.get(name).is_some_and(|known| *known != value) {
+                return Some(Err(format!("conflicting label: {name}")));
+            }
+            if base.get(name).is_empty() {
+                added.insert(name, value);
+            }
+        }
+        let mut builder = Builder::new(base);
+        added.into_iter().for_each(|(name, value)| builder.set(name, value));
+        Some(builder.build().map_err(|error| error.to_string()))
+    }
+}

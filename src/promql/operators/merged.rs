@@ -1,0 +1,98 @@
+//! Series of one label set become one series.
+//!
+//! Dropping or replacing labels can make label sets equal. That is allowed while the series have no
+//! point at one step; else the query fails.
+
+use std::collections::HashMap;
+
+use super::{BoxOperator, Operator, Series};
+use crate::model::Labels;
+use crate::promql::error::QueryError;
+use crate::promql::points::Points;
+
+/// When series of one label set are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// When two have points at one step.
+    SameStep,
+    /// When two have points at all.
+    Any,
+}
+
+/// Merges series of one label set; the first one's place and flags stay.
+pub struct Merged {
+    input: BoxOperator,
+    series: Vec<Series>,
+    /// For each series of the input the one of the result that it is part of.
+    target: Vec<usize>,
+    /// Results of which an input is still to come, by their position.
+    waiting: HashMap<usize, Points>,
+    /// For each result the last input that is part of it.
+    last: Vec<usize>,
+    refused: Refused,
+    next_input: usize,
+    next_result: usize,
+    scratch: Points,
+}
+
+impl Merged {
+    /// `input` itself when all its label sets are different.
+    pub fn new(input: BoxOperator, refused: Refused) -> BoxOperator {
+        let mut known: HashMap<&Labels, usize> = HashMap::with_capacity(input.series().len());
+        let (mut series, mut target, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, one) in input.series().iter().enumerate() {
+            let at = *known.entry(&one.labels).or_insert(series.len());
+            if at == series.len() {
+                series.push(one.clone());
+                last.push(position);
+            }
+            last[at] = position;
+            target.push(at);
+        }
+        if series.len() == target.len() {
+            return input;
+        }
+        Box::new(Self {
+            input,
+            series,
+            target,
+            waiting: HashMap::new(),
+            last,
+            refused,
+            next_input: 0,
+            next_result: 0,
+            scratch: Points::default(),
+        })
+    }
+
+    fn take_one(&mut self) -> Result<(), QueryError> {
+        self.input.next(&mut self.scratch)?;
+        let at = self.target[self.next_input];
+        self.next_input += 1;
+        let Some(known) = self.waiting.get_mut(&at) else {
+            self.waiting.insert(at, std::mem::take(&mut self.scratch));
+            return Ok(());
+        };
+        let both = !known.is_empty() && !self.scratch.is_empty();
+        if self.refused == Refused::Any && both {
+            return Err(QueryError::same_labels());
+        }
+        known.merge(&self.scratch).map_err(|_| QueryError::same_labels())
+    }
+}
+
+impl Operator for Merged {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        let at = self.next_result;
+        while self.next_input <= self.last[at] {
+            self.take_one()?;
+        }
+        *points = self.waiting.remove(&at).unwrap_or_default();
+        self.next_result += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Operators: what a plan becomes. Each knows the label sets of its result before any point is
+//! read, and then gives one series at a time.
+
+pub mod buckets;
+pub mod buffered;
+pub mod build;
+mod dates;
+pub mod elementwise;
+pub mod info;
+pub mod kernels;
+pub mod literal;
+pub mod merged;
+pub mod once;
+pub mod relabel;
+pub mod runs;
+pub mod selector;
+pub mod sliding;
+pub mod smoothed;
+pub mod vector;
+pub mod windows;
+
+use super::context::Context;
+use super::error::QueryError;
+use super::labelset::without_metadata;
+use super::points::Points;
+use crate::model::Labels;
+
+/// A series of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Series {
+    /// Its labels.
+    pub labels: Labels,
+    /// Whether the labels that describe the metric go at the end; see
+    /// [`NameRemoval::Delayed`](super::settings::NameRemoval::Delayed).
+    pub drop_name: bool,
+}
+
+impl Series {
+    /// With the labels as they are.
+    pub fn new(labels: Labels) -> Self {
+        Self { labels, drop_name: false }
+    }
+
+    /// The same when its values no longer mean the metric.
+    pub fn nameless(&self, context: &Context) -> Self {
+        let delayed = context.delays_names();
+        let labels = if delayed { self.labels.clone() } else { without_metadata(&self.labels) };
+        Self { labels, drop_name: true }
+    }
+}
+
+/// Gives the points of series, one series at a time.
+///
+/// [`next`](Operator::next) is called at most once for each of [`series`](Operator::series), in
+/// their order. A series may turn out to have no point. After an error nothing more is asked.
+pub trait Operator: Send {
+    /// The series of the result. Label sets may occur twice: then the points of the two are at
+    /// different steps, or their consumer finds the collision.
+    fn series(&self) -> &[Series];
+
+    /// Puts the points of the next series into `points`.
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError>;
+
+    /// The positions of the series in the order in which an instant query shows them, known once
+    /// all were read. `None`: any order will do.
+    fn order(&self) -> Option<Vec<usize>> {
+        None
+    }
+}
+
+/// An operator of any kind.
+pub type BoxOperator = Box<dyn Operator>;

@@ -1,0 +1,38 @@
+//! What is the same at all steps: evaluated at the first, repeated at the others.
+
+use super::{BoxOperator, Operator, Series};
+use crate::promql::error::QueryError;
+use crate::promql::points::Points;
+
+/// Repeats an operator of one step at many.
+pub struct Once {
+    input: BoxOperator,
+    first: Points,
+    steps: usize,
+}
+
+impl Once {
+    /// Repeats `input` at so many steps.
+    pub fn new(input: BoxOperator, steps: usize) -> Self {
+        Self { input, first: Points::default(), steps }
+    }
+}
+
+impl Operator for Once {
+    fn series(&self) -> &[Series] {
+        self.input.series()
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.input.next(&mut self.first)?;
+        points.clear(self.steps);
+        if let Some(value) = self.first.float(0) {
+            points.floats_mut().fill(value);
+        } else if let Some(histogram) = self.first.histogram(0) {
+            for step in 0..self.steps {
+                points.set_histogram(step, histogram.clone());
+            }
+        }
+        Ok(())
+    }
+}

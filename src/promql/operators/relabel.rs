@@ -1,0 +1,151 @@
+//! `label_replace` and `label_join`: other labels, the same points.
+
+use regex::Regex;
+
+use super::merged::{Merged, Refused};
+use super::{BoxOperator, Operator, Series};
+use crate::model::{Labels, METRIC_NAME, translate_re2};
+use crate::promql::error::QueryError;
+use crate::promql::labelset::with;
+use crate::promql::points::Points;
+
+/// The same points under other labels.
+struct Relabeled {
+    input: BoxOperator,
+    series: Vec<Series>,
+}
+
+impl Operator for Relabeled {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.input.next(points)
+    }
+
+    fn order(&self) -> Option<Vec<usize>> {
+        self.input.order()
+    }
+}
+
+/// Gives each series the label `name` with the value that `value` finds, where it finds one.
+fn relabel(
+    input: BoxOperator,
+    name: &str,
+    value: impl Fn(&Labels) -> Option<String>,
+) -> Result<BoxOperator, QueryError> {
+    let mut series = Vec::with_capacity(input.series().len());
+    for one in input.series() {
+        series.push(match value(&one.labels) {
+            Some(value) => Series {
+                labels: with(&one.labels, name, &value)
+                    .map_err(|error| QueryError::execution(error.to_string()))?,
+                // A name that was set is not the one that should go.
+                drop_name: one.drop_name && name != METRIC_NAME,
+            },
+            None => one.clone(),
+        });
+    }
+    Ok(Merged::new(Box::new(Relabeled { input, series }), Refused::SameStep))
+}
+
+/// `label_replace(input, name, template, source, pattern)`
+pub fn label_replace(
+    input: BoxOperator,
+    [name, template, source, pattern]: [&str; 4],
+) -> Result<BoxOperator, QueryError> {
+    let regex = anchored(pattern).ok_or_else(|| {
+        let text = format!("invalid regular expression in label_replace(): {pattern}");
+        QueryError::Execution(text)
+    })?;
+    check_name(name, "destination", "label_replace")?;
+    relabel(input, name, |labels| expand(&regex, template, labels.get(source)))
+}
+
+/// `label_join(input, name, separator, source…)`
+pub fn label_join(
+    input: BoxOperator,
+    name: &str,
+    separator: &str,
+    sources: &[&str],
+) -> Result<BoxOperator, QueryError> {
+    for source in sources {
+        check_name(source, "source", "label_join")?;
+    }
+    check_name(name, "destination", "label_join")?;
+    relabel(input, name, |labels| {
+        let values: Vec<&str> = sources.iter().map(|source| labels.get(source)).collect();
+        Some(values.join(separator))
+    })
+}
+
+fn check_name(name: &str, which: &str, function: &str) -> Result<(), QueryError> {
+    if name.is_empty() {
+        let text = format!("invalid {which} label name in {function}(): {name}");
+        return Err(QueryError::Execution(text));
+    }
+    Ok(())
+}
+
+fn anchored(pattern: &str) -> Option<Regex> {
+    Regex::new(&translate_re2(&format!("^(?s:{pattern})$")).ok()?).ok()
+}
+
+/// The template with what the pattern found in `value`; none if it does not match. Templates are
+/// those of Go: `$1x` is the group named `1x`, an unknown group is empty, `$$` is a dollar.
+fn expand(regex: &Regex, template: &str, value: &str) -> Option<String> {
+    let found = regex.captures(value)?;
+    let group = |name: &str| match name.parse::<usize>() {
+        // Go takes `01` for a name.
+        Ok(number) if number.to_string() == name => found.get(number),
+        _ => found.name(name),
+    };
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+        } else if let Some((name, after)) = reference(rest) {
+            out.push_str(group(name).map_or("", |found| found.as_str()));
+            rest = after;
+        } else {
+            out.push('$');
+        }
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// The name that a reference names, and what comes after.
+fn reference(text: &str) -> Option<(&str, &str)> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    if let Some(inner) = text.strip_prefix('{') {
+        let (name, after) = inner.split_once('}')?;
+        return (!name.is_empty() && name.chars().all(is_word)).then_some((name, after));
+    }
+    let end = text.find(|c| !is_word(c)).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_those_of_go() {
+        let check = |pattern: &str, template: &str, value: &str, want: Option<&str>| {
+            let regex = anchored(pattern).expect("valid");
+            assert_eq!(expand(&regex, template, value).as_deref(), want, "{pattern} {template}");
+        };
+        check("(.*)-(.*)", "$2:$1", "a-b", Some("b:a"));
+        check("(.*)", "$1x${1}x$$", "a", Some("ax$"));
+        check("(?P<n>.*)", "$n|${n}|$m|$", "a", Some("a|a||$"));
+        check("(.*)", "${1|$01|$", "a", Some("${1||$"));
+        check("a", "b", "ab", None);
+        check("a.b", "x", "a\nb", Some("x"));
+    }
+}

@@ -1,0 +1,222 @@
+//! Instant selectors: at each step the newest point of a series, if it is not too old.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::runtime::Handle;
+
+use super::build::Scope;
+use super::runs::{Runs, SeriesWork};
+use super::{Operator, Series};
+use crate::chunk::Chunk;
+use crate::model::{Histogram, Point, TimeRange, Value, is_stale};
+use crate::promql::context::Context;
+use crate::promql::error::QueryError;
+use crate::promql::histogram::FloatHistogram;
+use crate::promql::plan::Lookup;
+use crate::promql::points::Points;
+use crate::promql::source::{Selected, Visitor, visit};
+use crate::promql::steps::Steps;
+
+/// What of the newest point is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Its value.
+    Value,
+    /// Its time in seconds.
+    Timestamp,
+    /// Its start timestamp in seconds.
+    StartTimestamp,
+    /// Its time in milliseconds; histograms are refused.
+    InfoTimestamp,
+}
+
+/// The newest points of all series of a selection.
+pub struct Selector {
+    series: Vec<Series>,
+    runs: Runs<Newest>,
+}
+
+impl Selector {
+    /// At the steps of `scope`.
+    pub fn new(
+        selected: &Arc<Selected>,
+        lookup: Lookup,
+        wanted: Wanted,
+        scope: Scope,
+        context: &Arc<Context>,
+        runtime: &Handle,
+    ) -> Self {
+        let Scope { steps, weight } = scope;
+        let series = match wanted {
+            Wanted::Value | Wanted::InfoTimestamp => selected.series.clone(),
+            Wanted::Timestamp | Wanted::StartTimestamp => {
+                selected.series.iter().map(|series| series.nameless(context)).collect()
+            }
+        };
+        let work = Newest { lookup, wanted, steps, weight, context: Arc::clone(context) };
+        let (selected, context) = (Arc::clone(selected), Arc::clone(context));
+        let runs = Runs::new(selected, work, context, runtime.clone(), steps.count());
+        Self { series, runs }
+    }
+}
+
+impl Operator for Selector {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.runs.next(points)
+    }
+}
+
+struct Newest {
+    lookup: Lookup,
+    wanted: Wanted,
+    steps: Steps,
+    weight: u64,
+    context: Arc<Context>,
+}
+
+impl SeriesWork for Newest {
+    type Scratch = ();
+
+    fn work(
+        &self,
+        _: usize,
+        chunks: &[Chunk],
+        (): &mut (),
+        points: &mut Points,
+    ) -> Result<(), QueryError> {
+        let looks = self.lookup.steps(self.steps);
+        let lookback = self.context.lookback;
+        points.clear(self.steps.count());
+        let mut filler = Filler {
+            looks,
+            lookback,
+            wanted: self.wanted,
+            step: 0,
+            count: looks.count(),
+            newest: None,
+            points,
+            samples: 0,
+            refused: false,
+        };
+        let before = looks.start.saturating_sub(lookback.saturating_sub(1));
+        visit(chunks, TimeRange::new(before, looks.last()), &mut filler)?;
+        filler.fill_until(i64::MAX);
+        let (samples, refused) = (filler.samples, filler.refused);
+        if refused {
+            return Err(QueryError::execution("this should be an info metric, with float samples"));
+        }
+        if self.lookup.at.is_some() {
+            repeat_first(points);
+        }
+        self.context.counts.queryable.fetch_add(samples as u64 * self.weight, Relaxed);
+        self.context.counts.read.fetch_add(samples as u64, Relaxed);
+        Ok(())
+    }
+}
+
+fn repeat_first(points: &mut Points) {
+    if let Some(value) = points.float(0) {
+        points.floats_mut().fill(value);
+    } else if let Some(histogram) = points.histogram(0).cloned() {
+        for step in 1..points.steps() {
+            points.set_histogram(step, Arc::clone(&histogram));
+        }
+    }
+}
+
+/// The newest point so far.
+struct Newer {
+    time: i64,
+    start: i64,
+    value: NewerValue,
+}
+
+enum NewerValue {
+    Float(f64),
+    Histogram(Arc<Histogram>),
+}
+
+struct Filler<'a> {
+    looks: Steps,
+    lookback: i64,
+    wanted: Wanted,
+    /// The first step that is not decided.
+    step: usize,
+    count: usize,
+    newest: Option<Newer>,
+    points: &'a mut Points,
+    samples: usize,
+    refused: bool,
+}
+
+impl Filler<'_> {
+    /// Decides all steps that look before `time`: there the newest point so far is the newest.
+    #[inline]
+    fn fill_until(&mut self, time: i64) {
+        if self.step >= self.count || self.looks.time(self.step) >= time {
+            return;
+        }
+        let first = self.step;
+        while self.step < self.count && self.looks.time(self.step) < time {
+            self.step += 1;
+        }
+        let Some(newest) = &self.newest else { return };
+        let fresh =
+            |step: &usize| newest.time > self.looks.time(*step).saturating_sub(self.lookback);
+        let steps = (first..self.step).take_while(fresh);
+        let seconds = match self.wanted {
+            Wanted::Value => None,
+            Wanted::Timestamp => Some(newest.time as f64 / 1000.0),
+            Wanted::StartTimestamp => Some(newest.start as f64 / 1000.0),
+            Wanted::InfoTimestamp => Some(newest.time as f64),
+        };
+        match (&newest.value, seconds) {
+            (NewerValue::Float(value), _) if is_stale(*value) => {}
+            (NewerValue::Histogram(histogram), _) if histogram.is_stale() => {}
+            (NewerValue::Float(value), seconds) => {
+                for step in steps {
+                    self.points.set_float(step, seconds.unwrap_or(*value));
+                    self.samples += 1;
+                }
+            }
+            (NewerValue::Histogram(_), Some(seconds)) => {
+                self.refused |= self.wanted == Wanted::InfoTimestamp;
+                for step in steps {
+                    self.points.set_float(step, seconds);
+                    self.samples += 1;
+                }
+            }
+            (NewerValue::Histogram(histogram), None) => {
+                let histogram = Arc::new(FloatHistogram::from(&**histogram));
+                for step in steps {
+                    self.points.set_histogram(step, Arc::clone(&histogram));
+                    self.samples += histogram.samples();
+                }
+            }
+        }
+    }
+}
+
+impl Visitor for Filler<'_> {
+    fn wants_starts(&self) -> bool {
+        self.wanted == Wanted::StartTimestamp
+    }
+
+    #[inline]
+    fn float(&mut self, time: i64, start: i64, value: f64) {
+        self.fill_until(time);
+        self.newest = Some(Newer { time, start, value: NewerValue::Float(value) });
+    }
+
+    fn point(&mut self, point: Point) {
+        let Value::Histogram(histogram) = point.value else { return };
+        self.fill_until(point.timestamp);
+        let (time, start) = (point.timestamp, point.start_timestamp);
+        self.newest = Some(Newer { time, start, value: NewerValue::Histogram(histogram) });
+    }
+}

@@ -1,0 +1,218 @@
+//! A window that slides over the points of one series, step by step.
+//!
+//! Points come by rising time. A step is given out as soon as a point after its window shows
+//! that the window is complete; points before the windows still to come are forgotten.
+
+use std::sync::Arc;
+
+use crate::model::{Point, ResetHint, Value as Stored, is_stale};
+use crate::promql::ast::Edges;
+use crate::promql::functions::{FloatPoint, HistogramPoint, Window};
+use crate::promql::histogram::FloatHistogram;
+use crate::promql::points::ValueRef;
+use crate::promql::source::Visitor;
+use crate::promql::steps::Steps;
+
+/// Where the windows of all steps lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame {
+    /// Where the windows end.
+    pub looks: Steps,
+    /// How long they are, in milliseconds.
+    pub range: i64,
+    /// What they hold at their edges.
+    pub edges: Option<Edges>,
+    /// How far outside of a window points are looked at for its edges.
+    pub lookback: i64,
+    /// Whether start timestamps are wanted.
+    pub starts: bool,
+}
+
+impl Frame {
+    /// Milliseconds before the start of a window of which points are looked at.
+    pub fn before(&self) -> i64 {
+        if self.edges.is_some() { self.lookback } else { 0 }
+    }
+
+    /// Milliseconds after the end of a window of which points are looked at.
+    pub fn after(&self) -> i64 {
+        if self.edges == Some(Edges::Smoothed) { self.lookback } else { 0 }
+    }
+
+    /// No point of this time or before is looked at for the window that ends at `end`.
+    fn lower(&self, end: i64) -> i64 {
+        end.saturating_sub(self.range).saturating_sub(self.before())
+    }
+
+    /// No point after this time is looked at for the window that ends at `end`.
+    fn upper(&self, end: i64) -> i64 {
+        end.saturating_add(self.after())
+    }
+}
+
+/// The points of one kind.
+#[derive(Debug)]
+struct Track<P> {
+    points: Vec<P>,
+    starts: Vec<i64>,
+    /// The first that may still be in a window.
+    first: usize,
+}
+
+impl<P> Default for Track<P> {
+    fn default() -> Self {
+        Self { points: Vec::new(), starts: Vec::new(), first: 0 }
+    }
+}
+
+/// Points that are forgotten at a time, at least.
+const FORGET: usize = 512;
+
+impl<P> Track<P> {
+    fn clear(&mut self) {
+        self.points.clear();
+        self.starts.clear();
+        self.first = 0;
+    }
+
+    fn drop_until(&mut self, time: i64, of: impl Fn(&P) -> i64) {
+        while self.points.get(self.first).is_some_and(|point| of(point) <= time) {
+            self.first += 1;
+        }
+        if self.first > FORGET && self.first > self.points.len() / 2 {
+            self.points.drain(..self.first);
+            let starts = self.first.min(self.starts.len());
+            self.starts.drain(..starts);
+            self.first = 0;
+        }
+    }
+
+    fn window(&self) -> (&[P], &[i64]) {
+        let starts = if self.starts.is_empty() { &[][..] } else { &self.starts[self.first..] };
+        (&self.points[self.first..], starts)
+    }
+}
+
+/// Memory that is used for one series after the other.
+#[derive(Debug, Default)]
+pub struct Tracks {
+    floats: Track<FloatPoint>,
+    histograms: Track<HistogramPoint>,
+}
+
+/// Slides over one series and calls `each` with the number of every step and its window.
+pub struct Sliding<'a, F> {
+    frame: Frame,
+    tracks: &'a mut Tracks,
+    step: usize,
+    count: usize,
+    each: F,
+}
+
+impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
+    /// Begins a series.
+    pub fn new(frame: Frame, tracks: &'a mut Tracks, each: F) -> Self {
+        tracks.floats.clear();
+        tracks.histograms.clear();
+        Self { frame, tracks, step: 0, count: frame.looks.count(), each }
+    }
+
+    /// Gives out the steps whose windows are complete when no more point before `time` comes.
+    #[inline]
+    fn give_until(&mut self, time: i64) {
+        while self.step < self.count {
+            let end = self.frame.looks.time(self.step);
+            if self.frame.upper(end) >= time {
+                return;
+            }
+            self.give(end);
+        }
+    }
+
+    fn give(&mut self, end: i64) {
+        let lower = self.frame.lower(end);
+        self.tracks.floats.drop_until(lower, |point| point.time);
+        self.tracks.histograms.drop_until(lower, |point| point.time);
+        let (floats, float_starts) = self.tracks.floats.window();
+        let (histograms, histogram_starts) = self.tracks.histograms.window();
+        let window = Window {
+            start: end.saturating_sub(self.frame.range),
+            end,
+            edges: self.frame.edges,
+            floats,
+            float_starts,
+            histograms,
+            histogram_starts,
+        };
+        (self.each)(self.step, &window);
+        self.step += 1;
+    }
+
+    /// Gives out all that is left.
+    pub fn finish(mut self) {
+        while self.step < self.count {
+            self.give(self.frame.looks.time(self.step));
+        }
+    }
+
+    /// Whether a point of this time is in no window to come.
+    #[inline]
+    fn is_passed(&self, time: i64) -> bool {
+        self.step >= self.count || time <= self.frame.lower(self.frame.looks.time(self.step))
+    }
+
+    /// Takes a histogram.
+    pub fn histogram(&mut self, time: i64, start: i64, value: Arc<FloatHistogram>) {
+        self.give_until(time);
+        if self.is_passed(time) {
+            return;
+        }
+        if self.frame.starts {
+            self.tracks.histograms.starts.push(start);
+        }
+        self.tracks.histograms.points.push(HistogramPoint { time, value });
+    }
+
+    /// Takes the result of a subquery at one of its steps. What its histograms say of resets is
+    /// forgotten: their neighbours are others now.
+    pub fn result(&mut self, time: i64, value: ValueRef<'_>) {
+        match value {
+            ValueRef::Float(value) => self.float(time, 0, value),
+            ValueRef::Histogram(histogram) => {
+                let mut histogram = Arc::clone(histogram);
+                if matches!(histogram.reset_hint, ResetHint::Reset | ResetHint::NotReset) {
+                    Arc::make_mut(&mut histogram).reset_hint = ResetHint::Unknown;
+                }
+                self.histogram(time, 0, histogram);
+            }
+        }
+    }
+}
+
+impl<F: FnMut(usize, &Window<'_>)> Visitor for Sliding<'_, F> {
+    fn wants_starts(&self) -> bool {
+        self.frame.starts
+    }
+
+    #[inline]
+    fn float(&mut self, time: i64, start: i64, value: f64) {
+        self.give_until(time);
+        if is_stale(value) || self.is_passed(time) {
+            return;
+        }
+        if self.frame.starts {
+            self.tracks.floats.starts.push(start);
+        }
+        self.tracks.floats.points.push(FloatPoint { time, value });
+    }
+
+    fn point(&mut self, point: Point) {
+        let Stored::Histogram(histogram) = &point.value else { return };
+        if histogram.is_stale() {
+            self.give_until(point.timestamp);
+            return;
+        }
+        let value = Arc::new(FloatHistogram::from(&**histogram));
+        self.histogram(point.timestamp, point.start_timestamp, value);
+    }
+}

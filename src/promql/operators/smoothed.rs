@@ -1,0 +1,148 @@
+//! Smoothed instant selectors: at each step the value between the points around it.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::runs::{Runs, SeriesWork};
+use super::sliding::{Frame, Sliding, Tracks};
+use super::{BoxOperator, Operator, Series};
+use crate::chunk::Chunk;
+use crate::model::{ResetHint, TimeRange};
+use crate::promql::annotations::{Annotations, Note};
+use crate::promql::ast::Edges;
+use crate::promql::context::Context;
+use crate::promql::error::QueryError;
+use crate::promql::functions::{Notes, Window, float_between, histogram_between};
+use crate::promql::plan;
+use crate::promql::points::{Points, Value};
+use crate::promql::position::Span;
+use crate::promql::source::{Selected, visit};
+use crate::promql::steps::Steps;
+
+/// The values of all series of a selection between their points.
+pub fn smoothed(
+    selected: &Arc<Selected>,
+    selector: &plan::Selector,
+    steps: Steps,
+    context: &Arc<Context>,
+    runtime: &Handle,
+) -> BoxOperator {
+    let frame = Frame {
+        looks: selector.lookup.steps(steps),
+        range: 0,
+        edges: Some(Edges::Smoothed),
+        lookback: context.lookback,
+        starts: false,
+    };
+    let work = Smooth {
+        frame,
+        steps,
+        span: selector.span,
+        series: selected.series.clone(),
+        context: Arc::clone(context),
+    };
+    let count = steps.count();
+    let runs = Runs::new(Arc::clone(selected), work, Arc::clone(context), runtime.clone(), count);
+    Box::new(Smoothed { series: selected.series.clone(), runs })
+}
+
+struct Smoothed {
+    series: Vec<Series>,
+    runs: Runs<Smooth>,
+}
+
+impl Operator for Smoothed {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.runs.next(points)
+    }
+}
+
+struct Smooth {
+    frame: Frame,
+    steps: Steps,
+    span: Span,
+    series: Vec<Series>,
+    context: Arc<Context>,
+}
+
+impl SeriesWork for Smooth {
+    type Scratch = Tracks;
+
+    fn work(
+        &self,
+        position: usize,
+        chunks: &[Chunk],
+        tracks: &mut Tracks,
+        points: &mut Points,
+    ) -> Result<(), QueryError> {
+        let frame = self.frame;
+        points.clear(self.steps.count());
+        let mut annotations = Annotations::default();
+        let metric = self.series[position].labels.as_ref().metric_name();
+        let fixed = self.steps.count() != frame.looks.count();
+        let each = |step: usize, window: &Window<'_>| {
+            let mut notes = Notes { metric, span: self.span, annotations: &mut annotations };
+            let Some(value) = between(window, &mut notes) else { return };
+            if fixed {
+                (0..points.steps()).for_each(|step| points.set(step, value.clone()));
+            } else {
+                points.set(step, value);
+            }
+        };
+        let mut sliding = Sliding::new(frame, tracks, each);
+        let start = frame.looks.start.saturating_sub(frame.before());
+        let range = TimeRange::new(start, frame.looks.last().saturating_add(frame.after()));
+        visit(chunks, range, &mut sliding)?;
+        sliding.finish();
+        if !annotations.is_empty() {
+            self.context.annotate_all(annotations);
+        }
+        Ok(())
+    }
+}
+
+/// The value at the end of a window that reaches beyond it.
+fn between(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
+    if window.is_mixed() {
+        notes.add_named(|metric| Note::MixedFloatsHistograms { metric });
+        return None;
+    }
+    let time = window.end;
+    if window.histograms.is_empty() {
+        let next = window.floats.partition_point(|point| point.time < time);
+        let exact = window.floats.get(next).filter(|point| point.time == time);
+        return match (next.checked_sub(1).map(|at| window.floats[at]), exact) {
+            (_, Some(point)) => Some(Value::Float(point.value)),
+            (None, None) => None,
+            (Some(before), None) => Some(Value::Float(match window.floats.get(next) {
+                Some(after) => float_between(before, *after, time, false),
+                None => before.value,
+            })),
+        };
+    }
+    let next = window.histograms.partition_point(|point| point.time < time);
+    let exact = window.histograms.get(next).filter(|point| point.time == time);
+    match (next.checked_sub(1).map(|at| &window.histograms[at]), exact) {
+        (_, Some(point)) => Some(Value::Histogram(Arc::clone(&point.value))),
+        (None, None) => None,
+        (Some(before), None) => match window.histograms.get(next) {
+            Some(after) => {
+                let gauge = |hint| hint == ResetHint::Gauge;
+                let gauges = gauge(before.value.reset_hint) && gauge(after.value.reset_hint);
+                let value = histogram_between(before, after, time, !gauges, notes)?;
+                Some(Value::Histogram(Arc::new(value)))
+            }
+            None => {
+                // A hint is about the point before, not about the value.
+                let mut value = (*before.value).clone();
+                value.reset_hint = ResetHint::Unknown;
+                Some(Value::Histogram(Arc::new(value)))
+            }
+        },
+    }
+}

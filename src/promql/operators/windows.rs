@@ -1,0 +1,255 @@
+//! Functions of windows: `rate`, `sum_over_time` and their kin, over what a selector or a subquery
+//! gives.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::kernels::{Kernel, Now};
+use super::merged::{Merged, Refused};
+use super::runs::{Runs, SeriesWork};
+use super::sliding::{Frame, Sliding, Tracks};
+use super::{BoxOperator, Operator, Series};
+use crate::chunk::Chunk;
+use crate::model::TimeRange;
+use crate::promql::annotations::{Annotations, Note};
+use crate::promql::context::Context;
+use crate::promql::error::QueryError;
+use crate::promql::functions::{Notes, Window};
+use crate::promql::points::Points;
+use crate::promql::position::Span;
+use crate::promql::signature::Function;
+use crate::promql::source::{Selected, visit};
+use crate::promql::steps::Steps;
+
+/// A function of windows at all steps.
+pub struct WindowFunction {
+    /// What it computes.
+    pub kernel: Kernel,
+    /// Where the windows lie.
+    pub frame: Frame,
+    /// The steps, of which there may be more than windows when those are at a fixed time.
+    pub steps: Steps,
+    /// The place of the range argument.
+    pub span: Span,
+    /// How often a point counts as looked at.
+    pub weight: u64,
+    /// What the query shares.
+    pub context: Arc<Context>,
+}
+
+impl WindowFunction {
+    /// The series of the result.
+    fn result_series(&self, input: &[Series]) -> Vec<Series> {
+        let keeps =
+            matches!(self.kernel.function, Function::LastOverTime | Function::FirstOverTime);
+        let result = |series: &Series| {
+            if keeps && !series.drop_name { series.clone() } else { series.nameless(&self.context) }
+        };
+        input.iter().map(result).collect()
+    }
+
+    /// Computes one series; `feed` gives its points.
+    fn compute(
+        &self,
+        series: &Series,
+        read: Read,
+        tracks: &mut Tracks,
+        points: &mut Points,
+        feed: impl FnOnce(&mut dyn Feed) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        points.clear(self.steps.count());
+        let mut annotations = Annotations::default();
+        let metric = series.labels.as_ref().metric_name();
+        let mut counted = Counted { queryable: 0, read: 0, last_end: i64::MIN };
+        let fixed = self.steps.count() != self.frame.looks.count();
+        let each = |step: usize, window: &Window<'_>| {
+            if window.is_empty() {
+                return;
+            }
+            counted.count(window);
+            let steps = if fixed { 0..self.steps.count() } else { step..step + 1 };
+            let mut notes = Notes { metric, span: self.span, annotations: &mut annotations };
+            for step in steps {
+                let now = Now { step, time: self.steps.time(step) };
+                if let Some(value) = self.kernel.apply(window, now, &mut notes) {
+                    points.set(step, value);
+                }
+            }
+        };
+        let mut sliding = Sliding::new(self.frame, tracks, each);
+        feed(&mut sliding)?;
+        sliding.finish();
+        self.context.counts.queryable.fetch_add(counted.queryable * self.weight, Relaxed);
+        if read == Read::FromStore {
+            self.context.counts.read.fetch_add(counted.read, Relaxed);
+        }
+        self.tell_non_counter(metric, points);
+        if !annotations.is_empty() {
+            self.context.annotate_all(annotations);
+        }
+        Ok(())
+    }
+
+    fn tell_non_counter(&self, metric: &str, points: &Points) {
+        const ENDINGS: [&str; 4] = ["_total", "_sum", "_count", "_bucket"];
+        let counts = matches!(self.kernel.function, Function::Rate | Function::Increase);
+        if !counts || metric.is_empty() || ENDINGS.iter().any(|end| metric.ends_with(end)) {
+            return;
+        }
+        if (0..points.steps()).any(|step| points.float(step).is_some()) {
+            let metric = metric.to_owned();
+            self.context.annotate(Note::PossibleNonCounter { metric }.at(self.span));
+        }
+    }
+}
+
+/// Whether points are counted as read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// They come from the store.
+    FromStore,
+    /// They come from a subquery, which counted them.
+    FromSubquery,
+}
+
+struct Counted {
+    queryable: u64,
+    read: u64,
+    last_end: i64,
+}
+
+impl Counted {
+    fn count(&mut self, window: &Window<'_>) {
+        let new = |time: i64| time > self.last_end;
+        let floats = window.floats.iter().rev().take_while(|point| new(point.time)).count();
+        let newer = window.histograms.iter().rev().take_while(|point| new(point.time));
+        let newer: usize = newer.map(|point| point.value.samples()).sum();
+        let all: usize = window.histograms.iter().map(|point| point.value.samples()).sum();
+        self.read += (floats + newer) as u64;
+        self.queryable += (window.floats.len() + all) as u64;
+        let last = |time: Option<i64>| time.unwrap_or(i64::MIN);
+        self.last_end = last(window.floats.last().map(|point| point.time))
+            .max(last(window.histograms.last().map(|point| point.time)))
+            .max(self.last_end);
+    }
+}
+
+/// What takes points, whatever is done with their windows.
+trait Feed {
+    fn chunks(&mut self, chunks: &[Chunk], range: TimeRange) -> Result<(), QueryError>;
+    fn results(&mut self, steps: Steps, points: &Points);
+}
+
+impl<F: FnMut(usize, &Window<'_>)> Feed for Sliding<'_, F> {
+    fn chunks(&mut self, chunks: &[Chunk], range: TimeRange) -> Result<(), QueryError> {
+        visit(chunks, range, self)
+    }
+
+    fn results(&mut self, steps: Steps, points: &Points) {
+        for (step, value) in points.iter() {
+            self.result(steps.time(step), value);
+        }
+    }
+}
+
+/// A function over the windows of a selection; the work is spread over the cores.
+pub struct OverSelection {
+    series: Vec<Series>,
+    runs: Runs<SelectionWork>,
+}
+
+struct SelectionWork {
+    function: WindowFunction,
+    selected: Arc<Selected>,
+}
+
+impl OverSelection {
+    /// Applies `function`.
+    pub fn boxed(
+        function: WindowFunction,
+        selected: &Arc<Selected>,
+        runtime: &tokio::runtime::Handle,
+    ) -> BoxOperator {
+        let series = function.result_series(&selected.series);
+        let (context, steps) = (Arc::clone(&function.context), function.steps.count());
+        let work = SelectionWork { function, selected: Arc::clone(selected) };
+        let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
+        Merged::new(Box::new(Self { series, runs }), Refused::Any)
+    }
+}
+
+impl SeriesWork for SelectionWork {
+    type Scratch = Tracks;
+
+    fn work(
+        &self,
+        position: usize,
+        chunks: &[Chunk],
+        tracks: &mut Tracks,
+        points: &mut Points,
+    ) -> Result<(), QueryError> {
+        let frame = self.function.frame;
+        let start = frame.looks.start.saturating_sub(frame.range).saturating_sub(frame.before());
+        let range = TimeRange::new(start, frame.looks.last().saturating_add(frame.after()));
+        let series = &self.selected.series[position];
+        self.function
+            .compute(series, Read::FromStore, tracks, points, |feed| feed.chunks(chunks, range))
+    }
+}
+
+impl Operator for OverSelection {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.runs.next(points)
+    }
+}
+
+/// A function over the windows of a subquery.
+pub struct OverSubquery {
+    function: WindowFunction,
+    input: BoxOperator,
+    input_steps: Steps,
+    series: Vec<Series>,
+    position: usize,
+    tracks: Tracks,
+    scratch: Points,
+}
+
+impl OverSubquery {
+    /// Applies `function` to what `input` gives at its own steps.
+    pub fn boxed(function: WindowFunction, input: BoxOperator, input_steps: Steps) -> BoxOperator {
+        let series = function.result_series(input.series());
+        let operator = Self {
+            function,
+            input,
+            input_steps,
+            series,
+            position: 0,
+            tracks: Tracks::default(),
+            scratch: Points::default(),
+        };
+        Merged::new(Box::new(operator), Refused::Any)
+    }
+}
+
+impl Operator for OverSubquery {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.function.context.check()?;
+        self.input.next(&mut self.scratch)?;
+        let series = &self.input.series()[self.position];
+        self.position += 1;
+        let (steps, results) = (self.input_steps, &self.scratch);
+        let tracks = &mut self.tracks;
+        self.function.compute(series, Read::FromSubquery, tracks, points, |feed| {
+            feed.results(steps, results);
+            Ok(())
+        })
+    }
+}

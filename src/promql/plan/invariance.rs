@@ -1,0 +1,52 @@
+//! Which parts of a plan have the same value at all steps.
+
+use super::Node;
+use crate::promql::signature::Function;
+
+/// What the planner knows of a node that it made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Invariance {
+    /// The value may differ from step to step.
+    Varying,
+    /// The same at all steps, and cheaper to compute once.
+    Invariant,
+    /// The same at all steps, but whoever uses it sees to that: constants and windows.
+    Plain,
+}
+
+impl Invariance {
+    /// Whether the value is the same at all steps.
+    pub(super) fn holds(self) -> bool {
+        self != Self::Varying
+    }
+}
+
+/// A node that is not part of a larger invariant one.
+pub(super) fn once((node, invariance): (Node, Invariance)) -> Node {
+    match invariance {
+        Invariance::Invariant => Node::Once(Box::new(node)),
+        Invariance::Varying | Invariance::Plain => node,
+    }
+}
+
+/// Whether the result of a function hangs on the time of the step even when its arguments do not.
+pub(super) fn reads_step_time(function: Function) -> bool {
+    use Function::{
+        DayOfMonth, DayOfWeek, DayOfYear, DaysInMonth, Hour, Minute, Month, PredictLinear, Time,
+        Timestamp, Year,
+    };
+    matches!(
+        function,
+        DaysInMonth
+            | DayOfMonth
+            | DayOfWeek
+            | DayOfYear
+            | Hour
+            | Minute
+            | Month
+            | Year
+            | PredictLinear
+            | Time
+            | Timestamp
+    )
+}

@@ -1,0 +1,241 @@
+//! From the tree of the text to a plan.
+
+use super::invariance::{Invariance, once, reads_step_time};
+use super::{
+    Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, Selections, Selector,
+    Source,
+};
+use crate::model::TimeRange;
+use crate::promql::ast::{self, At, Edges, Expr, Grouping, When};
+use crate::promql::duration::{Allowed, Duration, DurationError, QueryTimes};
+use crate::promql::operator::Sign;
+use crate::promql::signature::Function;
+use crate::promql::steps::Steps;
+use crate::promql::value_type::ValueType;
+
+/// The times of a query and what is assumed where its text says nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Query {
+    /// When it is evaluated.
+    pub steps: Steps,
+    /// Milliseconds between two steps as the client asked; 0 for an instant query.
+    pub interval: i64,
+    /// How long a point counts as the newest one, in milliseconds.
+    pub lookback: i64,
+    /// Step of a subquery that names none, in milliseconds.
+    pub subquery_step: i64,
+}
+
+/// Plans an expression.
+pub fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
+    let mut planner = Planner { query, selections: Selections::default() };
+    let node = planner.node(expr, query.steps)?;
+    Ok(Plan { root: once(node), selections: planner.selections })
+}
+
+struct Planner<'a> {
+    query: &'a Query,
+    selections: Selections,
+}
+
+type Planned = Result<(Node, Invariance), DurationError>;
+
+impl Planner<'_> {
+    fn node(&mut self, expr: &Expr, steps: Steps) -> Planned {
+        Ok(match expr.without_parens() {
+            Expr::Number(number) => (Node::Number(number.value), Invariance::Plain),
+            Expr::String(text) => (Node::String(text.value.clone()), Invariance::Plain),
+            Expr::Selector(selector) => self.selector(selector, steps)?,
+            Expr::Matrix(matrix) => self.matrix(matrix, steps)?,
+            Expr::Subquery(subquery) => self.subquery(subquery, steps)?,
+            Expr::Call(call) => self.call(call, steps)?,
+            Expr::Aggregate(aggregate) => self.aggregate(aggregate, steps)?,
+            Expr::Binary(binary) => self.binary(binary, steps)?,
+            Expr::Unary(unary) => {
+                let (node, invariance) = self.node(&unary.expr, steps)?;
+                match unary.sign {
+                    Sign::Plus => (node, invariance),
+                    Sign::Minus => (Node::Negate(Box::new(node)), invariance),
+                }
+            }
+            Expr::Paren(_) => unreachable!("parentheses are taken off"),
+        })
+    }
+
+    fn selector(&mut self, selector: &ast::VectorSelector, steps: Steps) -> Planned {
+        let lookup = self.lookup(&selector.when)?;
+        let smoothed = selector.edges == Some(Edges::Smoothed);
+        let lookback = self.query.lookback;
+        let ahead = if smoothed { lookback } else { 0 };
+        let range = reach(lookup, steps, lookback, ahead);
+        let matchers = selector.matchers.clone();
+        let selection = self.selections.request(&matchers, range);
+        let span = selector.span;
+        let node = Node::Selector(Selector { selection, matchers, lookup, smoothed, span });
+        let fixed = lookup.at.is_some();
+        Ok((node, if fixed { Invariance::Invariant } else { Invariance::Varying }))
+    }
+
+    fn matrix(&mut self, matrix: &ast::MatrixSelector, steps: Steps) -> Planned {
+        let selector = &matrix.selector;
+        let lookup = self.lookup(&selector.when)?;
+        let range = self.duration(&matrix.range, Allowed::Positive)?;
+        let lookback = self.query.lookback;
+        let (before, after) = match selector.edges {
+            None => (0, 0),
+            Some(Edges::Anchored) => (lookback, 0),
+            Some(Edges::Smoothed) => (lookback, lookback),
+        };
+        let reach = reach(lookup, steps, range.saturating_add(before), after);
+        let matchers = selector.matchers.clone();
+        let selection = self.selections.request(&matchers, reach);
+        let source = Source::Selection { selection, matchers };
+        Ok(window(Range { source, lookup, range, edges: selector.edges }))
+    }
+
+    fn subquery(&mut self, subquery: &ast::Subquery, steps: Steps) -> Planned {
+        let lookup = self.lookup(&subquery.when)?;
+        let range = self.duration(&subquery.range, Allowed::Positive)?;
+        let interval = match &subquery.step {
+            Some(step) => self.duration(step, Allowed::Positive)?,
+            None => self.query.subquery_step,
+        };
+        // A literal of less than a millisecond is 0.
+        let interval = interval.max(1);
+        let outer = lookup.steps(steps);
+        // The first multiple of the step inside the first window.
+        let before = outer.start.saturating_sub(range);
+        let start = before.div_euclid(interval).saturating_add(1).saturating_mul(interval);
+        let inner = Steps { start, end: outer.last(), interval };
+        let (node, invariance) = self.node(&subquery.expr, inner)?;
+        let node = Box::new(match invariance {
+            Invariance::Varying => node,
+            Invariance::Invariant | Invariance::Plain => Node::Once(Box::new(node)),
+        });
+        let source = Source::Subquery { node, steps: inner };
+        Ok(window(Range { source, lookup, range, edges: None }))
+    }
+
+    fn call(&mut self, call: &ast::Call, steps: Steps) -> Planned {
+        if let Some(value) = self.constant(call.function) {
+            return Ok((Node::Number(value), Invariance::Plain));
+        }
+        let mut args = Vec::with_capacity(call.args.len());
+        for arg in &call.args {
+            if let (Function::Info, [_], Expr::Selector(labels)) =
+                (call.function, args.as_slice(), arg.without_parens())
+            {
+                let node = Node::Matchers(labels.matchers.clone());
+                args.push(((node, Invariance::Varying), labels.span));
+                continue;
+            }
+            args.push((self.node(arg, steps)?, arg.without_parens().span()));
+        }
+        let all = args.iter().all(|((_, invariance), _)| invariance.holds());
+        // The time of a point that is fixed is fixed too; of anything else it is that of the step.
+        let of_selector = matches!(args.as_slice(), [((Node::Selector(_), _), _)]);
+        let fixed = match call.function {
+            Function::Timestamp => of_selector,
+            function => !reads_step_time(function),
+        };
+        let whole = all && fixed;
+        let argument = |(planned, span): ((Node, Invariance), _)| Argument {
+            node: if whole { planned.0 } else { once(planned) },
+            span,
+        };
+        let args = args.into_iter().map(argument).collect();
+        let node = Node::Call(Call { function: call.function, args, span: call.span });
+        Ok((node, if whole { Invariance::Invariant } else { Invariance::Varying }))
+    }
+
+    fn aggregate(&mut self, aggregate: &ast::Aggregate, steps: Steps) -> Planned {
+        // As in Prometheus, what is folded decides alone: a parameter is taken at the first step
+        // when the rest is the same at all steps.
+        let (input, invariance) = self.node(&aggregate.expr, steps)?;
+        let param = match &aggregate.param {
+            Some(param) => {
+                let span = param.without_parens().span();
+                let planned = self.node(param, steps)?;
+                let node = if invariance.holds() { planned.0 } else { once(planned) };
+                Some(Box::new(Argument { node, span }))
+            }
+            None => None,
+        };
+        let span = aggregate.expr.without_parens().span();
+        let input = Box::new(Argument { node: input, span });
+        let mut grouping = aggregate.grouping.clone();
+        match &mut grouping {
+            Grouping::By(labels) | Grouping::Without(labels) => labels.sort(),
+        }
+        let (op, span) = (aggregate.op, aggregate.span);
+        Ok((Node::Aggregate(Aggregate { op, param, input, grouping, span }), invariance))
+    }
+
+    fn binary(&mut self, binary: &ast::Binary, steps: Steps) -> Planned {
+        let lhs = self.node(&binary.lhs, steps)?;
+        let rhs = self.node(&binary.rhs, steps)?;
+        let whole = lhs.1.holds() && rhs.1.holds();
+        let operand = |planned: (Node, Invariance), expr: &Expr| Operand {
+            node: Box::new(if whole { planned.0 } else { once(planned) }),
+            scalar: expr.value_type() == ValueType::Scalar,
+        };
+        let node = Node::Binary(Binary {
+            op: binary.op,
+            lhs: operand(lhs, &binary.lhs),
+            rhs: operand(rhs, &binary.rhs),
+            matching: binary.matching.clone(),
+            comparison: binary.comparison,
+            span: binary.span,
+        });
+        Ok((node, if whole { Invariance::Invariant } else { Invariance::Varying }))
+    }
+
+    /// The value of a function of the query's own times.
+    fn constant(&self, function: Function) -> Option<f64> {
+        let steps = self.query.steps;
+        let millis = match function {
+            Function::Start => steps.start,
+            Function::End => steps.end,
+            Function::Range => steps.end.saturating_sub(steps.start),
+            Function::Step if steps.is_instant() => 0,
+            Function::Step => self.query.interval,
+            _ => return None,
+        };
+        Some(millis as f64 / 1000.0)
+    }
+
+    fn lookup(&self, when: &When) -> Result<Lookup, DurationError> {
+        let at = match when.at {
+            None => None,
+            Some(At::Time(time)) => Some(time),
+            Some(At::Start) => Some(self.query.steps.start),
+            Some(At::End) => Some(self.query.steps.end),
+        };
+        let offset = match &when.offset {
+            Some(offset) => self.duration(offset, Allowed::Any)?,
+            None => 0,
+        };
+        Ok(Lookup { at, offset })
+    }
+
+    fn duration(&self, duration: &Duration, allowed: Allowed) -> Result<i64, DurationError> {
+        let steps = self.query.steps;
+        let range = steps.end.saturating_sub(steps.start);
+        duration.resolve(QueryTimes { step: self.query.interval, range }, allowed)
+    }
+}
+
+fn window(range: Range) -> (Node, Invariance) {
+    let fixed = range.lookup.at.is_some();
+    (Node::Range(range), if fixed { Invariance::Plain } else { Invariance::Varying })
+}
+
+/// What is read for windows of `before` milliseconds, without their first one, and `after`.
+fn reach(lookup: Lookup, steps: Steps, before: i64, after: i64) -> TimeRange {
+    if steps.count() == 0 {
+        return TimeRange::new(1, 0);
+    }
+    let looks = lookup.steps(steps);
+    let start = looks.start.saturating_sub(before.saturating_sub(1));
+    TimeRange::new(start, looks.last().saturating_add(after))
+}

@@ -1,0 +1,70 @@
+//! What the engine is told once: the limits of queries and the features that are switched on.
+
+use std::time::Duration;
+
+/// Names of settings, for errors that say which limit was passed.
+pub(super) const MAX_SAMPLES: &str = "promql-max-samples";
+pub(super) const MAX_BYTES: &str = "promql-max-bytes";
+pub(super) const TIMEOUT: &str = "promql-timeout";
+pub(super) const MAX_DEPTH: &str = "promql-max-depth";
+pub(super) const MAX_QUEUE: &str = "promql-max-queue";
+
+/// Settings of the engine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Most samples that a query may hold in memory at a time; a histogram counts for several.
+    pub max_samples: usize,
+    /// Most bytes of labels and points that a query may hold in memory at a time.
+    pub max_bytes: usize,
+    /// Longest time that a query may take, waiting for its turn included.
+    pub timeout: Duration,
+    /// Deepest nesting of an expression.
+    pub max_depth: usize,
+    /// Queries that are evaluated at a time; more wait.
+    pub max_concurrent: usize,
+    /// Queries that may wait; more are refused.
+    pub max_queue: usize,
+    /// How long a point counts as the newest one of its series.
+    pub lookback: Duration,
+    /// Step of a subquery that names none.
+    pub subquery_step: Duration,
+    /// When the metric's name goes.
+    pub name_removal: NameRemoval,
+    /// Whether start timestamps of points are used to find resets of counters.
+    pub start_timestamps: StartTimestamps,
+}
+
+/// When the metric's name goes out of a result that no longer means the metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRemoval {
+    /// At each operation.
+    AtOnce,
+    /// At the end, so that operations in between still see it.
+    Delayed,
+}
+
+/// Whether start timestamps are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartTimestamps {
+    /// They are not looked at.
+    Ignored,
+    /// They tell resets of counters.
+    Used,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_samples: 50_000_000,
+            max_bytes: 2 << 30,
+            timeout: Duration::from_secs(120),
+            max_depth: 256,
+            max_concurrent: 20,
+            max_queue: 1000,
+            lookback: Duration::from_secs(300),
+            subquery_step: Duration::from_secs(60),
+            name_removal: NameRemoval::AtOnce,
+            start_timestamps: StartTimestamps::Ignored,
+        }
+    }
+}

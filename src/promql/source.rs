@@ -1,0 +1,98 @@
+//! What a query reads from the store: all its selections, opened before anything is evaluated.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use super::budget::{Budget, Held};
+use super::error::QueryError;
+use super::operators::Series;
+use super::plan::Selections;
+use crate::chunk::{Chunk, ChunkError, ChunkKind};
+use crate::model::{Matcher, Point, TimeRange, Value};
+use crate::storage::{SelectHints, SeriesReader, Store, StoreError};
+
+/// Series of the store and a reader of their chunks.
+pub struct Selected {
+    /// The series, sorted by labels.
+    pub series: Vec<Series>,
+    /// Reads their chunks by their position.
+    pub reader: Box<dyn SeriesReader>,
+    _held: Held,
+}
+
+/// Opens all selections of a plan.
+pub async fn select_all(
+    store: &dyn Store,
+    selections: &Selections,
+    budget: &Arc<Budget>,
+) -> Result<Vec<Arc<Selected>>, QueryError> {
+    let selections = selections.iter();
+    try_join_all(selections.map(|(matchers, range)| select(store, matchers, range, budget))).await
+}
+
+/// Opens one selection.
+pub async fn select(
+    store: &dyn Store,
+    matchers: &[Matcher],
+    range: TimeRange,
+    budget: &Arc<Budget>,
+) -> Result<Arc<Selected>, QueryError> {
+    let hints = SelectHints { sorted: true, max_label_bytes: budget.max_bytes() };
+    let selection = store.select(matchers, range, &hints).await?;
+    let bytes = selection.series.iter().map(|labels| labels.as_bytes().len() + 32).sum();
+    let mut held = budget.nothing();
+    held.take(0, bytes)?;
+    let series = selection.series.into_iter().map(Series::new).collect();
+    Ok(Arc::new(Selected { series, reader: selection.reader, _held: held }))
+}
+
+/// What takes the points of a series one after the other.
+pub trait Visitor {
+    /// Whether start timestamps are wanted. Without them floats are read faster, and the start
+    /// timestamps given are 0.
+    fn wants_starts(&self) -> bool {
+        false
+    }
+
+    /// Takes a float, which may be a stale marker.
+    fn float(&mut self, time: i64, start: i64, value: f64);
+
+    /// Takes any other point.
+    fn point(&mut self, point: Point);
+}
+
+/// Gives the points of these chunks, as far as a chunk may have some in `range`, to `visitor`. What
+/// it is given may lie outside `range`.
+pub fn visit(
+    chunks: &[Chunk],
+    range: TimeRange,
+    visitor: &mut impl Visitor,
+) -> Result<(), QueryError> {
+    for chunk in chunks {
+        if chunk.max_time >= range.start && chunk.min_time <= range.end {
+            visit_chunk(chunk, visitor).map_err(damaged)?;
+        }
+    }
+    Ok(())
+}
+
+fn visit_chunk(chunk: &Chunk, visitor: &mut impl Visitor) -> Result<(), ChunkError> {
+    let plain = chunk.starts.is_empty() || !visitor.wants_starts();
+    if chunk.kind == ChunkKind::Xor && plain {
+        return chunk.visit_floats(|time, value| visitor.float(time, 0, value));
+    }
+    for point in chunk.points() {
+        let point = point?;
+        match point.value {
+            Value::Float(value) => visitor.float(point.timestamp, point.start_timestamp, value),
+            Value::Histogram(_) => visitor.point(point),
+        }
+    }
+    Ok(())
+}
+
+fn damaged(error: ChunkError) -> QueryError {
+    let source = Box::new(error);
+    StoreError::Backend { what: "reading a chunk".into(), source }.into()
+}

@@ -1,0 +1,74 @@
+//! What a query gives.
+
+use std::time::Duration;
+
+use super::annotations::Annotations;
+use super::points::Value;
+use crate::model::Labels;
+
+/// The answer to a query.
+#[derive(Debug)]
+pub struct QueryResult {
+    /// The value.
+    pub value: QueryValue,
+    /// What is told beside it.
+    pub annotations: Annotations,
+    /// What it took.
+    pub stats: Stats,
+}
+
+/// The value of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueryValue {
+    /// Series with one point each.
+    Vector(Vec<Sample>),
+    /// Series with points by rising time, sorted by labels.
+    Matrix(Vec<SeriesPoints>),
+    /// A number at a time.
+    Scalar(i64, f64),
+    /// A text at a time.
+    String(i64, String),
+}
+
+/// A series with one point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Its labels.
+    pub labels: Labels,
+    /// Milliseconds since 1970.
+    pub time: i64,
+    /// The value.
+    pub value: Value,
+}
+
+/// A series with points.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeriesPoints {
+    /// Its labels.
+    pub labels: Labels,
+    /// Floats by rising time in milliseconds.
+    pub floats: Vec<(i64, f64)>,
+    /// Histograms by rising time in milliseconds.
+    pub histograms: Vec<(i64, std::sync::Arc<super::histogram::FloatHistogram>)>,
+}
+
+/// What a query took.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Stats {
+    /// Points that the query looked at, those of each step counted.
+    pub total_queryable_samples: u64,
+    /// Points read from the store.
+    pub samples_read: u64,
+    /// The most samples held in memory at a time.
+    pub peak_samples: u64,
+    /// Waiting for its turn.
+    pub queued: Duration,
+    /// Planning and selecting.
+    pub preparation: Duration,
+    /// Evaluating.
+    pub evaluation: Duration,
+    /// Sorting the result.
+    pub sorting: Duration,
+    /// All of it.
+    pub total: Duration,
+}
