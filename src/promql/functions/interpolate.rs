@@ -2,6 +2,7 @@
 
 use super::histogram_rate::{add_noted, sub_noted};
 use super::window::{FloatPoint, HistogramPoint, Notes};
+use crate::promql::annotations::Note;
 use crate::promql::histogram::FloatHistogram;
 
 /// The value at `time` on the line between two floats. A counter that falls came from zero.
@@ -25,6 +26,10 @@ pub fn histogram_between(
     if time == b.time {
         return Some(value);
     }
+    if a.value.has_custom_buckets() != b.value.has_custom_buckets() {
+        notes.add_named(|metric| Note::MixedExponentialCustom { metric });
+        return None;
+    }
     let share = (time - a.time) as f64 / (b.time - a.time) as f64;
     if counter && b.value.is_reset_after(&a.value) {
         value.mul(share);
@@ -40,7 +45,7 @@ pub fn histogram_between(
 mod tests {
     use super::super::window::tests::{floats, histograms, noted};
     use super::*;
-    use crate::promql::histogram::tests::positive;
+    use crate::promql::histogram::tests::{custom, positive};
 
     #[test]
     fn lies_on_the_line() {
@@ -58,6 +63,10 @@ mod tests {
         };
         let got = between(0, 1, 5_000, true).expect("both are exponential");
         assert_eq!((got.count, got.sum, got.schema), (2.0, 4.0, 0));
+        let mixed = histograms(&[custom(&[1.0], &[1.0], 1.0), positive(0, 0, &[4.0], 8.0)]);
+        let (got, told) =
+            noted(|notes| histogram_between(&mixed[0], &mixed[1], 5_000, true, notes));
+        assert_eq!((got, told.len()), (None, 1));
         assert_eq!(between(0, 1, 0, true).map(|h| h.schema), Some(1));
         assert_eq!(between(0, 1, 15_000, true).map(|h| h.count), Some(4.0));
     }
