@@ -9,7 +9,7 @@ use promkairos::model::{Labels, Point, Value};
 
 use super::histogram::stored;
 use super::scanner::Scanner;
-use super::{Block, Item, Load, Located, duration, hints, nhcb, series};
+use super::{Block, Item, Load, Located, duration, nhcb, series};
 
 pub(super) fn parse(block: Block<'_>) -> Located<Load> {
     let header = |error: String| (block.first, error);
@@ -45,7 +45,6 @@ pub(super) fn parse(block: Block<'_>) -> Located<Load> {
     if with_nhcb {
         loaded.extend(nhcb::from_classic(&loaded).map_err(header)?);
     }
-    loaded.iter_mut().for_each(|(_, points)| hints::as_read(points));
     Ok(Load { series: loaded })
 }
 

@@ -6,7 +6,6 @@
 
 pub(crate) mod compare;
 mod eval;
-mod hints;
 mod histogram;
 mod load;
 mod nhcb;
