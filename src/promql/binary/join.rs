@@ -58,11 +58,8 @@ impl Join {
     ) -> Result<BoxOperator, QueryError> {
         let swapped = matching.cardinality == Cardinality::OneToMany;
         let (many, one) = if swapped { (right, left) } else { (left, right) };
-        let (fill_many, fill_one) = if swapped {
-            (matching.fill_right, matching.fill_left)
-        } else {
-            (matching.fill_left, matching.fill_right)
-        };
+        // As in Prometheus, `group_right` turns the sides but not what they are filled with.
+        let (fill_many, fill_one) = (matching.fill_left, matching.fill_right);
         let sides = Sides {
             operation,
             matching: matching.clone(),

@@ -95,4 +95,12 @@ impl Operator for Merged {
         self.next_result += 1;
         Ok(())
     }
+
+    fn order(&self) -> Option<Vec<usize>> {
+        let mut order: Vec<usize> =
+            self.input.order()?.into_iter().map(|position| self.target[position]).collect();
+        let mut known = vec![false; self.series.len()];
+        order.retain(|&at| !std::mem::replace(&mut known[at], true));
+        Some(order)
+    }
 }

@@ -6,6 +6,7 @@ pub mod buffered;
 pub mod build;
 mod dates;
 pub mod elementwise;
+pub mod hints;
 pub mod info;
 pub mod kernels;
 pub mod literal;

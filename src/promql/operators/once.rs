@@ -35,4 +35,8 @@ impl Operator for Once {
         }
         Ok(())
     }
+
+    fn order(&self) -> Option<Vec<usize>> {
+        self.input.order()
+    }
 }

@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::runtime::Handle;
 
 use super::build::Scope;
+use super::hints::HistogramReader;
 use super::runs::{Runs, SeriesWork};
 use super::{Operator, Series};
 use crate::chunk::Chunk;
-use crate::model::{Histogram, Point, TimeRange, Value, is_stale};
+use crate::model::{Point, TimeRange, Value, is_stale};
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::histogram::FloatHistogram;
-use crate::promql::plan::Lookup;
+use crate::promql::plan::{Lookup, ResetHints};
 use crate::promql::points::Points;
 use crate::promql::source::{Selected, Visitor, visit};
 use crate::promql::steps::Steps;
@@ -43,6 +44,7 @@ impl Selector {
         selected: &Arc<Selected>,
         lookup: Lookup,
         wanted: Wanted,
+        hints: ResetHints,
         scope: Scope,
         context: &Arc<Context>,
         runtime: &Handle,
@@ -54,7 +56,7 @@ impl Selector {
                 selected.series.iter().map(|series| series.nameless(context)).collect()
             }
         };
-        let work = Newest { lookup, wanted, steps, weight, context: Arc::clone(context) };
+        let work = Newest { lookup, wanted, hints, steps, weight, context: Arc::clone(context) };
         let (selected, context) = (Arc::clone(selected), Arc::clone(context));
         let runs = Runs::new(selected, work, context, runtime.clone(), steps.count());
         Self { series, runs }
@@ -74,6 +76,7 @@ impl Operator for Selector {
 struct Newest {
     lookup: Lookup,
     wanted: Wanted,
+    hints: ResetHints,
     steps: Steps,
     weight: u64,
     context: Arc<Context>,
@@ -99,6 +102,7 @@ impl SeriesWork for Newest {
             step: 0,
             count: looks.count(),
             newest: None,
+            histograms: HistogramReader::new(self.hints),
             points,
             samples: 0,
             refused: false,
@@ -138,7 +142,7 @@ struct Newer {
 
 enum NewerValue {
     Float(f64),
-    Histogram(Arc<Histogram>),
+    Histogram(Arc<FloatHistogram>),
 }
 
 struct Filler<'a> {
@@ -149,6 +153,7 @@ struct Filler<'a> {
     step: usize,
     count: usize,
     newest: Option<Newer>,
+    histograms: HistogramReader,
     points: &'a mut Points,
     samples: usize,
     refused: bool,
@@ -177,7 +182,7 @@ impl Filler<'_> {
         };
         match (&newest.value, seconds) {
             (NewerValue::Float(value), _) if is_stale(*value) => {}
-            (NewerValue::Histogram(histogram), _) if histogram.is_stale() => {}
+            (NewerValue::Histogram(histogram), _) if is_stale(histogram.sum) => {}
             (NewerValue::Float(value), seconds) => {
                 for step in steps {
                     self.points.set_float(step, seconds.unwrap_or(*value));
@@ -192,9 +197,8 @@ impl Filler<'_> {
                 }
             }
             (NewerValue::Histogram(histogram), None) => {
-                let histogram = Arc::new(FloatHistogram::from(&**histogram));
                 for step in steps {
-                    self.points.set_histogram(step, Arc::clone(&histogram));
+                    self.points.set_histogram(step, Arc::clone(histogram));
                     self.samples += histogram.samples();
                 }
             }
@@ -217,6 +221,13 @@ impl Visitor for Filler<'_> {
         let Value::Histogram(histogram) = point.value else { return };
         self.fill_until(point.timestamp);
         let (time, start) = (point.timestamp, point.start_timestamp);
+        if self.step < self.count {
+            let oldest = self.looks.time(self.step).saturating_sub(self.lookback);
+            if time <= oldest {
+                self.histograms.forget();
+            }
+        }
+        let histogram = self.histograms.read(&histogram);
         self.newest = Some(Newer { time, start, value: NewerValue::Histogram(histogram) });
     }
 }

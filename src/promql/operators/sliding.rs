@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use super::hints::HistogramReader;
 use crate::model::{Point, ResetHint, Value as Stored, is_stale};
 use crate::promql::ast::Edges;
 use crate::promql::functions::{FloatPoint, HistogramPoint, Window};
 use crate::promql::histogram::FloatHistogram;
+use crate::promql::plan::ResetHints;
 use crate::promql::points::ValueRef;
 use crate::promql::source::Visitor;
 use crate::promql::steps::Steps;
@@ -22,6 +24,8 @@ pub struct Frame {
     pub range: i64,
     /// What they hold at their edges.
     pub edges: Option<Edges>,
+    /// What histograms of the store say of resets.
+    pub hints: ResetHints,
     /// How far outside of a window points are looked at for its edges.
     pub lookback: i64,
     /// Whether start timestamps are wanted.
@@ -106,6 +110,7 @@ pub struct Sliding<'a, F> {
     tracks: &'a mut Tracks,
     step: usize,
     count: usize,
+    reader: HistogramReader,
     each: F,
 }
 
@@ -114,7 +119,8 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
     pub fn new(frame: Frame, tracks: &'a mut Tracks, each: F) -> Self {
         tracks.floats.clear();
         tracks.histograms.clear();
-        Self { frame, tracks, step: 0, count: frame.looks.count(), each }
+        let reader = HistogramReader::new(frame.hints);
+        Self { frame, tracks, step: 0, count: frame.looks.count(), reader, each }
     }
 
     /// Gives out the steps whose windows are complete when no more point before `time` comes.
@@ -208,11 +214,15 @@ impl<F: FnMut(usize, &Window<'_>)> Visitor for Sliding<'_, F> {
 
     fn point(&mut self, point: Point) {
         let Stored::Histogram(histogram) = &point.value else { return };
+        self.give_until(point.timestamp);
         if histogram.is_stale() {
-            self.give_until(point.timestamp);
             return;
         }
-        let value = Arc::new(FloatHistogram::from(&**histogram));
+        if self.is_passed(point.timestamp) {
+            self.reader.forget();
+            return;
+        }
+        let value = self.reader.read(histogram);
         self.histogram(point.timestamp, point.start_timestamp, value);
     }
 }

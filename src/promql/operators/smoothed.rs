@@ -32,6 +32,7 @@ pub fn smoothed(
         looks: selector.lookup.steps(steps),
         range: 0,
         edges: Some(Edges::Smoothed),
+        hints: selector.hints,
         lookback: context.lookback,
         starts: false,
     };
@@ -131,6 +132,12 @@ fn between(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
         (_, Some(point)) => Some(Value::Histogram(Arc::clone(&point.value))),
         (None, None) => None,
         (Some(before), None) => match window.histograms.get(next) {
+            Some(after)
+                if before.value.has_custom_buckets() != after.value.has_custom_buckets() =>
+            {
+                notes.add_named(|metric| Note::MixedExponentialCustom { metric });
+                None
+            }
             Some(after) => {
                 let gauge = |hint| hint == ResetHint::Gauge;
                 let gauges = gauge(before.value.reset_hint) && gauge(after.value.reset_hint);

@@ -11,22 +11,23 @@ const IN_AGGREGATION: Context = Context::new("aggregation", "");
 
 impl Parser<'_> {
     /// An aggregation, or a metric of that name; the name has been looked at.
-    pub(super) fn aggregation_or_metric(&mut self, op: Aggregator) -> Parsed<Expr> {
+    pub(super) fn aggregation_or_metric(&mut self, op: Aggregator) -> Parsed<Box<Expr>> {
         let name = self.advance()?;
         match self.peek()?.kind {
             Kind::LeftParen | Kind::Keyword(Keyword::By | Keyword::Without) => {}
-            _ => return self.selector_of(name).map(Expr::Selector),
+            _ => return self.metric(name),
         }
-        let mut grouping = self.within(IN_AGGREGATION, Self::grouping)?;
-        let (args, mut end) = self.within(IN_AGGREGATION, Self::arguments)?;
-        if grouping.is_none() {
-            grouping = self.grouping()?;
-            if let Some((_, close)) = grouping {
-                end = close;
-            }
-        }
-        let grouping = grouping.map_or(Grouping::By(Vec::new()), |(grouping, _)| grouping);
-        self.aggregation(op, grouping, args, name.span.to(end)).map(Expr::Aggregate)
+        let before = self.within(IN_AGGREGATION, Self::grouping)?;
+        let (args, close) = self.within(IN_AGGREGATION, Self::arguments)?;
+        let span = name.span.to(close);
+        let (grouping, span) = match before {
+            Some((grouping, _)) => (grouping, span),
+            None => match self.grouping()? {
+                Some((grouping, close)) => (grouping, span.to(close)),
+                None => (Grouping::By(Vec::new()), span),
+            },
+        };
+        self.aggregation(op, grouping, args, span)
     }
 
     fn aggregation(
@@ -35,7 +36,7 @@ impl Parser<'_> {
         grouping: Grouping,
         args: Vec<Expr>,
         span: Span,
-    ) -> Parsed<Aggregate> {
+    ) -> Parsed<Box<Expr>> {
         if args.is_empty() {
             let message = "no arguments for aggregate expression provided";
             return Err(self.error(span, message));
@@ -47,12 +48,14 @@ impl Parser<'_> {
             );
             return Err(self.error(span, message));
         }
-        self.grow(self.height, span)?;
+        self.grow(span)?;
         let (got, wanted) = (args.len(), 1 + usize::from(op.has_param()));
         let mut args = args.into_iter().map(Box::new);
         let param = if op.has_param() { args.next() } else { None };
         match (args.next(), args.next()) {
-            (Some(expr), None) => Ok(Aggregate { op, param, expr, grouping, span }),
+            (Some(expr), None) => {
+                Ok(Box::new(Expr::Aggregate(Aggregate { op, param, expr, grouping, span })))
+            }
             _ => {
                 let message = format!(
                     "wrong number of arguments for aggregate expression provided, \

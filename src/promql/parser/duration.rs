@@ -64,8 +64,11 @@ impl Parser<'_> {
 
     /// Operands with the operators between them that bind at least as tightly as `least` says.
     fn durations(&mut self, least: u8) -> Parsed<Duration> {
-        let first = self.nested(Self::signed_operand)?;
-        self.more_durations(first, least)
+        self.enter()?;
+        let first = self.signed_operand()?;
+        let duration = self.more_durations(first, least)?;
+        self.depth -= 1;
+        Ok(duration)
     }
 
     fn more_durations(&mut self, first: Duration, least: u8) -> Parsed<Duration> {
@@ -76,7 +79,8 @@ impl Parser<'_> {
             let to_the_right = op == DurationOp::Pow;
             let rhs = self.durations(op.precedence() + u8::from(!to_the_right))?;
             let span = lhs.span().to(rhs.span());
-            self.grow(height.max(self.height), span)?;
+            self.height = self.height.max(height);
+            self.grow(span)?;
             if matches!(rhs, Duration::Literal(number) if number.value == 0.0) {
                 match op {
                     DurationOp::Div => return Err(self.error(token.span, "division by zero")),
@@ -149,7 +153,8 @@ impl Parser<'_> {
         self.expect(Kind::RightParen)?;
         // As upstream, the place is that of the arguments.
         let span = lhs.span().to(rhs.span());
-        self.grow(height.max(self.height), span)?;
+        self.height = self.height.max(height);
+        self.grow(span)?;
         Ok(computed(form(lhs, rhs), span))
     }
 
@@ -159,7 +164,7 @@ impl Parser<'_> {
             Duration::Literal(number) => self.signed_literal(sign, span, number),
             operand if sign == Sign::Plus => Ok(operand),
             operand => {
-                self.grow(self.height, span)?;
+                self.grow(span)?;
                 Ok(signed(sign, span, operand))
             }
         }

@@ -8,48 +8,72 @@ use super::super::position::Span;
 use super::super::signature::Function;
 use super::super::strings::{quoted_bytes, unquote};
 use super::super::token::{Keyword, Kind, Token};
+use super::matching::Modifiers;
 use super::{Parsed, Parser};
 use crate::promql::format::quoted;
 
 impl Parser<'_> {
     /// An expression.
-    pub(super) fn expr(&mut self) -> Parsed<Expr> {
+    pub(super) fn expr(&mut self) -> Parsed<Box<Expr>> {
         self.operators(0)
     }
 
     /// Operands with the operators between them that bind at least as tightly as `least` says.
-    fn operators(&mut self, least: u8) -> Parsed<Expr> {
-        let mut lhs = self.nested(Self::operand)?;
-        loop {
-            let op = match self.peek()?.kind {
-                Kind::Operator(op) if op.precedence() >= least => op,
-                _ => return Ok(lhs),
-            };
-            self.advance()?;
-            let height = self.height;
-            let modifiers = self.matching()?;
-            let to_the_right = op == BinaryOp::Pow;
-            let rhs = self.operators(op.precedence() + u8::from(!to_the_right))?;
-            let span = lhs.span().to(rhs.span());
-            self.grow(height.max(self.height), span)?;
-            if modifiers.matching.has_fill() && self.features == Features::Stable {
-                let message = "binop fill modifiers are experimental and not enabled";
-                return Err(self.error(span, message));
+    fn operators(&mut self, least: u8) -> Parsed<Box<Expr>> {
+        self.enter()?;
+        let mut expr = self.operand()?;
+        while let Some(op) = self.operator(least)? {
+            expr = self.right_side(expr, op)?;
+        }
+        self.depth -= 1;
+        Ok(expr)
+    }
+
+    /// Takes an operator, if one is next that binds at least as tightly.
+    fn operator(&mut self, least: u8) -> Parsed<Option<BinaryOp>> {
+        match self.peek()?.kind {
+            Kind::Operator(op) if op.precedence() >= least => {
+                self.advance()?;
+                Ok(Some(op))
             }
-            lhs = Expr::Binary(Binary {
-                op,
-                lhs: Box::new(lhs),
-                rhs: Box::new(rhs),
-                matching: Some(modifiers.matching),
-                comparison: modifiers.comparison,
-                span,
-            });
+            _ => Ok(None),
         }
     }
 
-    fn operand(&mut self) -> Parsed<Expr> {
+    fn right_side(&mut self, lhs: Box<Expr>, op: BinaryOp) -> Parsed<Box<Expr>> {
+        let height = self.height;
+        let modifiers = self.matching()?;
+        let to_the_right = op == BinaryOp::Pow;
+        let rhs = self.operators(op.precedence() + u8::from(!to_the_right))?;
+        self.height = self.height.max(height);
+        self.binary(op, lhs, rhs, modifiers)
+    }
+
+    fn binary(
+        &mut self,
+        op: BinaryOp,
+        lhs: Box<Expr>,
+        rhs: Box<Expr>,
+        modifiers: Modifiers,
+    ) -> Parsed<Box<Expr>> {
+        let Modifiers { matching, comparison } = modifiers;
+        let span = lhs.span().to(rhs.span());
+        self.grow(span)?;
+        if matching.has_fill() && self.features == Features::Stable {
+            let message = "binop fill modifiers are experimental and not enabled";
+            return Err(self.error(span, message));
+        }
+        let matching = Some(matching);
+        Ok(Box::new(Expr::Binary(Binary { op, lhs, rhs, matching, comparison, span })))
+    }
+
+    fn operand(&mut self) -> Parsed<Box<Expr>> {
         match self.sign()? {
-            Some((sign, span)) => self.signed(sign, span),
+            Some((sign, span)) => {
+                // It binds like `*`, so only `^` binds tighter.
+                let expr = self.operators(BinaryOp::Pow.precedence())?;
+                self.signed(sign, span, expr)
+            }
             None => {
                 let operand = self.primary()?;
                 self.postfix(operand)
@@ -69,50 +93,63 @@ impl Parser<'_> {
         Ok(Some((sign, token.span)))
     }
 
-    /// What a sign stands before: it binds like `*`, so only `^` binds tighter.
-    fn signed(&mut self, sign: Sign, span: Span) -> Parsed<Expr> {
-        let expr = self.operators(BinaryOp::Pow.precedence())?;
+    fn signed(&mut self, sign: Sign, span: Span, expr: Box<Expr>) -> Parsed<Box<Expr>> {
         let span = span.to(expr.span());
-        if let Expr::Number(number) = expr {
-            return Ok(Expr::Number(number.signed(sign, span)));
+        if let Expr::Number(number) = *expr {
+            return Ok(Box::new(Expr::Number(number.signed(sign, span))));
         }
-        self.grow(self.height, span)?;
-        Ok(Expr::Unary(Unary { sign, expr: Box::new(expr), span }))
+        self.grow(span)?;
+        Ok(Box::new(Expr::Unary(Unary { sign, expr, span })))
     }
 
-    fn primary(&mut self) -> Parsed<Expr> {
+    fn primary(&mut self) -> Parsed<Box<Expr>> {
         let token = self.peek()?;
-        self.height = 1;
         match token.kind {
-            Kind::Number | Kind::Duration => self.number().map(Expr::Number),
-            Kind::String => self.string().map(Expr::String),
-            Kind::LeftParen => self.paren(),
-            Kind::LeftBrace => self.selector().map(Expr::Selector),
-            Kind::Aggregator(op) => self.aggregation_or_metric(op),
-            Kind::Identifier | Kind::QueryTime(_) => {
+            Kind::LeftParen => {
                 self.advance()?;
-                if self.peek()?.kind == Kind::LeftParen {
-                    self.call(token)
-                } else {
-                    self.selector_of(token).map(Expr::Selector)
-                }
+                let expr = self.expr()?;
+                self.paren(token.span, expr)
             }
-            kind if kind.can_name_metric() => self.selector().map(Expr::Selector),
-            _ => Err(self.unexpected()),
+            Kind::Aggregator(op) => self.aggregation_or_metric(op),
+            Kind::Identifier | Kind::QueryTime(_) => self.call_or_metric(),
+            _ => self.leaf(token.kind),
         }
     }
 
-    fn paren(&mut self) -> Parsed<Expr> {
-        let open = self.advance()?;
-        let expr = Box::new(self.expr()?);
-        let span = open.span.to(self.expect(Kind::RightParen)?.span);
-        self.grow(self.height, span)?;
-        Ok(Expr::Paren(Paren { expr, span }))
+    /// What has no expressions in it.
+    fn leaf(&mut self, kind: Kind) -> Parsed<Box<Expr>> {
+        self.height = 1;
+        Ok(Box::new(match kind {
+            Kind::Number | Kind::Duration => Expr::Number(self.number()?),
+            Kind::String => Expr::String(self.string()?),
+            Kind::LeftBrace => Expr::Selector(self.selector()?),
+            kind if kind.can_name_metric() => Expr::Selector(self.selector()?),
+            _ => return Err(self.unexpected()),
+        }))
     }
 
-    /// A call of the function with this name, whose `(` has been looked at.
-    fn call(&mut self, name: Token) -> Parsed<Expr> {
+    fn paren(&mut self, open: Span, expr: Box<Expr>) -> Parsed<Box<Expr>> {
+        let span = open.to(self.expect(Kind::RightParen)?.span);
+        self.grow(span)?;
+        Ok(Box::new(Expr::Paren(Paren { expr, span })))
+    }
+
+    fn call_or_metric(&mut self) -> Parsed<Box<Expr>> {
+        let name = self.advance()?;
+        if self.peek()?.kind != Kind::LeftParen {
+            return self.metric(name);
+        }
         let (args, end) = self.arguments()?;
+        self.call(name, args, end)
+    }
+
+    /// The selector with this name, which has been taken.
+    pub(super) fn metric(&mut self, name: Token) -> Parsed<Box<Expr>> {
+        self.height = 1;
+        Ok(Box::new(Expr::Selector(self.selector_of(name)?)))
+    }
+
+    fn call(&mut self, name: Token, args: Vec<Expr>, end: Span) -> Parsed<Box<Expr>> {
         let text = self.text(name);
         let Some(function) = Function::named(text) else {
             let message = format!("unknown function with name {}", quoted(text));
@@ -123,30 +160,39 @@ impl Parser<'_> {
             return Err(self.error(name.span, message));
         }
         let span = name.span.to(end);
-        self.grow(self.height, span)?;
-        Ok(Expr::Call(Call { function, args, span }))
+        self.grow(span)?;
+        Ok(Box::new(Expr::Call(Call { function, args, span })))
     }
 
     /// Arguments in parentheses, and the place of the closing one.
     pub(super) fn arguments(&mut self) -> Parsed<(Vec<Expr>, Span)> {
         self.expect(Kind::LeftParen)?;
-        let (mut args, mut highest) = (Vec::new(), 0);
+        let mut args = Vec::new();
+        self.height = 0;
         if let Some(close) = self.take(Kind::RightParen)? {
-            self.height = 0;
             return Ok((args, close.span));
         }
+        let mut highest = 0;
         loop {
-            args.push(self.expr()?);
-            highest = highest.max(self.height);
-            let Some(comma) = self.take(Kind::Comma)? else { break };
-            if !self.peek()?.kind.can_begin_expr() {
-                let message = "trailing commas not allowed in function call args";
-                return Err(self.error(comma.span, message));
+            args.push(*self.expr()?);
+            highest = self.height.max(highest);
+            if !self.another()? {
+                break;
             }
         }
         self.height = highest;
         let close = self.expect(Kind::RightParen)?;
         Ok((args, close.span))
+    }
+
+    /// Takes a comma between arguments, if one is next.
+    fn another(&mut self) -> Parsed<bool> {
+        let Some(comma) = self.take(Kind::Comma)? else { return Ok(false) };
+        if self.peek()?.kind.can_begin_expr() {
+            return Ok(true);
+        }
+        let message = "trailing commas not allowed in function call args";
+        Err(self.error(comma.span, message))
     }
 
     /// A number or a duration, which has been looked at.

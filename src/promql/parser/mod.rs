@@ -38,7 +38,7 @@ pub fn parse(query: &str, features: Features) -> Parsed<Expr> {
     let mut expr = parser.expr()?;
     parser.end()?;
     check(query, &mut expr)?;
-    Ok(expr)
+    Ok(*expr)
 }
 
 /// Parses a selector without time: `name{label="value"}`. It may select everything.
@@ -153,22 +153,20 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Reads something that stands inside an expression.
-    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// Goes into an expression; whoever leaves it takes one off the depth.
+    fn enter(&mut self) -> Parsed<()> {
         self.depth += 1;
-        if self.depth > MAX_QUERY_DEPTH {
-            let span = self.peek()?.span;
-            return Err(self.too_deep(span));
+        if self.depth <= MAX_QUERY_DEPTH {
+            return Ok(());
         }
-        let result = read(self);
-        self.depth -= 1;
-        result
+        let span = self.peek()?.span;
+        Err(self.too_deep(span))
     }
 
-    /// Notes that an expression was put on top of others, of which this is the highest.
-    fn grow(&mut self, height: usize, span: Span) -> Parsed<()> {
-        self.height = height + 1;
-        if self.height > MAX_QUERY_DEPTH { Err(self.too_deep(span)) } else { Ok(()) }
+    /// Notes that an expression was put on top of what was read last.
+    fn grow(&mut self, span: Span) -> Parsed<()> {
+        self.height += 1;
+        if self.height <= MAX_QUERY_DEPTH { Ok(()) } else { Err(self.too_deep(span)) }
     }
 
     /// An error about the next word, which has been looked at.

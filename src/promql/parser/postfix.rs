@@ -14,7 +14,7 @@ const AFTER_STEP: Context = Context::new("subquery selector", "\"]\"");
 
 impl Parser<'_> {
     /// An operand with all that follows it.
-    pub(super) fn postfix(&mut self, operand: Expr) -> Parsed<Expr> {
+    pub(super) fn postfix(&mut self, operand: Box<Expr>) -> Parsed<Box<Expr>> {
         let mut expr = operand;
         loop {
             expr = match self.peek()?.kind {
@@ -28,7 +28,7 @@ impl Parser<'_> {
         }
     }
 
-    fn window(&mut self, expr: Expr) -> Parsed<Expr> {
+    fn window(&mut self, expr: Box<Expr>) -> Parsed<Box<Expr>> {
         let open = self.advance()?;
         let range = self.duration_within(RANGE, Self::positive_duration)?;
         if self.take(Kind::Colon)?.is_some() {
@@ -36,7 +36,7 @@ impl Parser<'_> {
         }
         let close = self.within(AFTER_RANGE, |parser| parser.expect(Kind::RightBracket))?;
         let refused = |message| Err(self.error(open.span.to(close.span), message));
-        let Expr::Selector(selector) = expr else {
+        let Expr::Selector(selector) = *expr else {
             return refused("ranges only allowed for vector selectors");
         };
         match selector.when {
@@ -44,12 +44,12 @@ impl Parser<'_> {
             When { at: Some(_), .. } => refused("no @ modifiers allowed before range"),
             When { at: None, offset: None } => {
                 let span = selector.span.to(close.span);
-                Ok(Expr::Matrix(MatrixSelector { selector, range, span }))
+                Ok(Box::new(Expr::Matrix(MatrixSelector { selector, range, span })))
             }
         }
     }
 
-    fn subquery(&mut self, expr: Expr, range: Duration) -> Parsed<Expr> {
+    fn subquery(&mut self, expr: Box<Expr>, range: Duration) -> Parsed<Box<Expr>> {
         let (step, close) = match self.take(Kind::RightBracket)? {
             Some(close) => (None, close),
             None => {
@@ -59,17 +59,17 @@ impl Parser<'_> {
             }
         };
         let span = expr.span().to(close.span);
-        self.grow(self.height, span)?;
+        self.grow(span)?;
         let when = When::default();
-        Ok(Expr::Subquery(Subquery { expr: Box::new(expr), range, step, when, span }))
+        Ok(Box::new(Expr::Subquery(Subquery { expr, range, step, when, span })))
     }
 
     /// `anchored` or `smoothed`. The place of the expression stays what it was, as upstream.
-    fn edges(&mut self, mut expr: Expr, edges: Edges) -> Parsed<Expr> {
+    fn edges(&mut self, mut expr: Box<Expr>, edges: Edges) -> Parsed<Box<Expr>> {
         self.advance()?;
         let name = edges.name();
         let span = expr.span();
-        let selector = match &mut expr {
+        let selector = match &mut *expr {
             _ if self.features == Features::Stable => {
                 let message = format!("{name} modifier is experimental and not enabled");
                 return Err(self.error(span, message));

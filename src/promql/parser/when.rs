@@ -10,7 +10,7 @@ const OFFSET: Context = Context::new("offset", "number, duration, step(), or ran
 const AT: Context = Context::new("@", "timestamp");
 
 impl Parser<'_> {
-    pub(super) fn offset(&mut self, mut expr: Expr) -> Parsed<Expr> {
+    pub(super) fn offset(&mut self, mut expr: Box<Expr>) -> Parsed<Box<Expr>> {
         self.advance()?;
         let offset = self.duration_within(OFFSET, Self::offset_duration)?;
         let span = expr.span();
@@ -27,7 +27,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    pub(super) fn at(&mut self, mut expr: Expr) -> Parsed<Expr> {
+    pub(super) fn at(&mut self, mut expr: Box<Expr>) -> Parsed<Box<Expr>> {
         self.advance()?;
         let span = expr.span();
         let at = match self.within(AT, Self::fixed_time)? {

@@ -117,6 +117,8 @@ pub struct Selector {
     pub lookup: Lookup,
     /// Interpolates between the points around the time.
     pub smoothed: bool,
+    /// What its histograms say of resets.
+    pub hints: ResetHints,
     /// Its place.
     pub span: Span,
 }
@@ -132,6 +134,17 @@ pub struct Range {
     pub range: i64,
     /// What the window holds at its edges.
     pub edges: Option<Edges>,
+    /// What its histograms say of resets.
+    pub hints: ResetHints,
+}
+
+/// What histograms say of counter resets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResetHints {
+    /// What was stored.
+    AsStored,
+    /// What is found on reading.
+    Found,
 }
 
 /// Where the points of a window come from.

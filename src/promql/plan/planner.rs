@@ -2,8 +2,8 @@
 
 use super::invariance::{Invariance, once, reads_step_time};
 use super::{
-    Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, Selections, Selector,
-    Source,
+    Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, ResetHints, Selections,
+    Selector, Source,
 };
 use crate::model::TimeRange;
 use crate::promql::ast::{self, At, Edges, Expr, Grouping, When};
@@ -28,7 +28,8 @@ pub struct Query {
 
 /// Plans an expression.
 pub fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
-    let mut planner = Planner { query, selections: Selections::default() };
+    let selections = Selections::default();
+    let mut planner = Planner { query, selections, only_totals: 0, whole: 0 };
     let node = planner.node(expr, query.steps)?;
     Ok(Plan { root: once(node), selections: planner.selections })
 }
@@ -36,6 +37,10 @@ pub fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
 struct Planner<'a> {
     query: &'a Query,
     selections: Selections,
+    /// Calls around the current node that ask a histogram for its count or sum alone.
+    only_totals: usize,
+    /// Nodes around the current one that need whole histograms.
+    whole: usize,
 }
 
 type Planned = Result<(Node, Invariance), DurationError>;
@@ -71,7 +76,14 @@ impl Planner<'_> {
         let matchers = selector.matchers.clone();
         let selection = self.selections.request(&matchers, range);
         let span = selector.span;
-        let node = Node::Selector(Selector { selection, matchers, lookup, smoothed, span });
+        let node = Node::Selector(Selector {
+            selection,
+            matchers,
+            lookup,
+            smoothed,
+            hints: self.hints(),
+            span,
+        });
         let fixed = lookup.at.is_some();
         Ok((node, if fixed { Invariance::Invariant } else { Invariance::Varying }))
     }
@@ -90,7 +102,8 @@ impl Planner<'_> {
         let matchers = selector.matchers.clone();
         let selection = self.selections.request(&matchers, reach);
         let source = Source::Selection { selection, matchers };
-        Ok(window(Range { source, lookup, range, edges: selector.edges }))
+        let (edges, hints) = (selector.edges, self.hints());
+        Ok(window(Range { source, lookup, range, edges, hints }))
     }
 
     fn subquery(&mut self, subquery: &ast::Subquery, steps: Steps) -> Planned {
@@ -107,19 +120,28 @@ impl Planner<'_> {
         let before = outer.start.saturating_sub(range);
         let start = before.div_euclid(interval).saturating_add(1).saturating_mul(interval);
         let inner = Steps { start, end: outer.last(), interval };
+        self.whole += 1;
         let (node, invariance) = self.node(&subquery.expr, inner)?;
+        self.whole -= 1;
         let node = Box::new(match invariance {
             Invariance::Varying => node,
             Invariance::Invariant | Invariance::Plain => Node::Once(Box::new(node)),
         });
         let source = Source::Subquery { node, steps: inner };
-        Ok(window(Range { source, lookup, range, edges: None }))
+        Ok(window(Range { source, lookup, range, edges: None, hints: ResetHints::AsStored }))
     }
 
     fn call(&mut self, call: &ast::Call, steps: Steps) -> Planned {
         if let Some(value) = self.constant(call.function) {
             return Ok((Node::Number(value), Invariance::Plain));
         }
+        use Function::{HistogramAvg, HistogramCount, HistogramSum};
+        use Function::{HistogramFraction, HistogramQuantile, HistogramQuantiles};
+        let totals = matches!(call.function, HistogramAvg | HistogramCount | HistogramSum);
+        let whole =
+            matches!(call.function, HistogramFraction | HistogramQuantile | HistogramQuantiles);
+        self.only_totals += usize::from(totals);
+        self.whole += usize::from(whole);
         let mut args = Vec::with_capacity(call.args.len());
         for arg in &call.args {
             if let (Function::Info, [_], Expr::Selector(labels)) =
@@ -131,6 +153,8 @@ impl Planner<'_> {
             }
             args.push((self.node(arg, steps)?, arg.without_parens().span()));
         }
+        self.only_totals -= usize::from(totals);
+        self.whole -= usize::from(whole);
         let all = args.iter().all(|((_, invariance), _)| invariance.holds());
         // The time of a point that is fixed is fixed too; of anything else it is that of the step.
         let of_selector = matches!(args.as_slice(), [((Node::Selector(_), _), _)]);
@@ -138,14 +162,14 @@ impl Planner<'_> {
             Function::Timestamp => of_selector,
             function => !reads_step_time(function),
         };
-        let whole = all && fixed;
+        let same = all && fixed;
         let argument = |(planned, span): ((Node, Invariance), _)| Argument {
-            node: if whole { planned.0 } else { once(planned) },
+            node: if same { planned.0 } else { once(planned) },
             span,
         };
         let args = args.into_iter().map(argument).collect();
         let node = Node::Call(Call { function: call.function, args, span: call.span });
-        Ok((node, if whole { Invariance::Invariant } else { Invariance::Varying }))
+        Ok((node, if same { Invariance::Invariant } else { Invariance::Varying }))
     }
 
     fn aggregate(&mut self, aggregate: &ast::Aggregate, steps: Steps) -> Planned {
@@ -172,8 +196,10 @@ impl Planner<'_> {
     }
 
     fn binary(&mut self, binary: &ast::Binary, steps: Steps) -> Planned {
+        self.whole += usize::from(binary.op.is_trim());
         let lhs = self.node(&binary.lhs, steps)?;
         let rhs = self.node(&binary.rhs, steps)?;
+        self.whole -= usize::from(binary.op.is_trim());
         let whole = lhs.1.holds() && rhs.1.holds();
         let operand = |planned: (Node, Invariance), expr: &Expr| Operand {
             node: Box::new(if whole { planned.0 } else { once(planned) }),
@@ -188,6 +214,11 @@ impl Planner<'_> {
             span: binary.span,
         });
         Ok((node, if whole { Invariance::Invariant } else { Invariance::Varying }))
+    }
+
+    fn hints(&self) -> ResetHints {
+        let totals = self.only_totals > 0 && self.whole == 0;
+        if totals { ResetHints::Found } else { ResetHints::AsStored }
     }
 
     /// The value of a function of the query's own times.

@@ -16,7 +16,7 @@ use crate::promql::operators::sliding::Frame;
 use crate::promql::operators::vector::{Absent, Direction, Scalar, Sort, SortBy};
 use crate::promql::operators::windows::{OverSelection, OverSubquery, WindowFunction};
 use crate::promql::operators::{BoxOperator, relabel};
-use crate::promql::plan::{Argument, Call, Lookup, Node, Range, Source};
+use crate::promql::plan::{Argument, Call, Lookup, Node, Range, ResetHints, Source};
 use crate::promql::settings::StartTimestamps;
 use crate::promql::signature::Function;
 use crate::promql::source::select;
@@ -165,9 +165,9 @@ impl Builder {
         {
             let wanted = if starts { Wanted::StartTimestamp } else { Wanted::Timestamp };
             let selected = &self.selections[selector.selection];
-            let (context, runtime) = (&self.context, &self.runtime);
+            let (hints, context, runtime) = (selector.hints, &self.context, &self.runtime);
             let selector =
-                Selector::new(selected, selector.lookup, wanted, scope, context, runtime);
+                Selector::new(selected, selector.lookup, wanted, hints, scope, context, runtime);
             return Ok(merged(Box::new(selector)));
         }
         let steps = scope.steps;
@@ -286,6 +286,7 @@ impl Builder {
             looks: range.lookup.steps(scope.steps),
             range: range.range,
             edges: range.edges,
+            hints: range.hints,
             lookback: self.context.lookback,
             starts,
         }
@@ -312,7 +313,8 @@ impl Builder {
             let selected = self.runtime.block_on(select(&*self.store, &matchers, range, budget))?;
             let (context, runtime) = (&self.context, &self.runtime);
             let wanted = Wanted::InfoTimestamp;
-            Box::new(Selector::new(&selected, lookup, wanted, scope, context, runtime))
+            let hints = ResetHints::AsStored;
+            Box::new(Selector::new(&selected, lookup, wanted, hints, scope, context, runtime))
         };
         Info::boxed(base, infos, &wanted, steps.count(), &self.context)
     }

@@ -62,6 +62,7 @@ impl Builder {
                 &self.selections[selector.selection],
                 selector.lookup,
                 Wanted::Value,
+                selector.hints,
                 scope,
                 &self.context,
                 &self.runtime,

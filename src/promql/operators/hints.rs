@@ -1,0 +1,49 @@
+//! What stored histograms say of counter resets, as queries see it.
+//!
+//! A chunk may say of its first histogram that the counter was reset. As in Prometheus that is not
+//! believed, since the histogram before may be another than it was. Where only counts and sums of
+//! histograms are asked for, Prometheus finds resets while it reads, and so the hints
+//! are those that it found; what a query tells about them depends on it.
+
+use std::sync::Arc;
+
+use crate::model::{Histogram, ResetHint};
+use crate::promql::histogram::FloatHistogram;
+use crate::promql::plan::ResetHints;
+
+/// Reads the histograms of one series by rising time.
+#[derive(Debug)]
+pub struct HistogramReader {
+    hints: ResetHints,
+    last: Option<Arc<FloatHistogram>>,
+}
+
+impl HistogramReader {
+    /// For one series.
+    pub fn new(hints: ResetHints) -> Self {
+        Self { hints, last: None }
+    }
+
+    /// The next histogram.
+    pub fn read(&mut self, stored: &Histogram) -> Arc<FloatHistogram> {
+        let mut histogram = FloatHistogram::from(stored);
+        if histogram.reset_hint == ResetHint::Reset {
+            histogram.reset_hint = ResetHint::Unknown;
+        }
+        if self.hints == ResetHints::AsStored {
+            return Arc::new(histogram);
+        }
+        if let (ResetHint::Unknown, Some(last)) = (histogram.reset_hint, &self.last) {
+            let reset = histogram.is_reset_after(last);
+            histogram.reset_hint = if reset { ResetHint::Reset } else { ResetHint::NotReset };
+        }
+        let histogram = Arc::new(histogram);
+        self.last = Some(Arc::clone(&histogram));
+        histogram
+    }
+
+    /// The next histogram is not compared with the ones before.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+}

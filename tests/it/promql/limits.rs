@@ -1,0 +1,104 @@
+//! Each limit of queries is an error that names it and its setting; a query that nobody waits for
+//! ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use promkairos::promql::{
+    Engine, Features, QueryError, QueryOptions, QueryResult, Settings, Steps, parse,
+};
+use promkairos::storage::Store;
+
+use super::data::counters;
+
+const HOUR: Steps = Steps { start: 0, end: 3_600_000, interval: 15_000 };
+
+async fn ask(
+    settings: Settings,
+    store: Arc<dyn Store>,
+    query: &str,
+) -> Result<QueryResult, QueryError> {
+    let expr = parse(query, Features::Stable).expect(query);
+    Engine::new(settings).range(store, &expr, HOUR, &QueryOptions::default()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_that_are_held_count() {
+    let store = counters(10, 241).await;
+    let settings = |max_samples| Settings { max_samples, ..Settings::default() };
+    // The result alone has 2,410 samples.
+    let error = ask(settings(2_409), Arc::clone(&store), "m").await.expect_err("too many");
+    assert!(matches!(error, QueryError::TooManySamples { .. }), "{error}");
+    assert!(error.to_string().contains("more than 2409, which is the setting promql-max-samples"));
+    ask(settings(2_410), Arc::clone(&store), "m").await.expect("just within");
+    // A fold holds its groups, not its series.
+    let sum = ask(settings(1_000), Arc::clone(&store), "sum(m)").await.expect("one group");
+    assert_eq!(sum.stats.total_queryable_samples, 2_410);
+    // A join holds the side that waits.
+    let error = ask(settings(1_000), store, "sum(m) + on() group_right m").await;
+    assert!(matches!(error, Err(QueryError::TooManySamples { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_of_labels_count() {
+    let settings = Settings { max_bytes: 200, ..Settings::default() };
+    let error = ask(settings, counters(10, 1).await, "m").await.expect_err("too many");
+    assert!(error.to_string().contains("200"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nesting_has_an_end() {
+    let settings = Settings { max_depth: 10, ..Settings::default() };
+    let store = counters(1, 1).await;
+    let nested = |depth: usize| "-".repeat(depth) + "m";
+    ask(settings.clone(), Arc::clone(&store), &nested(9)).await.expect("just within");
+    let error = ask(settings, store, &nested(10)).await.expect_err("too deep");
+    assert!(error.to_string().contains("deeper than 10, which is the setting promql-max-depth"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_has_an_end() {
+    let settings = Settings { timeout: Duration::ZERO, ..Settings::default() };
+    let error = ask(settings, counters(1, 1).await, "m").await.expect_err("no time at all");
+    assert!(matches!(error, QueryError::TimedOut { .. }), "{error}");
+    assert!(error.to_string().contains("promql-timeout"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_wait_for_their_turn_but_not_without_end() {
+    let one_at_a_time = Settings { max_concurrent: 1, max_queue: 0, ..Settings::default() };
+    let engine = Engine::new(one_at_a_time);
+    let store = counters(1, 1).await;
+    let expr = parse("m", Features::Stable).expect("a query");
+    let options = QueryOptions::default();
+    let first = engine.instant(Arc::clone(&store), &expr, 0, &options);
+    let second = engine.instant(Arc::clone(&store), &expr, 0, &options);
+    // Both begin before either is done: the one that is polled first has the turn.
+    let (first, second) = futures::future::join(first, second).await;
+    first.expect("its turn");
+    let error = second.expect_err("nobody may wait");
+    assert!(error.to_string().contains("promql-max-queue"), "{error}");
+    engine.instant(store, &expr, 0, &options).await.expect("the turn is free again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_query_ends() {
+    let store = counters(50, 2_000).await;
+    let settings = Settings { max_concurrent: 1, ..Settings::default() };
+    let engine = Arc::new(Engine::new(settings));
+    // Minutes of work, were it not dropped.
+    let long = "sum(max_over_time(sum(rate(m[5h]))[5h:1s]))";
+    let expr = parse(long, Features::Stable).expect("a query");
+    let options = QueryOptions::default();
+    let (asked, weak) = (Arc::clone(&store), Arc::downgrade(&store));
+    drop(store);
+    {
+        let query = engine.instant(asked, &expr, 30_000_000, &options);
+        // Polled once, so that it is under way.
+        assert!(futures::poll!(std::pin::pin!(query)).is_pending());
+    }
+    // The evaluation holds the store until it has noticed.
+    while weak.upgrade().is_some() {
+        tokio::task::yield_now().await;
+    }
+}
