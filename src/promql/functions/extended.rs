@@ -73,14 +73,15 @@ fn floats(growth: Growth, edges: Edges, window: &Window<'_>) -> Option<f64> {
     let mut grown = right - left;
     if growth.is_counter() {
         let inside = |point: &&FloatPoint| point.time > window.start && point.time < window.end;
-        let mut previous = left;
         let values = points.iter().filter(inside).map(|point| point.value).chain([right]);
+        let (mut previous, mut lost) = (left, 0.0);
         for value in values {
             if value < previous {
-                grown += previous;
+                lost += previous;
             }
             previous = value;
         }
+        grown += lost;
     }
     if growth == Growth::Rate {
         grown /= window.seconds();

@@ -53,7 +53,7 @@ fn floats(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<
     let (first, last) = (points.first()?, points.last()?);
     let mut grown = last.value - first.value;
     if growth.is_counter() {
-        grown += lost_in_resets(window, notes);
+        grown = with_resets(grown, window, notes);
     }
     let mut sampled = Sampled::new(points.len(), first.time, last.time, window);
     if sampled.began_inside(growth, window.float_starts, window) {
@@ -66,10 +66,9 @@ fn floats(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<
     Some(Value::Float(grown * sampled.factor(growth, window)))
 }
 
-/// What the counter had before each reset.
-fn lost_in_resets(window: &Window<'_>, notes: &mut Notes<'_>) -> f64 {
+/// `grown` and what the counter had before each reset.
+fn with_resets(mut grown: f64, window: &Window<'_>, notes: &mut Notes<'_>) -> f64 {
     let (points, starts) = (window.floats, window.float_starts);
-    let mut lost = 0.0;
     let mut overlap_told = false;
     for i in 1..points.len() {
         let (previous, next): (&FloatPoint, &FloatPoint) = (&points[i - 1], &points[i]);
@@ -84,10 +83,10 @@ fn lost_in_resets(window: &Window<'_>, notes: &mut Notes<'_>) -> f64 {
             reset |= after.is_reset_after(before);
         }
         if reset {
-            lost += previous.value;
+            grown += previous.value;
         }
     }
-    lost
+    grown
 }
 
 fn histograms(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
@@ -212,6 +211,13 @@ mod tests {
         let w = window(0, 45_000, &points, &[]);
         assert_eq!(float(Growth::Increase, &w), Some(25.0));
         assert_eq!(float(Growth::Delta, &w), Some(5.0));
+    }
+
+    #[test]
+    fn a_negative_zero_stays() {
+        let points = floats(&[0.0, -0.0]);
+        let w = window(0, 45_000, &points, &[]);
+        assert_eq!(float(Growth::Increase, &w).map(f64::to_bits), Some((-0.0f64).to_bits()));
     }
 
     #[test]

@@ -83,25 +83,28 @@ impl FloatHistogram {
         Bucket { lower, upper, rule: BucketRule::ClosedBoth, count: self.zero_count }
     }
 
-    /// All buckets by rising bounds, also those that hold nothing.
-    pub(super) fn full_buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
+    /// All buckets by rising bounds with `zero` between them, also those that hold nothing.
+    pub(super) fn full_buckets(
+        &self,
+        zero: Option<Bucket>,
+    ) -> impl DoubleEndedIterator<Item = Bucket> {
         let below = self.negative.iter().rev();
         let below = below.map(|(index, count)| self.negative_bucket(index, count));
         let above = self.positive.iter();
         let above = above.map(|(index, count)| self.positive_bucket(index, count));
-        let zero = (self.zero_count != 0.0).then(|| self.zero_bucket());
         below.chain(zero).chain(above)
     }
 
     /// All buckets by rising bounds, also those that hold nothing. The ones next to the zero
-    /// bucket do not reach into it.
+    /// bucket do not reach into it; the zero bucket is there if it holds more than nothing.
     pub fn buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
-        let zero = self.zero_threshold;
-        self.full_buckets().map(move |mut bucket| {
-            if bucket.upper < 0.0 && bucket.upper > -zero {
-                bucket.upper = -zero;
-            } else if bucket.lower > 0.0 && bucket.lower < zero {
-                bucket.lower = zero;
+        let threshold = self.zero_threshold;
+        let zero = (self.zero_count > 0.0).then(|| self.zero_bucket());
+        self.full_buckets(zero).map(move |mut bucket| {
+            if bucket.upper < 0.0 && bucket.upper > -threshold {
+                bucket.upper = -threshold;
+            } else if bucket.lower > 0.0 && bucket.lower < threshold {
+                bucket.lower = threshold;
             }
             bucket
         })
@@ -134,6 +137,13 @@ mod tests {
         let mut back: Vec<_> = h.buckets().rev().map(|b| b.count).collect();
         back.reverse();
         assert_eq!(back, [2.0, 1.0, 5.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn a_zero_bucket_of_less_than_nothing_is_not_there() {
+        let mut h = positive(0, 0, &[-3.0], 0.0);
+        h.zero_count = -1.0;
+        assert_eq!(shown(&h), [(OpenLeft, 0.5, 1.0, -3.0)]);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::promql::format::general;
 impl fmt::Display for FloatHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{count:{}, sum:{}", general(self.count), general(self.sum))?;
-        for bucket in self.full_buckets().filter(|bucket| bucket.count != 0.0) {
+        let zero = Some(self.zero_bucket());
+        for bucket in self.full_buckets(zero).filter(|bucket| bucket.count != 0.0) {
             write!(f, ", {bucket}")?;
         }
         f.write_str("}")
