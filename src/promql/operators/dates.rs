@@ -4,7 +4,10 @@
 
 use crate::promql::signature::Function;
 
-const DAY: i64 = 86_400;
+const DAY: i128 = 86_400;
+
+/// The year in which Go's count of seconds begins, as seconds before 1970.
+const BEGINNING: i128 = (292_277_022_400 / 400 * 146_097 + 306) * DAY + 62_135_596_800;
 
 /// The part of the date that a function gives.
 pub fn date_function(function: Function) -> Option<fn(f64) -> f64> {
@@ -28,16 +31,18 @@ pub fn date_function(function: Function) -> Option<fn(f64) -> f64> {
 }
 
 struct Date {
-    year: i64,
+    year: i128,
     /// From 1.
-    month: i64,
+    month: i128,
     /// From 1.
-    day: i64,
+    day: i128,
 }
 
-fn seconds(value: f64) -> i64 {
+fn seconds(value: f64) -> i128 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
+    let seconds = if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN };
+    // Go counts in 64 bits without a sign, so what is before its beginning is at its end.
+    (i128::from(seconds) + BEGINNING).rem_euclid(1 << 64) - BEGINNING
 }
 
 fn date(value: f64) -> Date {
@@ -50,22 +55,22 @@ fn date(value: f64) -> Date {
     let month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
-    Date { year: year + era * 400 + i64::from(month <= 2), month, day }
+    Date { year: year + era * 400 + i128::from(month <= 2), month, day }
 }
 
-fn is_leap(year: i64) -> bool {
+fn is_leap(year: i128) -> bool {
     year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0)
 }
 
-fn days_in_month(year: i64, month: i64) -> i64 {
+fn days_in_month(year: i128, month: i128) -> i128 {
     match month {
-        2 => 28 + i64::from(is_leap(year)),
+        2 => 28 + i128::from(is_leap(year)),
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     }
 }
 
-fn days_before(year: i64, month: i64) -> i64 {
+fn days_before(year: i128, month: i128) -> i128 {
     (1..month).map(|month| days_in_month(year, month)).sum()
 }
 
@@ -93,6 +98,7 @@ mod tests {
         check(-1.0, [1969., 12., 31., 365., 3., 31., 23., 59.]);
         check(951_782_400.0, [2000., 2., 29., 60., 2., 29., 0., 0.]);
         check(1_230_768_000.5, [2009., 1., 1., 1., 4., 31., 0., 0.]);
+        check(f64::NAN, [292_277_026_596., 12., 4., 339., 0., 31., 15., 30.]);
         check(4_107_542_399.0, [2100., 2., 28., 59., 0., 28., 23., 59.]);
     }
 }
