@@ -225,7 +225,10 @@ impl Buckets {
             }
         };
         let quantile = classic_quantile(q, buckets.to_vec());
-        if let Some(forced) = quantile.forced {
+        // The counts that a quantile raised are raised for those that follow.
+        let raised = matches!(&self.measure, Measure::Quantiles(_, quantiles)
+            if quantiles[..which].iter().any(|(_, q)| (0.0..=1.0).contains(&q[step])));
+        if let Some(forced) = quantile.forced.filter(|_| !raised) {
             let (metric, time) = (self.shown_name(metric), self.steps.time(step));
             self.context.annotate(Note::forced_monotonicity(metric, forced, time, self.span));
         }

@@ -17,6 +17,7 @@ use crate::promql::operators::vector::{Absent, Direction, Scalar, Sort, SortBy};
 use crate::promql::operators::windows::{OverSelection, OverSubquery, WindowFunction};
 use crate::promql::operators::{BoxOperator, relabel};
 use crate::promql::plan::{Argument, Call, Lookup, Node, Range, ResetHints, Source};
+use crate::promql::position::Span;
 use crate::promql::settings::StartTimestamps;
 use crate::promql::signature::Function;
 use crate::promql::source::select;
@@ -249,11 +250,13 @@ impl Builder {
         kernel.check_edges(range.edges)?;
         let used = self.context.start_timestamps == StartTimestamps::Used;
         let frame = self.frame(range, scope, used && kernel.uses_starts());
+        // A subquery that is the first argument has no place in Prometheus' notes.
+        let placeless = at == 0 && matches!(range.source, Source::Subquery { .. });
         let function = WindowFunction {
             kernel,
             frame,
             steps: scope.steps,
-            span: call.args[0].span,
+            span: if placeless { Span::default() } else { call.args[0].span },
             weight: scope.weight,
             context: Arc::clone(&self.context),
         };
