@@ -180,3 +180,59 @@ fn fill(value: Option<f64>) -> Value {
 fn is_minus_zero(value: f64) -> bool {
     value == 0.0 && value.is_sign_negative()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promql::{Features, parse};
+
+    /// As Prometheus writes JSON: it escapes what HTML would read.
+    fn escaped(tree: &Value) -> String {
+        let escapes = [("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")];
+        escapes.iter().fold(tree.to_string(), |text, (plain, escape)| text.replace(plain, escape))
+    }
+
+    /// The body of a recorded answer where it is there, else the value it was read to.
+    fn check(recorded: &Value, features: Features) -> Option<String> {
+        if recorded["path"] != "/api/v1/parse_query" || recorded["status"] != 200 {
+            return None;
+        }
+        let mut parameters =
+            ["form", "params"].into_iter().flat_map(|part| recorded[part].as_array());
+        let query = parameters.find_map(|pairs| pairs.iter().find(|pair| pair[0] == "query"))?;
+        let query = query[1].as_str()?;
+        let tree = tree(&parse(query, features).expect(query));
+        assert_eq!(tree, recorded["json"]["data"], "{query}");
+        if let Some(body) = recorded["raw"].as_str() {
+            let answer = format!(r#"{{"status":"success","data":{}}}"#, escaped(&tree));
+            assert_eq!(answer, body, "{query}");
+        }
+        Some(query.to_owned())
+    }
+
+    #[test]
+    fn trees_are_those_of_prometheus() {
+        let mut checked = 0;
+        for (file, features) in
+            [("requests", Features::Stable), ("requests-experimental", Features::Experimental)]
+        {
+            let folder = env!("CARGO_MANIFEST_DIR");
+            let path = format!("{folder}/tests/data/prometheus-3.14/{file}.jsonl");
+            let text = std::fs::read_to_string(&path).expect(&path);
+            let recorded = text.lines().map(|line| serde_json::from_str(line).expect(line));
+            checked += recorded.filter_map(|recorded: Value| check(&recorded, features)).count();
+        }
+        assert_eq!(checked, 165);
+    }
+
+    #[test]
+    fn numbers_to_fill_in() {
+        let json = |value| fill(Some(value)).to_string();
+        assert_eq!(json(0.0), "0");
+        assert_eq!(json(-0.0), "-0.0");
+        assert_eq!(json(1.5), "1.5");
+        assert_eq!(json(1e15), "1000000000000000");
+        assert_eq!(json(f64::NAN), "null");
+        assert_eq!(fill(None), Value::Null);
+    }
+}

@@ -2,10 +2,11 @@
 //!
 //! Parts are checked before what they are part of; the first error ends it. Here sets get their
 //! cardinality, and operators that are not between two vectors lose their matching.
-//! Upstream stops some checks and not others once something is wrong; only its first error is shown.
+//! The order of the checks is upstream's, as only the first error is shown.
 
 use super::ast::{
-    Aggregate, Binary, Call, Cardinality, Comparison, Expr, MatchLabels, VectorSelector,
+    Aggregate, Binary, Call, Cardinality, Comparison, Expr, MatchLabels, Subquery, Unary,
+    VectorSelector,
 };
 use super::format::quoted;
 use super::operator::Aggregator;
@@ -15,7 +16,7 @@ use super::signature::Function;
 use super::value_type::ValueType;
 use crate::model::{METRIC_NAME, Matcher};
 
-type Checked = Result<(), ParseError>;
+type Checked = Result<(), Box<ParseError>>;
 
 /// Checks a tree of this query.
 pub(super) fn check(query: &str, expr: &mut Expr) -> Checked {
@@ -34,27 +35,39 @@ impl Checker<'_> {
             Expr::Matrix(matrix) => self.selector(&matrix.selector),
             Expr::Subquery(subquery) => {
                 self.expr(&mut subquery.expr)?;
-                let inner = subquery.expr.value_type();
-                self.ensure(inner == ValueType::Vector, subquery.span, || {
-                    format!("subquery is only allowed on instant vector, got {inner} instead")
-                })
+                self.subquery(subquery)
             }
             Expr::Call(call) => self.call(call),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate),
-            Expr::Binary(binary) => self.binary(binary),
+            Expr::Binary(binary) => {
+                self.expr(&mut binary.lhs)?;
+                self.expr(&mut binary.rhs)?;
+                self.binary(binary)
+            }
             Expr::Unary(unary) => {
                 self.expr(&mut unary.expr)?;
-                let inner = unary.expr.value_type();
-                self.ensure(is_number(inner), unary.span, || {
-                    format!(
-                        "unary expression only allowed on expressions of type scalar \
-                         or instant vector, got \"{}\"",
-                        inner.documented()
-                    )
-                })
+                self.unary(unary)
             }
             Expr::Paren(paren) => self.expr(&mut paren.expr),
         }
+    }
+
+    fn subquery(&self, subquery: &Subquery) -> Checked {
+        let inner = subquery.expr.value_type();
+        self.ensure(inner == ValueType::Vector, subquery.span, || {
+            format!("subquery is only allowed on instant vector, got {inner} instead")
+        })
+    }
+
+    fn unary(&self, unary: &Unary) -> Checked {
+        let inner = unary.expr.value_type();
+        self.ensure(is_number(inner), unary.span, || {
+            format!(
+                "unary expression only allowed on expressions of type scalar \
+                 or instant vector, got \"{}\"",
+                inner.documented()
+            )
+        })
     }
 
     fn selector(&self, selector: &VectorSelector) -> Checked {
@@ -136,8 +149,6 @@ impl Checker<'_> {
     }
 
     fn binary(&self, binary: &mut Binary) -> Checked {
-        self.expr(&mut binary.lhs)?;
-        self.expr(&mut binary.rhs)?;
         let sides = (binary.lhs.value_type(), binary.rhs.value_type());
         self.comparison(binary, sides)?;
         self.included_labels(binary)?;
@@ -231,8 +242,8 @@ impl Checker<'_> {
         if holds { Ok(()) } else { Err(self.error(span, message())) }
     }
 
-    fn error(&self, span: Span, message: impl Into<String>) -> ParseError {
-        ParseError::new(self.query, span, message)
+    fn error(&self, span: Span, message: impl Into<String>) -> Box<ParseError> {
+        ParseError::at(self.query, span, message)
     }
 }
 

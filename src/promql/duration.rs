@@ -205,3 +205,52 @@ impl Duration {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::ast::Expr;
+    use super::super::{Features, parse};
+    use super::*;
+
+    /// Resolves the range of `a[…]` in a query with a step of 15 s over 1 h.
+    fn range(text: &str) -> Result<i64, String> {
+        let query = format!("a[{text}]");
+        let Ok(Expr::Matrix(matrix)) = parse(&query, Features::Stable) else { panic!("{query}") };
+        let times = QueryTimes { step: 15_000, range: 3_600_000 };
+        matrix.range.resolve(times, Allowed::Positive).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values() {
+        let check = |text: &str, want: i64| assert_eq!(range(text), Ok(want), "{text}");
+        check("5m", 300_000);
+        check("1.0016", 1_001);
+        check("1m + step() * 2", 90_000);
+        check("range() / 7", 514_285);
+        check("-(-5m)", 300_000);
+        check("2 ^ 3 ^ 2", 512_000);
+        check("7m % 4m - 1m", 120_000);
+        check("max_of(min_of(1m, 2m), step())", 60_000);
+        check("(5)", 5_000);
+    }
+
+    #[test]
+    fn what_cannot_be() {
+        let check = |text: &str, want: &str| assert_eq!(range(text), Err(want.into()), "{text}");
+        check("5m - 10m", "2:10: duration must be greater than 0");
+        check("(5m - 10m)", "3:11: duration must be greater than 0");
+        check("1m / (step() - 15s)", "2:20: division by zero");
+        check("1m % (0)", "2:9: modulo by zero");
+        check("1e9 * 1e9", "2:11: duration is out of range");
+        check("10 ^ 1e9", "2:10: duration is NaN or infinite");
+    }
+
+    #[test]
+    fn an_offset_may_go_forwards() {
+        let query = "a offset -(step() * 2)";
+        let Ok(Expr::Selector(selector)) = parse(query, Features::Stable) else { panic!() };
+        let offset = selector.when.offset.expect("an offset");
+        let times = QueryTimes { step: 15_000, range: 0 };
+        assert_eq!(offset.resolve(times, Allowed::Any), Ok(-30_000));
+    }
+}

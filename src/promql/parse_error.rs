@@ -17,9 +17,10 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    pub(super) fn new(query: &str, span: Span, message: impl Into<String>) -> Self {
+    /// An error about this part of a query. In a box, as it is rare and goes through many hands.
+    pub(super) fn at(query: &str, span: Span, message: impl Into<String>) -> Box<Self> {
         let place = (!query.is_empty()).then(|| span.line_column(query));
-        Self { span, place, message: message.into() }
+        Box::new(Self { span, place, message: message.into() })
     }
 }
 

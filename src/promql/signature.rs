@@ -14,8 +14,8 @@ pub struct Signature {
     pub name: &'static str,
     /// The types of its arguments.
     pub args: &'static [ValueType],
-    /// 0: it takes exactly these arguments. Otherwise the last of them need not be given, and may be
-    /// given as often as this says; without limit when negative.
+    /// 0: it takes exactly these arguments. Otherwise the last of them need not be given, and may
+    /// be given as often as this says; without limit when negative.
     pub variadic: i8,
     /// What it gives.
     pub returns: ValueType,

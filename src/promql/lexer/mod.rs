@@ -45,7 +45,7 @@ enum Window {
     AfterColon,
 }
 
-type Step = Result<Option<Kind>, ParseError>;
+type Step = Result<Option<Kind>, Box<ParseError>>;
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(query: &'a str) -> Self {
@@ -61,7 +61,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next word; at the end of the text, again and again its end.
-    pub(super) fn token(&mut self) -> Result<Token, ParseError> {
+    pub(super) fn token(&mut self) -> Result<Token, Box<ParseError>> {
         loop {
             self.start = self.at;
             let kind = match self.mode {
@@ -204,7 +204,7 @@ impl<'a> Lexer<'a> {
         }))
     }
 
-    fn paren(&mut self, c: char) -> Result<Kind, ParseError> {
+    fn paren(&mut self, c: char) -> Result<Kind, Box<ParseError>> {
         if c == '(' {
             self.open_parens += 1;
             return Ok(Kind::LeftParen);
@@ -216,7 +216,7 @@ impl<'a> Lexer<'a> {
         Ok(Kind::RightParen)
     }
 
-    fn open_window(&mut self) -> Result<Kind, ParseError> {
+    fn open_window(&mut self) -> Result<Kind, Box<ParseError>> {
         if self.window != Window::Closed {
             return Err(self.error("unexpected left bracket '['"));
         }
@@ -233,7 +233,7 @@ impl<'a> Lexer<'a> {
 
     /// A word that begins with a letter or a colon. In a window only the words of durations are
     /// words, and a colon stands for itself.
-    fn word(&mut self, first: char) -> Result<Kind, ParseError> {
+    fn word(&mut self, first: char) -> Result<Kind, Box<ParseError>> {
         if self.window != Window::Closed {
             return match first {
                 ':' if self.window == Window::AfterColon => Err(self.error("unexpected colon ':'")),
@@ -313,13 +313,13 @@ impl<'a> Lexer<'a> {
     }
 
     /// An error about the word that is being read.
-    fn error(&self, message: impl Into<String>) -> ParseError {
-        ParseError::new(self.query, Span::new(self.start, self.query.len()), message)
+    fn error(&self, message: impl Into<String>) -> Box<ParseError> {
+        ParseError::at(self.query, Span::new(self.start, self.query.len()), message)
     }
 
     /// An error after the word that was just read.
-    fn error_here(&self, message: &str) -> ParseError {
-        ParseError::new(self.query, Span::new(self.at, self.query.len()), message)
+    fn error_here(&self, message: &str) -> Box<ParseError> {
+        ParseError::at(self.query, Span::new(self.at, self.query.len()), message)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::promql::format::quoted;
 
 impl Lexer<'_> {
     /// A number or a duration; its first character has been read.
-    pub(super) fn number_or_duration(&mut self) -> Result<Kind, ParseError> {
+    pub(super) fn number_or_duration(&mut self) -> Result<Kind, Box<ParseError>> {
         self.at = self.start;
         if self.number() {
             Ok(Kind::Number)

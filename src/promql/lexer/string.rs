@@ -7,7 +7,7 @@ use crate::promql::strings::code_point;
 
 impl Lexer<'_> {
     /// A string whose quote has been read.
-    pub(super) fn string(&mut self, quote: char) -> Result<Kind, ParseError> {
+    pub(super) fn string(&mut self, quote: char) -> Result<Kind, Box<ParseError>> {
         let raw = quote == '`';
         loop {
             match self.bump() {
@@ -24,7 +24,7 @@ impl Lexer<'_> {
         }
     }
 
-    fn escape(&mut self, quote: char) -> Result<(), ParseError> {
+    fn escape(&mut self, quote: char) -> Result<(), Box<ParseError>> {
         let Some(kind) = self.bump() else {
             return Err(self.error("escape sequence not terminated"));
         };

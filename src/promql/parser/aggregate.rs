@@ -17,17 +17,16 @@ impl Parser<'_> {
             Kind::LeftParen | Kind::Keyword(Keyword::By | Keyword::Without) => {}
             _ => return self.metric(name),
         }
-        let before = self.within(IN_AGGREGATION, Self::grouping)?;
-        let (args, close) = self.within(IN_AGGREGATION, Self::arguments)?;
-        let span = name.span.to(close);
-        let (grouping, span) = match before {
-            Some((grouping, _)) => (grouping, span),
-            None => match self.grouping()? {
-                Some((grouping, close)) => (grouping, span.to(close)),
-                None => (Grouping::By(Vec::new()), span),
-            },
+        let outer = std::mem::replace(&mut self.context, IN_AGGREGATION);
+        let before = self.grouping()?;
+        let args = self.arguments()?;
+        self.context = outer;
+        let grouping = match before {
+            Some(grouping) => Some(grouping),
+            None => self.grouping()?,
         };
-        self.aggregation(op, grouping, args, span)
+        let span = Span::new(name.span.start, self.last_end);
+        self.aggregation(op, grouping.unwrap_or(Grouping::By(Vec::new())), args, span)
     }
 
     fn aggregation(
@@ -66,31 +65,30 @@ impl Parser<'_> {
         }
     }
 
-    /// `by (…)` or `without (…)`, if that is next, and the place of its closing parenthesis.
-    fn grouping(&mut self) -> Parsed<Option<(Grouping, Span)>> {
+    /// `by (…)` or `without (…)`, if that is next.
+    fn grouping(&mut self) -> Parsed<Option<Grouping>> {
         let by = self.keyword(Keyword::By)?;
         if !by && !self.keyword(Keyword::Without)? {
             return Ok(None);
         }
-        let (labels, close) = self.labels()?;
-        let grouping = if by { Grouping::By(labels) } else { Grouping::Without(labels) };
-        Ok(Some((grouping, close)))
+        let labels = self.labels()?;
+        Ok(Some(if by { Grouping::By(labels) } else { Grouping::Without(labels) }))
     }
 
-    /// Names of labels in parentheses, and the place of the closing one.
-    pub(super) fn labels(&mut self) -> Parsed<(Vec<String>, Span)> {
+    /// Names of labels in parentheses.
+    pub(super) fn labels(&mut self) -> Parsed<Vec<String>> {
         const OPEN: Context = Context::new("grouping opts", "\"(\"");
         const LABEL: Context = Context::new("grouping opts", "label");
         const NEXT: Context = Context::new("grouping opts", "\",\" or \")\"");
         self.within(OPEN, |parser| parser.expect(Kind::LeftParen))?;
         let mut labels = Vec::new();
         loop {
-            if let Some(close) = self.take(Kind::RightParen)? {
-                return Ok((labels, close.span));
+            if self.take(Kind::RightParen)?.is_some() {
+                return Ok(labels);
             }
             labels.push(self.within(LABEL, Self::grouping_label)?);
-            if let Some(close) = self.take(Kind::RightParen)? {
-                return Ok((labels, close.span));
+            if self.take(Kind::RightParen)?.is_some() {
+                return Ok(labels);
             }
             self.within(NEXT, |parser| parser.expect(Kind::Comma))?;
         }

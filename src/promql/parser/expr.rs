@@ -139,8 +139,8 @@ impl Parser<'_> {
         if self.peek()?.kind != Kind::LeftParen {
             return self.metric(name);
         }
-        let (args, end) = self.arguments()?;
-        self.call(name, args, end)
+        let args = self.arguments()?;
+        self.call(name, args)
     }
 
     /// The selector with this name, which has been taken.
@@ -149,7 +149,7 @@ impl Parser<'_> {
         Ok(Box::new(Expr::Selector(self.selector_of(name)?)))
     }
 
-    fn call(&mut self, name: Token, args: Vec<Expr>, end: Span) -> Parsed<Box<Expr>> {
+    fn call(&mut self, name: Token, args: Vec<Expr>) -> Parsed<Box<Expr>> {
         let text = self.text(name);
         let Some(function) = Function::named(text) else {
             let message = format!("unknown function with name {}", quoted(text));
@@ -159,30 +159,29 @@ impl Parser<'_> {
             let message = format!("function {} is not enabled", quoted(text));
             return Err(self.error(name.span, message));
         }
-        let span = name.span.to(end);
+        let span = Span::new(name.span.start, self.last_end);
         self.grow(span)?;
         Ok(Box::new(Expr::Call(Call { function, args, span })))
     }
 
-    /// Arguments in parentheses, and the place of the closing one.
-    pub(super) fn arguments(&mut self) -> Parsed<(Vec<Expr>, Span)> {
+    /// Arguments in parentheses.
+    pub(super) fn arguments(&mut self) -> Parsed<Vec<Expr>> {
         self.expect(Kind::LeftParen)?;
         let mut args = Vec::new();
-        self.height = 0;
-        if let Some(close) = self.take(Kind::RightParen)? {
-            return Ok((args, close.span));
-        }
         let mut highest = 0;
-        loop {
-            args.push(*self.expr()?);
-            highest = self.height.max(highest);
-            if !self.another()? {
-                break;
+        if self.peek()?.kind != Kind::RightParen {
+            loop {
+                let arg = self.expr()?;
+                args.push(*arg);
+                highest = self.height.max(highest);
+                if !self.another()? {
+                    break;
+                }
             }
         }
         self.height = highest;
-        let close = self.expect(Kind::RightParen)?;
-        Ok((args, close.span))
+        self.expect(Kind::RightParen)?;
+        Ok(args)
     }
 
     /// Takes a comma between arguments, if one is next.

@@ -29,7 +29,7 @@ impl Parser<'_> {
         };
         let on = self.keyword(Keyword::On)?;
         if on || self.keyword(Keyword::Ignoring)? {
-            let (labels, _) = self.labels()?;
+            let labels = self.labels()?;
             matching.labels = match on {
                 true => MatchLabels::On(labels),
                 false => MatchLabels::Ignoring(labels),
@@ -51,7 +51,7 @@ impl Parser<'_> {
         // A parenthesis here opens the labels, even if the right side could begin with one.
         let next = self.peek()?.kind;
         if next == Kind::LeftParen || !next.can_begin_expr() {
-            (matching.include, _) = self.labels()?;
+            matching.include = self.labels()?;
         }
         Ok(())
     }

@@ -26,14 +26,23 @@ use super::token::{Kind, Token};
 use crate::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH, MAX_QUERY_REGEX_BYTES, MAX_REGEX_BYTES};
 use crate::model::Matcher;
 
-type Parsed<T> = Result<T, ParseError>;
+type Parsed<T> = Result<T, Box<ParseError>>;
 
 /// Parses and checks an expression.
-pub fn parse(query: &str, features: Features) -> Parsed<Expr> {
+pub fn parse(query: &str, features: Features) -> Result<Expr, ParseError> {
+    expression(query, features).map_err(|error| *error)
+}
+
+/// Parses a selector without time: `name{label="value"}`. It may select everything.
+pub fn parse_selector(query: &str) -> Result<Vec<Matcher>, ParseError> {
+    matchers(query).map_err(|error| *error)
+}
+
+fn expression(query: &str, features: Features) -> Parsed<Expr> {
     let mut parser = Parser::new(query, features)?;
     if parser.peek()?.kind == Kind::End {
         let start = Span::new(0, 0);
-        return Err(ParseError::new(query, start, "no expression found in input"));
+        return Err(ParseError::at(query, start, "no expression found in input"));
     }
     let mut expr = parser.expr()?;
     parser.end()?;
@@ -41,8 +50,7 @@ pub fn parse(query: &str, features: Features) -> Parsed<Expr> {
     Ok(*expr)
 }
 
-/// Parses a selector without time: `name{label="value"}`. It may select everything.
-pub fn parse_selector(query: &str) -> Parsed<Vec<Matcher>> {
+fn matchers(query: &str) -> Parsed<Vec<Matcher>> {
     let mut parser = Parser::new(query, Features::Stable)?;
     let token = parser.peek()?;
     if token.kind != Kind::LeftBrace && !token.kind.can_name_metric() {
@@ -91,7 +99,7 @@ impl<'a> Parser<'a> {
     fn new(query: &'a str, features: Features) -> Parsed<Self> {
         if query.len() > MAX_QUERY_BYTES {
             let message = format!("{} bytes, the limit is {MAX_QUERY_BYTES}", query.len());
-            return Err(ParseError::new(query, Span::default(), message));
+            return Err(ParseError::at(query, Span::default(), message));
         }
         // At most so many regular expressions: in a string it need not be an operator.
         let regexes = query.matches("=~").count() + query.matches("!~").count();
@@ -170,7 +178,7 @@ impl<'a> Parser<'a> {
     }
 
     /// An error about the next word, which has been looked at.
-    fn unexpected(&self) -> ParseError {
+    fn unexpected(&self) -> Box<ParseError> {
         let Some(token) = self.ahead else {
             return self.error(Span::default(), "unexpected end of input");
         };
@@ -185,13 +193,13 @@ impl<'a> Parser<'a> {
         self.error(token.span, message)
     }
 
-    fn too_deep(&self, span: Span) -> ParseError {
+    fn too_deep(&self, span: Span) -> Box<ParseError> {
         let message = format!("expressions are nested deeper than {MAX_QUERY_DEPTH}");
         self.error(span, message)
     }
 
-    fn error(&self, span: Span, message: impl Into<String>) -> ParseError {
-        ParseError::new(self.query, span, message)
+    fn error(&self, span: Span, message: impl Into<String>) -> Box<ParseError> {
+        ParseError::at(self.query, span, message)
     }
 
     fn text(&self, token: Token) -> &'a str {

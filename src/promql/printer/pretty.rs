@@ -99,3 +99,35 @@ impl fmt::Write for Room {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::promql::{Features, parse};
+
+    fn check(query: &str, want: &str) {
+        assert_eq!(parse(query, Features::Stable).expect(query).pretty(), want);
+    }
+
+    #[test]
+    fn what_fits_stays_in_a_line() {
+        let name = "a".repeat(94);
+        check(&format!("sum( {name} )"), &format!("sum({name}) ").replace(") ", ")"));
+        check(&format!("sum({name}b)"), &format!("sum({name}b)"));
+        check(&format!("sum({name}bc)"), &format!("sum(\n  {name}bc\n)"));
+    }
+
+    #[test]
+    fn parts_are_indented_but_not_subqueries_that_fit() {
+        let (a, b) = ("a".repeat(60), "b".repeat(60));
+        check(
+            &format!("-topk by (x) (2, {a} + on (y) max_over_time({b}[5m:]))"),
+            &format!("-topk by (x) (\n  2,\n    {a}\n  + on (y)\n    max_over_time({b}[5m:])\n)"),
+        );
+        let long = "c".repeat(101);
+        check(&format!("rate({long}[5m:])"), &format!("rate(\n  {long}[5m:]\n)"));
+        check(
+            &format!("(rate({a}[5m:]) + {b})"),
+            &format!("(\n    rate({a}[5m:])\n  +\n    {b}\n)"),
+        );
+    }
+}
