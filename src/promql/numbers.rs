@@ -106,7 +106,7 @@ pub fn format_duration(millis: i64) -> String {
     }
     for (unit, nanoseconds) in UNITS {
         let length = nanoseconds / 1_000_000;
-        if matches!(unit, "y" | "w") && rest % length != 0 {
+        if matches!(unit, "y" | "w") && !rest.is_multiple_of(length) {
             continue;
         }
         if rest >= length {
