@@ -117,13 +117,23 @@ impl fmt::Display for ForMetric<'_> {
 /// The text without a place.
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.severity() {
+            Severity::Warning => {
+                f.write_str("PromQL warning: ")?;
+                self.warning(f)
+            }
+            Severity::Info => {
+                f.write_str("PromQL info: ")?;
+                self.info(f)
+            }
+        }
+    }
+}
+
+impl Note {
+    /// The text of a warning.
+    fn warning(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MIX: &str = "encountered a mix of histograms and floats for";
-        const NON_COUNTER: &str = "metric might not be a counter,";
-        const QUANTILE: &str = "input to histogram_quantile";
-        f.write_str(match self.severity() {
-            Severity::Warning => "PromQL warning: ",
-            Severity::Info => "PromQL info: ",
-        })?;
         match self {
             Self::InvalidQuantile { got } => {
                 write!(f, "quantile value should be between 0 and 1, got {got}")
@@ -172,6 +182,16 @@ impl fmt::Display for Note {
                 "sample has start time that overlaps with previous sample timestamp for metric {}",
                 quoted(metric)
             ),
+            // An info.
+            _ => Ok(()),
+        }
+    }
+
+    /// The text of an info.
+    fn info(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NON_COUNTER: &str = "metric might not be a counter,";
+        const QUANTILE: &str = "input to histogram_quantile";
+        match self {
             Self::PossibleNonCounter { metric } => write!(
                 f,
                 "{NON_COUNTER} name does not end in _total/_sum/_count/_bucket: {}",
@@ -222,6 +242,8 @@ impl fmt::Display for Note {
             Self::ReconciledBounds { operation } => {
                 write!(f, "mismatched custom buckets were reconciled during {operation}")
             }
+            // A warning.
+            _ => Ok(()),
         }
     }
 }

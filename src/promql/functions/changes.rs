@@ -8,7 +8,7 @@ use super::window::{PointRef, TimedPoint, Window};
 use crate::promql::ast::Edges;
 
 /// How often the value changed; from NaN to NaN is no change.
-pub fn changes(window: &Window<'_>) -> Option<f64> {
+pub(super) fn changes(window: &Window<'_>) -> Option<f64> {
     count(window, |a, b| match (a.point, b.point) {
         (PointRef::Float(a), PointRef::Float(b)) => a != b && !(a.is_nan() && b.is_nan()),
         (PointRef::Histogram(a), PointRef::Histogram(b)) => !b.same_data(a),
@@ -17,7 +17,7 @@ pub fn changes(window: &Window<'_>) -> Option<f64> {
 }
 
 /// How often the counter was reset.
-pub fn resets(window: &Window<'_>) -> Option<f64> {
+pub(super) fn resets(window: &Window<'_>) -> Option<f64> {
     let begun = |point: TimedPoint<'_>| Begun { time: point.time, start: point.start };
     count(window, |a, b| match (a.point, b.point) {
         (PointRef::Float(x), PointRef::Float(y)) => y < x || begun(b).is_reset_after(begun(a)),

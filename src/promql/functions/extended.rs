@@ -60,13 +60,13 @@ fn floats(growth: Growth, edges: Edges, window: &Window<'_>) -> Option<f64> {
     let smoothed = edges == Edges::Smoothed;
     let left = match points.get(1) {
         Some(next) if smoothed && first.time < window.start => {
-            float_between(*first, *next, window.start, growth.is_counter())
+            float_between(*first, *next, window.start, growth.metric())
         }
         _ => first.value,
     };
     let right = match used.end.checked_sub(2).map(|i| window.floats[i]) {
         Some(before) if smoothed && last.time > window.end => {
-            float_between(before, *last, window.end, growth.is_counter())
+            float_between(before, *last, window.end, growth.metric())
         }
         _ => last.value,
     };
@@ -112,13 +112,13 @@ fn histograms(
     let smoothed = edges == Edges::Smoothed;
     let left = match points.get(1) {
         Some(next) if smoothed && first.time < window.start => {
-            histogram_between(first, next, window.start, counter, notes)?
+            histogram_between(first, next, window.start, growth.metric(), notes)?
         }
         _ => (*first.value).clone(),
     };
     let right = match used.end.checked_sub(2).map(|i| &window.histograms[i]) {
         Some(before) if smoothed && last.time > window.end => {
-            histogram_between(before, last, window.end, counter, notes)?
+            histogram_between(before, last, window.end, growth.metric(), notes)?
         }
         _ => (*last.value).clone(),
     };

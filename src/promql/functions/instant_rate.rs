@@ -11,12 +11,12 @@ use crate::promql::histogram::FloatHistogram;
 use crate::promql::points::Value;
 
 /// `irate`: by the second, of a counter.
-pub fn irate(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
+pub(super) fn irate(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     last_two(window, true, notes)
 }
 
 /// `idelta`: of a gauge.
-pub fn idelta(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
+pub(super) fn idelta(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     last_two(window, false, notes)
 }
 

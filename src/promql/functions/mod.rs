@@ -17,7 +17,7 @@ mod sums;
 mod trend;
 mod window;
 
-pub use interpolate::{float_between, histogram_between};
+pub use interpolate::{Metric, float_between, histogram_between};
 pub use quantile::{nan_first, quantile};
 pub use rate::Growth;
 pub use sums::Average;

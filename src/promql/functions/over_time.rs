@@ -10,25 +10,25 @@ use crate::promql::annotations::Note;
 use crate::promql::histogram::{Amount, Kahan};
 
 /// `count_over_time`
-pub fn count_over_time(window: &Window<'_>) -> Option<f64> {
+pub(super) fn count_over_time(window: &Window<'_>) -> Option<f64> {
     let count = window.floats.len() + window.histograms.len();
     (count > 0).then_some(count as f64)
 }
 
 /// `present_over_time`
-pub fn present_over_time(window: &Window<'_>) -> Option<f64> {
+pub(super) fn present_over_time(window: &Window<'_>) -> Option<f64> {
     (!window.is_empty()).then_some(1.0)
 }
 
 /// `ts_of_first_over_time`
-pub fn ts_of_first_over_time(window: &Window<'_>) -> Option<f64> {
+pub(super) fn ts_of_first_over_time(window: &Window<'_>) -> Option<f64> {
     let float = window.floats.first().map(|point| point.time);
     let histogram = window.histograms.first().map(|point| point.time);
     float.into_iter().chain(histogram).min().map(seconds)
 }
 
 /// `ts_of_last_over_time`
-pub fn ts_of_last_over_time(window: &Window<'_>) -> Option<f64> {
+pub(super) fn ts_of_last_over_time(window: &Window<'_>) -> Option<f64> {
     let float = window.floats.last().map(|point| point.time);
     let histogram = window.histograms.last().map(|point| point.time);
     float.into_iter().chain(histogram).max().map(seconds)
@@ -39,22 +39,22 @@ fn seconds(time: i64) -> f64 {
 }
 
 /// `max_over_time`: NaN only if there is nothing else.
-pub fn max_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn max_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     best(window, notes, |value, best| value > best).map(|(_, value)| value)
 }
 
 /// `min_over_time`: NaN only if there is nothing else.
-pub fn min_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn min_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     best(window, notes, |value, best| value < best).map(|(_, value)| value)
 }
 
 /// `ts_of_max_over_time`: the last time of the maximum.
-pub fn ts_of_max_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn ts_of_max_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     best(window, notes, |value, best| value >= best).map(|(time, _)| seconds(time))
 }
 
 /// `ts_of_min_over_time`: the last time of the minimum.
-pub fn ts_of_min_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn ts_of_min_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     best(window, notes, |value, best| value <= best).map(|(time, _)| seconds(time))
 }
 
@@ -70,12 +70,12 @@ fn best(
 }
 
 /// `stddev_over_time`
-pub fn stddev_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn stddev_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     stdvar_over_time(window, notes).map(f64::sqrt)
 }
 
 /// `stdvar_over_time`: Welford's running variance, compensated.
-pub fn stdvar_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn stdvar_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     window.note_ignored(notes);
     let (mut mean, mut squares, mut count) = (Kahan::default(), Kahan::default(), 0.0);
     for point in window.floats {
@@ -88,7 +88,11 @@ pub fn stdvar_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f6
 }
 
 /// `quantile_over_time`
-pub fn quantile_over_time(q: f64, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn quantile_over_time(
+    q: f64,
+    window: &Window<'_>,
+    notes: &mut Notes<'_>,
+) -> Option<f64> {
     if window.floats.is_empty() {
         return None;
     }
@@ -101,7 +105,7 @@ pub fn quantile_over_time(q: f64, window: &Window<'_>, notes: &mut Notes<'_>) ->
 }
 
 /// `mad_over_time`: the median distance from the median; NaN if there is any NaN.
-pub fn mad_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn mad_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     if window.floats.is_empty() {
         return None;
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::extended;
 use super::histogram_rate::{self, add_noted};
+use super::interpolate::Metric;
 use super::start_time::Begun;
 use super::window::{FloatPoint, Notes, Window};
 use crate::promql::annotations::Note;
@@ -30,10 +31,14 @@ impl Growth {
     pub(super) fn is_counter(self) -> bool {
         self != Self::Delta
     }
+
+    pub(super) fn metric(self) -> Metric {
+        if self.is_counter() { Metric::Counter } else { Metric::Gauge }
+    }
 }
 
 /// How much the series grew.
-pub fn growth(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
+pub(super) fn growth(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     if window.is_mixed() {
         notes.add_named(|metric| Note::MixedFloatsHistograms { metric });
         return None;

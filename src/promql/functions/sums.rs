@@ -11,7 +11,7 @@ use crate::promql::histogram::{
 use crate::promql::points::Value;
 
 /// `sum_over_time`
-pub fn sum_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
+pub(super) fn sum_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     if let Some(first) = histograms_only(window, notes)? {
         let mut sum = first.map(Kahan::exactly);
         fold(window.histograms, notes, |next| sum.add(next))?;
@@ -23,7 +23,7 @@ pub fn sum_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value
 }
 
 /// `avg_over_time`
-pub fn avg_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
+pub(super) fn avg_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     if let Some(first) = histograms_only(window, notes)? {
         let mut average = HistogramAverage::new(first);
         fold(window.histograms, notes, |next| average.add(next))?;

@@ -7,13 +7,13 @@ use crate::promql::format::fixed_places;
 use crate::promql::histogram::{Amount, Kahan};
 
 /// `deriv`: the slope, by the second, of the line closest to the floats.
-pub fn deriv(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
+pub(super) fn deriv(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     let floats = two_floats(window, notes)?;
     Some(regression(floats, floats[0].time).slope)
 }
 
 /// `predict_linear`: where that line is `seconds` after `time`.
-pub fn predict_linear(
+pub(super) fn predict_linear(
     seconds: f64,
     time: i64,
     window: &Window<'_>,
@@ -25,7 +25,7 @@ pub fn predict_linear(
 
 /// `double_exponential_smoothing`: the last of the floats smoothed by two factors, of the level
 /// and of the trend.
-pub fn double_exponential_smoothing(
+pub(super) fn double_exponential_smoothing(
     level: f64,
     trend: f64,
     window: &Window<'_>,

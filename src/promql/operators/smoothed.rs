@@ -13,7 +13,7 @@ use crate::promql::annotations::{Annotations, Note};
 use crate::promql::ast::Edges;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
-use crate::promql::functions::{Notes, Window, float_between, histogram_between};
+use crate::promql::functions::{Metric, Notes, Window, float_between, histogram_between};
 use crate::promql::plan;
 use crate::promql::points::{Points, Value};
 use crate::promql::position::Span;
@@ -121,7 +121,7 @@ fn between(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
             (_, Some(point)) => Some(Value::Float(point.value)),
             (None, None) => None,
             (Some(before), None) => Some(Value::Float(match window.floats.get(next) {
-                Some(after) => float_between(before, *after, time, false),
+                Some(after) => float_between(before, *after, time, Metric::Gauge),
                 None => before.value,
             })),
         };
@@ -141,7 +141,8 @@ fn between(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
             Some(after) => {
                 let gauge = |hint| hint == ResetHint::Gauge;
                 let gauges = gauge(before.value.reset_hint) && gauge(after.value.reset_hint);
-                let value = histogram_between(before, after, time, !gauges, notes)?;
+                let metric = if gauges { Metric::Gauge } else { Metric::Counter };
+                let value = histogram_between(before, after, time, metric, notes)?;
                 Some(Value::Histogram(Arc::new(value)))
             }
             None => {

@@ -34,14 +34,20 @@ pub(super) fn metric(scanner: &mut Scanner<'_>) -> Result<Labels, String> {
     if !name.is_empty() {
         pairs.push((METRIC_NAME.to_owned(), name.to_owned()));
     }
-    let has_braces = scanner.take("{");
-    if !has_braces && name.is_empty() {
+    if scanner.take("{") {
+        in_braces(scanner, &mut pairs)?;
+    } else if name.is_empty() {
         return Err(format!("a series expected at {:?}", scanner.rest()));
     }
-    while has_braces {
+    Labels::from_pairs(pairs).map_err(|error| error.to_string())
+}
+
+/// Labels up to the closing brace.
+fn in_braces(scanner: &mut Scanner<'_>, pairs: &mut Vec<(String, String)>) -> Result<(), String> {
+    loop {
         scanner.blanks();
         if scanner.take("}") {
-            break;
+            return Ok(());
         }
         let quoted = scanner.quoted()?;
         let label = quoted.clone().unwrap_or_else(|| scanner.name().to_owned());
@@ -56,11 +62,9 @@ pub(super) fn metric(scanner: &mut Scanner<'_>) -> Result<Labels, String> {
         }
         scanner.blanks();
         if !scanner.take(",") {
-            scanner.expect("}")?;
-            break;
+            return scanner.expect("}");
         }
     }
-    Labels::from_pairs(pairs).map_err(|error| error.to_string())
 }
 
 fn item(scanner: &mut Scanner<'_>, items: &mut Vec<Item>) -> Result<(), String> {
