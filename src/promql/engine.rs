@@ -86,6 +86,13 @@ impl Engine {
                 kind.documented()
             )));
         }
+        if steps.interval <= 0 {
+            return Err(QueryError::Invalid(
+                "zero or negative query resolution step widths are not accepted. Try a positive \
+                 integer"
+                    .to_owned(),
+            ));
+        }
         let query = self.query(steps, steps.interval, options);
         self.run(store, expr, query, When::Range, options).await
     }
@@ -218,7 +225,7 @@ impl Evaluation {
         let scope = Scope { steps, weight: 1 };
         let mut sorting = Duration::ZERO;
         let value = match (root, self.when) {
-            (Node::String(text), _) => QueryValue::String(steps.start, text.clone()),
+            (Node::String(text), _) => QueryValue::String(steps.start, text.value.clone()),
             (Node::Range(range), _) => {
                 QueryValue::Matrix(collect(&self.context).range(&builder, range, scope)?)
             }

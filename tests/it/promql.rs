@@ -1,5 +1,6 @@
 //! PromQL: Prometheus' own scripts, limits, and canceling.
 
+mod answers;
 mod data;
 mod language;
 mod limits;

@@ -7,24 +7,28 @@ use std::collections::HashMap;
 
 use super::grouping::group_labels;
 use crate::model::Labels;
-use crate::promql::ast::Grouping;
+use crate::promql::ast::{Grouping, StringLiteral};
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::format::fixed;
 use crate::promql::labelset::with;
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::{Points, ValueRef};
+use crate::promql::strings::quoted_bytes;
 
-/// Counts the values of `input` in label `name`.
+/// Counts the values of `input`, which stand in a label of this name.
 pub fn count_values(
     mut input: BoxOperator,
-    name: &str,
+    label: &StringLiteral,
     grouping: &Grouping,
     steps: usize,
     context: &Context,
 ) -> Result<BoxOperator, QueryError> {
-    if name.is_empty() {
-        return Err(QueryError::execution("invalid label name \"\""));
+    let name = label.value.as_str();
+    if name.is_empty() || label.not_utf8.is_some() {
+        let bytes = label.not_utf8.as_deref().unwrap_or_default();
+        let text = format!("invalid label name {}", quoted_bytes(bytes));
+        return Err(QueryError::Execution(text));
     }
     let grouping = with_label(grouping, name);
     let mut counted: HashMap<Labels, usize> = HashMap::new();

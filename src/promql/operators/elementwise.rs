@@ -99,7 +99,8 @@ pub fn float_function(function: Function) -> Option<fn(f64) -> f64> {
         Function::Exp => f64::exp,
         Function::Floor => f64::floor,
         Function::Ln => f64::ln,
-        Function::Log10 => f64::log10,
+        // As Go has it, to the last digit.
+        Function::Log10 => |v| v.ln() * (1.0 / std::f64::consts::LN_10),
         Function::Log2 => f64::log2,
         Function::Rad => |v| v * std::f64::consts::PI / 180.0,
         Function::Sgn => sign,

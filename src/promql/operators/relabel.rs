@@ -5,6 +5,7 @@ use regex::Regex;
 use super::merged::{Merged, Refused};
 use super::{BoxOperator, Operator, Series};
 use crate::model::{Labels, METRIC_NAME, translate_re2};
+use crate::promql::ast::StringLiteral;
 use crate::promql::error::QueryError;
 use crate::promql::labelset::with;
 use crate::promql::points::Points;
@@ -53,35 +54,38 @@ fn relabel(
 /// `label_replace(input, name, template, source, pattern)`
 pub fn label_replace(
     input: BoxOperator,
-    [name, template, source, pattern]: [&str; 4],
+    [name, template, source, pattern]: [&StringLiteral; 4],
 ) -> Result<BoxOperator, QueryError> {
+    let pattern = &pattern.value;
     let regex = anchored(pattern).ok_or_else(|| {
         let text = format!("invalid regular expression in label_replace(): {pattern}");
         QueryError::Execution(text)
     })?;
     check_name(name, "destination", "label_replace")?;
-    relabel(input, name, |labels| expand(&regex, template, labels.get(source)))
+    let value = |labels: &Labels| expand(&regex, &template.value, labels.get(&source.value));
+    relabel(input, &name.value, value)
 }
 
 /// `label_join(input, name, separator, source…)`
 pub fn label_join(
     input: BoxOperator,
-    name: &str,
-    separator: &str,
-    sources: &[&str],
+    name: &StringLiteral,
+    separator: &StringLiteral,
+    sources: &[&StringLiteral],
 ) -> Result<BoxOperator, QueryError> {
     for source in sources {
         check_name(source, "source", "label_join")?;
     }
     check_name(name, "destination", "label_join")?;
-    relabel(input, name, |labels| {
-        let values: Vec<&str> = sources.iter().map(|source| labels.get(source)).collect();
-        Some(values.join(separator))
+    relabel(input, &name.value, |labels| {
+        let values: Vec<&str> = sources.iter().map(|source| labels.get(&source.value)).collect();
+        Some(values.join(&separator.value))
     })
 }
 
-fn check_name(name: &str, which: &str, function: &str) -> Result<(), QueryError> {
-    if name.is_empty() {
+fn check_name(name: &StringLiteral, which: &str, function: &str) -> Result<(), QueryError> {
+    if name.value.is_empty() || name.not_utf8.is_some() {
+        let name = &name.value;
         let text = format!("invalid {which} label name in {function}(): {name}");
         return Err(QueryError::Execution(text));
     }

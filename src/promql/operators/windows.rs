@@ -21,6 +21,9 @@ use crate::promql::signature::Function;
 use crate::promql::source::{Selected, visit};
 use crate::promql::steps::Steps;
 
+/// After so many steps of one series it is asked whether the query goes on.
+const STEPS_PER_CHECK: usize = 256;
+
 /// A function of windows at all steps.
 pub struct WindowFunction {
     /// What it computes.
@@ -62,8 +65,12 @@ impl WindowFunction {
         let metric = series.labels.as_ref().metric_name();
         let mut counted = Counted { queryable: 0, read: 0, last_end: i64::MIN };
         let fixed = self.steps.count() != self.frame.looks.count();
+        let mut failed = None;
         let each = |step: usize, window: &Window<'_>| {
-            if window.is_empty() {
+            if step.is_multiple_of(STEPS_PER_CHECK) {
+                failed = failed.take().or_else(|| self.context.check().err());
+            }
+            if window.is_empty() || failed.is_some() {
                 return;
             }
             counted.count(window);
@@ -79,6 +86,9 @@ impl WindowFunction {
         let mut sliding = Sliding::new(self.frame, tracks, each);
         feed(&mut sliding)?;
         sliding.finish();
+        if let Some(error) = failed {
+            return Err(error);
+        }
         self.context.counts.queryable.fetch_add(counted.queryable * self.weight, Relaxed);
         if read == Read::FromStore {
             self.context.counts.read.fetch_add(counted.read, Relaxed);

@@ -9,7 +9,7 @@ mod invariance;
 mod planner;
 mod selection;
 
-use super::ast::{Comparison, Edges, Grouping, Matching};
+use super::ast::{Comparison, Edges, Grouping, Matching, StringLiteral};
 use super::operator::{Aggregator, BinaryOp};
 use super::position::Span;
 use super::signature::Function;
@@ -34,7 +34,7 @@ pub enum Node {
     /// A number at every step.
     Number(f64),
     /// A string: an argument of a function, or a whole query.
-    String(String),
+    String(StringLiteral),
     /// The newest point of each series.
     Selector(Selector),
     /// The points of each series in a window: a whole query, or the argument of a function.

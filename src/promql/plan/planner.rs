@@ -49,7 +49,7 @@ impl Planner<'_> {
     fn node(&mut self, expr: &Expr, steps: Steps) -> Planned {
         Ok(match expr.without_parens() {
             Expr::Number(number) => (Node::Number(number.value), Invariance::Plain),
-            Expr::String(text) => (Node::String(text.value.clone()), Invariance::Plain),
+            Expr::String(text) => (Node::String(text.clone()), Invariance::Plain),
             Expr::Selector(selector) => self.selector(selector, steps)?,
             Expr::Matrix(matrix) => self.matrix(matrix, steps)?,
             Expr::Subquery(subquery) => self.subquery(subquery, steps)?,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Builder, Scope, merged};
 use crate::model::{Matcher, TimeRange};
 use crate::promql::annotations::Note;
+use crate::promql::ast::StringLiteral;
 use crate::promql::error::QueryError;
 use crate::promql::operators::buckets::{Buckets, Measure};
 use crate::promql::operators::elementwise::{self, Map, Mapped};
@@ -47,14 +48,17 @@ impl Builder {
                 self.timestamp(call.function, arg, scope)
             }
             (Function::LabelReplace, [arg, texts @ ..]) => {
-                let texts = texts.iter().map(|text| string(&text.node)).collect::<Vec<_>>();
-                let texts = texts.try_into().map_err(|_| wrong_arguments(call))?;
+                let texts: Option<Vec<_>> = texts.iter().map(string).collect();
+                let texts = texts.and_then(|texts| texts.try_into().ok());
+                let texts = texts.ok_or_else(|| wrong_arguments(call))?;
                 relabel::label_replace(self.build(&arg.node, scope)?, texts)
             }
-            (Function::LabelJoin, [arg, name, separator, sources @ ..]) => {
-                let sources: Vec<&str> = sources.iter().map(|text| string(&text.node)).collect();
-                let (name, separator) = (string(&name.node), string(&separator.node));
-                relabel::label_join(self.build(&arg.node, scope)?, name, separator, &sources)
+            (Function::LabelJoin, [arg, texts @ ..]) => {
+                let texts: Option<Vec<_>> = texts.iter().map(string).collect();
+                let Some([name, separator, sources @ ..]) = texts.as_deref() else {
+                    return Err(wrong_arguments(call));
+                };
+                relabel::label_join(self.build(&arg.node, scope)?, name, separator, sources)
             }
             (Function::Info, [base, rest @ ..]) => self.info(base, rest.first(), scope),
             (
@@ -202,7 +206,7 @@ impl Builder {
         let by = match call.function {
             Function::Sort | Function::SortDesc => SortBy::Value(direction),
             _ => {
-                let names = labels.iter().map(|label| string(&label.node).to_owned());
+                let names = labels.iter().filter_map(string).map(|label| label.value.clone());
                 SortBy::Labels(names.collect(), direction)
             }
         };
@@ -223,7 +227,8 @@ impl Builder {
             }
             (Function::HistogramQuantiles, [input, label, quantiles @ ..]) => {
                 let values = quantiles.iter().map(check).collect::<Result<Vec<_>, _>>()?;
-                (input, Measure::quantiles(string(&label.node).to_owned(), values))
+                let label = string(label).map(|label| label.value.clone()).unwrap_or_default();
+                (input, Measure::quantiles(label, values))
             }
             (Function::HistogramFraction, [lower, upper, input]) => {
                 let bounds = (self.scalar(&lower.node, scope)?, self.scalar(&upper.node, scope)?);
@@ -323,8 +328,8 @@ impl Builder {
     }
 }
 
-fn string(node: &Node) -> &str {
-    if let Node::String(text) = node { text } else { "" }
+fn string(argument: &Argument) -> Option<&StringLiteral> {
+    if let Node::String(text) = &argument.node { Some(text) } else { None }
 }
 
 /// The conditions of a selector.
