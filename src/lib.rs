@@ -2,15 +2,15 @@
 //! embedded store.
 //!
 //! ```text
-//! main -> cli -> server -> api -> storage -> { kairos, chunk, wire } -> model, limits
-//!         cli,   server,  api,   storage -> telemetry -> config
+//! main -> cli -> server -> api -> promql -> storage -> { kairos, chunk, wire } -> model, limits
+//!         cli,   server,  api,             storage -> telemetry -> config
 //! ```
 //!
 //! Modules in reading order: [`model`] is the vocabulary; [`chunk`], [`wire`] and [`kairos`] are
-//! pure bytes; [`storage`] is the [`storage::Store`] trait and the stores behind it; [`api`] is
-//! HTTP; [`server`] puts it together; [`cli`] is the command line. Beside them stand [`limits`],
-//! which [`model`] shares its types with, [`config`], whose parts are handed down, and
-//! [`telemetry`]: log and metrics.
+//! pure bytes; [`storage`] is the [`storage::Store`] trait and the stores behind it; [`promql`] is
+//! the query language and its evaluation; [`api`] is HTTP; [`server`] puts it together; [`cli`] is
+//! the command line. Beside them stand [`limits`], which [`model`] shares its types with,
+//! [`config`], whose parts are handed down, and [`telemetry`]: log and metrics.
 
 pub mod api;
 pub mod chunk;
@@ -19,6 +19,7 @@ pub mod config;
 pub mod kairos;
 pub mod limits;
 pub mod model;
+pub mod promql;
 pub mod server;
 pub mod storage;
 pub mod telemetry;

@@ -16,6 +16,7 @@ mod kairosdb;
 mod kill;
 mod packaging;
 mod prometheus;
+mod promql;
 mod reading;
 mod replay;
 mod store;
