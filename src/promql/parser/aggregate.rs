@@ -1,4 +1,7 @@
 //! Aggregations: `sum by (label) (expression)`, with the grouping on either side of the body.
+//!
+//! How many arguments there are is checked here, since which of them is the parameter depends on
+//! it; their types are checked later.
 
 use super::super::ast::{Aggregate, Expr, Grouping};
 use super::super::features::Features;

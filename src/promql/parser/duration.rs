@@ -1,4 +1,6 @@
 //! Lengths of time: in windows any expression over them, after `offset` one operand.
+//!
+//! A literal is in bounds; what is computed gets its value when the query runs.
 
 use super::super::ast::{Duration, DurationExpr, DurationForm, DurationOp, Number};
 use super::super::duration::out_of_range;

@@ -1,16 +1,15 @@
 //! Operators, signs, and what stands between them.
+//!
+//! Functions that call each other here recurse with the nesting of the text, so each is short and
+//! hands boxes around: what a level takes of the stack is small.
 
-use super::super::ast::{Binary, Call, Expr, Notation, Number, Paren, StringLiteral, Unary};
+use super::super::ast::{Binary, Expr, Paren, Unary};
 use super::super::features::Features;
-use super::super::numbers::{number, parse_duration};
 use super::super::operator::{BinaryOp, Sign};
 use super::super::position::Span;
-use super::super::signature::Function;
-use super::super::strings::{quoted_bytes, unquote};
-use super::super::token::{Keyword, Kind, Token};
+use super::super::token::Kind;
 use super::matching::Modifiers;
 use super::{Parsed, Parser};
-use crate::promql::format::quoted;
 
 impl Parser<'_> {
     /// An expression.
@@ -133,122 +132,4 @@ impl Parser<'_> {
         self.grow(span)?;
         Ok(Box::new(Expr::Paren(Paren { expr, span })))
     }
-
-    fn call_or_metric(&mut self) -> Parsed<Box<Expr>> {
-        let name = self.advance()?;
-        if self.peek()?.kind != Kind::LeftParen {
-            return self.metric(name);
-        }
-        let args = self.arguments()?;
-        self.call(name, args)
-    }
-
-    /// The selector with this name, which has been taken.
-    pub(super) fn metric(&mut self, name: Token) -> Parsed<Box<Expr>> {
-        self.height = 1;
-        Ok(Box::new(Expr::Selector(self.selector_of(name)?)))
-    }
-
-    fn call(&mut self, name: Token, args: Vec<Expr>) -> Parsed<Box<Expr>> {
-        let text = self.text(name);
-        let Some(function) = Function::named(text) else {
-            let message = format!("unknown function with name {}", quoted(text));
-            return Err(self.error(name.span, message));
-        };
-        if function.signature().experimental && self.features == Features::Stable {
-            let message = format!("function {} is not enabled", quoted(text));
-            return Err(self.error(name.span, message));
-        }
-        let span = Span::new(name.span.start, self.last_end);
-        self.grow(span)?;
-        Ok(Box::new(Expr::Call(Call { function, args, span })))
-    }
-
-    /// Arguments in parentheses.
-    pub(super) fn arguments(&mut self) -> Parsed<Vec<Expr>> {
-        self.expect(Kind::LeftParen)?;
-        let mut args = Vec::new();
-        let mut highest = 0;
-        if self.peek()?.kind != Kind::RightParen {
-            loop {
-                let arg = self.expr()?;
-                args.push(*arg);
-                highest = self.height.max(highest);
-                if !self.another()? {
-                    break;
-                }
-            }
-        }
-        self.height = highest;
-        self.expect(Kind::RightParen)?;
-        Ok(args)
-    }
-
-    /// Takes a comma between arguments, if one is next.
-    fn another(&mut self) -> Parsed<bool> {
-        let Some(comma) = self.take(Kind::Comma)? else { return Ok(false) };
-        if self.peek()?.kind.can_begin_expr() {
-            return Ok(true);
-        }
-        let message = "trailing commas not allowed in function call args";
-        Err(self.error(comma.span, message))
-    }
-
-    /// A number or a duration, which has been looked at.
-    pub(super) fn number(&mut self) -> Parsed<Number> {
-        let token = self.peek()?;
-        let text = self.text(token);
-        let (value, notation) = match token.kind {
-            Kind::Number => (number(text), Notation::Plain),
-            Kind::Duration => (parse_duration(text).map(seconds), Notation::Duration),
-            _ => return Err(self.unexpected()),
-        };
-        self.advance()?;
-        let value = value.map_err(|message| self.error(token.span, message))?;
-        Ok(Number { value, notation, span: token.span })
-    }
-
-    fn string(&mut self) -> Parsed<StringLiteral> {
-        let token = self.expect(Kind::String)?;
-        let span = token.span;
-        Ok(match String::from_utf8(unquote(self.text(token))) {
-            Ok(value) => StringLiteral { value, not_utf8: None, span },
-            Err(error) => {
-                let value = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                StringLiteral { value, not_utf8: Some(error.into_bytes()), span }
-            }
-        })
-    }
-
-    /// The name of a label in a list of labels.
-    pub(super) fn grouping_label(&mut self) -> Parsed<String> {
-        let token = self.peek()?;
-        let text = self.text(token);
-        let bytes = match token.kind {
-            Kind::String => unquote(text),
-            kind if kind.can_name_label() => text.as_bytes().to_vec(),
-            _ => return Err(self.unexpected()),
-        };
-        self.advance()?;
-        match String::from_utf8(bytes) {
-            Ok(name) if !name.is_empty() => Ok(name),
-            invalid => {
-                let bytes = invalid.map_or_else(|error| error.into_bytes(), String::into_bytes);
-                let name = quoted_bytes(&bytes);
-                let message = format!("invalid label name for grouping: {name}");
-                Err(self.error(token.span, message))
-            }
-        }
-    }
-
-    /// Whether the next word is this keyword.
-    pub(super) fn keyword(&mut self, keyword: Keyword) -> Parsed<bool> {
-        self.take(Kind::Keyword(keyword)).map(|taken| taken.is_some())
-    }
-}
-
-/// Nanoseconds as seconds, rounded as Prometheus rounds them.
-fn seconds(nanoseconds: i64) -> f64 {
-    let part = nanoseconds % 1_000_000_000;
-    (nanoseconds / 1_000_000_000) as f64 + part as f64 / 1e9
 }

@@ -1,4 +1,6 @@
 //! What stands between an operator and its right side: `bool`, `on`, `group_left`, `fill`.
+//!
+//! Each stands at most once and in this order. Whether both sides are vectors is checked later.
 
 use super::super::ast::{Cardinality, Comparison, MatchLabels, Matching};
 use super::super::token::{Keyword, Kind};

@@ -9,8 +9,10 @@
 //! Types are not looked at here, see [`check`](super::check).
 
 mod aggregate;
+mod call;
 mod duration;
 mod expr;
+mod literal;
 mod matching;
 mod postfix;
 mod selector;
@@ -22,7 +24,7 @@ use super::features::Features;
 use super::lexer::Lexer;
 use super::parse_error::ParseError;
 use super::position::Span;
-use super::token::{Kind, Token};
+use super::token::{Keyword, Kind, Token};
 use crate::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH, MAX_QUERY_REGEX_BYTES, MAX_REGEX_BYTES};
 use crate::model::Matcher;
 
@@ -135,6 +137,11 @@ impl<'a> Parser<'a> {
     /// Takes the next word if it is of this kind.
     fn take(&mut self, kind: Kind) -> Parsed<Option<Token>> {
         if self.peek()?.kind == kind { self.advance().map(Some) } else { Ok(None) }
+    }
+
+    /// Takes the next word if it is this keyword.
+    pub(super) fn keyword(&mut self, keyword: Keyword) -> Parsed<bool> {
+        self.take(Kind::Keyword(keyword)).map(|taken| taken.is_some())
     }
 
     /// Takes the next word, which has to be of this kind.

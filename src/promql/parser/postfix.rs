@@ -1,4 +1,7 @@
 //! What follows an operand: `[5m]`, `[5m:1m]`, `anchored`, `smoothed`, and when it looks.
+//!
+//! A range stands only after a selector, and there is one at most. Whether a subquery is over an
+//! instant vector is checked later.
 
 use super::super::ast::{Duration, Edges, Expr, MatrixSelector, Subquery, When};
 use super::super::features::Features;

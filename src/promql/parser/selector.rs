@@ -1,4 +1,7 @@
 //! Selectors: `name{label="value", "a label"=~"re.*"}`.
+//!
+//! Regular expressions are compiled here, within what those of one query may take. Whether a
+//! selector selects everything is checked later.
 
 use super::super::ast::{VectorSelector, When};
 use super::super::operator::BinaryOp;

@@ -1,4 +1,7 @@
 //! `offset 5m` and `@ 1700000000`: when a selector or a subquery looks.
+//!
+//! Each stands once at most, and only after what selects. Offsets that are computed get their value
+//! when the query runs.
 
 use super::super::ast::{At, Expr, When};
 use super::super::operator::Sign;

@@ -243,7 +243,10 @@ impl Display for Matching {
             write!(f, " group_{side} ({})", labels(&self.include))?;
         }
         match (self.fill_left, self.fill_right) {
-            (Some(left), Some(right)) if left == right => write!(f, " fill ({})", general(left)),
+            // Unlike upstream, not when they are 0 and -0.
+            (Some(left), Some(right)) if left == right && left.signum() == right.signum() => {
+                write!(f, " fill ({})", general(left))
+            }
             (left, right) => {
                 if let Some(left) = left {
                     write!(f, " fill_left ({})", general(left))?;
