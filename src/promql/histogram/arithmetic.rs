@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Amount, FloatHistogram, bounds};
+use super::{Amount, Buckets, FloatHistogram, bounds};
 use crate::model::ResetHint;
 
 /// One histogram has exponential buckets, the other custom ones.
@@ -62,13 +62,16 @@ impl<N: Amount> FloatHistogram<N> {
     /// Combines the buckets outside of the zero bucket, which is as wide as it has to be.
     fn combine_exponential(&mut self, other: &FloatHistogram, sign: f64) {
         self.reduce_resolution(other.schema);
-        let (schema, threshold) = (self.schema, self.zero_threshold);
-        let side = |own: &mut super::Buckets<N>, others: &super::Buckets| {
-            let reduced = (other.schema > schema).then(|| others.reduced(other.schema - schema));
-            let others = reduced.as_ref().unwrap_or(others);
-            let inside = |index: i32| bounds::exponential(index, schema) <= threshold;
+        let (shift, threshold) = (other.schema - self.schema, self.zero_threshold);
+        // What the zero bucket took is told by the resolution at which it was taken.
+        let inside = |index: i32| bounds::exponential(index, other.schema) <= threshold;
+        let side = |own: &mut Buckets<N>, others: &Buckets| {
             let first = others.iter().take_while(|(index, _)| inside(*index)).count();
-            own.add(others, first, sign);
+            if shift > 0 {
+                own.add(&others.reduced(first, shift), 0, sign);
+            } else {
+                own.add(others, first, sign);
+            }
         };
         side(&mut self.positive, &other.positive);
         side(&mut self.negative, &other.negative);
@@ -152,8 +155,8 @@ pub(super) fn containing(bounds: &[f64], common: &[f64]) -> impl Fn(i32) -> i32 
 
 #[cfg(test)]
 mod tests {
+    use super::super::Kahan;
     use super::super::tests::{custom, positive};
-    use super::super::{Buckets, Kahan};
     use super::*;
 
     fn pairs(buckets: &Buckets) -> Vec<(i32, f64)> {

@@ -96,10 +96,10 @@ impl<N: Amount> Buckets<N> {
         }
     }
 
-    /// The buckets of a resolution that is 2^`shift` times lower.
-    pub(super) fn reduced(&self, shift: i32) -> Self {
+    /// The buckets from `first` on in a resolution that is 2^`shift` times lower.
+    pub(super) fn reduced(&self, first: usize, shift: i32) -> Self {
         let shift = shift.clamp(0, 31);
-        self.iter().map(|(index, count)| (reduced_index(index, shift), count)).collect()
+        self.iter().skip(first).map(|(index, count)| (reduced_index(index, shift), count)).collect()
     }
 
     /// The buckets moved to what `target` says of their index; `target` never falls.
@@ -121,6 +121,16 @@ impl<N: Amount> Buckets<N> {
         if self.indexes == indexes {
             for (held, count) in self.counts.iter_mut().zip(counts) {
                 *held = held.plus(signed(count));
+            }
+            return;
+        }
+        let mut known = self.indexes.iter();
+        if indexes.iter().all(|index| known.any(|own| own == index)) {
+            let mut own = self.indexes.iter().zip(&mut self.counts);
+            for (index, count) in indexes.iter().zip(counts) {
+                if let Some((_, held)) = own.find(|(own, _)| *own == index) {
+                    *held = held.plus(signed(count));
+                }
             }
             return;
         }
@@ -177,11 +187,20 @@ mod tests {
     }
 
     #[test]
+    fn adds_some_of_its_own_buckets_in_place() {
+        let mut a = buckets(&[(1, 1.0), (2, 2.0), (5, 3.0)]);
+        let place = a.counts.as_ptr();
+        a.add(&buckets(&[(2, 10.0), (5, 10.0)]), 0, 1.0);
+        assert_eq!(pairs(&a), [(1, 1.0), (2, 12.0), (5, 13.0)]);
+        assert_eq!(a.counts.as_ptr(), place);
+    }
+
+    #[test]
     fn reduces_about_index_one() {
         let fine =
             buckets(&[(-3, 1.0), (-2, 1.0), (-1, 1.0), (0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]);
-        assert_eq!(pairs(&fine.reduced(1)), [(-1, 2.0), (0, 2.0), (1, 2.0), (2, 1.0)]);
-        assert_eq!(pairs(&fine.reduced(2)), [(0, 4.0), (1, 3.0)]);
+        assert_eq!(pairs(&fine.reduced(0, 1)), [(-1, 2.0), (0, 2.0), (1, 2.0), (2, 1.0)]);
+        assert_eq!(pairs(&fine.reduced(3, 2)), [(0, 1.0), (1, 3.0)]);
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod classic;
 mod fraction;
 mod iterate;
 mod moments;
+#[cfg(test)]
+mod properties;
 mod quantile;
 mod reset;
 mod text;
@@ -114,8 +116,8 @@ impl<N: Amount> FloatHistogram<N> {
     pub fn reduce_resolution(&mut self, schema: i32) {
         let shift = self.schema.saturating_sub(schema);
         if shift > 0 && !self.has_custom_buckets() {
-            self.positive = self.positive.reduced(shift);
-            self.negative = self.negative.reduced(shift);
+            self.positive = self.positive.reduced(0, shift);
+            self.negative = self.negative.reduced(0, shift);
             self.schema = schema;
         }
     }

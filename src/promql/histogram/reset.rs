@@ -37,31 +37,33 @@ impl FloatHistogram {
 
     /// Whether a bucket outside of the zero bucket holds less than before.
     fn has_lost(&self, own: &Buckets, previous: &Self, side: &Buckets) -> bool {
-        let shift = previous.schema - self.schema;
-        let reduced = (shift > 0).then(|| side.reduced(shift));
         let threshold = self.zero_threshold;
-        let inside =
-            |index: i32| threshold != 0.0 && bounds::exponential(index, self.schema) <= threshold;
-        has_fallen(own, reduced.as_ref().unwrap_or(side), inside)
+        let inside = |index: i32| {
+            threshold != 0.0 && bounds::exponential(index, previous.schema) <= threshold
+        };
+        let first = side.iter().take_while(|(index, _)| inside(*index)).count();
+        match previous.schema - self.schema {
+            0 => has_fallen(own, side.iter().skip(first)),
+            shift => has_fallen(own, side.reduced(first, shift).iter()),
+        }
     }
 
     /// Whether there is less below one of the bounds that both have.
     fn has_lost_custom(&self, previous: &Self) -> bool {
         if same_bounds(self, previous) {
-            return has_fallen(&self.positive, &previous.positive, |_| false);
+            return has_fallen(&self.positive, previous.positive.iter());
         }
         let common = common_bounds(self.custom_bounds(), previous.custom_bounds());
         let own = self.positive.moved(containing(self.custom_bounds(), &common));
         let before = previous.positive.moved(containing(previous.custom_bounds(), &common));
-        has_fallen(&own, &before, |_| false)
+        has_fallen(&own, before.iter())
     }
 }
 
-/// Whether a bucket holds less than in `before`, or is gone. The buckets in front that `skipped`
-/// accepts do not count.
-fn has_fallen(own: &Buckets, before: &Buckets, skipped: impl Fn(i32) -> bool) -> bool {
+/// Whether a bucket holds less than in `before`, or is gone.
+fn has_fallen(own: &Buckets, mut before: impl Iterator<Item = (i32, f64)>) -> bool {
     let mut own = own.iter().peekable();
-    before.iter().skip_while(|(index, _)| skipped(*index)).any(|(index, count)| {
+    before.any(|(index, count)| {
         while own.next_if(|(i, _)| *i < index).is_some() {}
         match own.peek() {
             Some((i, now)) if *i == index => *now < count,
