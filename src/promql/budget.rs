@@ -11,7 +11,7 @@ use super::settings::{MAX_BYTES, MAX_SAMPLES, Settings};
 
 /// The budget of one query.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     samples: AtomicUsize,
     peak_samples: AtomicUsize,
     bytes: AtomicUsize,
@@ -21,7 +21,7 @@ pub struct Budget {
 
 /// Samples and bytes taken from a budget until this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     budget: Arc<Budget>,
     samples: usize,
     bytes: usize,
@@ -29,7 +29,7 @@ pub struct Held {
 
 impl Budget {
     /// An untouched budget.
-    pub fn new(settings: &Settings) -> Arc<Self> {
+    pub(crate) fn new(settings: &Settings) -> Arc<Self> {
         Arc::new(Self {
             samples: AtomicUsize::new(0),
             peak_samples: AtomicUsize::new(0),
@@ -40,24 +40,24 @@ impl Budget {
     }
 
     /// Holds nothing yet.
-    pub fn nothing(self: &Arc<Self>) -> Held {
+    pub(crate) fn nothing(self: &Arc<Self>) -> Held {
         Held { budget: Arc::clone(self), samples: 0, bytes: 0 }
     }
 
     /// The most samples held at a time.
-    pub fn peak_samples(&self) -> usize {
+    pub(crate) fn peak_samples(&self) -> usize {
         self.peak_samples.load(Relaxed)
     }
 
     /// Most bytes of labels that one selection may have.
-    pub fn max_bytes(&self) -> usize {
+    pub(crate) fn max_bytes(&self) -> usize {
         self.max_bytes
     }
 }
 
 impl Held {
     /// Takes more.
-    pub fn take(&mut self, samples: usize, bytes: usize) -> Result<(), QueryError> {
+    pub(crate) fn take(&mut self, samples: usize, bytes: usize) -> Result<(), QueryError> {
         let budget = &self.budget;
         self.samples += samples;
         self.bytes += bytes;
@@ -78,7 +78,7 @@ impl Held {
     }
 
     /// Gives everything back.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.budget.samples.fetch_sub(self.samples, Relaxed);
         self.budget.bytes.fetch_sub(self.bytes, Relaxed);
         (self.samples, self.bytes) = (0, 0);

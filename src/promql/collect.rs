@@ -11,23 +11,27 @@ use super::error::QueryError;
 use super::functions::Window;
 use super::labelset::without_metadata;
 use super::operators::build::{Builder, Scope};
-use super::operators::sliding::{Sliding, Tracks};
+use super::operators::sliding::{Frame, Sliding, Tracks};
 use super::operators::{BoxOperator, Series};
 use super::plan::{Range, Source};
 use super::points::{Points, ValueRef};
 use super::source::visit;
 use super::steps::Steps;
 use super::value::{Sample, SeriesPoints};
-use crate::model::{Labels, TimeRange};
+use crate::chunk::Chunk;
+use crate::model::Labels;
+
+/// Series of a range vector that are read at a time.
+const SERIES_PER_READ: usize = 64;
 
 /// Collects results.
-pub struct Collector<'a> {
+pub(crate) struct Collector<'a> {
     context: &'a Context,
     held: Held,
 }
 
 /// Collects results for a query.
-pub fn collect(context: &Context) -> Collector<'_> {
+pub(crate) fn collect(context: &Context) -> Collector<'_> {
     Collector { context, held: context.budget.nothing() }
 }
 
@@ -42,14 +46,14 @@ impl Collector<'_> {
     }
 
     /// A scalar.
-    pub fn scalar(self, mut operator: BoxOperator) -> Result<f64, QueryError> {
+    pub(crate) fn scalar(self, mut operator: BoxOperator) -> Result<f64, QueryError> {
         let mut points = Points::default();
         operator.next(&mut points)?;
         Ok(points.float(0).unwrap_or(f64::NAN))
     }
 
     /// A vector at one step, in the order of the operator.
-    pub fn vector(
+    pub(crate) fn vector(
         mut self,
         mut operator: BoxOperator,
         time: i64,
@@ -79,7 +83,7 @@ impl Collector<'_> {
     }
 
     /// Series over all steps, in any order.
-    pub fn matrix(
+    pub(crate) fn matrix(
         mut self,
         mut operator: BoxOperator,
         steps: Steps,
@@ -103,7 +107,7 @@ impl Collector<'_> {
     }
 
     /// The points of a window, as the store or a subquery has them.
-    pub fn range(
+    pub(crate) fn range(
         mut self,
         builder: &Builder,
         range: &Range,
@@ -118,36 +122,42 @@ impl Collector<'_> {
             Source::Selection { selection, .. } => {
                 let frame = builder.frame(range, scope, false);
                 let selected = &builder.selections[*selection];
-                let end = frame.looks.start;
-                let reach = TimeRange::new(
-                    end.saturating_sub(frame.range).saturating_sub(frame.before()),
-                    end.saturating_add(frame.after()),
-                );
-                let (mut results, mut tracks) = (Vec::new(), Tracks::default());
-                for position in 0..selected.series.len() {
-                    self.context.check()?;
-                    let read = selected.reader.read(position..position + 1);
+                let (mut results, total) = (Vec::new(), selected.series.len());
+                for first in (0..total).step_by(SERIES_PER_READ) {
+                    let read = selected.reader.read(first..total.min(first + SERIES_PER_READ));
                     let chunks = builder.runtime.block_on(read)?;
-                    let labels = selected.series[position].labels.clone();
-                    let mut found = Ok(None);
-                    let each = |_: usize, window: &Window<'_>| {
-                        found = in_window(labels.clone(), window);
-                    };
-                    let mut sliding = Sliding::new(frame, &mut tracks, each);
-                    visit(chunks.first().map_or(&[][..], Vec::as_slice), reach, &mut sliding)?;
-                    sliding.finish();
-                    let Some(series) = found? else { continue };
-                    let histograms = series.histograms.iter().map(|(_, h)| h.samples());
-                    let samples = series.floats.len() + histograms.sum::<usize>();
-                    self.hold(&series.labels, samples)?;
-                    self.count(samples);
-                    results.push(series);
+                    for (series, chunks) in selected.series[first..].iter().zip(&chunks) {
+                        results.extend(self.one_range(&series.labels, chunks, frame)?);
+                    }
                 }
                 results
             }
         };
         results.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(results)
+    }
+
+    /// The points of one series in a window.
+    fn one_range(
+        &mut self,
+        labels: &Labels,
+        chunks: &[Chunk],
+        frame: Frame,
+    ) -> Result<Option<SeriesPoints>, QueryError> {
+        self.context.check()?;
+        let (mut tracks, mut found) = (Tracks::default(), Ok(None));
+        let each = |_: usize, window: &Window<'_>| {
+            found = in_window(labels.clone(), window);
+        };
+        let mut sliding = Sliding::new(frame, &mut tracks, each);
+        visit(chunks, frame.reach(), &mut sliding)?;
+        sliding.finish();
+        let Some(series) = found? else { return Ok(None) };
+        let histograms = series.histograms.iter().map(|(_, h)| h.samples());
+        let samples = series.floats.len() + histograms.sum::<usize>();
+        self.hold(&series.labels, samples)?;
+        self.count(samples);
+        Ok(Some(series))
     }
 
     fn count(&self, samples: usize) {

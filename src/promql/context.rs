@@ -14,7 +14,7 @@ use super::settings::{NameRemoval, Settings, StartTimestamps, TIMEOUT};
 
 /// What the operators of one query share.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     /// How long a point counts as the newest one, in milliseconds.
     pub lookback: i64,
     /// When the metric's name goes.
@@ -33,7 +33,7 @@ pub struct Context {
 
 /// Samples that a query looked at.
 #[derive(Debug, Default)]
-pub struct SampleCounts {
+pub(crate) struct SampleCounts {
     /// For every step all points that it saw.
     pub queryable: AtomicU64,
     /// Points read from the store, each once.
@@ -42,7 +42,12 @@ pub struct SampleCounts {
 
 impl Context {
     /// For a query that began at `begin`.
-    pub fn new(settings: &Settings, lookback: i64, timeout: Duration, begin: Instant) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        lookback: i64,
+        timeout: Duration,
+        begin: Instant,
+    ) -> Self {
         Self {
             lookback,
             name_removal: settings.name_removal,
@@ -57,7 +62,7 @@ impl Context {
     }
 
     /// Fails when nobody waits any more or the time is over.
-    pub fn check(&self) -> Result<(), QueryError> {
+    pub(crate) fn check(&self) -> Result<(), QueryError> {
         if self.canceled.load(Relaxed) {
             return Err(QueryError::Canceled);
         }
@@ -69,32 +74,32 @@ impl Context {
     }
 
     /// Makes every later check fail.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.canceled.store(true, Relaxed);
     }
 
     /// When the time is over.
-    pub fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// Tells the user something beside the answer.
-    pub fn annotate(&self, annotation: Annotation) {
+    pub(crate) fn annotate(&self, annotation: Annotation) {
         self.annotations.lock().add(annotation);
     }
 
     /// Tells the user all of this.
-    pub fn annotate_all(&self, annotations: Annotations) {
+    pub(crate) fn annotate_all(&self, annotations: Annotations) {
         self.annotations.lock().merge(annotations);
     }
 
     /// Takes out what is told.
-    pub fn take_annotations(&self) -> Annotations {
+    pub(crate) fn take_annotations(&self) -> Annotations {
         std::mem::take(&mut self.annotations.lock())
     }
 
     /// Whether the metric's name goes only at the end.
-    pub fn delays_names(&self) -> bool {
+    pub(crate) fn delays_names(&self) -> bool {
         self.name_removal == NameRemoval::Delayed
     }
 }

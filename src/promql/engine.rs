@@ -1,7 +1,8 @@
 //! The engine: takes a query, waits for its turn, plans it, opens its selections, evaluates it.
 //!
-//! Selections are opened before anything is evaluated; evaluation runs on threads that may block and
-//! waits for nothing but reads of these selections. A query whose future is dropped is canceled.
+//! Selections are opened before anything is evaluated; evaluation runs on threads that may block
+//! and waits for nothing but reads of these selections. A query whose future is dropped is
+//! canceled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -9,10 +9,10 @@ use crate::model::{LabelError, Labels, METRIC_NAME};
 
 /// The labels that say which metric it is and of which kind. Whatever changes the meaning of the
 /// values drops all of them.
-pub const METADATA_LABELS: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
+pub(crate) const METADATA_LABELS: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
 
 /// `labels` without those that describe the metric.
-pub fn without_metadata(labels: &Labels) -> Labels {
+pub(crate) fn without_metadata(labels: &Labels) -> Labels {
     if labels.iter().any(|(name, _)| METADATA_LABELS.contains(&name)) {
         filtered(labels, |name| !METADATA_LABELS.contains(&name))
     } else {
@@ -21,56 +21,56 @@ pub fn without_metadata(labels: &Labels) -> Labels {
 }
 
 /// Only the labels with one of these names.
-pub fn keep(labels: &Labels, names: &[String]) -> Labels {
+pub(crate) fn keep(labels: &Labels, names: &[String]) -> Labels {
     filtered(labels, |name| names.iter().any(|kept| kept == name))
 }
 
 /// All labels but those with one of these names and the metric's name.
-pub fn without_and_name(labels: &Labels, names: &[String]) -> Labels {
+pub(crate) fn without_and_name(labels: &Labels, names: &[String]) -> Labels {
     filtered(labels, |name| name != METRIC_NAME && !names.iter().any(|dropped| dropped == name))
 }
 
 /// The labels whose name passes.
-pub fn filtered(labels: &Labels, mut wanted: impl FnMut(&str) -> bool) -> Labels {
+pub(crate) fn filtered(labels: &Labels, mut wanted: impl FnMut(&str) -> bool) -> Labels {
     let pairs = labels.iter().filter(|(name, _)| wanted(name));
     Labels::from_pairs(pairs).unwrap_or_default()
 }
 
 /// `labels` with one label set, or taken away when `value` is empty.
-pub fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, LabelError> {
+pub(crate) fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, LabelError> {
     let mut builder = Builder::new(labels);
     builder.set(name, value);
     builder.build()
 }
 
 /// Changes a label set in several steps.
-pub struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     labels: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Builder<'a> {
     /// Starts with these labels.
-    pub fn new(labels: &'a Labels) -> Self {
+    pub(crate) fn new(labels: &'a Labels) -> Self {
         Self { labels: labels.iter().collect() }
     }
 
     /// Sets a label; an empty value takes it away.
-    pub fn set(&mut self, name: &'a str, value: &'a str) {
+    pub(crate) fn set(&mut self, name: &'a str, value: &'a str) {
         self.labels.insert(name, value);
     }
 
     /// Takes a label away.
-    pub fn remove(&mut self, name: &str) {
+    pub(crate) fn remove(&mut self, name: &str) {
         self.labels.remove(name);
     }
 
     /// Takes away all labels that do not pass.
-    pub fn retain(&mut self, mut wanted: impl FnMut(&str) -> bool) {
+    pub(crate) fn retain(&mut self, mut wanted: impl FnMut(&str) -> bool) {
         self.labels.retain(|name, _| wanted(name));
     }
 
     /// The label set. Fails only on an empty name.
-    pub fn build(self) -> Result<Labels, LabelError> {
+    pub(crate) fn build(self) -> Result<Labels, LabelError> {
         Labels::from_pairs(self.labels)
     }
 }

@@ -11,7 +11,7 @@ use super::histogram::FloatHistogram;
 use crate::model::{STALE_NAN_BITS, is_stale};
 
 /// What a step without a float holds.
-pub const ABSENT: f64 = f64::from_bits(STALE_NAN_BITS);
+pub(crate) const ABSENT: f64 = f64::from_bits(STALE_NAN_BITS);
 
 /// A value at a step.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ impl ValueRef<'_> {
 
 /// The points of one series.
 #[derive(Debug, Clone, Default)]
-pub struct Points {
+pub(crate) struct Points {
     floats: Vec<f64>,
     /// Empty, or one entry a step.
     histograms: Vec<Option<Arc<FloatHistogram>>>,
@@ -80,41 +80,41 @@ pub struct Points {
 
 impl Points {
     /// No point at any of so many steps.
-    pub fn absent(steps: usize) -> Self {
+    pub(crate) fn absent(steps: usize) -> Self {
         let mut points = Self::default();
         points.clear(steps);
         points
     }
 
     /// Forgets everything and makes room for so many steps.
-    pub fn clear(&mut self, steps: usize) {
+    pub(crate) fn clear(&mut self, steps: usize) {
         self.floats.clear();
         self.floats.resize(steps, ABSENT);
         self.histograms.clear();
     }
 
     /// How many steps there are.
-    pub fn steps(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.floats.len()
     }
 
     /// Floats by step; [`ABSENT`] where there is none.
-    pub fn floats(&self) -> &[f64] {
+    pub(crate) fn floats(&self) -> &[f64] {
         &self.floats
     }
 
     /// The same, to be changed in place. Histograms stay as they are.
-    pub fn floats_mut(&mut self) -> &mut [f64] {
+    pub(crate) fn floats_mut(&mut self) -> &mut [f64] {
         &mut self.floats
     }
 
     /// Whether there may be histograms.
-    pub fn has_histograms(&self) -> bool {
+    pub(crate) fn has_histograms(&self) -> bool {
         !self.histograms.is_empty()
     }
 
     /// The point at a step.
-    pub fn get(&self, step: usize) -> Option<ValueRef<'_>> {
+    pub(crate) fn get(&self, step: usize) -> Option<ValueRef<'_>> {
         let value = self.floats[step];
         if !is_stale(value) {
             return Some(ValueRef::Float(value));
@@ -123,17 +123,17 @@ impl Points {
     }
 
     /// The float at a step.
-    pub fn float(&self, step: usize) -> Option<f64> {
+    pub(crate) fn float(&self, step: usize) -> Option<f64> {
         Some(self.floats[step]).filter(|value| !is_stale(*value))
     }
 
     /// The histogram at a step.
-    pub fn histogram(&self, step: usize) -> Option<&Arc<FloatHistogram>> {
+    pub(crate) fn histogram(&self, step: usize) -> Option<&Arc<FloatHistogram>> {
         self.histograms.get(step)?.as_ref()
     }
 
     /// Puts a point at a step.
-    pub fn set(&mut self, step: usize, value: Value) {
+    pub(crate) fn set(&mut self, step: usize, value: Value) {
         match value {
             Value::Float(value) => self.set_float(step, value),
             Value::Histogram(histogram) => self.set_histogram(step, histogram),
@@ -141,7 +141,7 @@ impl Points {
     }
 
     /// Puts a float at a step.
-    pub fn set_float(&mut self, step: usize, value: f64) {
+    pub(crate) fn set_float(&mut self, step: usize, value: f64) {
         self.floats[step] = value;
         if let Some(histogram) = self.histograms.get_mut(step) {
             *histogram = None;
@@ -149,7 +149,7 @@ impl Points {
     }
 
     /// Puts a histogram at a step.
-    pub fn set_histogram(&mut self, step: usize, histogram: Arc<FloatHistogram>) {
+    pub(crate) fn set_histogram(&mut self, step: usize, histogram: Arc<FloatHistogram>) {
         if self.histograms.is_empty() {
             self.histograms.resize(self.floats.len(), None);
         }
@@ -158,7 +158,7 @@ impl Points {
     }
 
     /// Takes the point away from a step.
-    pub fn remove(&mut self, step: usize) {
+    pub(crate) fn remove(&mut self, step: usize) {
         self.floats[step] = ABSENT;
         if let Some(histogram) = self.histograms.get_mut(step) {
             *histogram = None;
@@ -166,30 +166,30 @@ impl Points {
     }
 
     /// Leaves only floats.
-    pub fn drop_histograms(&mut self) {
+    pub(crate) fn drop_histograms(&mut self) {
         self.histograms.clear();
     }
 
     /// Steps and points, where there are points.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, ValueRef<'_>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, ValueRef<'_>)> {
         (0..self.steps()).filter_map(|step| Some((step, self.get(step)?)))
     }
 
     /// Whether no step has a point.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.floats.iter().all(|value| is_stale(*value))
             && self.histograms.iter().all(Option::is_none)
     }
 
     /// How many samples they count for.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         let floats = self.floats.iter().filter(|value| !is_stale(**value)).count();
         let histograms = self.histograms.iter().flatten();
         floats + histograms.map(|histogram| histogram.samples()).sum::<usize>()
     }
 
     /// Moves the points of `other` in. Fails with the step at which both have one.
-    pub fn merge(&mut self, other: &Self) -> Result<(), usize> {
+    pub(crate) fn merge(&mut self, other: &Self) -> Result<(), usize> {
         for (step, value) in other.iter() {
             if self.get(step).is_some() {
                 return Err(step);

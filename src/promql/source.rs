@@ -13,7 +13,7 @@ use crate::model::{Matcher, Point, TimeRange, Value};
 use crate::storage::{SelectHints, SeriesReader, Store, StoreError};
 
 /// Series of the store and a reader of their chunks.
-pub struct Selected {
+pub(crate) struct Selected {
     /// The series, sorted by labels.
     pub series: Vec<Series>,
     /// Reads their chunks by their position.
@@ -22,7 +22,7 @@ pub struct Selected {
 }
 
 /// Opens all selections of a plan.
-pub async fn select_all(
+pub(crate) async fn select_all(
     store: &dyn Store,
     selections: &Selections,
     budget: &Arc<Budget>,
@@ -32,7 +32,7 @@ pub async fn select_all(
 }
 
 /// Opens one selection.
-pub async fn select(
+pub(crate) async fn select(
     store: &dyn Store,
     matchers: &[Matcher],
     range: TimeRange,
@@ -48,7 +48,7 @@ pub async fn select(
 }
 
 /// What takes the points of a series one after the other.
-pub trait Visitor {
+pub(crate) trait Visitor {
     /// Whether start timestamps are wanted. Without them floats are read faster, and the start
     /// timestamps given are 0.
     fn wants_starts(&self) -> bool {
@@ -64,7 +64,7 @@ pub trait Visitor {
 
 /// Gives the points of these chunks, as far as a chunk may have some in `range`, to `visitor`. What
 /// it is given may lie outside `range`.
-pub fn visit(
+pub(crate) fn visit(
     chunks: &[Chunk],
     range: TimeRange,
     visitor: &mut impl Visitor,

@@ -17,7 +17,7 @@ use crate::promql::points::{Points, ValueRef};
 use crate::promql::strings::quoted_bytes;
 
 /// Counts the values of `input`, which stand in a label of this name.
-pub fn count_values(
+pub(crate) fn count_values(
     mut input: BoxOperator,
     label: &StringLiteral,
     grouping: &Grouping,

@@ -25,7 +25,7 @@ use super::points::Points;
 use super::position::Span;
 use super::steps::Steps;
 
-pub use count_values::count_values;
+pub(crate) use count_values::count_values;
 use float::{Count, Extreme, Group, Max, Min, Spread, Variance};
 use fold::Folded;
 use grouping::Groups;
@@ -33,7 +33,7 @@ use histogram::{Average, Sum};
 use quantile::Quantile;
 
 /// An aggregation in its place.
-pub struct Aggregation<'a> {
+pub(crate) struct Aggregation<'a> {
     /// How.
     pub op: Aggregator,
     /// Which series are one group; the labels are sorted.
@@ -47,7 +47,7 @@ pub struct Aggregation<'a> {
 }
 
 /// Aggregates `input`; `param` is the parameter of an aggregator that has a number as one.
-pub fn aggregate(
+pub(crate) fn aggregate(
     aggregation: &Aggregation<'_>,
     input: BoxOperator,
     param: Option<BoxOperator>,

@@ -12,7 +12,7 @@ use crate::promql::position::Span;
 
 /// An operator in its place.
 #[derive(Debug, Clone, Copy)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// Which.
     pub op: BinaryOp,
     /// What a comparison gives.
@@ -23,7 +23,7 @@ pub struct Operation {
 
 /// Whether the operator keeps a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub(crate) enum Kept {
     /// It is no comparison.
     Always,
     /// It is one, which holds or does not; the result is the left value.
@@ -32,7 +32,7 @@ pub enum Kept {
 
 /// Applies an operator to two floats.
 #[inline]
-pub fn float_operation(op: BinaryOp, a: f64, b: f64) -> (f64, Kept) {
+pub(crate) fn float_operation(op: BinaryOp, a: f64, b: f64) -> (f64, Kept) {
     let compared = |holds| (a, Kept::Compared(holds));
     let value = match op {
         BinaryOp::Add => a + b,
@@ -60,12 +60,17 @@ pub fn float_operation(op: BinaryOp, a: f64, b: f64) -> (f64, Kept) {
 
 impl Operation {
     /// Whether the result no longer means the metric.
-    pub fn drops_name(&self) -> bool {
+    pub(crate) fn drops_name(&self) -> bool {
         !(self.op.is_comparison() || self.op.is_trim() || self.op.is_set())
     }
 
     /// The result; none where the values do not fit, which is told.
-    pub fn apply(&self, lhs: &Value, rhs: &Value, context: &Context) -> Option<(Value, Kept)> {
+    pub(crate) fn apply(
+        &self,
+        lhs: &Value,
+        rhs: &Value,
+        context: &Context,
+    ) -> Option<(Value, Kept)> {
         let (left, right) = match (lhs, rhs) {
             (Value::Float(_), Value::Float(_)) if self.op.is_trim() => ("float", "float"),
             (Value::Float(a), Value::Float(b)) => {

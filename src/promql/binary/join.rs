@@ -24,7 +24,7 @@ use crate::promql::points::Points;
 
 /// Joins two vectors. Of the sides, `many` may have several series for one of `one`; with
 /// one-to-one matching `many` is the left side.
-pub struct Join {
+pub(crate) struct Join {
     many: Buffered,
     one: Buffered,
     groups: VecDeque<Planned>,
@@ -48,7 +48,7 @@ pub(super) struct Planned {
 
 impl Join {
     /// Joins `left` and `right` at so many steps.
-    pub fn boxed(
+    pub(crate) fn boxed(
         left: BoxOperator,
         right: BoxOperator,
         operation: Operation,

@@ -10,7 +10,7 @@ use crate::promql::operators::Series;
 
 /// Series that agree in the labels of the match.
 #[derive(Debug, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// Positions on the left side.
     pub left: Vec<usize>,
     /// Positions on the right side.
@@ -18,7 +18,7 @@ pub struct Group {
 }
 
 /// The labels in which series must agree, of one series.
-pub fn signature(labels: &Labels, matching: &MatchLabels) -> Labels {
+pub(crate) fn signature(labels: &Labels, matching: &MatchLabels) -> Labels {
     match matching {
         MatchLabels::On(names) => labelset::keep(labels, names),
         MatchLabels::Ignoring(names) => labelset::without_and_name(labels, names),
@@ -26,7 +26,7 @@ pub fn signature(labels: &Labels, matching: &MatchLabels) -> Labels {
 }
 
 /// All groups, in the order of their first series.
-pub fn groups(left: &[Series], right: &[Series], matching: &MatchLabels) -> Vec<Group> {
+pub(crate) fn groups(left: &[Series], right: &[Series], matching: &MatchLabels) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut known = HashMap::new();
     for (position, series) in left.iter().enumerate() {
@@ -47,13 +47,13 @@ pub fn groups(left: &[Series], right: &[Series], matching: &MatchLabels) -> Vec<
 }
 
 /// What stands for a series that is not there: the labels of the match alone.
-pub fn match_labels(labels: &Labels, matching: &MatchLabels) -> Labels {
+pub(crate) fn match_labels(labels: &Labels, matching: &MatchLabels) -> Labels {
     signature(labels, matching)
 }
 
 /// Whether the metric's name goes at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Name {
+pub(crate) enum Name {
     /// It stays.
     Kept,
     /// It goes, with what else describes the metric.
@@ -62,7 +62,12 @@ pub enum Name {
 
 /// The labels of the result for a series of the side of which there may be many and one of the
 /// other side.
-pub fn result_labels(many: &Labels, one: &Labels, matching: &Matching, name: Name) -> Labels {
+pub(crate) fn result_labels(
+    many: &Labels,
+    one: &Labels,
+    matching: &Matching,
+    name: Name,
+) -> Labels {
     let mut builder = Builder::new(many);
     if name == Name::Dropped {
         METADATA_LABELS.iter().for_each(|name| builder.remove(name));

@@ -7,7 +7,7 @@ mod matching;
 mod scalar;
 mod set;
 
-pub use element::Operation;
-pub use join::Join;
-pub use scalar::{ScalarSide, scalars, vector_and_scalar};
-pub use set::{And, Or, Stays};
+pub(crate) use element::Operation;
+pub(crate) use join::Join;
+pub(crate) use scalar::{ScalarSide, scalars, vector_and_scalar};
+pub(crate) use set::{And, Or, Stays};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::element::{Kept, Operation, float_operation};
+use crate::model::is_stale;
 use crate::promql::ast::Comparison;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
@@ -10,11 +11,11 @@ use crate::promql::operator::BinaryOp;
 use crate::promql::operators::elementwise::{Map, Mapped};
 use crate::promql::operators::merged::{Merged, Refused};
 use crate::promql::operators::{BoxOperator, Operator, Series};
-use crate::promql::points::{Points, Value, ValueRef};
+use crate::promql::points::{ABSENT, Points, Value, ValueRef};
 
 /// On which side the scalar stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScalarSide {
+pub(crate) enum ScalarSide {
     /// Left of the operator.
     Left,
     /// Right of it.
@@ -22,7 +23,7 @@ pub enum ScalarSide {
 }
 
 /// Two scalars. A comparison gives 1 or 0.
-pub fn scalars(op: BinaryOp, lhs: BoxOperator, rhs: BoxOperator) -> BoxOperator {
+pub(crate) fn scalars(op: BinaryOp, lhs: BoxOperator, rhs: BoxOperator) -> BoxOperator {
     Box::new(Scalars { op, lhs, rhs, right: Points::default() })
 }
 
@@ -52,7 +53,7 @@ impl Operator for Scalars {
 }
 
 /// A vector and a scalar.
-pub fn vector_and_scalar(
+pub(crate) fn vector_and_scalar(
     vector: BoxOperator,
     mut scalar: BoxOperator,
     side: ScalarSide,
@@ -64,6 +65,10 @@ pub fn vector_and_scalar(
     let shared = Arc::clone(context);
     let nameless = operation.drops_name() || operation.comparison == Comparison::Bool;
     let map: Map = Box::new(move |points| {
+        if !points.has_histograms() && !operation.op.is_trim() {
+            with_scalars(&operation, points.floats_mut(), number.floats(), side);
+            return Ok(());
+        }
         for step in 0..points.steps() {
             let number = number.floats()[step];
             let Some(value) = points.get(step).map(ValueRef::to_owned) else { continue };
@@ -79,6 +84,25 @@ pub fn vector_and_scalar(
     } else {
         Merged::new(Mapped::new(vector, map), Refused::SameStep)
     })
+}
+
+/// The same for a series of floats alone.
+fn with_scalars(operation: &Operation, values: &mut [f64], numbers: &[f64], side: ScalarSide) {
+    for (value, number) in values.iter_mut().zip(numbers) {
+        if is_stale(*value) {
+            continue;
+        }
+        let (lhs, rhs) = match side {
+            ScalarSide::Left => (*number, *value),
+            ScalarSide::Right => (*value, *number),
+        };
+        match (float_operation(operation.op, lhs, rhs), operation.comparison) {
+            ((result, Kept::Always), _) => *value = result,
+            ((_, Kept::Compared(holds)), Comparison::Bool) => *value = f64::from(u8::from(holds)),
+            ((_, Kept::Compared(true)), Comparison::Filter) => {}
+            ((_, Kept::Compared(false)), Comparison::Filter) => *value = ABSENT,
+        }
+    }
 }
 
 fn with_scalar(

@@ -11,7 +11,7 @@ use crate::promql::points::Points;
 
 /// Which points of the left side stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stays {
+pub(crate) enum Stays {
     /// Those of groups that are on the right (`and`).
     Present,
     /// The others (`unless`).
@@ -19,7 +19,7 @@ pub enum Stays {
 }
 
 /// `and` and `unless`: the left side, where the right side is, or is not.
-pub struct And {
+pub(crate) struct And {
     left: BoxOperator,
     right: BoxOperator,
     stays: Stays,
@@ -34,7 +34,7 @@ pub struct And {
 
 impl And {
     /// At so many steps.
-    pub fn boxed(
+    pub(crate) fn boxed(
         left: BoxOperator,
         right: BoxOperator,
         stays: Stays,
@@ -89,7 +89,7 @@ impl Operator for And {
 }
 
 /// `or`: the left side, and of the right side what is not on the left.
-pub struct Or {
+pub(crate) struct Or {
     left: BoxOperator,
     right: BoxOperator,
     series: Vec<Series>,
@@ -103,7 +103,7 @@ pub struct Or {
 
 impl Or {
     /// At so many steps.
-    pub fn boxed(
+    pub(crate) fn boxed(
         left: BoxOperator,
         right: BoxOperator,
         labels: &MatchLabels,

@@ -1,5 +1,5 @@
-//! `histogram_quantile`, `histogram_quantiles` and `histogram_fraction`: over native histograms and over classic
-//! ones, whose buckets are series that differ in the label `le` alone.
+//! `histogram_quantile`, `histogram_quantiles` and `histogram_fraction`: over native histograms
+//! and over classic ones, whose buckets are series that differ in the label `le` alone.
 //!
 //! A classic histogram is computed when the last of its series was read; only the series of
 //! histograms not yet complete are kept.
@@ -27,7 +27,7 @@ use crate::promql::steps::Steps;
 const BUCKET_LABEL: &str = "le";
 
 /// What is computed of a histogram.
-pub enum Measure {
+pub(crate) enum Measure {
     /// The quantile, by step.
     Quantile(Vec<f64>),
     /// The quantiles, each by step and with the value of the label that tells them apart.
@@ -38,7 +38,7 @@ pub enum Measure {
 
 impl Measure {
     /// Quantiles by step, told apart by the label `name`.
-    pub fn quantiles(name: String, quantiles: Vec<Vec<f64>>) -> Self {
+    pub(crate) fn quantiles(name: String, quantiles: Vec<Vec<f64>>) -> Self {
         let label = |values: &Vec<f64>| open_metrics(values.first().copied().unwrap_or(f64::NAN));
         let labeled = quantiles.into_iter().map(|values| (label(&values), values)).collect();
         Self::Quantiles(name, labeled)
@@ -66,7 +66,7 @@ struct Source {
 }
 
 /// Computes a measure of every histogram of a vector.
-pub struct Buckets {
+pub(crate) struct Buckets {
     input: BoxOperator,
     measure: Measure,
     sources: VecDeque<Source>,
@@ -81,7 +81,7 @@ pub struct Buckets {
 
 impl Buckets {
     /// Of `input`, the argument at `span`.
-    pub fn boxed(
+    pub(crate) fn boxed(
         input: BoxOperator,
         measure: Measure,
         steps: Steps,

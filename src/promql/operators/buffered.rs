@@ -12,7 +12,7 @@ use crate::promql::error::QueryError;
 use crate::promql::points::Points;
 
 /// Reads an operator in any order, each series at most once.
-pub struct Buffered {
+pub(crate) struct Buffered {
     input: BoxOperator,
     /// Whether somebody will ask for a series.
     wanted: Vec<bool>,
@@ -25,7 +25,7 @@ pub struct Buffered {
 
 impl Buffered {
     /// Of `input`, the series that are `wanted` can be taken.
-    pub fn new(input: BoxOperator, wanted: Vec<bool>, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(input: BoxOperator, wanted: Vec<bool>, budget: &Arc<Budget>) -> Self {
         Self {
             input,
             wanted,
@@ -38,22 +38,22 @@ impl Buffered {
     }
 
     /// From now on remembers at which of so many steps any series has a point.
-    pub fn watch(&mut self, steps: usize) {
+    pub(crate) fn watch(&mut self, steps: usize) {
         self.present = Some(vec![false; steps]);
     }
 
     /// At which steps any series read so far had a point; see [`Buffered::watch`].
-    pub fn present(&self) -> &[bool] {
+    pub(crate) fn present(&self) -> &[bool] {
         self.present.as_deref().unwrap_or_default()
     }
 
     /// The series.
-    pub fn series(&self) -> &[Series] {
+    pub(crate) fn series(&self) -> &[Series] {
         self.input.series()
     }
 
     /// The points of the series at `position`, which is wanted and was not taken before.
-    pub fn take(&mut self, position: usize) -> Result<Points, QueryError> {
+    pub(crate) fn take(&mut self, position: usize) -> Result<Points, QueryError> {
         while self.next <= position {
             self.read_one()?;
         }
@@ -61,7 +61,7 @@ impl Buffered {
     }
 
     /// Reads what is left, so that nothing that the input has to say is missed.
-    pub fn finish(&mut self) -> Result<(), QueryError> {
+    pub(crate) fn finish(&mut self) -> Result<(), QueryError> {
         while self.next < self.input.series().len() {
             self.read_one()?;
         }

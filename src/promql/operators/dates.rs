@@ -10,7 +10,7 @@ const DAY: i128 = 86_400;
 const BEGINNING: i128 = (292_277_022_400 / 400 * 146_097 + 306) * DAY + 62_135_596_800;
 
 /// The part of the date that a function gives.
-pub fn date_function(function: Function) -> Option<fn(f64) -> f64> {
+pub(crate) fn date_function(function: Function) -> Option<fn(f64) -> f64> {
     Some(match function {
         Function::DayOfMonth => |v| date(v).day as f64,
         Function::DayOfWeek => |v| (seconds(v).div_euclid(DAY) + 4).rem_euclid(7) as f64,

@@ -13,24 +13,24 @@ use crate::promql::points::Points;
 use crate::promql::signature::Function;
 
 /// Changes the points of each series in place.
-pub struct Mapped {
+pub(crate) struct Mapped {
     input: BoxOperator,
     series: Vec<Series>,
     map: Map,
 }
 
 /// What is done with the points of a series.
-pub type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Send>;
+pub(crate) type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Send>;
 
 impl Mapped {
     /// The values no longer mean the metric: its name goes.
-    pub fn nameless(input: BoxOperator, context: &Context, map: Map) -> BoxOperator {
+    pub(crate) fn nameless(input: BoxOperator, context: &Context, map: Map) -> BoxOperator {
         let series = input.series().iter().map(|series| series.nameless(context)).collect();
         Merged::new(Box::new(Self { input, series, map }), Refused::SameStep)
     }
 
     /// The labels stay.
-    pub fn new(input: BoxOperator, map: Map) -> BoxOperator {
+    pub(crate) fn new(input: BoxOperator, map: Map) -> BoxOperator {
         let series = input.series().to_vec();
         Box::new(Self { input, series, map })
     }
@@ -52,7 +52,7 @@ impl Operator for Mapped {
 }
 
 /// Applies `f` to every float and drops histograms.
-pub fn map_floats(points: &mut Points, f: impl Fn(f64) -> f64) {
+pub(crate) fn map_floats(points: &mut Points, f: impl Fn(f64) -> f64) {
     points.drop_histograms();
     for value in points.floats_mut() {
         if !is_stale(*value) {
@@ -62,7 +62,7 @@ pub fn map_floats(points: &mut Points, f: impl Fn(f64) -> f64) {
 }
 
 /// Applies `f` to every float and its step, and drops histograms.
-pub fn map_steps(points: &mut Points, f: impl Fn(usize, f64) -> f64) {
+pub(crate) fn map_steps(points: &mut Points, f: impl Fn(usize, f64) -> f64) {
     points.drop_histograms();
     for (step, value) in points.floats_mut().iter_mut().enumerate() {
         if !is_stale(*value) {
@@ -72,7 +72,7 @@ pub fn map_steps(points: &mut Points, f: impl Fn(usize, f64) -> f64) {
 }
 
 /// Turns every histogram into a float and drops floats.
-pub fn map_histograms(points: &mut Points, f: impl Fn(&FloatHistogram) -> f64) {
+pub(crate) fn map_histograms(points: &mut Points, f: impl Fn(&FloatHistogram) -> f64) {
     for step in 0..points.steps() {
         match points.histogram(step).map(Arc::clone) {
             Some(histogram) => points.set_float(step, f(&histogram)),
@@ -83,7 +83,7 @@ pub fn map_histograms(points: &mut Points, f: impl Fn(&FloatHistogram) -> f64) {
 }
 
 /// The function of one float with this name.
-pub fn float_function(function: Function) -> Option<fn(f64) -> f64> {
+pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
     Some(match function {
         Function::Abs => f64::abs,
         Function::Acos => f64::acos,
@@ -125,7 +125,7 @@ fn sign(value: f64) -> f64 {
 }
 
 /// The function of one histogram with this name.
-pub fn histogram_function(function: Function) -> Option<fn(&FloatHistogram) -> f64> {
+pub(crate) fn histogram_function(function: Function) -> Option<fn(&FloatHistogram) -> f64> {
     Some(match function {
         Function::HistogramAvg => |h| h.sum / h.count,
         Function::HistogramCount => |h| h.count,
@@ -137,7 +137,7 @@ pub fn histogram_function(function: Function) -> Option<fn(&FloatHistogram) -> f
 }
 
 /// `value` between two bounds; NaN as in Go's `math.Min` and `math.Max`: it wins.
-pub fn clamp(value: f64, min: f64, max: f64) -> f64 {
+pub(crate) fn clamp(value: f64, min: f64, max: f64) -> f64 {
     go_max(min, go_min(max, value))
 }
 
@@ -162,17 +162,17 @@ fn go_max(a: f64, b: f64) -> f64 {
 }
 
 /// The smaller of two numbers, as `min_of` has it.
-pub fn smaller(a: f64, b: f64) -> f64 {
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
     go_min(a, b)
 }
 
 /// The greater of two numbers, as `max_of` has it.
-pub fn greater(a: f64, b: f64) -> f64 {
+pub(crate) fn greater(a: f64, b: f64) -> f64 {
     go_max(a, b)
 }
 
 /// `value` rounded to a multiple of `to`; halves go up.
-pub fn round(value: f64, to: f64) -> f64 {
+pub(crate) fn round(value: f64, to: f64) -> f64 {
     let inverse = 1.0 / to;
     (value * inverse + 0.5).floor() / inverse
 }

@@ -13,19 +13,19 @@ use crate::promql::plan::ResetHints;
 
 /// Reads the histograms of one series by rising time.
 #[derive(Debug)]
-pub struct HistogramReader {
+pub(crate) struct HistogramReader {
     hints: ResetHints,
     last: Option<Arc<FloatHistogram>>,
 }
 
 impl HistogramReader {
     /// For one series.
-    pub fn new(hints: ResetHints) -> Self {
+    pub(crate) fn new(hints: ResetHints) -> Self {
         Self { hints, last: None }
     }
 
     /// The next histogram.
-    pub fn read(&mut self, stored: &Histogram) -> Arc<FloatHistogram> {
+    pub(crate) fn read(&mut self, stored: &Histogram) -> Arc<FloatHistogram> {
         let mut histogram = FloatHistogram::from(stored);
         if histogram.reset_hint == ResetHint::Reset {
             histogram.reset_hint = ResetHint::Unknown;
@@ -43,7 +43,7 @@ impl HistogramReader {
     }
 
     /// The next histogram is not compared with the ones before.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.last = None;
     }
 }

@@ -13,10 +13,10 @@ use crate::promql::labelset::{Builder, keep};
 use crate::promql::points::Points;
 
 /// The labels that say which target a series is of.
-pub const IDENTIFYING: [&str; 2] = ["instance", "job"];
+pub(crate) const IDENTIFYING: [&str; 2] = ["instance", "job"];
 
 /// What the second argument asks for.
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Conditions on the name of the info metric.
     pub names: Vec<Matcher>,
     /// Conditions on the labels that are added. With any, only these labels are.
@@ -25,7 +25,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// Of the second argument; without one, everything that `target_info` says.
-    pub fn new(matchers: Option<&[Matcher]>) -> Self {
+    pub(crate) fn new(matchers: Option<&[Matcher]>) -> Self {
         let (mut names, data): (Vec<_>, Vec<_>) =
             matchers.unwrap_or_default().iter().cloned().partition(|m| m.name() == METRIC_NAME);
         let positive = |m: &Matcher| matches!(m.op(), MatchOp::Equal | MatchOp::Regex);
@@ -39,7 +39,7 @@ impl Wanted {
     }
 
     /// What is selected.
-    pub fn matchers(&self) -> Vec<Matcher> {
+    pub(crate) fn matchers(&self) -> Vec<Matcher> {
         self.data.iter().chain(&self.names).cloned().collect()
     }
 
@@ -56,7 +56,7 @@ impl Wanted {
 }
 
 /// Of which targets info series are of use: the values of the identifying labels.
-pub fn targets<'a>(
+pub(crate) fn targets<'a>(
     base: &'a [Series],
     wanted: &Wanted,
 ) -> BTreeMap<&'static str, BTreeSet<&'a str>> {
@@ -73,7 +73,7 @@ pub fn targets<'a>(
 }
 
 /// Adds the labels of info series.
-pub struct Info {
+pub(crate) struct Info {
     base: BoxOperator,
     series: Vec<Series>,
     /// For each series of the base its results: the steps of each, and the error there.
@@ -93,7 +93,7 @@ struct Variant {
 
 impl Info {
     /// `base` with what `infos` say, whose points are their own times.
-    pub fn boxed(
+    pub(crate) fn boxed(
         base: BoxOperator,
         mut infos: BoxOperator,
         wanted: &Wanted,

@@ -9,7 +9,7 @@ use crate::promql::points::Value;
 use crate::promql::signature::Function;
 
 /// A range function with its scalar arguments.
-pub struct Kernel {
+pub(crate) struct Kernel {
     /// Which function.
     pub function: Function,
     kernel: RangeKernel,
@@ -19,7 +19,7 @@ pub struct Kernel {
 
 /// A step.
 #[derive(Debug, Clone, Copy)]
-pub struct Now {
+pub(crate) struct Now {
     /// Its number.
     pub step: usize,
     /// Its time.
@@ -28,7 +28,7 @@ pub struct Now {
 
 impl Kernel {
     /// The kernel of `function`.
-    pub fn new(function: Function, scalars: Vec<Vec<f64>>) -> Result<Self, QueryError> {
+    pub(crate) fn new(function: Function, scalars: Vec<Vec<f64>>) -> Result<Self, QueryError> {
         // Whether a series is absent is found from where others are present.
         let present = match function {
             Function::AbsentOverTime => Function::PresentOverTime,
@@ -45,7 +45,12 @@ impl Kernel {
 
     /// Computes a step.
     #[inline]
-    pub fn apply(&self, window: &Window<'_>, now: Now, notes: &mut Notes<'_>) -> Option<Value> {
+    pub(crate) fn apply(
+        &self,
+        window: &Window<'_>,
+        now: Now,
+        notes: &mut Notes<'_>,
+    ) -> Option<Value> {
         let mut arguments = Arguments { time: now.time, ..Arguments::default() };
         for (argument, values) in arguments.scalars.iter_mut().zip(&self.scalars) {
             *argument = values[now.step];
@@ -54,13 +59,13 @@ impl Kernel {
     }
 
     /// Whether start timestamps are of use to it.
-    pub fn uses_starts(&self) -> bool {
+    pub(crate) fn uses_starts(&self) -> bool {
         use Function::{Increase, Irate, Rate, Resets};
         matches!(self.function, Rate | Irate | Increase | Resets)
     }
 
     /// Fails when the arguments cannot be.
-    pub fn check_arguments(&self) -> Result<(), QueryError> {
+    pub(crate) fn check_arguments(&self) -> Result<(), QueryError> {
         if let (Function::DoubleExponentialSmoothing, [levels, trends]) =
             (self.function, self.scalars.as_slice())
         {
@@ -72,7 +77,7 @@ impl Kernel {
     }
 
     /// Fails when the function makes no sense with such edges.
-    pub fn check_edges(&self, edges: Option<Edges>) -> Result<(), QueryError> {
+    pub(crate) fn check_edges(&self, edges: Option<Edges>) -> Result<(), QueryError> {
         use Function::{Changes, Delta, Increase, Rate, Resets};
         let (name, allowed): (_, &[Function]) = match edges {
             None => return Ok(()),

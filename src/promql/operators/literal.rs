@@ -7,7 +7,7 @@ use crate::promql::points::Points;
 use crate::promql::steps::Steps;
 
 /// One series without labels with a number at every step.
-pub struct Constant {
+pub(crate) struct Constant {
     series: [Series; 1],
     value: f64,
     steps: usize,
@@ -15,7 +15,7 @@ pub struct Constant {
 
 impl Constant {
     /// This number.
-    pub fn new(value: f64, steps: Steps) -> Self {
+    pub(crate) fn new(value: f64, steps: Steps) -> Self {
         Self { series: [Series::new(Labels::default())], value, steps: steps.count() }
     }
 }
@@ -33,14 +33,14 @@ impl Operator for Constant {
 }
 
 /// One series without labels with the time of each step in seconds.
-pub struct Time {
+pub(crate) struct Time {
     series: [Series; 1],
     steps: Steps,
 }
 
 impl Time {
     /// At these steps.
-    pub fn new(steps: Steps) -> Self {
+    pub(crate) fn new(steps: Steps) -> Self {
         Self { series: [Series::new(Labels::default())], steps }
     }
 }
@@ -60,7 +60,7 @@ impl Operator for Time {
 }
 
 /// No series.
-pub struct Nothing;
+pub(crate) struct Nothing;
 
 impl Operator for Nothing {
     fn series(&self) -> &[Series] {
@@ -73,7 +73,7 @@ impl Operator for Nothing {
 }
 
 /// Reads everything, for what is told on the way.
-pub fn drain(mut input: BoxOperator) -> Result<(), QueryError> {
+pub(crate) fn drain(mut input: BoxOperator) -> Result<(), QueryError> {
     let mut points = Points::default();
     for _ in 0..input.series().len() {
         input.next(&mut points)?;

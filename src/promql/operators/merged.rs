@@ -12,7 +12,7 @@ use crate::promql::points::Points;
 
 /// When series of one label set are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// When two have points at one step.
     SameStep,
     /// When two have points at all.
@@ -20,7 +20,7 @@ pub enum Refused {
 }
 
 /// Merges series of one label set; the first one's place and flags stay.
-pub struct Merged {
+pub(crate) struct Merged {
     input: BoxOperator,
     series: Vec<Series>,
     /// For each series of the input the one of the result that it is part of.
@@ -37,7 +37,7 @@ pub struct Merged {
 
 impl Merged {
     /// `input` itself when all its label sets are different.
-    pub fn new(input: BoxOperator, refused: Refused) -> BoxOperator {
+    pub(crate) fn new(input: BoxOperator, refused: Refused) -> BoxOperator {
         let mut known: HashMap<&Labels, usize> = HashMap::with_capacity(input.series().len());
         let (mut series, mut target, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for (position, one) in input.series().iter().enumerate() {

@@ -1,24 +1,24 @@
 //! Operators: what a plan becomes. Each knows the label sets of its result before any point is
 //! read, and then gives one series at a time.
 
-pub mod buckets;
-pub mod buffered;
-pub mod build;
+pub(crate) mod buckets;
+pub(crate) mod buffered;
+pub(crate) mod build;
 mod dates;
-pub mod elementwise;
-pub mod hints;
-pub mod info;
-pub mod kernels;
-pub mod literal;
-pub mod merged;
-pub mod once;
-pub mod relabel;
-pub mod runs;
-pub mod selector;
-pub mod sliding;
-pub mod smoothed;
-pub mod vector;
-pub mod windows;
+pub(crate) mod elementwise;
+pub(crate) mod hints;
+pub(crate) mod info;
+pub(crate) mod kernels;
+pub(crate) mod literal;
+pub(crate) mod merged;
+pub(crate) mod once;
+pub(crate) mod relabel;
+pub(crate) mod runs;
+pub(crate) mod selector;
+pub(crate) mod sliding;
+pub(crate) mod smoothed;
+pub(crate) mod vector;
+pub(crate) mod windows;
 
 use super::context::Context;
 use super::error::QueryError;
@@ -28,7 +28,7 @@ use crate::model::Labels;
 
 /// A series of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Series {
+pub(crate) struct Series {
     /// Its labels.
     pub labels: Labels,
     /// Whether the labels that describe the metric go at the end; see
@@ -38,12 +38,12 @@ pub struct Series {
 
 impl Series {
     /// With the labels as they are.
-    pub fn new(labels: Labels) -> Self {
+    pub(crate) fn new(labels: Labels) -> Self {
         Self { labels, drop_name: false }
     }
 
     /// The same when its values no longer mean the metric.
-    pub fn nameless(&self, context: &Context) -> Self {
+    pub(crate) fn nameless(&self, context: &Context) -> Self {
         let delayed = context.delays_names();
         let labels = if delayed { self.labels.clone() } else { without_metadata(&self.labels) };
         Self { labels, drop_name: true }
@@ -54,7 +54,7 @@ impl Series {
 ///
 /// [`next`](Operator::next) is called at most once for each of [`series`](Operator::series), in
 /// their order. A series may turn out to have no point. After an error nothing more is asked.
-pub trait Operator: Send {
+pub(crate) trait Operator: Send {
     /// The series of the result. Label sets may occur twice: then the points of the two are at
     /// different steps, or their consumer finds the collision.
     fn series(&self) -> &[Series];
@@ -70,4 +70,4 @@ pub trait Operator: Send {
 }
 
 /// An operator of any kind.
-pub type BoxOperator = Box<dyn Operator>;
+pub(crate) type BoxOperator = Box<dyn Operator>;

@@ -5,7 +5,7 @@ use crate::promql::error::QueryError;
 use crate::promql::points::Points;
 
 /// Repeats an operator of one step at many.
-pub struct Once {
+pub(crate) struct Once {
     input: BoxOperator,
     first: Points,
     steps: usize,
@@ -13,7 +13,7 @@ pub struct Once {
 
 impl Once {
     /// Repeats `input` at so many steps.
-    pub fn new(input: BoxOperator, steps: usize) -> Self {
+    pub(crate) fn new(input: BoxOperator, steps: usize) -> Self {
         Self { input, first: Points::default(), steps }
     }
 }

@@ -52,7 +52,7 @@ fn relabel(
 }
 
 /// `label_replace(input, name, template, source, pattern)`
-pub fn label_replace(
+pub(crate) fn label_replace(
     input: BoxOperator,
     [name, template, source, pattern]: [&StringLiteral; 4],
 ) -> Result<BoxOperator, QueryError> {
@@ -67,7 +67,7 @@ pub fn label_replace(
 }
 
 /// `label_join(input, name, separator, source…)`
-pub fn label_join(
+pub(crate) fn label_join(
     input: BoxOperator,
     name: &StringLiteral,
     separator: &StringLiteral,

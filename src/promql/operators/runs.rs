@@ -24,7 +24,7 @@ const RUN_SERIES: usize = 64;
 const FEW_SERIES: usize = 4;
 
 /// What is done with one series.
-pub trait SeriesWork: Send + Sync + 'static {
+pub(crate) trait SeriesWork: Send + Sync + 'static {
     /// What is kept from one series of a run to the next.
     type Scratch: Default;
 
@@ -39,7 +39,7 @@ pub trait SeriesWork: Send + Sync + 'static {
 }
 
 /// The results of some work on all series of a selection, in their order.
-pub struct Runs<W> {
+pub(crate) struct Runs<W> {
     selected: Arc<Selected>,
     work: Arc<W>,
     context: Arc<Context>,
@@ -52,7 +52,7 @@ pub struct Runs<W> {
 
 impl<W: SeriesWork> Runs<W> {
     /// Work for so many steps; nothing is begun.
-    pub fn new(
+    pub(crate) fn new(
         selected: Arc<Selected>,
         work: W,
         context: Arc<Context>,
@@ -73,7 +73,7 @@ impl<W: SeriesWork> Runs<W> {
     }
 
     /// The points of the next series.
-    pub fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+    pub(crate) fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         self.context.check()?;
         loop {
             if let Some(done) = self.ready.next() {

@@ -21,7 +21,7 @@ use crate::promql::steps::Steps;
 
 /// What of the newest point is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     /// Its value.
     Value,
     /// Its time in seconds.
@@ -33,14 +33,14 @@ pub enum Wanted {
 }
 
 /// The newest points of all series of a selection.
-pub struct Selector {
+pub(crate) struct Selector {
     series: Vec<Series>,
     runs: Runs<Newest>,
 }
 
 impl Selector {
     /// At the steps of `scope`.
-    pub fn new(
+    pub(crate) fn new(
         selected: &Arc<Selected>,
         lookup: Lookup,
         wanted: Wanted,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::hints::HistogramReader;
-use crate::model::{Point, ResetHint, Value as Stored, is_stale};
+use crate::model::{Point, ResetHint, TimeRange, Value as Stored, is_stale};
 use crate::promql::ast::Edges;
 use crate::promql::functions::{FloatPoint, HistogramPoint, Window};
 use crate::promql::histogram::FloatHistogram;
@@ -17,7 +17,7 @@ use crate::promql::steps::Steps;
 
 /// Where the windows of all steps lie.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// Where the windows end.
     pub looks: Steps,
     /// How long they are, in milliseconds.
@@ -34,13 +34,19 @@ pub struct Frame {
 
 impl Frame {
     /// Milliseconds before the start of a window of which points are looked at.
-    pub fn before(&self) -> i64 {
+    pub(crate) fn before(&self) -> i64 {
         if self.edges.is_some() { self.lookback } else { 0 }
     }
 
     /// Milliseconds after the end of a window of which points are looked at.
-    pub fn after(&self) -> i64 {
+    pub(crate) fn after(&self) -> i64 {
         if self.edges == Some(Edges::Smoothed) { self.lookback } else { 0 }
+    }
+
+    /// All points that are looked at, and the times between them.
+    pub(crate) fn reach(&self) -> TimeRange {
+        let start = self.looks.start.saturating_sub(self.range).saturating_sub(self.before());
+        TimeRange::new(start, self.looks.last().saturating_add(self.after()))
     }
 
     /// No point of this time or before is looked at for the window that ends at `end`.
@@ -99,13 +105,13 @@ impl<P> Track<P> {
 
 /// Memory that is used for one series after the other.
 #[derive(Debug, Default)]
-pub struct Tracks {
+pub(crate) struct Tracks {
     floats: Track<FloatPoint>,
     histograms: Track<HistogramPoint>,
 }
 
 /// Slides over one series and calls `each` with the number of every step and its window.
-pub struct Sliding<'a, F> {
+pub(crate) struct Sliding<'a, F> {
     frame: Frame,
     tracks: &'a mut Tracks,
     step: usize,
@@ -116,7 +122,7 @@ pub struct Sliding<'a, F> {
 
 impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
     /// Begins a series.
-    pub fn new(frame: Frame, tracks: &'a mut Tracks, each: F) -> Self {
+    pub(crate) fn new(frame: Frame, tracks: &'a mut Tracks, each: F) -> Self {
         tracks.floats.clear();
         tracks.histograms.clear();
         let reader = HistogramReader::new(frame.hints);
@@ -155,7 +161,7 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
     }
 
     /// Gives out all that is left.
-    pub fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         while self.step < self.count {
             self.give(self.frame.looks.time(self.step));
         }
@@ -168,7 +174,7 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
     }
 
     /// Takes a histogram.
-    pub fn histogram(&mut self, time: i64, start: i64, value: Arc<FloatHistogram>) {
+    pub(crate) fn histogram(&mut self, time: i64, start: i64, value: Arc<FloatHistogram>) {
         self.give_until(time);
         if self.is_passed(time) {
             return;
@@ -181,7 +187,7 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
 
     /// Takes the result of a subquery at one of its steps. What its histograms say of resets is
     /// forgotten: their neighbours are others now.
-    pub fn result(&mut self, time: i64, value: ValueRef<'_>) {
+    pub(crate) fn result(&mut self, time: i64, value: ValueRef<'_>) {
         match value {
             ValueRef::Float(value) => self.float(time, 0, value),
             ValueRef::Histogram(histogram) => {

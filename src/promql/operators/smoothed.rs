@@ -8,7 +8,7 @@ use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
 use super::{BoxOperator, Operator, Series};
 use crate::chunk::Chunk;
-use crate::model::{ResetHint, TimeRange};
+use crate::model::ResetHint;
 use crate::promql::annotations::{Annotations, Note};
 use crate::promql::ast::Edges;
 use crate::promql::context::Context;
@@ -21,7 +21,7 @@ use crate::promql::source::{Selected, visit};
 use crate::promql::steps::Steps;
 
 /// The values of all series of a selection between their points.
-pub fn smoothed(
+pub(crate) fn smoothed(
     selected: &Arc<Selected>,
     selector: &plan::Selector,
     steps: Steps,
@@ -96,9 +96,7 @@ impl SeriesWork for Smooth {
             }
         };
         let mut sliding = Sliding::new(frame, tracks, each);
-        let start = frame.looks.start.saturating_sub(frame.before());
-        let range = TimeRange::new(start, frame.looks.last().saturating_add(frame.after()));
-        visit(chunks, range, &mut sliding)?;
+        visit(chunks, frame.reach(), &mut sliding)?;
         sliding.finish();
         if !annotations.is_empty() {
             self.context.annotate_all(annotations);

@@ -1,5 +1,4 @@
-//! Functions over all series of a vector: `absent`, `scalar`, `sort*`. And those that only change the
-//! labels: `vector`.
+//! Functions over all series of a vector: `absent`, `scalar`, `sort` and its kin.
 
 use std::cmp::Ordering;
 
@@ -9,7 +8,7 @@ use crate::promql::error::QueryError;
 use crate::promql::points::Points;
 
 /// 1 at the steps at which no series has a point.
-pub struct Absent {
+pub(crate) struct Absent {
     input: BoxOperator,
     series: [Series; 1],
     steps: usize,
@@ -17,12 +16,13 @@ pub struct Absent {
 
 impl Absent {
     /// With the labels that `matchers` ask for, if the argument is a selector.
-    pub fn new(input: BoxOperator, matchers: &[Matcher], steps: usize) -> Self {
+    pub(crate) fn new(input: BoxOperator, matchers: &[Matcher], steps: usize) -> Self {
         Self { input, series: [Series::new(wanted_labels(matchers))], steps }
     }
 }
 
-/// The labels that equality matchers fix. A label with several matchers has none, whatever they say.
+/// The labels that equality matchers fix. A label with several matchers has none, whatever they
+/// say.
 fn wanted_labels(matchers: &[Matcher]) -> Labels {
     let of = |name: &str| matchers.iter().filter(|m| m.name() == name).count();
     let fixed = matchers.iter().filter(|matcher| {
@@ -52,7 +52,7 @@ impl Operator for Absent {
 }
 
 /// The one float of a vector as a scalar; NaN where there is none, or several.
-pub struct Scalar {
+pub(crate) struct Scalar {
     input: BoxOperator,
     series: [Series; 1],
     steps: usize,
@@ -60,7 +60,7 @@ pub struct Scalar {
 
 impl Scalar {
     /// At so many steps.
-    pub fn new(input: BoxOperator, steps: usize) -> Self {
+    pub(crate) fn new(input: BoxOperator, steps: usize) -> Self {
         Self { input, series: [Series::new(Labels::default())], steps }
     }
 }
@@ -88,7 +88,7 @@ impl Operator for Scalar {
 }
 
 /// How `sort` and its kin order an instant query.
-pub enum SortBy {
+pub(crate) enum SortBy {
     /// By value.
     Value(Direction),
     /// By these labels, then by all.
@@ -97,16 +97,16 @@ pub enum SortBy {
 
 /// Rising or falling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     /// The least first.
     Rising,
     /// The greatest first.
     Falling,
 }
 
-/// Orders the series of an instant query. The points stay, but histograms have no order by value and
-/// go.
-pub struct Sort {
+/// Orders the series of an instant query. The points stay, but histograms have no order by value
+/// and go.
+pub(crate) struct Sort {
     input: BoxOperator,
     by: SortBy,
     values: Vec<f64>,
@@ -114,7 +114,7 @@ pub struct Sort {
 
 impl Sort {
     /// Sorts `input`.
-    pub fn new(input: BoxOperator, by: SortBy) -> Self {
+    pub(crate) fn new(input: BoxOperator, by: SortBy) -> Self {
         Self { input, by, values: Vec::new() }
     }
 }

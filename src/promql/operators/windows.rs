@@ -25,7 +25,7 @@ use crate::promql::steps::Steps;
 const STEPS_PER_CHECK: usize = 256;
 
 /// A function of windows at all steps.
-pub struct WindowFunction {
+pub(crate) struct WindowFunction {
     /// What it computes.
     pub kernel: Kernel,
     /// Where the windows lie.
@@ -163,7 +163,7 @@ impl<F: FnMut(usize, &Window<'_>)> Feed for Sliding<'_, F> {
 }
 
 /// A function over the windows of a selection; the work is spread over the cores.
-pub struct OverSelection {
+pub(crate) struct OverSelection {
     series: Vec<Series>,
     runs: Runs<SelectionWork>,
 }
@@ -175,7 +175,7 @@ struct SelectionWork {
 
 impl OverSelection {
     /// Applies `function`.
-    pub fn boxed(
+    pub(crate) fn boxed(
         function: WindowFunction,
         selected: &Arc<Selected>,
         runtime: &tokio::runtime::Handle,
@@ -198,9 +198,7 @@ impl SeriesWork for SelectionWork {
         tracks: &mut Tracks,
         points: &mut Points,
     ) -> Result<(), QueryError> {
-        let frame = self.function.frame;
-        let start = frame.looks.start.saturating_sub(frame.range).saturating_sub(frame.before());
-        let range = TimeRange::new(start, frame.looks.last().saturating_add(frame.after()));
+        let range = self.function.frame.reach();
         let series = &self.selected.series[position];
         self.function
             .compute(series, Read::FromStore, tracks, points, |feed| feed.chunks(chunks, range))
@@ -218,7 +216,7 @@ impl Operator for OverSelection {
 }
 
 /// A function over the windows of a subquery.
-pub struct OverSubquery {
+pub(crate) struct OverSubquery {
     function: WindowFunction,
     input: BoxOperator,
     input_steps: Steps,
@@ -230,7 +228,11 @@ pub struct OverSubquery {
 
 impl OverSubquery {
     /// Applies `function` to what `input` gives at its own steps.
-    pub fn boxed(function: WindowFunction, input: BoxOperator, input_steps: Steps) -> BoxOperator {
+    pub(crate) fn boxed(
+        function: WindowFunction,
+        input: BoxOperator,
+        input_steps: Steps,
+    ) -> BoxOperator {
         let series = function.result_series(input.series());
         let operator = Self {
             function,

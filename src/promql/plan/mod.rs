@@ -1,7 +1,7 @@
 //! The plan of a query: a checked tree made ready for evaluation.
 //!
-//! Lengths of time are numbers here, `@ start()` and its kin are times, functions of the query's own
-//! times are constants, and parts whose value is the same at all steps stand under
+//! Lengths of time are numbers here, `@ start()` and its kin are times, functions of the query's
+//! own times are constants, and parts whose value is the same at all steps stand under
 //! [`Node::Once`]. What is read from the store is a list of selections; equal ones are one.
 //! A plan reads nothing and knows no data.
 
@@ -16,12 +16,12 @@ use super::signature::Function;
 use super::steps::Steps;
 use crate::model::Matcher;
 
-pub use planner::{Query, plan};
-pub use selection::{SelectionId, Selections};
+pub(crate) use planner::{Query, plan};
+pub(crate) use selection::{SelectionId, Selections};
 
 /// What is evaluated, and what has to be selected for it.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The expression.
     pub root: Node,
     /// Its selections.
@@ -30,7 +30,7 @@ pub struct Plan {
 
 /// One operation.
 #[derive(Debug)]
-pub enum Node {
+pub(crate) enum Node {
     /// A number at every step.
     Number(f64),
     /// A string: an argument of a function, or a whole query.
@@ -55,7 +55,7 @@ pub enum Node {
 
 /// When a selector or a subquery looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lookup {
+pub(crate) struct Lookup {
     /// The time for all steps, when it is fixed.
     pub at: Option<i64>,
     /// Milliseconds that it looks back from there.
@@ -64,12 +64,12 @@ pub struct Lookup {
 
 impl Lookup {
     /// Where it looks at the step with this time.
-    pub fn time(&self, step: i64) -> i64 {
+    pub(crate) fn time(&self, step: i64) -> i64 {
         self.at.unwrap_or(step).saturating_sub(self.offset)
     }
 
     /// The steps moved to where it looks; one when the time is fixed.
-    pub fn steps(&self, steps: Steps) -> Steps {
+    pub(crate) fn steps(&self, steps: Steps) -> Steps {
         match self.at {
             Some(_) => Steps::instant(self.time(0)),
             None => {
@@ -82,7 +82,7 @@ impl Lookup {
 
 impl Node {
     /// When the first selector inside looks, as seen from outside.
-    pub fn first_lookup(&self) -> Option<Lookup> {
+    pub(crate) fn first_lookup(&self) -> Option<Lookup> {
         let of_argument = |argument: &Argument| argument.node.first_lookup();
         match self {
             Self::Number(_) | Self::String(_) | Self::Matchers(_) => None,
@@ -108,7 +108,7 @@ impl Node {
 
 /// Selects the newest point of each series.
 #[derive(Debug)]
-pub struct Selector {
+pub(crate) struct Selector {
     /// What it reads.
     pub selection: SelectionId,
     /// The conditions, for functions that ask for them.
@@ -125,7 +125,7 @@ pub struct Selector {
 
 /// The points of each series in a window that ends where it looks.
 #[derive(Debug)]
-pub struct Range {
+pub(crate) struct Range {
     /// Where the points come from.
     pub source: Source,
     /// When it looks.
@@ -140,7 +140,7 @@ pub struct Range {
 
 /// What histograms say of counter resets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResetHints {
+pub(crate) enum ResetHints {
     /// What was stored.
     AsStored,
     /// What is found on reading.
@@ -149,7 +149,7 @@ pub enum ResetHints {
 
 /// Where the points of a window come from.
 #[derive(Debug)]
-pub enum Source {
+pub(crate) enum Source {
     /// The store.
     Selection {
         /// What is read.
@@ -168,7 +168,7 @@ pub enum Source {
 
 /// A function and its arguments.
 #[derive(Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// Which.
     pub function: Function,
     /// The arguments.
@@ -179,7 +179,7 @@ pub struct Call {
 
 /// An argument.
 #[derive(Debug)]
-pub struct Argument {
+pub(crate) struct Argument {
     /// What it is.
     pub node: Node,
     /// Its place.
@@ -188,7 +188,7 @@ pub struct Argument {
 
 /// Groups of series folded.
 #[derive(Debug)]
-pub struct Aggregate {
+pub(crate) struct Aggregate {
     /// How.
     pub op: Aggregator,
     /// `k`, the quantile or the label.
@@ -203,7 +203,7 @@ pub struct Aggregate {
 
 /// An operator between two operands.
 #[derive(Debug)]
-pub struct Binary {
+pub(crate) struct Binary {
     /// Which.
     pub op: BinaryOp,
     /// Left of it.
@@ -220,7 +220,7 @@ pub struct Binary {
 
 /// A side of an operator.
 #[derive(Debug)]
-pub struct Operand {
+pub(crate) struct Operand {
     /// What it is.
     pub node: Box<Node>,
     /// Whether it is one number a step, without series.

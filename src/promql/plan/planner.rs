@@ -15,7 +15,7 @@ use crate::promql::value_type::ValueType;
 
 /// The times of a query and what is assumed where its text says nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct Query {
+pub(crate) struct Query {
     /// When it is evaluated.
     pub steps: Steps,
     /// Milliseconds between two steps as the client asked; 0 for an instant query.
@@ -27,7 +27,7 @@ pub struct Query {
 }
 
 /// Plans an expression.
-pub fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
+pub(crate) fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
     let selections = Selections::default();
     let mut planner = Planner { query, selections, only_totals: 0, whole: 0 };
     let node = planner.node(expr, query.steps)?;

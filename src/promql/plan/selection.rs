@@ -4,11 +4,11 @@
 use crate::model::{Matcher, TimeRange};
 
 /// The position of a selection in a plan.
-pub type SelectionId = usize;
+pub(crate) type SelectionId = usize;
 
 /// The selections of a plan, by their ids.
 #[derive(Debug, Default)]
-pub struct Selections {
+pub(crate) struct Selections {
     all: Vec<(Vec<Matcher>, TimeRange)>,
 }
 
@@ -32,7 +32,7 @@ impl Selections {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (&[Matcher], TimeRange)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[Matcher], TimeRange)> {
         self.all.iter().map(|(matchers, range)| (matchers.as_slice(), *range))
     }
 }

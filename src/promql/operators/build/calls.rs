@@ -289,7 +289,7 @@ impl Builder {
     }
 
     /// Where the windows of a range lie.
-    pub fn frame(&self, range: &Range, scope: Scope, starts: bool) -> Frame {
+    pub(crate) fn frame(&self, range: &Range, scope: Scope, starts: bool) -> Frame {
         Frame {
             looks: range.lookup.steps(scope.steps),
             range: range.range,

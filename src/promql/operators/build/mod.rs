@@ -25,7 +25,7 @@ use crate::promql::steps::Steps;
 use crate::storage::Store;
 
 /// Builds the operators of a plan.
-pub struct Builder {
+pub(crate) struct Builder {
     /// The opened selections of the plan.
     pub selections: Vec<Arc<Selected>>,
     /// For selections that hang on what other operators say.
@@ -38,7 +38,7 @@ pub struct Builder {
 
 /// At which steps something is evaluated, and how often its points count as looked at.
 #[derive(Debug, Clone, Copy)]
-pub struct Scope {
+pub(crate) struct Scope {
     /// The steps.
     pub steps: Steps,
     /// How often.
@@ -47,7 +47,7 @@ pub struct Scope {
 
 impl Builder {
     /// The operator of a node that gives a scalar or an instant vector.
-    pub fn build(&self, node: &Node, scope: Scope) -> Result<BoxOperator, QueryError> {
+    pub(crate) fn build(&self, node: &Node, scope: Scope) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
         if steps.count() == 0 {
             return Ok(Box::new(Nothing));
