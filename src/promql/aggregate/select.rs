@@ -102,12 +102,12 @@ impl Operator for LimitK {
         let taken = &mut self.taken[self.groups.of_series[self.position]];
         taken.resize(self.most.len(), 0);
         self.position += 1;
-        for step in 0..points.steps() {
+        for (step, (taken, most)) in taken.iter_mut().zip(&self.most).enumerate() {
             if points.get(step).is_none() {
                 continue;
             }
-            if taken[step] < self.most[step] {
-                taken[step] += 1;
+            if *taken < *most {
+                *taken += 1;
             } else {
                 points.remove(step);
             }

@@ -93,7 +93,7 @@ impl Join {
         if join.series.is_empty() {
             join.finish()?;
         }
-        Ok(Merged::new(Box::new(join), Refused::SameStep))
+        Ok(Merged::of(Box::new(join), Refused::SameStep))
     }
 
     /// Computes the next group.

@@ -82,7 +82,7 @@ pub(crate) fn vector_and_scalar(
     Ok(if nameless {
         Mapped::nameless(vector, context, map)
     } else {
-        Merged::new(Mapped::new(vector, map), Refused::SameStep)
+        Merged::of(Mapped::labeled(vector, map), Refused::SameStep)
     })
 }
 

@@ -49,7 +49,7 @@ impl And {
         let present = vec![Vec::new(); count];
         let and =
             Self { left, right, stays, left_groups, right_groups, present, steps, position: 0 };
-        Ok(Merged::new(Box::new(and), Refused::SameStep))
+        Ok(Merged::of(Box::new(and), Refused::SameStep))
     }
 
     fn read_right(&mut self) -> Result<(), QueryError> {
@@ -114,7 +114,7 @@ impl Or {
         let present = vec![Vec::new(); count];
         let or =
             Self { left, right, series, left_groups, right_groups, present, steps, position: 0 };
-        Merged::new(Box::new(or), Refused::SameStep)
+        Merged::of(Box::new(or), Refused::SameStep)
     }
 }
 

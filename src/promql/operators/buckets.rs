@@ -115,7 +115,7 @@ impl Buckets {
             span,
             context: Arc::clone(context),
         };
-        Ok(Merged::new(Box::new(buckets), Refused::SameStep))
+        Ok(Merged::of(Box::new(buckets), Refused::SameStep))
     }
 
     fn read_one(&mut self) -> Result<(), QueryError> {

@@ -26,11 +26,11 @@ impl Mapped {
     /// The values no longer mean the metric: its name goes.
     pub(crate) fn nameless(input: BoxOperator, context: &Context, map: Map) -> BoxOperator {
         let series = input.series().iter().map(|series| series.nameless(context)).collect();
-        Merged::new(Box::new(Self { input, series, map }), Refused::SameStep)
+        Merged::of(Box::new(Self { input, series, map }), Refused::SameStep)
     }
 
     /// The labels stay.
-    pub(crate) fn new(input: BoxOperator, map: Map) -> BoxOperator {
+    pub(crate) fn labeled(input: BoxOperator, map: Map) -> BoxOperator {
         let series = input.series().to_vec();
         Box::new(Self { input, series, map })
     }

@@ -132,7 +132,7 @@ impl Info {
         }
         let collisions = newest.collisions;
         let info = Self { base, series, variants, ready: VecDeque::new(), collisions, steps };
-        Ok(super::merged::Merged::new(Box::new(info), super::merged::Refused::SameStep))
+        Ok(super::merged::Merged::of(Box::new(info), super::merged::Refused::SameStep))
     }
 
     fn read_one(&mut self, variants: Vec<Variant>) -> Result<(), QueryError> {
@@ -173,12 +173,15 @@ impl Operator for Info {
     }
 }
 
+/// At each step the time and the position of the info series.
+type NewestByStep = Vec<Option<(f64, usize)>>;
+
 /// For each target and info metric the newest info series at each step.
 #[derive(Default)]
 struct Newest {
     infos: Vec<Labels>,
-    /// By target, then by metric: at each step the time and the position of the info series.
-    targets: HashMap<Labels, BTreeMap<String, Vec<Option<(f64, usize)>>>>,
+    /// By target, then by metric.
+    targets: HashMap<Labels, BTreeMap<String, NewestByStep>>,
     collisions: HashMap<usize, String>,
 }
 

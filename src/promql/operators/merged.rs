@@ -37,7 +37,7 @@ pub(crate) struct Merged {
 
 impl Merged {
     /// `input` itself when all its label sets are different.
-    pub(crate) fn new(input: BoxOperator, refused: Refused) -> BoxOperator {
+    pub(crate) fn of(input: BoxOperator, refused: Refused) -> BoxOperator {
         let mut known: HashMap<&Labels, usize> = HashMap::with_capacity(input.series().len());
         let (mut series, mut target, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for (position, one) in input.series().iter().enumerate() {

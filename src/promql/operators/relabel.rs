@@ -48,7 +48,7 @@ fn relabel(
             None => one.clone(),
         });
     }
-    Ok(Merged::new(Box::new(Relabeled { input, series }), Refused::SameStep))
+    Ok(Merged::of(Box::new(Relabeled { input, series }), Refused::SameStep))
 }
 
 /// `label_replace(input, name, template, source, pattern)`

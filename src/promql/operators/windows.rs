@@ -184,7 +184,7 @@ impl OverSelection {
         let (context, steps) = (Arc::clone(&function.context), function.steps.count());
         let work = SelectionWork { function, selected: Arc::clone(selected) };
         let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
-        Merged::new(Box::new(Self { series, runs }), Refused::Any)
+        Merged::of(Box::new(Self { series, runs }), Refused::Any)
     }
 }
 
@@ -243,7 +243,7 @@ impl OverSubquery {
             tracks: Tracks::default(),
             scratch: Points::default(),
         };
-        Merged::new(Box::new(operator), Refused::Any)
+        Merged::of(Box::new(operator), Refused::Any)
     }
 }
 

@@ -89,7 +89,7 @@ impl Builder {
                     elementwise::map_steps(points, |step, value| combine(value, other[step]));
                     Ok(())
                 });
-                return Ok(Mapped::new(self.build(&a.node, scope)?, map));
+                return Ok(Mapped::labeled(self.build(&a.node, scope)?, map));
             }
             (Function::Clamp, [_, min, max]) => {
                 self.clamp(Some(&min.node), Some(&max.node), scope)?
@@ -115,7 +115,7 @@ impl Builder {
                             elementwise::map_floats(points, f);
                             Ok(())
                         });
-                        return Ok(Mapped::new(time, map));
+                        return Ok(Mapped::labeled(time, map));
                     }
                     Box::new(move |points| {
                         elementwise::map_floats(points, f);

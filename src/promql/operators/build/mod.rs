@@ -155,5 +155,5 @@ fn negate(points: &mut Points) -> Result<(), QueryError> {
 
 /// Series of one label set become one.
 fn merged(input: BoxOperator) -> BoxOperator {
-    merged::Merged::new(input, merged::Refused::SameStep)
+    merged::Merged::of(input, merged::Refused::SameStep)
 }
