@@ -1,17 +1,7 @@
-//! Queries: parsing and printing never panic, and what is printed reads as the same text again.
+//! Fuzzes `promql`; see the targets.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use promkairos::promql::{Features, parse, parse_selector};
+#[path = "../targets/mod.rs"]
+mod targets;
 
-fuzz_target!(|query: &str| {
-    let _ = parse_selector(query);
-    let Ok(expr) = parse(query, Features::Experimental) else { return };
-    let line = expr.to_string();
-    // Lengths of time below a millisecond print as 0s, which is refused.
-    for text in [expr.pretty(), line.clone()] {
-        if let Ok(again) = parse(&text, Features::Experimental) {
-            assert_eq!(again.to_string(), line);
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::check("promql", data));

@@ -5,6 +5,7 @@
 
 mod chunk;
 mod log;
+mod promql;
 mod regex;
 mod remote_read;
 mod row_key;
@@ -22,6 +23,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("chunk", chunk::check),
     ("row_key", row_key::check),
     ("regex", regex::check),
+    ("promql", promql::check),
 ];
 
 /// Runs the check of a target.

