@@ -89,7 +89,7 @@ async fn several_lost_records_in_a_row_are_told_together() {
     std::fs::write(&segment, &bytes).expect("written");
     let report = repair(dir.path(), RepairMode::Show).expect("readable");
     let (records, samples) = report.losses.iter().fold((0, 0), |(records, samples), loss| {
-        assert_eq!(loss.records().is_none_or(|lost| lost == loss.contents.records), true);
+        assert!(loss.records().is_none_or(|lost| lost == loss.contents.records));
         (records + loss.contents.records, samples + loss.contents.samples)
     });
     assert_eq!((records, samples), (3, 9), "{:?}", report.losses);
