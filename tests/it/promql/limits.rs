@@ -64,21 +64,27 @@ async fn time_has_an_end() {
     assert!(error.to_string().contains("promql-timeout"), "{error}");
 }
 
+/// Minutes of work, were it not dropped.
+const LONG: &str = "sum(max_over_time(sum(rate(m[5h]))[5h:1s]))";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_wait_for_their_turn_but_not_without_end() {
     let one_at_a_time = Settings { max_concurrent: 1, max_queue: 0, ..Settings::default() };
     let engine = Engine::new(one_at_a_time);
-    let store = counters(1, 1).await;
-    let expr = parse("m", Features::Stable).expect("a query");
+    let store = counters(50, 2_000).await;
+    let long = parse(LONG, Features::Stable).expect("a query");
+    let short = parse("m", Features::Stable).expect("a query");
     let options = QueryOptions::default();
-    let first = engine.instant(Arc::clone(&store), &expr, 0, &options);
-    let second = engine.instant(Arc::clone(&store), &expr, 0, &options);
-    // Both begin before either is done: the one that is polled first has the turn.
-    let (first, second) = futures::future::join(first, second).await;
-    first.expect("its turn");
-    let error = second.expect_err("nobody may wait");
-    assert!(error.to_string().contains("promql-max-queue"), "{error}");
-    engine.instant(store, &expr, 0, &options).await.expect("the turn is free again");
+    {
+        let first = engine.instant(Arc::clone(&store), &long, 30_000_000, &options);
+        let mut first = std::pin::pin!(first);
+        // Polled once, so that it has the turn.
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        let second = engine.instant(Arc::clone(&store), &short, 0, &options).await;
+        let error = second.expect_err("nobody may wait");
+        assert!(error.to_string().contains("promql-max-queue"), "{error}");
+    }
+    engine.instant(store, &short, 0, &options).await.expect("the turn is free again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,9 +92,7 @@ async fn a_dropped_query_ends() {
     let store = counters(50, 2_000).await;
     let settings = Settings { max_concurrent: 1, ..Settings::default() };
     let engine = Arc::new(Engine::new(settings));
-    // Minutes of work, were it not dropped.
-    let long = "sum(max_over_time(sum(rate(m[5h]))[5h:1s]))";
-    let expr = parse(long, Features::Stable).expect("a query");
+    let expr = parse(LONG, Features::Stable).expect("a query");
     let options = QueryOptions::default();
     let (asked, weak) = (Arc::clone(&store), Arc::downgrade(&store));
     drop(store);
