@@ -241,7 +241,8 @@ pub enum StoreError {
         /// When to try again.
         retry_after: Duration,
     },
-    /// The backend does not let us in. It may while it starts, else a setting has to change.
+    /// The backend does not let us in, or not do what is asked. It may while it starts, else a setting
+    /// or a permission has to change.
     #[error("{0}")]
     Denied(String),
     /// A limit of the request was passed. Names the limit.

@@ -230,16 +230,15 @@ impl<'a> Attempts<'a> {
         Self { executor, prepared, deadline, number: 0, unreached: None }
     }
 
-    fn broken(&self, error: &ExecutionError) -> Failure {
+    /// The statement and its table.
+    fn what(&self) -> String {
         let name = self.prepared.name;
-        let what = match self.prepared.statement.get_table_spec() {
+        match self.prepared.statement.get_table_spec() {
             Some(table) => {
                 format!("Cassandra: {name} on {}.{}", table.ks_name(), table.table_name())
             }
             None => format!("Cassandra: {name}"),
-        };
-        let source = cause::of_execution(error).into();
-        Failure::Store(StoreError::Backend { what, source })
+        }
     }
 
     /// Gives an attempt no more than half of the patience, so that a node that hangs leaves time
@@ -311,7 +310,15 @@ impl<'a> Attempts<'a> {
             Verdict::Refused => {
                 (StatementOutcome::Refused, Failure::Refused(cause::of_execution(&error)))
             }
-            Verdict::Broken => (StatementOutcome::Failed, self.broken(&error)),
+            Verdict::Denied => {
+                let what = format!("{}: {}", self.what(), cause::of_execution(&error));
+                (StatementOutcome::Failed, Failure::Store(StoreError::Denied(what)))
+            }
+            Verdict::Broken => {
+                let source = cause::of_execution(&error).into();
+                let what = self.what();
+                (StatementOutcome::Failed, Failure::Store(StoreError::Backend { what, source }))
+            }
         };
         metrics.attempt(self.prepared.name, outcome, took);
         Err(failure)

@@ -29,6 +29,7 @@ mod lifetime;
 mod metadata;
 mod mtime;
 mod options;
+mod permissions;
 mod plan;
 mod quarantine;
 mod reader;

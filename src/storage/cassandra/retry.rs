@@ -20,6 +20,8 @@ pub(super) enum Verdict {
     Unreached,
     /// These rows can never be taken; other rows, or one of them alone, may be.
     Refused,
+    /// The login may not do that: until somebody grants it.
+    Denied,
     /// Neither time nor other values help.
     Broken,
 }
@@ -62,6 +64,7 @@ fn judge_answer(error: &DbError) -> Verdict {
         | DbError::Unprepared { .. }
         | DbError::RateLimitReached { .. }
         | DbError::ServerError => Verdict::Again,
+        DbError::Unauthorized => Verdict::Denied,
         _ => Verdict::Broken,
     }
 }
@@ -125,7 +128,7 @@ mod tests {
             (invalid("Expected 8 or 0 byte long (9)"), Verdict::Broken),
             (invalid("ttl is too large. requested (7) maximum (6)"), Verdict::Broken),
             (answer(DbError::SyntaxError), Verdict::Broken),
-            (answer(DbError::Unauthorized), Verdict::Broken),
+            (answer(DbError::Unauthorized), Verdict::Denied),
             (answer(DbError::AuthenticationError), Verdict::Broken),
             (answer(DbError::ConfigError), Verdict::Broken),
             (answer(DbError::ProtocolError), Verdict::Broken),

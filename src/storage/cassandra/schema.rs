@@ -12,7 +12,8 @@ use scylla::value::CqlValue;
 
 use super::cause;
 use super::executor::unreadable;
-use super::options::{Keyspace, Options, replication_cql};
+use super::options::{Absent, Keyspace, Options, replication_cql};
+use super::permissions;
 use super::retry::{Verdict, judge};
 use crate::kairos::{RowSpec, TimeUnit};
 use crate::limits::RETRY_AFTER;
@@ -160,6 +161,9 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
     if created {
         // Another program may have been first, with other tables.
         verify(keyspace, &columns(session, keyspace).await?)?;
+    }
+    if options.absent == Absent::Create {
+        permissions::check(session, keyspace, names).await?;
     }
     let row_spec = row_spec(session, options).await?;
     if row_spec.unit() == TimeUnit::Seconds {
@@ -389,12 +393,15 @@ pub(super) async fn run(
     session.query_unpaged(cql, values).await.map(drop).map_err(|e| failed(cql, e))
 }
 
-fn failed(what: &str, error: scylla::errors::ExecutionError) -> StoreError {
+pub(super) fn failed(what: &str, error: scylla::errors::ExecutionError) -> StoreError {
     match judge(&error) {
         Verdict::Again | Verdict::Unreached => StoreError::Unavailable {
             what: format!("Cassandra: {what}: {}", cause::of_execution(&error)),
             retry_after: RETRY_AFTER,
         },
+        Verdict::Denied => {
+            StoreError::Denied(format!("Cassandra: {what}: {}", cause::of_execution(&error)))
+        }
         Verdict::Refused | Verdict::Broken => {
             StoreError::Backend { what: format!("Cassandra: {what}"), source: Box::new(error) }
         }

@@ -66,7 +66,9 @@ async fn flush_for_ever(
                 let next = backoff.map_or(first, |backoff| (backoff * 2).min(longest));
                 let again = format!("tried again in {next:?} or when the store is back");
                 match &error {
-                    StoreError::Backend { .. } => error!("a flush failed, {again}: {error}"),
+                    StoreError::Backend { .. } | StoreError::Denied(_) => {
+                        error!("a flush failed, {again}: {error}")
+                    }
                     _ => warn!("a flush failed, {again}: {error}"),
                 }
                 backoff = Some(next);
@@ -115,7 +117,7 @@ impl Inner {
             }
             Err(error) => {
                 self.metrics.flush_failures.inc();
-                if matches!(error, StoreError::Backend { .. }) {
+                if matches!(error, StoreError::Backend { .. } | StoreError::Denied(_)) {
                     *self.obstacle.lock() = Some(error.to_string());
                 }
             }

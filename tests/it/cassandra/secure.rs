@@ -158,7 +158,7 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     });
     let error = error.await;
     let text = error.to_string();
-    assert!(matches!(error, StoreError::Backend { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Denied(_)), "{error:?}");
     assert!(text.contains(&format!("{keyspace}.data_points: ")) && text.contains(&role), "{text}");
     assert!(!quarantine.exists());
     cql(format!("GRANT MODIFY ON KEYSPACE {keyspace} TO {role}")).await;
@@ -167,6 +167,35 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     })
     .await;
     assert!(!quarantine.exists());
+}
+
+/// What is missing is said at the start, and not by every write.
+#[tokio::test]
+async fn a_login_that_may_not_write_to_a_table_is_refused() {
+    let mut limited = options();
+    let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
+    opened.expect("the tables are there").close().await.expect("closed");
+    let (root, role) = (superuser().await, format!("p{}", limited.keyspace.as_str()));
+    let keyspace = limited.keyspace.as_str().to_owned();
+    let cql = async |cql: String| {
+        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
+    };
+    let tables = ["data_points", "row_keys", "row_key_time_index", "string_index", "service_index"];
+    for (at, missing) in tables.iter().enumerate() {
+        let role = format!("{role}{at}");
+        cql(format!("CREATE ROLE {role} WITH PASSWORD = 'p' AND LOGIN = true")).await;
+        cql(format!("GRANT SELECT ON KEYSPACE {keyspace} TO {role}")).await;
+        for table in tables.iter().filter(|table| *table != missing) {
+            cql(format!("GRANT MODIFY ON TABLE {keyspace}.{table} TO {role}")).await;
+        }
+        limited.credentials = Some(Credentials { user: role, password: "p".into() });
+        let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
+        let text = denied(opened.map(drop).expect_err("it must not open"));
+        assert!(
+            text.contains(&format!("no MODIFY permission on <table {keyspace}.{missing}>")),
+            "{text}"
+        );
+    }
 }
 
 /// A read cluster is read with no other right, through its tag index too.
