@@ -45,7 +45,7 @@ pub use features::Features;
 pub use numbers::{format_duration, parse_duration};
 pub use operator::{Aggregator, BinaryOp, Sign};
 pub use parse_error::ParseError;
-pub use parser::{parse, parse_selector};
+pub use parser::{parse, parse_selector, parse_selector_among};
 pub use points::{Value, ValueRef};
 pub use position::{LineColumn, Span};
 pub use settings::{NameRemoval, Settings, StartTimestamps};

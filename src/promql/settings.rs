@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use crate::limits::MAX_QUERY_DEPTH;
+
 /// Names of settings, for errors that say which limit was passed.
-pub(super) const MAX_SAMPLES: &str = "promql-max-samples";
-pub(super) const MAX_BYTES: &str = "promql-max-bytes";
-pub(super) const TIMEOUT: &str = "promql-timeout";
-pub(super) const MAX_DEPTH: &str = "promql-max-depth";
-pub(super) const MAX_QUEUE: &str = "promql-max-queue";
+pub(super) const MAX_SAMPLES: &str = "query-max-samples";
+pub(super) const MAX_BYTES: &str = "query-max-memory";
+pub(super) const TIMEOUT: &str = "query-timeout";
+pub(super) const MAX_DEPTH: &str = "query-max-depth";
+pub(super) const MAX_QUEUE: &str = "query-max-queue";
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]
@@ -58,7 +60,7 @@ impl Default for Settings {
             max_samples: 50_000_000,
             max_bytes: 2 << 30,
             timeout: Duration::from_secs(120),
-            max_depth: 256,
+            max_depth: MAX_QUERY_DEPTH,
             max_concurrent: 20,
             max_queue: 1000,
             lookback: Duration::from_secs(300),

@@ -37,7 +37,12 @@ pub fn parse(query: &str, features: Features) -> Result<Expr, ParseError> {
 
 /// Parses a selector without time: `name{label="value"}`. It may select everything.
 pub fn parse_selector(query: &str) -> Result<Vec<Matcher>, ParseError> {
-    matchers(query).map_err(|error| *error)
+    parse_selector_among(query, 1)
+}
+
+/// The same for one of so many selectors, whose regular expressions share what one query may take.
+pub fn parse_selector_among(query: &str, sharers: usize) -> Result<Vec<Matcher>, ParseError> {
+    matchers(query, sharers).map_err(|error| *error)
 }
 
 fn expression(query: &str, features: Features) -> Parsed<Expr> {
@@ -52,8 +57,9 @@ fn expression(query: &str, features: Features) -> Parsed<Expr> {
     Ok(*expr)
 }
 
-fn matchers(query: &str) -> Parsed<Vec<Matcher>> {
+fn matchers(query: &str, sharers: usize) -> Parsed<Vec<Matcher>> {
     let mut parser = Parser::new(query, Features::Stable)?;
+    parser.regex_bytes /= sharers.max(1);
     let token = parser.peek()?;
     if token.kind != Kind::LeftBrace && !token.kind.can_name_metric() {
         return Err(parser.unexpected());

@@ -29,7 +29,7 @@ async fn samples_that_are_held_count() {
     // The result alone has 2,410 samples.
     let error = ask(settings(2_409), Arc::clone(&store), "m").await.expect_err("too many");
     assert!(matches!(error, QueryError::TooManySamples { .. }), "{error}");
-    assert!(error.to_string().contains("more than 2409, which is the setting promql-max-samples"));
+    assert!(error.to_string().contains("more than 2409, which is the setting query-max-samples"));
     ask(settings(2_410), Arc::clone(&store), "m").await.expect("just within");
     // A fold holds its groups, not its series.
     let sum = ask(settings(1_000), Arc::clone(&store), "sum(m)").await.expect("one group");
@@ -53,7 +53,7 @@ async fn nesting_has_an_end() {
     let nested = |depth: usize| "-".repeat(depth) + "m";
     ask(settings.clone(), Arc::clone(&store), &nested(9)).await.expect("just within");
     let error = ask(settings, store, &nested(10)).await.expect_err("too deep");
-    assert!(error.to_string().contains("deeper than 10, which is the setting promql-max-depth"));
+    assert!(error.to_string().contains("deeper than 10, which is the setting query-max-depth"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +61,7 @@ async fn time_has_an_end() {
     let settings = Settings { timeout: Duration::ZERO, ..Settings::default() };
     let error = ask(settings, counters(1, 1).await, "m").await.expect_err("no time at all");
     assert!(matches!(error, QueryError::TimedOut { .. }), "{error}");
-    assert!(error.to_string().contains("promql-timeout"), "{error}");
+    assert!(error.to_string().contains("query-timeout"), "{error}");
 }
 
 /// Minutes of work, were it not dropped.
@@ -82,7 +82,7 @@ async fn queries_wait_for_their_turn_but_not_without_end() {
         assert!(futures::poll!(first.as_mut()).is_pending());
         let second = engine.instant(Arc::clone(&store), &short, 0, &options).await;
         let error = second.expect_err("nobody may wait");
-        assert!(error.to_string().contains("promql-max-queue"), "{error}");
+        assert!(error.to_string().contains("query-max-queue"), "{error}");
     }
     engine.instant(store, &short, 0, &options).await.expect("the turn is free again");
 }
