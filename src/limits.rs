@@ -100,8 +100,12 @@ pub const READ_AHEAD_RUNS: usize = 4;
 pub const MAX_QUERY_BYTES: usize = 1 << 20;
 /// Expressions around an expression of a query. Whoever walks a query recurses so deep.
 pub const MAX_QUERY_DEPTH: usize = 500;
+/// Stack of a thread that serves: a query of that depth needs up to a quarter of it.
+pub const THREAD_STACK_BYTES: usize = 32 << 20;
 /// Bytes that all compiled regular expressions of one query may take.
 pub const MAX_QUERY_REGEX_BYTES: usize = 64 << 20;
+/// Names, values or series in the answer of a label endpoint; what is cut off is told.
+pub const MAX_LABEL_RESULTS: usize = 500_000;
 /// Series listed in the answer that says what a delete would take.
 pub const MAX_PREVIEW_SERIES: usize = 1_000;
 /// How long requests under way may take when the server stops.

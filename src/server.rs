@@ -108,7 +108,9 @@ pub async fn run(
         .map_err(|source| ServerError::Store { what: "cannot open the store", source })?;
     unserved::check(&config)?;
     let metrics = Arc::new(Metrics::new());
-    let state = AppState::new(metrics.clone()).with_admin_api(config.admin_api);
+    let state = AppState::new(metrics.clone())
+        .with_admin_api(config.admin_api)
+        .with_query_config(&config.queries);
     let state = Arc::new(state);
 
     let (stop, stopped) = watch::channel(false);

@@ -1,6 +1,7 @@
 //! The one error of the HTTP surface, and how it becomes a response.
 //!
-//! Bodies are one line of plain text, the reason first. A status is chosen by the variant.
+//! Bodies are one line of plain text, the reason first; endpoints that answer JSON put it into their
+//! envelope. A status is chosen by the variant.
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::chunk::ChunkError;
 use crate::limits::RETRY_AFTER;
 use crate::model::Labels;
+use crate::promql::QueryError;
 use crate::storage::StoreError;
 
 /// Why a request failed.
@@ -21,6 +23,15 @@ pub enum ApiError {
     /// The store is not open yet.
     #[error("Service Unavailable: {0}")]
     NotReady(String),
+    /// A query has no answer.
+    #[error("{0}")]
+    Query(QueryError),
+    /// It took too long.
+    #[error("{0}")]
+    TimedOut(String),
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
     /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -37,21 +48,46 @@ pub enum ApiError {
     Aborted(&'static str),
 }
 
+const BAD_DATA: (StatusCode, &str) = (StatusCode::BAD_REQUEST, "bad_data");
+const EXECUTION: (StatusCode, &str) = (StatusCode::UNPROCESSABLE_ENTITY, "execution");
+const TIMEOUT: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "timeout");
+const UNAVAILABLE: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "unavailable");
+const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "internal");
+/// A client went away before its answer was there. Nobody sees this status.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
+
 impl ApiError {
     /// The status of the answer.
     pub fn status(&self) -> StatusCode {
+        self.meaning().0
+    }
+
+    /// The type of the error in a JSON envelope.
+    pub fn kind(&self) -> &'static str {
+        self.meaning().1
+    }
+
+    fn meaning(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Chunk { .. } | Self::Aborted(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Store(error) => match error {
-                StoreError::Unavailable { .. } | StoreError::Denied(_) => {
-                    StatusCode::SERVICE_UNAVAILABLE
+            Self::BadRequest(_) => BAD_DATA,
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::NotReady(_) => UNAVAILABLE,
+            Self::TimedOut(_) => TIMEOUT,
+            Self::Chunk { .. } | Self::Aborted(_) => INTERNAL,
+            Self::Store(StoreError::Limit(_) | StoreError::Invalid(_)) => BAD_DATA,
+            Self::Store(error) => store_failure(error),
+            Self::Query(error) => match error {
+                QueryError::Invalid(_) => BAD_DATA,
+                QueryError::Execution(_)
+                | QueryError::TooManySamples { .. }
+                | QueryError::Limit(_)
+                | QueryError::Store(StoreError::Limit(_) | StoreError::Invalid(_)) => EXECUTION,
+                QueryError::TimedOut { .. } => TIMEOUT,
+                QueryError::Canceled => {
+                    let status = StatusCode::from_u16(CLIENT_CLOSED_REQUEST);
+                    (status.unwrap_or(StatusCode::BAD_REQUEST), "canceled")
                 }
-                StoreError::Limit(_) | StoreError::Invalid(_) => StatusCode::BAD_REQUEST,
-                StoreError::Corrupt { .. } | StoreError::Io { .. } | StoreError::Backend { .. } => {
-                    StatusCode::INTERNAL_SERVER_ERROR
-                }
+                QueryError::Store(error) => store_failure(error),
             },
         }
     }
@@ -60,9 +96,31 @@ impl ApiError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::NotReady(_) => Some(Duration::from_secs(1)),
-            Self::Store(StoreError::Unavailable { retry_after, .. }) => Some(*retry_after),
-            Self::Store(StoreError::Denied(_)) => Some(RETRY_AFTER),
+            Self::Store(error) | Self::Query(QueryError::Store(error)) => match error {
+                StoreError::Unavailable { retry_after, .. } => Some(*retry_after),
+                StoreError::Denied(_) => Some(RETRY_AFTER),
+                _ => None,
+            },
             _ => None,
+        }
+    }
+}
+
+/// What a store's own trouble means.
+fn store_failure(error: &StoreError) -> (StatusCode, &'static str) {
+    match error {
+        StoreError::Unavailable { .. } | StoreError::Denied(_) => UNAVAILABLE,
+        _ => INTERNAL,
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Invalid(why) => {
+                Self::BadRequest(format!("invalid parameter \"query\": {why}"))
+            }
+            error => Self::Query(error),
         }
     }
 }

@@ -1,36 +1,222 @@
-//! Answers in the JSON envelope of the Prometheus API: `{"status": "success", "data": ...}` or
-//! `{"status": "error", "errorType": ..., "error": ...}`.
+//! Answers in the JSON envelope of the Prometheus API, keys in its order: `{"status": "success",
+//! "data": ..., "warnings": [...]}` or `{"status": "error", "errorType": ..., "error": ...}`.
+//!
+//! Text is escaped as Prometheus does, so that what HTML would read does not stand in it. Large
+//! answers are made piece by piece while they are sent.
 
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::io;
+
+use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use futures::stream;
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::{CharEscape, Formatter};
 
 use super::ApiError;
-use crate::storage::StoreError;
+use crate::model::Labels;
+use crate::promql::annotations::Shown;
+
+/// Bytes of an answer that are made at a time.
+const PIECE: usize = 64 << 10;
+const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
 /// What was asked for, or why not.
-pub(super) fn answer(data: Result<Value, ApiError>) -> Response {
+pub(super) fn answer(data: Result<impl Serialize, ApiError>) -> Response {
     match data {
-        Ok(data) => envelope(StatusCode::OK, &json!({ "status": "success", "data": data })),
+        Ok(data) => {
+            (JSON, format!("{{\"status\":\"success\",\"data\":{}}}", text(&data))).into_response()
+        }
         Err(error) => failure(error),
     }
 }
 
-/// What the client can mend in the envelope, the rest as plain text.
-pub(super) fn failure(error: ApiError) -> Response {
-    match error {
-        ApiError::Store(StoreError::Invalid(why)) | ApiError::BadRequest(why) => {
-            self::error(StatusCode::BAD_REQUEST, "bad_data", &why)
+/// An answer, or why there is none.
+pub(super) fn respond(answer: Result<Response, ApiError>) -> Response {
+    answer.unwrap_or_else(failure)
+}
+
+/// The answer `head`, a list of items, and `tail`.
+pub(super) fn list<I>(
+    head: &str,
+    items: I,
+    write: impl Fn(&mut String, I::Item) + Send + 'static,
+    tail: &str,
+) -> Response
+where
+    I: IntoIterator<IntoIter: Send + 'static>,
+{
+    let mut items = items.into_iter();
+    let mut separator = "";
+    let next = move |out: &mut String| {
+        let Some(item) = items.next() else { return false };
+        out.push_str(std::mem::replace(&mut separator, ","));
+        write(out, item);
+        true
+    };
+    stream(format!("{head}["), next, format!("]{tail}"))
+}
+
+/// The answer `head`, items, and `tail`: `next` writes another item, or says that there is none.
+pub(super) fn stream(
+    head: String,
+    next: impl FnMut(&mut String) -> bool + Send + 'static,
+    tail: String,
+) -> Response {
+    let mut pieces =
+        Pieces { head: format!("{{\"status\":\"success\",\"data\":{head}"), next, tail };
+    let first = pieces.next().unwrap_or_default();
+    let body = match pieces.tail.is_empty() {
+        true => Body::from(first),
+        false => {
+            let pieces = std::iter::once(first).chain(pieces).map(Ok::<Bytes, Infallible>);
+            Body::from_stream(stream::iter(pieces))
         }
-        error => error.into_response(),
+    };
+    (JSON, body).into_response()
+}
+
+struct Pieces<F> {
+    head: String,
+    next: F,
+    /// Empty once it has been given.
+    tail: String,
+}
+
+impl<F: FnMut(&mut String) -> bool> Iterator for Pieces<F> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.tail.is_empty() {
+            return None;
+        }
+        let mut piece = std::mem::take(&mut self.head);
+        while (self.next)(&mut piece) {
+            if piece.len() >= PIECE {
+                return Some(piece.into());
+            }
+        }
+        piece.push_str(&std::mem::take(&mut self.tail));
+        Some(piece.into())
     }
+}
+
+/// What comes after the data.
+pub(super) fn tail(shown: &Shown) -> String {
+    let mut out = String::new();
+    for (key, notes) in [("warnings", &shown.warnings), ("infos", &shown.infos)] {
+        if !notes.is_empty() {
+            let _ = write!(out, ",\"{key}\":{}", text(notes));
+        }
+    }
+    out + "}"
+}
+
+/// An error of any kind. Only a server that is not ready says so in plain text.
+pub(super) fn failure(error: ApiError) -> Response {
+    if matches!(error, ApiError::NotReady(_)) {
+        return error.into_response();
+    }
+    let body = error_body(error.kind(), &error.to_string());
+    let plain = error.into_response();
+    let (mut parts, _) = plain.into_parts();
+    parts.headers.remove(header::CONTENT_TYPE);
+    parts.headers.remove(header::CONTENT_LENGTH);
+    (parts.status, parts.headers, JSON, body).into_response()
 }
 
 /// An error as Prometheus answers it.
 pub(super) fn error(status: StatusCode, kind: &str, why: &str) -> Response {
-    envelope(status, &json!({ "status": "error", "errorType": kind, "error": why }))
+    (status, JSON, error_body(kind, why)).into_response()
 }
 
-fn envelope(status: StatusCode, json: &Value) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], json.to_string()).into_response()
+fn error_body(kind: &str, why: &str) -> String {
+    let (kind, why) = (text(kind), text(why));
+    format!("{{\"status\":\"error\",\"errorType\":{kind},\"error\":{why}}}")
+}
+
+/// A value as JSON.
+pub(super) fn text(value: &(impl Serialize + ?Sized)) -> String {
+    let mut out = Vec::new();
+    let written = value.serialize(&mut Serializer::with_formatter(&mut out, Escaped));
+    debug_assert!(written.is_ok(), "texts are keys, and memory takes what is written");
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Writes a label set.
+pub(super) fn labels(out: &mut String, labels: &Labels) {
+    out.push('{');
+    for (at, (name, value)) in labels.iter().enumerate() {
+        let separator = if at > 0 { "," } else { "" };
+        let _ = write!(out, "{separator}{}:{}", text(name), text(value));
+    }
+    out.push('}');
+}
+
+/// The escapes of Prometheus.
+struct Escaped;
+
+impl Formatter for Escaped {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let special = ['<', '>', '&', '\u{2028}', '\u{2029}'];
+        let mut rest = fragment;
+        while let Some(at) = rest.find(special) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            let c = rest[at..].chars().next().unwrap_or_default();
+            write!(writer, "\\u{:04x}", u32::from(c))?;
+            rest = &rest[at + c.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
+
+    fn write_char_escape<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
+        match escape {
+            CharEscape::Quote => writer.write_all(b"\\\""),
+            CharEscape::ReverseSolidus => writer.write_all(b"\\\\"),
+            CharEscape::Solidus => writer.write_all(b"/"),
+            CharEscape::LineFeed => writer.write_all(b"\\n"),
+            CharEscape::CarriageReturn => writer.write_all(b"\\r"),
+            CharEscape::Tab => writer.write_all(b"\\t"),
+            CharEscape::Backspace => writer.write_all(b"\\u0008"),
+            CharEscape::FormFeed => writer.write_all(b"\\u000c"),
+            CharEscape::AsciiControl(byte) => write!(writer, "\\u{byte:04x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_escaped_as_prometheus_does() {
+        assert_eq!(text("a\"\\/\n\u{8}\u{1}é"), r#""a\"\\/\n\u0008\u0001é""#);
+        assert_eq!(text("<a&b>\u{2028}"), r#""\u003ca\u0026b\u003e\u2028""#);
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_is_made_in_pieces() {
+        let mut left = 100_000;
+        let next = move |out: &mut String| {
+            left -= 1;
+            out.push_str(if left > 0 { "1," } else { "1" });
+            left > 0
+        };
+        let response = stream("[".into(), next, "]}".into());
+        assert_eq!(response.headers().get(header::CONTENT_LENGTH), None);
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("whole");
+        let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["data"].as_array().map(Vec::len), Some(100_000));
+    }
 }

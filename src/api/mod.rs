@@ -1,44 +1,54 @@
-//! The HTTP surface: the router, and what its handlers share.
+//! The HTTP surface: what its handlers share.
 //!
 //! The only user of axum and prost. A handler decodes, calls the store and encodes; it decides
 //! nothing about samples.
 
+mod absent;
 mod admin;
+mod cardinality;
+mod cors;
 mod delete_preview;
 mod error;
+mod exemplars;
+mod federate;
 mod json;
-mod match_parameters;
+mod label_name;
+mod labels;
+mod matches;
+mod metadata;
+mod moment;
+mod pages;
+mod parameters;
+mod parse_query;
 mod patterns;
 pub mod proto;
+mod query;
+mod query_result;
 mod remote_read;
 mod remote_write;
-mod selector;
+mod routes;
 mod status;
 mod tag_index;
 mod workers;
 
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::Response;
-use axum::routing::{get, post};
 use parking_lot::Mutex;
+use tokio::time::timeout;
 
 pub use error::ApiError;
+pub use routes::router;
 
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 use workers::Workers;
 
-use crate::config::AdminApi;
-use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
-use crate::storage::SharedStore;
+use crate::config::{AdminApi, Language, QueryConfig};
+use crate::promql::{Engine, Features, NameRemoval, Settings, StartTimestamps};
 use crate::storage::cassandra::CassandraStore;
-use crate::telemetry::{HandlerLabels, InFlight, Metrics, RequestLabels};
+use crate::storage::{Clock, SharedStore};
+use crate::telemetry::Metrics;
 
 /// What the handlers share.
 pub struct AppState {
@@ -57,14 +67,22 @@ pub struct AppState {
     /// Decode requests, compile patterns and encode answers.
     workers: Workers,
     intake: remote_write::Intake,
-    /// Bodies of deletes.
-    deletes: remote_write::Intake,
+    /// Bodies that are forms.
+    forms: remote_write::Intake,
     admin_api: AdminApi,
+    /// Evaluates queries.
+    engine: Engine,
+    /// What queries may use of the language.
+    features: Features,
+    clock: Clock,
+    /// When this state was made, in milliseconds since 1970.
+    started: i64,
 }
 
 impl AppState {
     /// The state before the store is open.
     pub fn new(metrics: Arc<Metrics>) -> Self {
+        let clock = Clock::default();
         Self {
             store: OnceLock::new(),
             cassandra: OnceLock::new(),
@@ -75,9 +93,41 @@ impl AppState {
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
-            deletes: remote_write::Intake::new(),
+            forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
+            engine: Engine::new(Settings::default()),
+            features: Features::Stable,
+            started: clock.now_ms(),
+            clock,
         }
+    }
+
+    /// The same as the program was told.
+    pub fn with_query_config(self, config: &QueryConfig) -> Self {
+        let (features, name_removal, start_timestamps) = match config.language {
+            Language::Stable => (Features::Stable, NameRemoval::AtOnce, StartTimestamps::Ignored),
+            Language::Experimental => {
+                (Features::Experimental, NameRemoval::Delayed, StartTimestamps::Used)
+            }
+        };
+        let settings = Settings {
+            max_samples: config.max_samples,
+            max_bytes: config.max_memory,
+            timeout: config.timeout,
+            max_depth: config.max_depth,
+            max_concurrent: config.max_concurrency,
+            max_queue: config.max_queue,
+            lookback: config.lookback_delta,
+            name_removal,
+            start_timestamps,
+            ..Settings::default()
+        };
+        self.with_queries(settings, features)
+    }
+
+    /// How queries are evaluated, and what they may use of the language.
+    pub fn with_queries(self, settings: Settings, features: Features) -> Self {
+        Self { engine: Engine::new(settings), features, ..self }
     }
 
     /// Whether the admin API answers.
@@ -127,61 +177,18 @@ impl AppState {
     pub fn store(&self) -> Result<&SharedStore, ApiError> {
         self.store.get().ok_or_else(|| ApiError::NotReady(self.opening.lock().clone()))
     }
-}
 
-/// All routes. A known path with a wrong method is 405, an unknown path 404.
-pub fn router(state: Arc<AppState>) -> Router {
-    Router::new()
-        .route("/", get(status::index))
-        .route("/-/healthy", get(status::healthy))
-        .route("/-/ready", get(status::ready))
-        .route("/metrics", get(status::metrics))
-        .route("/api/v1/read", post(remote_read::remote_read))
-        .route("/api/v1/write", post(remote_write::remote_write))
-        .route(
-            "/api/v1/admin/tsdb/delete_series",
-            post(admin::delete_series).put(admin::delete_series),
-        )
-        .route("/api/v1/explain", get(tag_index::explain))
-        .route("/api/v1/status/tag_index", get(tag_index::status))
-        .route("/api/v1/admin/tag_index/build", post(tag_index::build))
-        .route("/api/v1/admin/tag_index/drop", post(tag_index::drop_index))
-        .fallback(unknown_path)
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .layer(middleware::from_fn(say_when_to_return))
-        .layer(middleware::from_fn_with_state(state.clone(), observe))
-        .with_state(state)
-}
-
-async fn unknown_path() -> (StatusCode, &'static str) {
-    (StatusCode::NOT_FOUND, "404 page not found\n")
-}
-
-/// Every 503 says when to come again: here, where the handler does not know better.
-async fn say_when_to_return(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-        let usual = HeaderValue::from(RETRY_AFTER.as_secs());
-        response.headers_mut().entry(header::RETRY_AFTER).or_insert(usual);
+    /// What a question to the store gives, within the time that a query may take.
+    async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        let most = self.engine.settings().timeout;
+        timeout(most, answer).await.unwrap_or_else(|_| {
+            let why = format!("it takes longer than {most:?}, which is the setting query-timeout");
+            Err(ApiError::TimedOut(why))
+        })
     }
-    response
-}
-
-/// Counts and times every request.
-async fn observe(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
-    let http = &state.metrics.http;
-    let handler = match request.extensions().get::<MatchedPath>() {
-        Some(path) => path.as_str().to_owned(),
-        None => "other".to_owned(),
-    };
-    let _in_flight = InFlight::enter(&http.in_flight);
-    let start = Instant::now();
-    let response = next.run(request).await;
-    let labels = HandlerLabels { handler: handler.clone() };
-    http.duration.get_or_create(&labels).observe(start.elapsed().as_secs_f64());
-    let labels = RequestLabels { handler, code: response.status().as_u16() };
-    http.requests.get_or_create(&labels).inc();
-    response
 }
 
 #[cfg(test)]
@@ -189,6 +196,8 @@ mod tests {
     use std::time::Duration;
 
     use axum::body::Body;
+    use axum::extract::Request;
+    use axum::http::header;
     use bytes::Bytes;
     use tower::Service;
 
@@ -207,7 +216,7 @@ mod tests {
         let state = AppState::new(Arc::default()).with_admin_api(AdminApi::Enabled);
         let mut reads = ReadGate::new(ReadLimits::default());
         reads.bodies = hasty();
-        let state = AppState { intake: hasty(), deletes: hasty(), reads, ..state };
+        let state = AppState { intake: hasty(), forms: hasty(), reads, ..state };
         state.open(Arc::new(MemoryStore::new()));
         let request = Request::post(path)
             .header(header::CONTENT_TYPE, content_type)

@@ -18,6 +18,7 @@ pub(super) async fn index() -> &'static str {
     "promkairos\n\
      remote write: POST /api/v1/write\n\
      remote read:  POST /api/v1/read\n\
+     PromQL:       /api/v1/query /api/v1/query_range\n\
      health:       /-/healthy /-/ready\n\
      metrics:      /metrics\n"
 }

@@ -5,16 +5,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, RawQuery, State};
+use axum::extract::{Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::admin::{refused_unless_enabled, time};
-use super::match_parameters::MatchParameters;
-use super::workers::Caller;
-use super::{ApiError, AppState, json};
-use crate::model::{Matcher, TimeRange};
+use super::admin::refused_unless_enabled;
+use super::parameters::Parameters;
+use super::{ApiError, AppState, json, matches};
 use crate::storage::cassandra::{Explanation, Job, JobKind, JobState, TagIndexStatus, WindowPath};
 
 /// Rows a second, where nothing is said.
@@ -23,35 +21,17 @@ const ROWS_PER_SECOND: u32 = 2_000;
 /// `GET /api/v1/explain`, parameters `match[]`, `start`, `end`.
 pub(super) async fn explain(
     State(state): State<Arc<AppState>>,
-    RawQuery(query): RawQuery,
+    parameters: Parameters,
 ) -> Response {
-    let parse = move |caller: &Caller<'_>| parse_selection(&query.unwrap_or_default(), caller);
-    let (matchers, range) = match state.workers.run(parse).await {
-        Ok(selection) => selection,
-        Err(error) => return json::failure(error),
-    };
-    let explained = match state.cassandra() {
-        Ok(store) => store.explain(&matchers, range).await.map_err(ApiError::from),
-        Err(error) => Err(error),
-    };
-    json::answer(explained.map(|explanation| explanation_json(&explanation)))
+    json::answer(explanation(&state, &parameters).await)
 }
 
-/// The selection that is to be explained: of several the last one.
-fn parse_selection(
-    query: &str,
-    caller: &Caller<'_>,
-) -> Result<(Vec<Matcher>, TimeRange), ApiError> {
-    let (mut selectors, mut range) = (MatchParameters::default(), TimeRange::ALL);
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        match &*name {
-            "match[]" => selectors.push(&value)?,
-            "start" => range.start = time("start", &value)?,
-            "end" => range.end = time("end", &value)?,
-            _ => {}
-        }
-    }
-    Ok((selectors.compile(caller)?.pop().unwrap_or_default(), range))
+/// How the selection is carried out; of several the last one.
+async fn explanation(state: &AppState, parameters: &Parameters) -> Result<Value, ApiError> {
+    let range = parameters.range()?;
+    let mut selectors = matches::required(state, parameters).await?;
+    let matchers = selectors.pop().unwrap_or_default();
+    Ok(explanation_json(&state.cassandra()?.explain(&matchers, range).await?))
 }
 
 /// `GET /api/v1/status/tag_index`

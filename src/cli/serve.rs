@@ -7,6 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::config::{Config, IndexedTags, KairosDbConf};
+use crate::limits::THREAD_STACK_BYTES;
 use crate::{server, telemetry};
 
 use super::CliError;
@@ -22,6 +23,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     telemetry::start_log(&config.log);
     say_what_was_taken_over(&config.kairosdb);
     tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(THREAD_STACK_BYTES)
         .enable_all()
         .build()
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?

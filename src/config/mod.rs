@@ -9,6 +9,7 @@ mod cassandra;
 mod clusters;
 mod environment;
 mod kairosdb_conf;
+mod queries;
 mod raw;
 mod settings;
 mod table;
@@ -26,6 +27,7 @@ pub use cassandra::{
 };
 pub use clusters::ReadClusterConfig;
 pub use kairosdb_conf::KairosDbConf;
+pub use queries::{Language, QueryConfig};
 pub use raw::Origin;
 pub use settings::{SETTINGS, Setting, arguments};
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
@@ -46,6 +48,8 @@ pub struct Config {
     pub head: HeadConfig,
     /// How long samples are kept; `None` = for ever.
     pub retention: Option<Duration>,
+    /// How queries are evaluated.
+    pub queries: QueryConfig,
     /// Whether the admin API answers.
     pub admin_api: AdminApi,
     /// The program's own log.
@@ -223,6 +227,7 @@ impl Config {
             store: store(&raw)?,
             head: head(&raw)?,
             retention: (!retention.is_zero()).then_some(retention),
+            queries: QueryConfig::from_raw(&raw)?,
             admin_api: match switch(&raw, "enable-admin-api")? {
                 true => AdminApi::Enabled,
                 false => AdminApi::Disabled,
@@ -382,6 +387,18 @@ mod tests {
     }
 
     #[test]
+    fn queries_have_the_limits_of_prometheus() {
+        let queries = load(&[]).expect("valid").queries;
+        assert_eq!(queries.timeout, Duration::from_secs(120));
+        assert_eq!(queries.lookback_delta, Duration::from_secs(300));
+        assert_eq!((queries.max_samples, queries.max_concurrency), (50_000_000, 20));
+        assert_eq!(queries.language, Language::Stable);
+        let queries = load(&["--promql-experimental", "--query-max-samples=7"]).expect("valid");
+        assert_eq!(queries.queries.language, Language::Experimental);
+        assert_eq!(queries.queries.max_samples, 7);
+    }
+
+    #[test]
     fn switches_stand_alone_or_with_a_value() {
         let admin = |argument| load(&[argument]).expect("valid").admin_api;
         assert_eq!(admin("--enable-admin-api"), AdminApi::Enabled);
@@ -420,6 +437,11 @@ mod tests {
         check(&["--data-dir="], "--data-dir \"\": must name a folder");
         check(&["--config="], "--config \"\": must name a file");
         check(&["--wal-limit=1MiB"], "--wal-limit \"1MiB\": must be at least 64MiB");
+        check(&["--query-timeout=0"], "--query-timeout \"0\": must be more than 0");
+        check(
+            &["--query-max-concurrency=0"],
+            "--query-max-concurrency \"0\": must be a whole number of at least 1",
+        );
         check(&["--flush-interval=0"], "--flush-interval \"0\": must be more than 0");
         check(
             &["--retention=5"],

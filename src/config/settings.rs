@@ -174,6 +174,35 @@ pub const SETTINGS: &[Setting] = &[
         Some("0"),
         "How long samples are kept; 0 = for ever (embedded: whole partitions; Cassandra: TTL)",
     ),
+    setting("query-timeout", "DURATION", Some("2m"), "Longest time of a query, waiting included"),
+    setting(
+        "query-max-samples",
+        "N",
+        Some("50000000"),
+        "Samples that a query may hold in memory at a time; a native histogram counts for several",
+    ),
+    setting(
+        "query-max-memory",
+        "SIZE",
+        Some("2GiB"),
+        "Labels and points that a query may hold in memory at a time",
+    ),
+    setting("query-max-concurrency", "N", Some("20"), "Queries that are evaluated at a time"),
+    setting("query-max-queue", "N", Some("1000"), "Queries that may wait; more are refused"),
+    setting("query-max-depth", "N", Some("500"), "Deepest nesting of an expression"),
+    setting(
+        "query-lookback-delta",
+        "DURATION",
+        Some("5m"),
+        "How long a sample counts as the newest one of its series",
+    ),
+    setting(
+        "promql-experimental",
+        "true|false",
+        Some("false"),
+        "Offer what is experimental in PromQL, remove names of metrics at the end of a query, and use \
+         start timestamps",
+    ),
     setting(
         "enable-admin-api",
         "true|false",

@@ -16,7 +16,8 @@ impl Clock {
         Self(Arc::new(now_ms))
     }
 
-    pub(super) fn now_ms(&self) -> i64 {
+    /// What it shows, in milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
         (self.0)()
     }
 }

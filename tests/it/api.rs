@@ -1,6 +1,9 @@
 //! The HTTP surface and the life of the process: methods, statuses, health, limits; settings that
 //! are refused; ports and folders in use; draining and starting again.
 
+mod queries;
+mod recorded;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output};

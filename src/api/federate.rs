@@ -1,0 +1,163 @@
+//! `GET /federate`: the newest sample of every series that matches, in the text format.
+//!
+//! Names that the format knows only in quotes get underscores, unless the client takes them as they
+//! are. Native histograms, which the format cannot write, are left out.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+
+use super::parameters::Parameters;
+use super::{ApiError, AppState, matches};
+use crate::limits::READ_RUN_SERIES;
+use crate::model::{Labels, METRIC_NAME, TimeRange, Value, is_stale};
+use crate::promql::format::general;
+use crate::storage::{SelectHints, Store};
+
+/// A series' newest sample.
+struct Newest {
+    labels: Labels,
+    time: i64,
+    value: f64,
+}
+
+/// How names are written that are not plain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Underscores,
+    Quoted,
+}
+
+/// `GET /federate`, parameter `match[]`. Errors are plain text.
+pub(super) async fn federate(
+    State(state): State<Arc<AppState>>,
+    headers: HeaderMap,
+    parameters: Parameters,
+) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let (names, escaping) = match accept.is_some_and(|text| text.contains("escaping=allow-utf-8")) {
+        true => (Names::Quoted, "allow-utf-8"),
+        false => (Names::Underscores, "underscores"),
+    };
+    match newest(&state, &parameters).await {
+        Ok(found) => {
+            let kind = format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}");
+            ([(header::CONTENT_TYPE, kind)], page(found, names)).into_response()
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn newest(state: &AppState, parameters: &Parameters) -> Result<Vec<Newest>, ApiError> {
+    let selectors = matches::parse_any(state, parameters.list("match[]")).await?;
+    let selectors = selectors.map_err(ApiError::BadRequest)?;
+    let store = state.store()?;
+    let now = state.clock.now_ms();
+    let lookback = state.engine.settings().lookback.as_millis() as i64;
+    let range = TimeRange::new(now.saturating_sub(lookback), now);
+    let found = async {
+        let mut found = Vec::new();
+        for matchers in &selectors {
+            add_newest(&**store, matchers, range, &mut found).await?;
+        }
+        found.sort_by(|a, b| metric(a).cmp(metric(b)).then_with(|| a.labels.cmp(&b.labels)));
+        found.dedup_by(|a, b| a.labels == b.labels);
+        Ok(found)
+    };
+    state.in_time(found).await
+}
+
+async fn add_newest(
+    store: &dyn Store,
+    matchers: &[crate::model::Matcher],
+    range: TimeRange,
+    found: &mut Vec<Newest>,
+) -> Result<(), ApiError> {
+    let selection = store.select(matchers, range, &SelectHints::default()).await?;
+    let mut start = 0;
+    for run in selection.series.chunks(READ_RUN_SERIES) {
+        let chunks = selection.reader.read(start..start + run.len()).await?;
+        start += run.len();
+        for (labels, chunks) in run.iter().zip(chunks) {
+            let mut last = None;
+            for point in chunks.iter().flat_map(|chunk| chunk.points()) {
+                let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
+                let point = point.map_err(damaged)?;
+                if range.contains(point.timestamp) {
+                    last = Some(point);
+                }
+            }
+            if let Some(point) = last
+                && let Value::Float(value) = point.value
+                && !is_stale(value)
+            {
+                found.push(Newest { labels: labels.clone(), time: point.timestamp, value });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn metric(sample: &Newest) -> &str {
+    sample.labels.get(METRIC_NAME)
+}
+
+fn page(found: Vec<Newest>, names: Names) -> String {
+    let mut out = String::new();
+    let mut family = None;
+    for sample in &found {
+        let metric = metric(sample);
+        // Without a name it cannot be scraped.
+        if metric.is_empty() {
+            continue;
+        }
+        let (name, quoted) = shown(metric, ":", names);
+        if family != Some(metric) {
+            let _ = writeln!(out, "# TYPE {name} untyped");
+            family = Some(metric);
+        }
+        let mut pairs = Vec::new();
+        if quoted {
+            pairs.push(name.clone());
+        } else {
+            out.push_str(&name);
+        }
+        for (label, value) in sample.labels.iter().filter(|(label, _)| *label != METRIC_NAME) {
+            let (label, _) = shown(label, "", names);
+            pairs.push(format!("{label}={}", quote(value)));
+        }
+        // So that a scrape does not put its own target's there.
+        if sample.labels.get("instance").is_empty() {
+            pairs.push("instance=\"\"".to_owned());
+        }
+        let value = if sample.value == 0.0 { "0".to_owned() } else { general(sample.value) };
+        let _ = writeln!(out, "{{{}}} {value} {}", pairs.join(","), sample.time);
+    }
+    out
+}
+
+/// A name as it is written, and whether that is in quotes. `extra` are characters that it may have
+/// besides letters, digits and `_`.
+fn shown(name: &str, extra: &str, names: Names) -> (String, bool) {
+    let fits = |(at, c): (usize, char)| {
+        c == '_' || extra.contains(c) || c.is_ascii_alphabetic() || (at > 0 && c.is_ascii_digit())
+    };
+    if name.chars().enumerate().all(fits) {
+        return (name.to_owned(), false);
+    }
+    match names {
+        Names::Quoted => (quote(name), true),
+        Names::Underscores => {
+            let plain = name.chars().enumerate().map(|one| if fits(one) { one.1 } else { '_' });
+            (plain.collect(), false)
+        }
+    }
+}
+
+fn quote(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}

@@ -1,0 +1,92 @@
+//! The name of a label as it stands in the path of a URL.
+//!
+//! A name that begins with `U__` is escaped: `__` is `_`, and `_2e_` the character with that number.
+//! What is not escaped rightly is taken as it is.
+
+/// The bytes of a segment of a path.
+pub(super) fn percent_decoded(segment: &str) -> Vec<u8> {
+    let bytes = segment.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escape = segment.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match escape.filter(|_| bytes[at] == b'%') {
+            Some(byte) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    decoded
+}
+
+/// The name that is meant.
+pub(super) fn unescaped(name: &str) -> String {
+    let Some(escaped) = name.strip_prefix("U__") else { return name.to_owned() };
+    unescape(escaped).unwrap_or_else(|| name.to_owned())
+}
+
+fn unescape(escaped: &str) -> Option<String> {
+    /// As many digits as the greatest character has.
+    const MOST_DIGITS: usize = 6;
+    let mut out = String::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some(at) = rest.find('_') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let (code, after) = rest.split_once('_')?;
+        if code.is_empty() {
+            out.push('_');
+        } else {
+            let plain = code.len() <= MOST_DIGITS && code.bytes().all(|b| b.is_ascii_hexdigit());
+            let number = plain.then(|| u32::from_str_radix(code, 16).ok())??;
+            out.push(char::from_u32(number)?);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// Bytes as Go shows them in quotes, those that are not UTF-8 as `\xff`.
+pub(super) fn quoted(bytes: &[u8]) -> String {
+    let mut out = String::from('"');
+    for chunk in bytes.utf8_chunks() {
+        let valid = crate::promql::format::quoted(chunk.valid());
+        out.push_str(&valid[1..valid.len() - 1]);
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unescaped() {
+        let check = |name: &str, want: &str| assert_eq!(unescaped(name), want, "{name}");
+        check("job", "job");
+        check("U__service_2e_name", "service.name");
+        check("U__a__b", "a_b");
+        check("U__http_2e_m_e9_todo", "http.método");
+        check("U___30_digit", "0digit");
+        check("U__", "");
+        for odd in ["U__bad_", "U__x_zz_", "U__x_1234567_", "U__x_d800_", "U__x_+1_"] {
+            check(odd, odd);
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_path() {
+        assert_eq!(percent_decoded("a%2Fb%ff%"), b"a/b\xff%");
+        assert_eq!(percent_decoded("%zz%é"), "%zz%é".as_bytes());
+        assert_eq!(quoted(b"a\xffb\""), r#""a\xffb\"""#);
+    }
+}

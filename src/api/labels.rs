@@ -1,0 +1,147 @@
+//! `/api/v1/labels`, `/api/v1/label/<name>/values` and `/api/v1/series`.
+//!
+//! Answered by the store's index, never from points; bounded in time and in number. Several selectors
+//! give the union, sorted.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::{IntoResponse, Response};
+
+use super::parameters::Parameters;
+use super::query_result::TRUNCATED;
+use super::{ApiError, AppState, json, label_name, matches};
+use crate::limits::MAX_LABEL_RESULTS;
+use crate::model::{Labels, Matcher, TimeRange};
+use crate::promql::annotations::Shown;
+use crate::storage::{Limited, SeriesQuery, SharedStore, StoreError};
+
+/// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
+pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+    json::respond(names_answer(&state, &parameters).await)
+}
+
+/// `/api/v1/label/<name>/values`, parameters as those of `labels`.
+pub(super) async fn values(
+    State(state): State<Arc<AppState>>,
+    uri: Uri,
+    parameters: Parameters,
+) -> Response {
+    let segment = uri.path().split('/').nth_back(1).unwrap_or_default();
+    let bytes = label_name::percent_decoded(segment);
+    if bytes.contains(&b'/') {
+        return super::routes::unknown_path().await.into_response();
+    }
+    json::respond(values_answer(&state, &bytes, &parameters).await)
+}
+
+/// `/api/v1/series`, parameters as those of `labels`, but `match[]` has to be there.
+pub(super) async fn series(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+    json::respond(series_answer(&state, &parameters).await)
+}
+
+async fn names_answer(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
+    let question = Question::read(state, parameters).await?;
+    let names = |store: SharedStore, query| async move { store.label_names(&query).await };
+    let names = question.ask(state, names).await?;
+    Ok(texts(names))
+}
+
+async fn values_answer(
+    state: &AppState,
+    name: &[u8],
+    parameters: &Parameters,
+) -> Result<Response, ApiError> {
+    let unescaped = std::str::from_utf8(name).map(label_name::unescaped).ok();
+    let Some(name) = unescaped.as_deref().filter(|name| !name.is_empty()) else {
+        let shown = label_name::quoted(unescaped.as_deref().map_or(name, str::as_bytes));
+        return Err(ApiError::BadRequest(format!("invalid label name: {shown}")));
+    };
+    let question = Question::read(state, parameters).await?;
+    let values = |store: SharedStore, query| {
+        let name = name.to_owned();
+        async move { store.label_values(&name, &query).await }
+    };
+    let values = question.ask(state, values).await?;
+    Ok(texts(values))
+}
+
+async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
+    if let Some(why) = &parameters.malformed {
+        return Err(ApiError::BadRequest(format!("error parsing form values: {why}")));
+    }
+    let (limit, range) = Question::bounds(parameters)?;
+    let question =
+        Question { selectors: matches::required(state, parameters).await?, limit, range };
+    let series = |store: SharedStore, query| async move { store.series(&query).await };
+    let found = question.ask(state, series).await?;
+    Ok(list(found, |out, labels: Labels| json::labels(out, &labels)))
+}
+
+/// Which series are meant, and how many results are wanted.
+struct Question {
+    selectors: Vec<Vec<Matcher>>,
+    range: TimeRange,
+    limit: usize,
+}
+
+impl Question {
+    /// Where selectors may be left out, and an error in one says nothing of its parameter.
+    async fn read(state: &AppState, parameters: &Parameters) -> Result<Self, ApiError> {
+        let (limit, range) = Self::bounds(parameters)?;
+        let selectors = matches::parse(state, parameters.list("match[]")).await?;
+        let mut selectors = selectors.map_err(ApiError::BadRequest)?;
+        if selectors.is_empty() {
+            selectors.push(Vec::new());
+        }
+        Ok(Self { selectors, range, limit })
+    }
+
+    fn bounds(parameters: &Parameters) -> Result<(usize, TimeRange), ApiError> {
+        let limit = parameters.limit()?.unwrap_or(usize::MAX).min(MAX_LABEL_RESULTS);
+        Ok((limit, parameters.range()?))
+    }
+
+    /// The union of what the store answers for each selector.
+    async fn ask<T: Ord, A>(
+        self,
+        state: &AppState,
+        answer: impl Fn(SharedStore, SeriesQuery) -> A,
+    ) -> Result<Limited<T>, ApiError>
+    where
+        A: Future<Output = Result<Limited<T>, StoreError>>,
+    {
+        let Self { selectors, range, limit } = self;
+        let store = state.store()?;
+        let union = async {
+            let mut union = Limited { items: Vec::new(), truncated: false };
+            for matchers in selectors {
+                let query = SeriesQuery { matchers, range, limit };
+                let found = answer(store.clone(), query).await?;
+                union.truncated |= found.truncated;
+                union.items.extend(found.items);
+                union.items.sort_unstable();
+                union.items.dedup();
+                union.truncated |= union.items.len() > limit;
+                union.items.truncate(limit);
+            }
+            Ok(union)
+        };
+        state.in_time(union).await
+    }
+}
+
+fn texts(found: Limited<String>) -> Response {
+    list(found, |out, item: String| out.push_str(&json::text(&item)))
+}
+
+fn list<T: Send + 'static>(
+    found: Limited<T>,
+    write: impl Fn(&mut String, T) + Send + 'static,
+) -> Response {
+    let warnings = if found.truncated { vec![TRUNCATED.to_owned()] } else { Vec::new() };
+    let shown = Shown { warnings, ..Shown::default() };
+    json::list("", found.items, write, &json::tail(&shown))
+}

@@ -1,0 +1,102 @@
+//! The parameters `match[]` of a request: selectors as in PromQL.
+//!
+//! All of a request have one budget for their regular expressions. Compiling them keeps a processor
+//! busy: it is work for the workers.
+
+use super::parameters::{Parameters, invalid};
+use super::workers::Caller;
+use super::{ApiError, AppState};
+use crate::limits::{MAX_QUERY_BYTES, MAX_READ_QUERIES};
+use crate::model::Matcher;
+use crate::promql::parse_selector_among;
+
+/// The matchers of each selector, or why one is none.
+pub(super) type Matches = Result<Vec<Vec<Matcher>>, String>;
+
+/// Reads selectors, each of which must select something.
+pub(super) async fn parse(state: &AppState, selectors: Vec<String>) -> Result<Matches, ApiError> {
+    let matches = parse_any(state, selectors).await?;
+    Ok(matches.and_then(|all| match all.iter().any(|one| one.iter().all(Matcher::matches_empty)) {
+        true => Err("match[] must contain at least one non-empty matcher".into()),
+        false => Ok(all),
+    }))
+}
+
+/// Reads the parameters `match[]`; an error without any.
+pub(super) async fn required(
+    state: &AppState,
+    parameters: &Parameters,
+) -> Result<Vec<Vec<Matcher>>, ApiError> {
+    let selectors = parameters.list("match[]");
+    if selectors.is_empty() {
+        return Err(ApiError::BadRequest("no match[] parameter provided".into()));
+    }
+    parse(state, selectors).await?.map_err(|why| invalid("match[]", why))
+}
+
+/// Reads selectors, of which one may select everything.
+pub(super) async fn parse_any(
+    state: &AppState,
+    selectors: Vec<String>,
+) -> Result<Matches, ApiError> {
+    if selectors.len() > MAX_READ_QUERIES {
+        return Ok(Err(format!("more than {MAX_READ_QUERIES} of them")));
+    }
+    if selectors.iter().map(String::len).sum::<usize>() > MAX_QUERY_BYTES {
+        return Ok(Err(format!("more than {MAX_QUERY_BYTES} bytes of them")));
+    }
+    let parse = move |caller: &Caller<'_>| {
+        let sharers = selectors.len();
+        let parsed = selectors.iter().map(|selector| {
+            caller.check()?;
+            Ok(parse_selector_among(selector, sharers).map_err(|error| error.to_string()))
+        });
+        parsed.collect::<Result<Matches, ApiError>>()
+    };
+    state.workers.run(parse).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    async fn parsed(selectors: &[&str]) -> Result<usize, String> {
+        let state = AppState::new(Arc::default());
+        let selectors = selectors.iter().map(|&selector| selector.to_owned()).collect();
+        let matches = parse(&state, selectors).await.expect("somebody waits");
+        matches.map(|all| all.len())
+    }
+
+    #[tokio::test]
+    async fn what_is_refused() {
+        let empty = "match[] must contain at least one non-empty matcher";
+        for selector in ["{a=\"\"}", "{a=~\".*\"}", "{}"] {
+            assert_eq!(parsed(&["up", selector]).await.expect_err("refused"), empty, "{selector}");
+        }
+        let error = parsed(&["up", "{"]).await.expect_err("refused");
+        assert_eq!(error, "1:2: parse error: unexpected end of input inside braces");
+        assert_eq!(parsed(&["up"; MAX_READ_QUERIES]).await, Ok(MAX_READ_QUERIES));
+        let error = parsed(&["up"; MAX_READ_QUERIES + 1]).await.expect_err("refused");
+        assert_eq!(error, "more than 256 of them");
+        let long = format!("{{a=\"{}\"}}", "x".repeat(MAX_QUERY_BYTES / 2));
+        let error = parsed(&[&long, &long]).await.expect_err("refused");
+        assert_eq!(error, "more than 1048576 bytes of them");
+    }
+
+    #[tokio::test]
+    async fn all_regular_expressions_of_a_request_have_one_budget() {
+        let large = r#"{a=~"(\\pL{10}x*){20}"}"#;
+        assert_eq!(parsed(&[large; 2]).await, Ok(2), "two fit");
+        let error = parsed(&[large; MAX_READ_QUERIES]).await.expect_err("refused");
+        assert!(error.contains("parse error: "), "{error}");
+    }
+
+    #[tokio::test]
+    async fn selectors_have_to_be_given() {
+        let state = AppState::new(Arc::default());
+        let error = required(&state, &Parameters::default()).await.expect_err("refused");
+        assert_eq!(error.to_string(), "no match[] parameter provided");
+    }
+}

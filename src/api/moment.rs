@@ -1,0 +1,174 @@
+//! Times and durations as the parameters of the HTTP API have them.
+//!
+//! A time is unix seconds with a fraction, rounded to milliseconds, or RFC 3339. A duration is
+//! seconds or written as in PromQL. Both are kept in nanoseconds, as Prometheus does, so that what
+//! is out of its range ends where it ends there.
+
+use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP};
+use crate::promql::format::quoted;
+use crate::promql::parse_duration;
+
+/// What Go clients send for "as early as can be" and "as late as can be", with the seconds.
+const FAR: [(&str, Moment); 2] = [
+    ("-292273086-05-16T16:47:06Z", Moment(EARLIEST_SECONDS * SECOND)),
+    ("292277025-08-18T07:12:54.999999999Z", Moment(LATEST_SECONDS * SECOND + 999_999_999)),
+];
+const EARLIEST_SECONDS: i128 = i64::MIN as i128 / 1000 + 62_135_596_801;
+const LATEST_SECONDS: i128 = i64::MAX as i128 / 1000 - 62_135_596_801;
+/// Nanoseconds.
+const SECOND: i128 = 1_000_000_000;
+
+/// Nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(pub(super) i128);
+
+impl Moment {
+    /// Before all other times that are one.
+    pub(super) const EARLIEST: Self = FAR[0].1;
+    /// After all others.
+    pub(super) const LATEST: Self = FAR[1].1;
+
+    /// A time in milliseconds.
+    pub(super) fn from_millis(millis: i64) -> Self {
+        Self(i128::from(millis) * 1_000_000)
+    }
+
+    /// The time that a parameter names.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if let Some((_, far)) = FAR.iter().find(|(name, _)| *name == text) {
+            return Ok(*far);
+        }
+        let time = number(text).map(Self::from_seconds).or_else(|| rfc3339(text));
+        time.ok_or_else(|| format!("cannot parse {} to a valid timestamp", quoted(text)))
+    }
+
+    fn from_seconds(seconds: f64) -> Self {
+        let whole = seconds.trunc();
+        if whole.is_nan() || whole.abs() >= i64::MAX as f64 {
+            // Go takes what it cannot hold for the least there is, of what is no number twice.
+            let fraction = if whole.is_finite() { 0 } else { i128::from(i64::MIN) };
+            return Self(i128::from(i64::MIN) * SECOND + fraction);
+        }
+        let millis = (seconds.fract() * 1000.0).round();
+        Self(whole as i128 * SECOND + millis as i128 * 1_000_000)
+    }
+
+    /// Milliseconds since 1970. What lies beyond all samples is put at their end.
+    pub(super) fn millis(self) -> i64 {
+        let millis = self.0.div_euclid(1_000_000);
+        millis.clamp(MIN_TIMESTAMP.into(), MAX_TIMESTAMP.into()) as i64
+    }
+
+    /// Milliseconds since 1970 by which a query is evaluated: 64 bits of nanoseconds hold it.
+    pub(super) fn query_millis(self) -> i64 {
+        (self.0 as i64) / 1_000_000
+    }
+}
+
+/// The nanoseconds of a duration.
+pub(super) fn duration(text: &str) -> Result<i64, String> {
+    let bad = || format!("cannot parse {} to a valid duration", quoted(text));
+    let Some(seconds) = number(text) else {
+        return parse_duration(text).map_err(|_| bad());
+    };
+    let nanoseconds = seconds * 1e9;
+    if nanoseconds.abs() > i64::MAX as f64 {
+        return Err(format!("{}. It overflows int64", bad()));
+    }
+    // What is no number is the lowest one, as in Go.
+    Ok(if nanoseconds.is_nan() { i64::MIN } else { nanoseconds as i64 })
+}
+
+/// A float as Go reads it. One that no float holds is none.
+fn number(text: &str) -> Option<f64> {
+    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let bytes = text.as_bytes();
+    let mut underscores = (0..bytes.len()).filter(|at| bytes[*at] == b'_');
+    if underscores.any(|at| at == 0 || !digit(bytes.get(at - 1)) || !digit(bytes.get(at + 1))) {
+        return None;
+    }
+    let value: f64 = text.replace('_', "").parse().ok()?;
+    let overflows = value.is_infinite() && text.contains(|c: char| c.is_ascii_digit());
+    (!overflows).then_some(value)
+}
+
+/// `2006-01-02T15:04:05.999999999Z` or with `+01:00` in place of the `Z`.
+fn rfc3339(text: &str) -> Option<Moment> {
+    let fits = |text: &[u8], form: &[u8]| {
+        text.len() == form.len()
+            && text.iter().zip(form).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                form => byte == form,
+            })
+    };
+    let (head, tail) = text.as_bytes().split_at_checked(19)?;
+    let fraction = match tail.split_first() {
+        Some((b'.' | b',', rest)) => 1 + rest.iter().take_while(|b| b.is_ascii_digit()).count(),
+        _ => 0,
+    };
+    let zone = &tail[fraction..];
+    let zoned = zone == b"Z" || fits(zone, b"+00:00") || fits(zone, b"-00:00");
+    let formed = fits(head, b"0000-00-00T00:00:00") && fraction != 1 && zoned;
+    if !formed || head.ends_with(b"60") {
+        return None;
+    }
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(Moment(time.as_nanosecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let check = |text: &str, want: Option<i64>| {
+            assert_eq!(Moment::parse(text).ok().map(Moment::millis), want, "{text}");
+        };
+        check("1700000000", Some(1_700_000_000_000));
+        check("1700000000.1239", Some(1_700_000_000_124));
+        check("1_700_000_000", Some(1_700_000_000_000));
+        check("-0.5", Some(-500));
+        check("2023-11-14T22:13:20Z", Some(1_700_000_000_000));
+        check("2023-11-14T23:13:20.5+01:00", Some(1_700_000_000_500));
+        check("1e18", Some(MAX_TIMESTAMP));
+        check(FAR[0].0, Some(MIN_TIMESTAMP));
+        check(FAR[1].0, Some(MAX_TIMESTAMP));
+        check("NaN", Some(MIN_TIMESTAMP));
+        for bad in ["", "yesterday", "1e400", " 1", "1__0", "_1", "0x10", "2023-11-14"] {
+            check(bad, None);
+        }
+        for bad in ["2023-11-14t22:13:20z", "2023-11-14 22:13:20Z", "2023-11-14T22:13:20"] {
+            check(bad, None);
+        }
+        for bad in ["2023-13-14T22:13:20Z", "2023-11-14T22:13:60Z", "2023-11-14T22:13:20.Z"] {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn times_of_queries_wrap_as_those_of_prometheus() {
+        let check = |text: &str, want: i64| {
+            assert_eq!(Moment::parse(text).map(Moment::query_millis), Ok(want), "{text}");
+        };
+        check("1704068400.125", 1_704_068_400_125);
+        check("-1", -1000);
+        check("Inf", -9_223_372_036_854);
+        check("1e18", -6_930_898_827_444);
+        check("-62135596801", -6_795_364_579_871);
+        check(FAR[0].0, 6_795_364_580_679);
+        check(FAR[1].0, -6_795_364_579_679);
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("1.5"), Ok(1_500_000_000));
+        assert_eq!(duration("-1"), Ok(-1_000_000_000));
+        assert_eq!(duration("1h30m"), Ok(5_400_000_000_000));
+        assert_eq!(duration("NaN"), Ok(i64::MIN));
+        assert_eq!(duration("5M").expect_err("refused"), "cannot parse \"5M\" to a valid duration");
+        let long = "cannot parse \"1e30\" to a valid duration. It overflows int64";
+        assert_eq!(duration("1e30").expect_err("refused"), long);
+        assert!(duration("").is_err() && duration("1e400").is_err() && duration("-1m").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! What is asked of a Prometheus about itself: build, flags, configuration, runtime, the replay of
+//! its log. Told are facts of this program, in the shape that clients expect.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::parameters::Parameters;
+use super::{AppState, json as envelope};
+use crate::promql::Features;
+
+/// The Prometheus whose API and language this is.
+const API_LEVEL: &str = "3.14.0";
+
+fn build() -> Value {
+    json!({
+        "version": API_LEVEL,
+        "revision": concat!("promkairos ", env!("CARGO_PKG_VERSION")),
+        "branch": "",
+        "buildUser": "",
+        "buildDate": "",
+        "goVersion": "",
+    })
+}
+
+/// `GET /api/v1/status/buildinfo`. Without `features`: with them Grafana takes it for a Mimir.
+pub(super) async fn buildinfo() -> Response {
+    envelope::answer(Ok(build()))
+}
+
+/// `GET /version`
+pub(super) async fn version() -> Response {
+    ([("content-type", "application/json")], build().to_string()).into_response()
+}
+
+/// `GET /api/v1/status/runtimeinfo`
+pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response {
+    let time = |millis| Timestamp::from_millisecond(millis).unwrap_or_default().to_string();
+    let folder = std::env::current_dir().unwrap_or_default();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    envelope::answer(Ok(json!({
+        "startTime": time(state.started),
+        "CWD": folder.to_string_lossy(),
+        "reloadConfigSuccess": true,
+        "lastConfigTime": time(state.started),
+        "corruptionCount": 0,
+        "goroutineCount": 0,
+        "GOMAXPROCS": threads,
+        "GOMEMLIMIT": 0,
+        "GOGC": "",
+        "GODEBUG": "",
+        "storageRetention": "",
+        "serverTime": time(state.clock.now_ms()),
+    })))
+}
+
+/// `GET /api/v1/status/config`: there is no such file.
+pub(super) async fn config() -> Response {
+    envelope::answer(Ok(json!({ "yaml": "" })))
+}
+
+/// `GET /api/v1/status/flags`: none of Prometheus' own.
+pub(super) async fn flags() -> Response {
+    envelope::answer(Ok(json!({})))
+}
+
+/// `GET /api/v1/status/walreplay`: over, or there would be no answer.
+pub(super) async fn walreplay() -> Response {
+    envelope::answer(Ok(json!({ "min": 0, "max": 0, "current": 0 })))
+}
+
+/// `GET /api/v1/status/tsdb/blocks`: there are none.
+pub(super) async fn blocks() -> Response {
+    envelope::answer(Ok(json!({ "blocks": [] })))
+}
+
+/// `GET /api/v1/features`
+pub(super) async fn features(State(state): State<Arc<AppState>>) -> Response {
+    let experimental = state.features == Features::Experimental;
+    envelope::answer(Ok(json!({ "promql": { "experimental": experimental } })))
+}
+
+/// `GET /api/v1/status/tsdb`, parameter `limit`.
+pub(super) async fn tsdb(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+    envelope::answer(super::cardinality::cardinality(&state, &parameters).await)
+}
+
+/// `/-/reload` and `/-/quit`: signals do that.
+pub(super) async fn lifecycle() -> Response {
+    (axum::http::StatusCode::FORBIDDEN, "Lifecycle API is not enabled.").into_response()
+}

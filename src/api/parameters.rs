@@ -1,0 +1,198 @@
+//! The parameters of a request: those of a form in its body, then those of its URL. Of one that is
+//! given twice the first counts, unless it is a list.
+//!
+//! What cannot be decoded is left out, as Prometheus does; most endpoints answer all the same.
+//! What a parameter means is not known here, but for the three that many endpoints share.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, Method, header};
+use axum::response::{IntoResponse, Response};
+
+use super::moment::Moment;
+use super::{ApiError, AppState};
+use crate::model::TimeRange;
+use crate::promql::format::quoted;
+
+/// The parameters, in order.
+#[derive(Debug, Default)]
+pub(super) struct Parameters {
+    pairs: Vec<(String, String)>,
+    /// Why something was left out, for the first such thing.
+    pub(super) malformed: Option<String>,
+}
+
+impl FromRequest<Arc<AppState>> for Parameters {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &Arc<AppState>) -> Result<Self, Response> {
+        let (parts, body) = request.into_parts();
+        let mut parameters = Self::default();
+        if parts.method != Method::GET && is_form(&parts.headers) {
+            let body = state.forms.read(&parts.headers, body).await;
+            parameters.add(&body.map_err(IntoResponse::into_response)?.bytes);
+        }
+        parameters.add(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(parameters)
+    }
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+impl Parameters {
+    /// Takes what is encoded as in a URL.
+    fn add(&mut self, encoded: &[u8]) {
+        for piece in encoded.split(|byte| *byte == b'&').filter(|piece| !piece.is_empty()) {
+            match pair(piece) {
+                Ok(pair) => self.pairs.push(pair),
+                Err(why) => drop(self.malformed.get_or_insert(why)),
+            }
+        }
+    }
+
+    /// The first value; empty when there is none.
+    pub(super) fn first(&self, name: &str) -> &str {
+        self.all(name).next().unwrap_or_default()
+    }
+
+    /// All values.
+    pub(super) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        let found = self.pairs.iter().filter(move |(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// All values, owned.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        self.all(name).map(str::to_owned).collect()
+    }
+
+    /// A time that need not be given.
+    pub(super) fn time(&self, name: &str) -> Result<Option<Moment>, ApiError> {
+        let text = self.first(name);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let why = |error| format!("invalid time value for '{name}': {error}");
+        Moment::parse(text).map(Some).map_err(|error| invalid(name, why(error)))
+    }
+
+    /// From `start` to `end`; without them, all times.
+    pub(super) fn range(&self) -> Result<TimeRange, ApiError> {
+        let mut range = TimeRange::ALL;
+        if let Some(start) = self.time("start")? {
+            range.start = start.millis();
+        }
+        if let Some(end) = self.time("end")? {
+            range.end = end.millis();
+        }
+        Ok(range)
+    }
+
+    /// Most results; `None` for all.
+    pub(super) fn limit(&self) -> Result<Option<usize>, ApiError> {
+        let text = self.first("limit");
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let limit = integer(text).map_err(|why| {
+            invalid("limit", format!("strconv.Atoi: parsing {}: {why}", quoted(text)))
+        })?;
+        match usize::try_from(limit) {
+            Ok(0) => Ok(None),
+            Ok(limit) => Ok(Some(limit)),
+            Err(_) => Err(invalid("limit", "limit must be non-negative")),
+        }
+    }
+}
+
+/// An error about a parameter.
+pub(super) fn invalid(name: &str, why: impl std::fmt::Display) -> ApiError {
+    ApiError::BadRequest(format!("invalid parameter \"{name}\": {why}"))
+}
+
+/// A whole number as Go reads it.
+pub(super) fn integer(text: &str) -> Result<i64, &'static str> {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    text.parse().map_err(|error: std::num::ParseIntError| match error.kind() {
+        PosOverflow | NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    })
+}
+
+/// `name=value`
+fn pair(piece: &[u8]) -> Result<(String, String), String> {
+    if piece.contains(&b';') {
+        return Err("invalid semicolon separator in query".into());
+    }
+    let at = piece.iter().position(|byte| *byte == b'=').unwrap_or(piece.len());
+    let value = piece.get(at + 1..).unwrap_or_default();
+    Ok((decode(&piece[..at])?, decode(value)?))
+}
+
+fn decode(encoded: &[u8]) -> Result<String, String> {
+    for (at, _) in encoded.iter().enumerate().filter(|(_, byte)| **byte == b'%') {
+        let escape = &encoded[at..encoded.len().min(at + 3)];
+        if escape.len() < 3 || !escape[1..].iter().all(u8::is_ascii_hexdigit) {
+            let escape = String::from_utf8_lossy(escape);
+            return Err(format!("invalid URL escape {}", quoted(&escape)));
+        }
+    }
+    // Its own separators do not occur here but for `=`, which a value may hold.
+    let escaped = String::from_utf8_lossy(encoded).replace('=', "%3D");
+    let decoded = form_urlencoded::parse(escaped.as_bytes()).next();
+    Ok(decoded.map(|(text, _)| text.into_owned()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(form: &str, url: &str) -> Parameters {
+        let mut parameters = Parameters::default();
+        parameters.add(form.as_bytes());
+        parameters.add(url.as_bytes());
+        parameters
+    }
+
+    #[test]
+    fn the_body_comes_first() {
+        let both = parameters("a=1&m[]=x", "a=2&b=3&m%5B%5D=y%20z&m[]=p+q=r");
+        assert_eq!((both.first("a"), both.first("b"), both.first("c")), ("1", "3", ""));
+        assert_eq!(both.list("m[]"), ["x", "y z", "p q=r"]);
+        assert_eq!(both.malformed, None);
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_left_out_and_told() {
+        let bad = parameters("%zz=1&a=%4&b=2&c", "d=1;e=2");
+        assert_eq!(bad.pairs, [("b".into(), "2".into()), ("c".into(), String::new())]);
+        assert_eq!(bad.malformed.as_deref(), Some("invalid URL escape \"%zz\""));
+    }
+
+    #[test]
+    fn limits() {
+        let limit = |text: &str| {
+            parameters("", &format!("limit={text}")).limit().map_err(|error| error.to_string())
+        };
+        assert_eq!(limit(""), Ok(None));
+        assert_eq!(limit("0"), Ok(None));
+        assert_eq!(limit("7"), Ok(Some(7)));
+        let start = "invalid parameter \"limit\": ";
+        assert_eq!(limit("-1"), Err(format!("{start}limit must be non-negative")));
+        assert_eq!(
+            limit("1.5"),
+            Err(format!("{start}strconv.Atoi: parsing \"1.5\": invalid syntax"))
+        );
+        assert_eq!(
+            limit("9999999999999999999"),
+            Err(format!(
+                "{start}strconv.Atoi: parsing \"9999999999999999999\": value out of range"
+            ))
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! `/api/v1/query` and `/api/v1/query_range`: parameters to the engine, and its answer.
+//!
+//! Parameters are read in the order in which Prometheus reads them, so that of several bad ones the
+//! same is told. `format_query` and `parse_query` only look at the text.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::moment::{self, Moment};
+use super::parameters::{Parameters, invalid};
+use super::workers::Caller;
+use super::{ApiError, AppState, json, parse_query, query_result};
+use crate::promql::ast::Expr;
+use crate::promql::{QueryOptions, Steps, parse};
+
+/// Most points of a series in an answer.
+const MAX_POINTS: i128 = 11_000;
+const BAD_STEP: &str =
+    "zero or negative query resolution step widths are not accepted. Try a positive integer";
+
+/// `/api/v1/query`, parameters `query`, `time`, `timeout`, `limit`, `lookback_delta`, `stats`.
+pub(super) async fn query(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+    json::respond(instant(&state, &parameters).await)
+}
+
+/// `/api/v1/query_range`, parameters as those of `query`, but `start`, `end` and `step`.
+pub(super) async fn query_range(
+    State(state): State<Arc<AppState>>,
+    parameters: Parameters,
+) -> Response {
+    json::respond(range(&state, &parameters).await)
+}
+
+/// `/api/v1/format_query`, parameter `query`.
+pub(super) async fn format_query(
+    State(state): State<Arc<AppState>>,
+    parameters: Parameters,
+) -> Response {
+    let expr = expression(&state, parameters.first("query")).await;
+    json::answer(expr.map(|expr| expr.pretty()))
+}
+
+/// `/api/v1/parse_query`, parameter `query`.
+pub(super) async fn parse_query(
+    State(state): State<Arc<AppState>>,
+    parameters: Parameters,
+) -> Response {
+    let expr = expression(&state, parameters.first("query")).await;
+    json::answer(expr.map(|expr| parse_query::tree(&expr)))
+}
+
+async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
+    let limit = parameters.limit()?;
+    let time = parameters.time("time")?;
+    let time = time.unwrap_or_else(|| Moment::from_millis(state.clock.now_ms())).query_millis();
+    let options = options(parameters)?;
+    let query = parameters.first("query");
+    let expr = expression(state, query).await?;
+    let store = state.store()?.clone();
+    let result = state.engine.instant(store, &expr, time, &options).await?;
+    Ok(query_result::answer(result, query, limit, parameters.first("stats")))
+}
+
+async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
+    let limit = parameters.limit()?;
+    let time = |name| Moment::parse(parameters.first(name)).map_err(|why| invalid(name, why));
+    let (start, end) = (time("start")?, time("end")?);
+    if end < start {
+        return Err(invalid("end", "end timestamp must not be before start time"));
+    }
+    let step = moment::duration(parameters.first("step")).map_err(|why| invalid("step", why))?;
+    let interval = step / 1_000_000;
+    if interval <= 0 {
+        return Err(invalid("step", BAD_STEP));
+    }
+    if (end.0 - start.0) / i128::from(step) > MAX_POINTS {
+        return Err(ApiError::BadRequest(
+            "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the \
+             query resolution (?step=XX)"
+                .into(),
+        ));
+    }
+    let steps = Steps { start: start.query_millis(), end: end.query_millis(), interval };
+    let options = options(parameters)?;
+    let query = parameters.first("query");
+    let expr = expression(state, query).await?;
+    let store = state.store()?.clone();
+    let result = state.engine.range(store, &expr, steps, &options).await?;
+    Ok(query_result::answer(result, query, limit, parameters.first("stats")))
+}
+
+/// What a query sets for itself.
+fn options(parameters: &Parameters) -> Result<QueryOptions, ApiError> {
+    let given = |name| Some(parameters.first(name)).filter(|text| !text.is_empty());
+    let length = |text| {
+        let nanoseconds = moment::duration(text)?;
+        Ok(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0)))
+    };
+    let timeout = given("timeout").map(length).transpose();
+    let lookback = given("lookback_delta").map(length).transpose();
+    Ok(QueryOptions {
+        timeout: timeout.map_err(|why: String| invalid("timeout", why))?,
+        lookback: lookback.map_err(|why: String| {
+            ApiError::BadRequest(format!("error parsing lookback delta duration: {why}"))
+        })?,
+    })
+}
+
+/// The tree of a query.
+async fn expression(state: &AppState, query: &str) -> Result<Expr, ApiError> {
+    let parsed = parsed(state, query).await?;
+    parsed.map_err(|why| invalid("query", why))
+}
+
+/// The same, or why the text is none. Regular expressions may take long to compile.
+pub(super) async fn parsed(
+    state: &AppState,
+    query: &str,
+) -> Result<Result<Expr, String>, ApiError> {
+    let (query, features) = (query.to_owned(), state.features);
+    let parse =
+        move |_: &Caller<'_>| Ok(parse(&query, features).map_err(|error| error.to_string()));
+    state.workers.run(parse).await
+}

@@ -1,0 +1,160 @@
+//! The result of a query as JSON: `resultType` before `result`, then statistics, warnings and
+//! infos. Series are written while the answer is sent.
+
+use std::fmt::Write as _;
+
+use axum::response::Response;
+use serde_json::json;
+
+use super::json;
+use crate::promql::annotations::{SHOWN, Shown};
+use crate::promql::format::{fixed, sample_value, timestamp};
+use crate::promql::histogram::FloatHistogram;
+use crate::promql::{QueryResult, QueryValue, Sample, SeriesPoints, Stats, Value};
+
+/// What is told when a limit cut a result.
+pub(super) const TRUNCATED: &str = "results truncated due to limit";
+
+/// The answer to `query`, at most `limit` series of it. `stats` is the parameter of that name.
+pub(super) fn answer(
+    result: QueryResult,
+    query: &str,
+    limit: Option<usize>,
+    stats: &str,
+) -> Response {
+    let QueryResult { mut value, annotations, stats: counted } = result;
+    let mut shown = annotations.shown(query, SHOWN);
+    if truncate(&mut value, limit) {
+        shown.warnings.push(TRUNCATED.to_owned());
+    }
+    let tail = tail(&counted, stats, &mut shown);
+    match value {
+        QueryValue::Scalar(time, value) => single("scalar", time, &fixed(value), tail),
+        QueryValue::String(time, text) => single("string", time, &text, tail),
+        QueryValue::Vector(samples) => list("vector", samples, write_sample, &tail),
+        QueryValue::Matrix(series) => list("matrix", series, write_series, &tail),
+    }
+}
+
+/// Whether there was more.
+fn truncate(value: &mut QueryValue, limit: Option<usize>) -> bool {
+    fn cut<T>(items: &mut Vec<T>, limit: Option<usize>) -> bool {
+        let cut = limit.is_some_and(|limit| items.len() > limit);
+        items.truncate(limit.unwrap_or(usize::MAX));
+        cut
+    }
+    match value {
+        QueryValue::Vector(samples) => cut(samples, limit),
+        QueryValue::Matrix(series) => cut(series, limit),
+        QueryValue::Scalar(..) | QueryValue::String(..) => false,
+    }
+}
+
+fn list<T: Send + 'static>(
+    kind: &str,
+    items: Vec<T>,
+    write: impl Fn(&mut String, &T) + Send + 'static,
+    tail: &str,
+) -> Response {
+    let head = format!("{{\"resultType\":\"{kind}\",\"result\":");
+    json::list(&head, items, move |out, item| write(out, &item), tail)
+}
+
+/// These have the time as a float, without zeros at its end.
+fn single(kind: &str, time: i64, value: &str, tail: String) -> Response {
+    let (time, value) = (time as f64 / 1000.0, json::text(value));
+    let head = format!("{{\"resultType\":\"{kind}\",\"result\":[{time},{value}]");
+    json::stream(head, |_| false, tail)
+}
+
+/// What comes after the result, up to the end.
+fn tail(stats: &Stats, wanted: &str, shown: &mut Shown) -> String {
+    if !["", "true", "all"].contains(&wanted) {
+        shown.warnings.push(format!(
+            "value {} for parameter \"stats\" is deprecated and will be rejected in the next \
+             major release, use \"true\" or \"all\"",
+            crate::promql::format::quoted(wanted)
+        ));
+    }
+    let mut out = String::new();
+    if !wanted.is_empty() {
+        let _ = write!(out, ",\"stats\":{}", stats_json(stats));
+    }
+    out + "}" + &json::tail(shown)
+}
+
+fn stats_json(stats: &Stats) -> String {
+    let evaluated = stats.preparation + stats.evaluation + stats.sorting;
+    let timings = [
+        ("evalTotalTime", evaluated),
+        ("resultSortTime", stats.sorting),
+        ("queryPreparationTime", stats.preparation),
+        ("innerEvalTime", stats.evaluation),
+        ("execQueueTime", stats.queued),
+        ("execTotalTime", stats.total),
+    ];
+    let timings = timings.map(|(name, time)| format!("\"{name}\":{}", json!(time.as_secs_f64())));
+    format!(
+        "{{\"timings\":{{{}}},\"samples\":{{\"totalQueryableSamples\":{},\"samplesRead\":{},\
+         \"peakSamples\":{}}}}}",
+        timings.join(","),
+        stats.total_queryable_samples,
+        stats.samples_read,
+        stats.peak_samples
+    )
+}
+
+fn write_sample(out: &mut String, sample: &Sample) {
+    out.push_str("{\"metric\":");
+    json::labels(out, &sample.labels);
+    let time = timestamp(sample.time);
+    match &sample.value {
+        Value::Float(value) => {
+            let _ = write!(out, ",\"value\":[{time},\"{}\"]}}", sample_value(*value));
+        }
+        Value::Histogram(histogram) => {
+            let _ = write!(out, ",\"histogram\":[{time},");
+            write_histogram(out, histogram);
+            out.push_str("]}");
+        }
+    }
+}
+
+fn write_series(out: &mut String, series: &SeriesPoints) {
+    out.push_str("{\"metric\":");
+    json::labels(out, &series.labels);
+    let mut separator = ",\"values\":[";
+    for (time, value) in &series.floats {
+        let (time, value) = (timestamp(*time), sample_value(*value));
+        let _ = write!(out, "{separator}[{time},\"{value}\"]");
+        separator = ",";
+    }
+    if !series.floats.is_empty() {
+        out.push(']');
+    }
+    separator = ",\"histograms\":[";
+    for (time, histogram) in &series.histograms {
+        let _ = write!(out, "{separator}[{},", timestamp(*time));
+        write_histogram(out, histogram);
+        out.push(']');
+        separator = ",";
+    }
+    if !series.histograms.is_empty() {
+        out.push(']');
+    }
+    out.push('}');
+}
+
+fn write_histogram(out: &mut String, histogram: &FloatHistogram) {
+    let (count, sum) = (sample_value(histogram.count), sample_value(histogram.sum));
+    let _ = write!(out, "{{\"count\":\"{count}\",\"sum\":\"{sum}\"");
+    let (mut separator, mut end) = (",\"buckets\":[", "");
+    for bucket in histogram.buckets().filter(|bucket| bucket.count != 0.0) {
+        let [lower, upper, count] = [bucket.lower, bucket.upper, bucket.count].map(sample_value);
+        let rule = bucket.rule as u8;
+        let _ = write!(out, "{separator}[{rule},\"{lower}\",\"{upper}\",\"{count}\"]");
+        (separator, end) = (",", "]");
+    }
+    out.push_str(end);
+    out.push('}');
+}

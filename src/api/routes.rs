@@ -1,0 +1,195 @@
+//! All paths, the methods that each takes, and what every answer has in common.
+//!
+//! A known path with a wrong method is 405 and names the right ones: clients fall back to another
+//! method on that. An unknown path is 404.
+
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::handler::Handler;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, get, on, post};
+use tower_http::compression::CompressionLayer;
+
+use super::{
+    AppState, absent, admin, cors, exemplars, federate, labels, metadata, pages, query,
+    remote_read, remote_write, status, tag_index,
+};
+use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
+use crate::telemetry::{HandlerLabels, InFlight, RequestLabels};
+
+type Shared = Arc<AppState>;
+
+/// All routes.
+pub fn router(state: Shared) -> Router {
+    let plain = Router::new()
+        .route("/", page(get(status::index)))
+        .route("/-/healthy", page(get(status::healthy)))
+        .route("/-/ready", page(get(status::ready)))
+        .route("/metrics", page(get(status::metrics)))
+        .route("/-/reload", lifecycle())
+        .route("/-/quit", lifecycle())
+        .route("/version", page(get(pages::version)))
+        .route("/federate", only("GET, OPTIONS", get(federate::federate)));
+    Router::new()
+        .merge(plain)
+        .merge(api(&state))
+        .fallback(unknown_path)
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(middleware::from_fn(say_when_to_return))
+        .layer(middleware::from_fn(cors::preflight))
+        .layer(middleware::from_fn_with_state(state.clone(), observe))
+        .with_state(state)
+}
+
+fn api(state: &Shared) -> Router<Shared> {
+    let queries = queries()
+        .merge(told())
+        .route_layer(middleware::from_fn_with_state(state.clone(), when_open))
+        .route_layer(CompressionLayer::new());
+    let others = Router::new()
+        .route("/api/v1/read", send(remote_read::remote_read))
+        .route("/api/v1/write", send(remote_write::remote_write))
+        .route("/api/v1/admin/tsdb/delete_series", change(admin::delete_series))
+        .route("/api/v1/admin/tsdb/clean_tombstones", change(admin::clean_tombstones))
+        .route("/api/v1/admin/tsdb/snapshot", change(admin::snapshot))
+        .route("/api/v1/explain", ask(tag_index::explain))
+        .route("/api/v1/status/tag_index", ask(tag_index::status))
+        .route("/api/v1/admin/tag_index/build", send(tag_index::build))
+        .route("/api/v1/admin/tag_index/drop", send(tag_index::drop_index));
+    queries.merge(others).route_layer(middleware::from_fn(cors::share))
+}
+
+/// What is asked about data.
+fn queries() -> Router<Shared> {
+    Router::new()
+        .route("/api/v1/query", ask_or_post(query::query))
+        .route("/api/v1/query_range", ask_or_post(query::query_range))
+        .route("/api/v1/query_exemplars", ask_or_post(exemplars::query_exemplars))
+        .route("/api/v1/format_query", ask_or_post(query::format_query))
+        .route("/api/v1/parse_query", ask_or_post(query::parse_query))
+        .route("/api/v1/labels", ask_or_post(labels::names))
+        .route("/api/v1/label/{name}/values", ask(labels::values))
+        .route("/api/v1/series", ask_or_post(labels::series))
+        .route("/api/v1/metadata", ask(metadata::metadata))
+        .route("/api/v1/status/tsdb", ask(pages::tsdb))
+}
+
+/// What is told about this program.
+fn told() -> Router<Shared> {
+    Router::new()
+        .route("/api/v1/status/buildinfo", ask(pages::buildinfo))
+        .route("/api/v1/status/runtimeinfo", ask(pages::runtimeinfo))
+        .route("/api/v1/status/config", ask(pages::config))
+        .route("/api/v1/status/flags", ask(pages::flags))
+        .route("/api/v1/status/walreplay", ask(pages::walreplay))
+        .route("/api/v1/status/tsdb/blocks", ask(pages::blocks))
+        .route("/api/v1/features", ask(pages::features))
+        .route("/api/v1/targets", ask(absent::targets))
+        .route("/api/v1/targets/metadata", ask(absent::targets_metadata))
+        .route("/api/v1/targets/relabel_steps", ask(absent::scrape_pool))
+        .route("/api/v1/scrape_pools", ask(absent::scrape_pools))
+        .route("/api/v1/scrape_pools/config", ask(absent::scrape_pool))
+        .route("/api/v1/alertmanagers", ask(absent::alertmanagers))
+        .route("/api/v1/alerts", ask(absent::alerts))
+        .route("/api/v1/rules", ask(absent::rules))
+        .route("/api/v1/notifications", ask(absent::notifications))
+}
+
+/// GET.
+fn ask<T: 'static>(handler: impl Handler<T, Shared>) -> MethodRouter<Shared> {
+    only("GET, OPTIONS", get(handler))
+}
+
+/// GET or, for what is too long for a URL, POST.
+fn ask_or_post<T: 'static>(handler: impl Handler<T, Shared>) -> MethodRouter<Shared> {
+    only("GET, OPTIONS, POST", on(MethodFilter::GET.or(MethodFilter::POST), handler))
+}
+
+/// POST.
+fn send<T: 'static>(handler: impl Handler<T, Shared>) -> MethodRouter<Shared> {
+    only("OPTIONS, POST", post(handler))
+}
+
+/// POST or PUT.
+fn change<T: 'static>(handler: impl Handler<T, Shared>) -> MethodRouter<Shared> {
+    only("OPTIONS, POST, PUT", on(MethodFilter::POST.or(MethodFilter::PUT), handler))
+}
+
+/// A page of GET, which HEAD looks at too.
+fn page(pages: MethodRouter<Shared>) -> MethodRouter<Shared> {
+    const ALLOWED: &str = "GET, HEAD, OPTIONS";
+    pages.options(tell(ALLOWED)).fallback(refuse(ALLOWED))
+}
+
+/// These methods; HEAD is not one of them unless it is named.
+fn only(allowed: &'static str, methods: MethodRouter<Shared>) -> MethodRouter<Shared> {
+    let methods = methods.options(tell(allowed));
+    let gets = allowed.contains("GET");
+    let methods = if gets { methods.head(refuse(allowed)) } else { methods };
+    methods.fallback(refuse(allowed))
+}
+
+type Allowed = [(header::HeaderName, &'static str); 1];
+
+fn tell(allowed: &'static str) -> impl Fn() -> Ready<Allowed> + Clone {
+    move || ready([(header::ALLOW, allowed)])
+}
+
+fn refuse(
+    allowed: &'static str,
+) -> impl Fn() -> Ready<(StatusCode, Allowed, &'static str)> + Clone {
+    let why = "Method Not Allowed\n";
+    move || ready((StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], why))
+}
+
+fn lifecycle() -> MethodRouter<Shared> {
+    const ONLY: &str = "Only POST or PUT requests allowed";
+    on(MethodFilter::POST.or(MethodFilter::PUT), pages::lifecycle)
+        .fallback(async || (StatusCode::METHOD_NOT_ALLOWED, ONLY))
+}
+
+/// The answer to a path that is none.
+pub(super) async fn unknown_path() -> (StatusCode, &'static str) {
+    (StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// Nothing is answered before the store is open.
+async fn when_open(State(state): State<Shared>, request: Request, next: Next) -> Response {
+    match state.store() {
+        Ok(_) => next.run(request).await,
+        Err(error) => super::json::failure(error),
+    }
+}
+
+/// Every 503 says when to come again: here, where the handler does not know better.
+async fn say_when_to_return(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        let usual = HeaderValue::from(RETRY_AFTER.as_secs());
+        response.headers_mut().entry(header::RETRY_AFTER).or_insert(usual);
+    }
+    response
+}
+
+/// Counts and times every request.
+async fn observe(State(state): State<Shared>, request: Request, next: Next) -> Response {
+    let http = &state.metrics.http;
+    let handler = match request.extensions().get::<MatchedPath>() {
+        Some(path) => path.as_str().to_owned(),
+        None => "other".to_owned(),
+    };
+    let _in_flight = InFlight::enter(&http.in_flight);
+    let start = Instant::now();
+    let response = next.run(request).await;
+    let labels = HandlerLabels { handler: handler.clone() };
+    http.duration.get_or_create(&labels).observe(start.elapsed().as_secs_f64());
+    let labels = RequestLabels { handler, code: response.status().as_u16() };
+    http.requests.get_or_create(&labels).inc();
+    response
+}

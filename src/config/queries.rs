@@ -1,0 +1,68 @@
+//! The settings of queries: their limits, and what of PromQL is switched on.
+
+use std::time::Duration;
+
+use super::raw::Raw;
+use super::{ConfigError, duration, parse_size, switch};
+
+/// How queries are evaluated.
+#[derive(Debug, Clone)]
+pub struct QueryConfig {
+    /// Longest time of a query, waiting for its turn included.
+    pub timeout: Duration,
+    /// Most samples that a query may hold in memory at a time.
+    pub max_samples: usize,
+    /// Most bytes of labels and points that a query may hold in memory at a time.
+    pub max_memory: usize,
+    /// Queries that are evaluated at a time.
+    pub max_concurrency: usize,
+    /// Queries that may wait.
+    pub max_queue: usize,
+    /// Deepest nesting of an expression.
+    pub max_depth: usize,
+    /// How long a point counts as the newest one of its series.
+    pub lookback_delta: Duration,
+    /// What of the language is offered.
+    pub language: Language,
+}
+
+/// What of PromQL is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// What Prometheus has without any flag.
+    Stable,
+    /// Also what is experimental there.
+    Experimental,
+}
+
+impl QueryConfig {
+    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+        let positive = |name| match duration(raw, name)? {
+            Duration::ZERO => Err(raw.refuse(name, "must be more than 0")),
+            length => Ok(length),
+        };
+        let memory = parse_size(raw.required("query-max-memory"));
+        let memory = memory.map_err(|error| raw.refuse("query-max-memory", error))?;
+        Ok(Self {
+            timeout: positive("query-timeout")?,
+            max_samples: count(raw, "query-max-samples", 1)?,
+            max_memory: usize::try_from(memory).unwrap_or(usize::MAX),
+            max_concurrency: count(raw, "query-max-concurrency", 1)?,
+            max_queue: count(raw, "query-max-queue", 0)?,
+            max_depth: count(raw, "query-max-depth", 1)?,
+            lookback_delta: positive("query-lookback-delta")?,
+            language: match switch(raw, "promql-experimental")? {
+                true => Language::Experimental,
+                false => Language::Stable,
+            },
+        })
+    }
+}
+
+/// A whole number that is not too small.
+fn count(raw: &Raw, name: &'static str, least: usize) -> Result<usize, ConfigError> {
+    match raw.required(name).parse::<u32>() {
+        Ok(count) if count as usize >= least => Ok(count as usize),
+        _ => Err(raw.refuse(name, format!("must be a whole number of at least {least}"))),
+    }
+}

@@ -1,0 +1,242 @@
+//! What a real Prometheus 3.14 answered over HTTP, replayed: every endpoint, wrong methods, errors,
+//! orders, numbers, warnings.
+//!
+//! `writes.jsonl` is written to an empty server, then every line of a file is asked and the answers
+//! compared by the rule that the line names. What differs on purpose stands in a list with a reason;
+//! what stands there and is equal fails too.
+
+mod compare;
+mod federate;
+mod metadata;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use promkairos::api::proto::v1;
+use promkairos::api::{self, AppState};
+use promkairos::limits::THREAD_STACK_BYTES;
+use promkairos::promql::{Features, NameRemoval, Settings};
+use promkairos::storage::memory::MemoryStore;
+use promkairos::telemetry::Metrics;
+use prost::Message;
+use reqwest::Method;
+use serde_json::Value as Json;
+
+use super::super::support::promkairos::{Backend, Promkairos};
+use compare::{Answer, compare};
+
+/// Why we differ on purpose, and in which cases.
+const DIFFERENT: &[(&str, &[&str])] = &[
+    (
+        "Go's logarithm on amd64 is wrong for subnormal numbers",
+        &["requests function-021", "requests function-029"],
+    ),
+    (
+        "it does not say which series comes first; ours are sorted",
+        &["requests aggregation-157", "requests annotation-038", "requests limit-029"],
+    ),
+    ("its number of samples is garbage", &["requests range-042"]),
+    ("it counts spans as they are stored, also empty ones", &["requests stats-024"]),
+    ("a step of 0.1 ms, by which it divides as 0", &["requests step-009"]),
+    (
+        "metadata that was written is answered, not only what was scraped",
+        &[
+            "requests limit-015",
+            "requests limit-023",
+            "requests limit-031",
+            "requests limit-039",
+            "requests limit-047",
+        ],
+    ),
+    ("this is promkairos", &["requests path-001", "requests path-002"]),
+    (
+        "a path that is none is not sent on to another",
+        &[
+            "requests path-008",
+            "requests path-012",
+            "requests path-013",
+            "requests path-014",
+            "requests path-015",
+            "requests path-017",
+        ],
+    ),
+    ("OTLP is not taken", &["requests path-020", "requests disabled-011", "requests disabled-012"]),
+    (
+        "start timestamps are in use; it was not told to",
+        &["requests-experimental experimental-075", "requests-experimental experimental-076"],
+    ),
+    (
+        "a label without a name, which it gives out or panics at",
+        &["requests-experimental experimental-error-054", "requests-eager experimental-error-054"],
+    ),
+    (
+        "samples are not counted by step",
+        &[
+            "requests-experimental per-step-stats-001",
+            "requests-experimental per-step-stats-002",
+            "requests-experimental per-step-stats-003",
+            "requests-experimental per-step-stats-005",
+            "requests-experimental per-step-stats-006",
+            "requests-experimental per-step-stats-007",
+            "requests-experimental per-step-stats-008",
+            "requests-experimental per-step-stats-009",
+            "requests-experimental per-step-stats-010",
+        ],
+    ),
+];
+
+#[test]
+fn over_the_memory_store() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(THREAD_STACK_BYTES)
+        .enable_all()
+        .build();
+    runtime.expect("threads").block_on(async {
+        let url = in_process(Settings::default(), Features::Stable).await;
+        load(&url).await;
+        replay(&url, "requests", 2930).await;
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_the_embedded_store() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    load(&server.url("")).await;
+    replay(&server.url(""), "requests", 2930).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_all_that_is_experimental() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--promql-experimental"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    load(&server.url("")).await;
+    replay(&server.url(""), "requests-experimental", 580).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_names_removed_at_once() {
+    let settings = Settings { name_removal: NameRemoval::AtOnce, ..Settings::default() };
+    let url = in_process(settings, Features::Experimental).await;
+    load(&url).await;
+    replay(&url, "requests-eager", 9).await;
+}
+
+/// The URL of a server over the memory store.
+pub(super) async fn in_process(settings: Settings, features: Features) -> String {
+    let state = AppState::new(Arc::new(Metrics::new())).with_queries(settings, features);
+    state.open(Arc::new(MemoryStore::new()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    tokio::spawn(async move { axum::serve(listener, api::router(Arc::new(state))).await });
+    url
+}
+
+fn lines(file: &str) -> Vec<Json> {
+    let path = format!("{}/tests/data/prometheus-3.14/{file}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect(&path);
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// Writes everything to an empty server.
+pub(super) async fn load(url: &str) {
+    let http = reqwest::Client::new();
+    for case in lines("writes") {
+        let hex = case["proto_hex"].as_str().expect("a message");
+        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
+        let message: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+        let body = promkairos::wire::snappy::compress(&message).expect("small");
+        let mut request = http.post(format!("{url}/api/v1/write")).body(body);
+        for (name, value) in case["headers"].as_object().expect("headers") {
+            request = request.header(name, value.as_str().expect("a text"));
+        }
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(u64::from(answer.status().as_u16()), case["status"], "{}", case["id"]);
+    }
+}
+
+/// Writes a message.
+async fn write(url: &str, message: &v1::WriteRequest) {
+    let body = promkairos::wire::snappy::compress(&message.encode_to_vec()).expect("small");
+    let request = reqwest::Client::new()
+        .post(format!("{url}/api/v1/write"))
+        .header("Content-Encoding", "snappy")
+        .header("Content-Type", "application/x-protobuf")
+        .body(body);
+    let answer = request.send().await.expect("an answer");
+    assert_eq!(answer.status().as_u16(), 204, "{:?}", answer.text().await);
+}
+
+/// Asks every line of a file; panics with what differs.
+async fn replay(url: &str, file: &str, count: usize) {
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
+    let http = http.expect("a client");
+    let cases = lines(file);
+    assert_eq!(cases.len(), count);
+    let (mut wrong, mut kinds) = (Vec::new(), BTreeMap::new());
+    for case in &cases {
+        let id = case["id"].as_str().expect("a name");
+        let answer = ask(&http, url, case).await;
+        let differs = compare(case, &answer);
+        let reason = reason(file, id);
+        let (equal, total) = kinds.entry(case["cat"].as_str().expect("a kind")).or_insert((0, 0));
+        (*equal, *total) = (*equal + usize::from(differs.is_ok()), *total + 1);
+        match (differs, reason) {
+            (Ok(()), None) | (Err(_), Some(_)) => {}
+            (Ok(()), Some(reason)) => wrong.push(format!("{id} is equal; listed: {reason}")),
+            (Err(why), None) => {
+                wrong.push(format!("{id} {} {}\n{why}", case["path"], case["params"]));
+            }
+        }
+    }
+    let sum = |sum: (usize, usize), one: &(usize, usize)| (sum.0 + one.0, sum.1 + one.1);
+    println!("{file}: {:?} of all, {kinds:?}", kinds.values().fold((0, 0), sum));
+    assert!(wrong.is_empty(), "{} of {count} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Why a case differs.
+fn reason(file: &str, id: &str) -> Option<&'static str> {
+    let name = format!("{file} {id}");
+    let listed = DIFFERENT.iter().find(|(_, ids)| ids.iter().any(|listed| *listed == name));
+    listed.map(|(reason, _)| *reason)
+}
+
+fn pairs(value: &Json) -> Vec<(&str, &str)> {
+    let pairs = value.as_array().into_iter().flatten();
+    pairs.map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+}
+
+fn text(value: &Json) -> &str {
+    value.as_str().expect("a text")
+}
+
+/// Sends a request as it was recorded.
+async fn ask(http: &reqwest::Client, url: &str, case: &Json) -> Answer {
+    let encoded = |part: &str| {
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs(&case[part])).finish()
+    };
+    let query = encoded("params");
+    let separator = if query.is_empty() { "" } else { "?" };
+    let path = case["path"].as_str().expect("a path");
+    let method = case["method"].as_str().unwrap_or("GET");
+    let method = Method::from_bytes(method.as_bytes()).expect("a method");
+    let mut request = http.request(method, format!("{url}{path}{separator}{query}"));
+    let headers = case["headers"].as_object();
+    for (name, value) in headers.into_iter().flatten() {
+        request = request.header(name, value.as_str().expect("a text"));
+    }
+    if case["form"].is_array() {
+        if case["headers"]["Content-Type"].is_null() {
+            request = request.header("Content-Type", "application/x-www-form-urlencoded");
+        }
+        request = request.body(encoded("form"));
+    } else if let Some(body) = case["body"].as_str() {
+        request = request.body(body.to_owned());
+    }
+    let response = request.send().await.expect("an answer");
+    let status = u64::from(response.status().as_u16());
+    let headers = response.headers().clone();
+    let body = response.bytes().await.expect("a body");
+    Answer::new(status, headers, &body, case)
+}
