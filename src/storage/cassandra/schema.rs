@@ -173,7 +173,26 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
              time, as KairosDB's do, and of several in one second the last one stays"
         );
     }
+    if options.absent == Absent::Create && options.tag_index.metrics.is_empty() {
+        warn_of_neighbours_tags(session, keyspace).await?;
+    }
     Ok(Found { row_spec, names })
+}
+
+/// KairosDB finds by an indexed tag only what has rows of `tag_indexed_row_keys`.
+async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) -> Result<(), StoreError> {
+    let cql = format!("SELECT data_type, value FROM {keyspace}.tag_indexed_row_keys LIMIT 100");
+    let found: Vec<(Option<String>, Option<String>)> = rows(session, &cql, ()).await?;
+    // Ours have a value.
+    if found.iter().any(|(data_type, value)| data_type.is_some() && value.is_none()) {
+        tracing::warn!(
+            %keyspace,
+            "KairosDB indexes tags here and promkairos was not told which: of the metrics that it \
+             indexes it will not find by a tag what promkairos writes; repeat its list in \
+             tag_indexed_row_key_lookup_metrics, or take it over with --kairosdb-config"
+        );
+    }
+    Ok(())
 }
 
 /// What stands there, for those who create nothing.

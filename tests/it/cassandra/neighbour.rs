@@ -11,6 +11,7 @@ use scylla::value::CqlTimestamp;
 
 use super::keyspace::{Request, TestKeyspace, bits, key, labels, named, read};
 use crate::support;
+use crate::support::promkairos::{Backend, Promkairos};
 
 const WIDTH: i64 = 1_814_400_000;
 
@@ -107,6 +108,28 @@ async fn random_histories() {
                 }
             }
         }
+    }
+    keyspace.drop().await;
+}
+
+/// KairosDB writes no `value` into rows of its tag index; promkairos does.
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_that_only_kairosdb_indexes_are_warned_of() {
+    const WARNING: &str = "KairosDB indexes tags here";
+    let backend = Backend::cassandra_store();
+    let Backend::CassandraStore { keyspace, .. } = &backend else { panic!("{backend:?}") };
+    let keyspace = TestKeyspace { name: keyspace.clone(), ..TestKeyspace::new().await };
+    let row = "INSERT INTO {k}.tag_indexed_row_keys (metric, table_name, row_time, \
+               single_tag_pair, data_type, tag_collection_hash, tags, mtime, value) VALUES \
+               ('m', 'data_points', 0, 'a=b', 'kairos_double', 1, {'a': 'b'}, now(), ";
+    keyspace.open().await;
+    for (value, is_warned) in [("''", false), ("null", true)] {
+        keyspace.cql(&format!("{row}{value})")).await;
+        let data = tempfile::tempdir().expect("a folder");
+        let server = Promkairos::ready(data.path(), &backend, &[]).await;
+        let log = server.process.log();
+        let warned = log.lines().any(|line| line.contains("WARN") && line.contains(WARNING));
+        assert_eq!(warned, is_warned, "{value}: {log}");
     }
     keyspace.drop().await;
 }
