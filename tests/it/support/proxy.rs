@@ -69,6 +69,11 @@ impl Proxy {
         one.expect("the proxy lives");
     }
 
+    /// Whether a frame was held.
+    pub(crate) fn holds_any(&self) -> bool {
+        *self.gate.held.borrow() > 0
+    }
+
     /// Lets one of the frames go on.
     pub(crate) fn release_one(&self) {
         self.gate.permits.add_permits(1);
