@@ -2,7 +2,7 @@
 //!
 //! Reading goes on behind damage with the next whole record, so that only what is damaged is
 //! lost. It changes nothing; [`Survey::rewrite`] does, and keeps the damaged file. It knows one
-//! segment and what the neighbours say of it; the log as a whole is for [`super::repair`].
+//! segment and what the neighbours say of it; the log as a whole is for [`super::repair()`].
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
