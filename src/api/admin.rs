@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::parameters::{Parameters, invalid};
+use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::{ApiError, AppState, delete_preview, json, matches};
 use crate::config::AdminApi;
 use crate::model::{Matcher, TimeRange};
@@ -45,6 +45,9 @@ async fn delete_or_preview(
     parameters: &Parameters,
 ) -> Result<Response, ApiError> {
     let range = parameters.range()?;
+    if range.end < range.start {
+        return Err(invalid("end", BACKWARDS));
+    }
     let mode = Mode::parse(parameters)?;
     let selectors = matches::required(state, parameters).await?;
     match mode {

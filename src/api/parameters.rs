@@ -15,6 +15,9 @@ use super::{ApiError, AppState};
 use crate::model::TimeRange;
 use crate::promql::format::quoted;
 
+/// What is wrong with an `end` before its `start`.
+pub(super) const BACKWARDS: &str = "end timestamp must not be before start time";
+
 /// The parameters, in order.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::moment::{self, Moment};
-use super::parameters::{Parameters, invalid};
+use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::workers::Caller;
 use super::{ApiError, AppState, json, parse_query, query_result};
 use crate::promql::ast::Expr;
@@ -69,7 +69,7 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
     let time = |name| Moment::parse(parameters.first(name)).map_err(|why| invalid(name, why));
     let (start, end) = (time("start")?, time("end")?);
     if end < start {
-        return Err(invalid("end", "end timestamp must not be before start time"));
+        return Err(invalid("end", BACKWARDS));
     }
     let step = moment::duration(parameters.first("step")).map_err(|why| invalid("step", why))?;
     let interval = step / 1_000_000;

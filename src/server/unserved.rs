@@ -3,6 +3,9 @@
 //! Samples in a log before Cassandra are nowhere else: a start that would leave them out is
 //! refused. The embedded store keeps its data until it is served again, so that is a warning.
 
+use std::fs::DirEntry;
+use std::path::Path;
+
 use crate::config::{Ack, Config, StoreConfig};
 use crate::storage::head::wal::{self, disk::RealDisk};
 
@@ -20,14 +23,20 @@ pub(super) fn check(config: &Config) -> Result<(), ServerError> {
         }
     }
     let embedded = config.data_dir.join("embedded");
-    let has_data = ["wal", "parts"].iter().any(|folder| {
-        std::fs::read_dir(embedded.join(folder)).is_ok_and(|mut entries| entries.next().is_some())
-    });
-    if matches!(config.store, StoreConfig::Cassandra { .. }) && has_data {
+    if matches!(config.store, StoreConfig::Cassandra { .. }) && has_data(&embedded) {
         tracing::warn!(
             "{} holds data of the embedded store: it is NOT served with --store cassandra",
             embedded.display()
         );
     }
     Ok(())
+}
+
+/// Whether the embedded store in this folder has samples; one that cannot be told counts.
+fn has_data(embedded: &Path) -> bool {
+    let is_part = |entry: std::io::Result<DirEntry>| {
+        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|name| name == "part"))
+    };
+    std::fs::read_dir(embedded.join("parts")).is_ok_and(|mut entries| entries.any(is_part))
+        || wal::holds_unflushed(&embedded.join("wal"), &RealDisk).unwrap_or(true)
 }

@@ -85,6 +85,7 @@ async fn refusals_say_what_to_do() {
     for (arguments, reason) in [
         (&["--match=up{", "--start=0", "--end=1"][..], "invalid parameter \"match[]\""),
         (&["--match=up", "--start=yesterday", "--end=1"], "invalid parameter \"start\""),
+        (&["--match=up", "--start=0", "--end=-5"], "must not be before start"),
         (&["--match={a=\"\"}", "--start=0", "--end=1"], "non-empty matcher"),
         (&["--match=up", "--start=0"], "--end"),
         (&["--start=0", "--end=1"], "--match"),

@@ -41,6 +41,27 @@ async fn a_log_that_cassandra_does_not_have_is_not_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_store_is_told_of_once_it_has_samples() {
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let cassandra = Backend::cassandra_store();
+    let is_told_of = async || {
+        let server = Promkairos::ready(data.path(), &cassandra, &[]).await;
+        server.process.log().contains("holds data of the embedded store")
+    };
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    assert!(server.process.terminate().success());
+    assert!(!is_told_of().await, "it never had any");
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    let mut random = StdRng::seed_from_u64(seed());
+    assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+    server.process.kill();
+    assert!(is_told_of().await, "in the log");
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    assert!(server.process.terminate().success());
+    assert!(is_told_of().await, "in a part file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_log_goes_to_no_other_keyspace_and_no_other_cluster() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
     let ours = Backend::cassandra_wal();
