@@ -1,5 +1,6 @@
 //! `sum` and `avg`: the folds that take floats and histograms, though not both in one group.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::fold::Fold;
@@ -15,24 +16,28 @@ use crate::promql::points::Points;
 use crate::promql::position::Span;
 
 /// `sum`, compensated.
-pub(super) struct Sum {
-    pub(super) span: Span,
-}
+pub(super) type Sum = Total<FloatSum, FloatHistogram<Kahan>>;
 
 /// `avg`: the compensated sum divided; a running mean once the sum would overflow.
-pub(super) struct Average {
-    pub(super) span: Span,
+pub(super) type Average = Total<FloatAverage, HistogramAverage>;
+
+/// Folds floats into one kind of cell and histograms into another.
+pub(super) struct Total<F, H> {
+    span: Span,
+    cells: PhantomData<(F, H)>,
 }
 
 /// The floats of a group at a step.
-pub(super) trait FloatCell: Copy + Default + Send {
+pub(super) trait FloatCell: Copy + Default + Send + 'static {
+    /// For how many halves of a sample it counts.
+    const HALF_SAMPLES: usize;
     fn add(&mut self, value: f64);
     fn any(&self) -> bool;
     fn result(&self) -> f64;
 }
 
 /// The histograms of a group at a step.
-pub(super) trait HistogramCell: Sized + Send {
+pub(super) trait HistogramCell: Sized + Send + 'static {
     fn first(histogram: &FloatHistogram) -> Self;
     fn add(&mut self, histogram: &FloatHistogram) -> Result<Combined, IncompatibleSchemas>;
     fn result(self) -> FloatHistogram;
@@ -52,33 +57,6 @@ struct Histograms<H> {
     incompatible: bool,
     reset: bool,
     not_reset: bool,
-}
-
-fn begin<F: FloatCell, H>(steps: usize) -> State<F, H> {
-    State { floats: vec![F::default(); steps], histograms: Vec::new() }
-}
-
-fn add<F: FloatCell, H: HistogramCell>(
-    state: &mut State<F, H>,
-    series: &Series,
-    points: &Points,
-    span: Span,
-    context: &Context,
-) -> usize {
-    for (cell, value) in state.floats.iter_mut().zip(points.floats()) {
-        if !is_stale(*value) {
-            cell.add(*value);
-        }
-    }
-    let mut grown = 0;
-    if points.has_histograms() {
-        for step in 0..points.steps() {
-            if let Some(histogram) = points.histogram(step) {
-                grown += state.add_histogram(step, histogram, series, span, context);
-            }
-        }
-    }
-    grown
 }
 
 impl<F: FloatCell, H: HistogramCell> State<F, H> {
@@ -162,6 +140,8 @@ pub(super) struct FloatSum {
 }
 
 impl FloatCell for FloatSum {
+    const HALF_SAMPLES: usize = 3;
+
     fn add(&mut self, value: f64) {
         if self.any {
             self.sum.add(value);
@@ -194,6 +174,8 @@ impl HistogramCell for FloatHistogram<Kahan> {
 }
 
 impl FloatCell for FloatAverage {
+    const HALF_SAMPLES: usize = 4;
+
     fn add(&mut self, value: f64) {
         Self::add(self, value);
     }
@@ -221,41 +203,21 @@ impl HistogramCell for HistogramAverage {
     }
 }
 
-impl Fold for Sum {
-    type State = State<FloatSum, FloatHistogram<Kahan>>;
-
-    fn begin(&self, steps: usize) -> Self::State {
-        begin(steps)
-    }
-
-    fn samples(&self, steps: usize) -> usize {
-        steps * 3 / 2
-    }
-
-    fn add(
-        &self,
-        state: &mut Self::State,
-        series: &Series,
-        points: &Points,
-        context: &Context,
-    ) -> usize {
-        add(state, series, points, self.span, context)
-    }
-
-    fn finish(&self, state: Self::State, points: &mut Points, context: &Context) {
-        state.finish(points, self.span, context);
+impl<F, H> Total<F, H> {
+    pub(super) fn new(span: Span) -> Self {
+        Self { span, cells: PhantomData }
     }
 }
 
-impl Fold for Average {
-    type State = State<FloatAverage, HistogramAverage>;
+impl<F: FloatCell, H: HistogramCell> Fold for Total<F, H> {
+    type State = State<F, H>;
 
     fn begin(&self, steps: usize) -> Self::State {
-        begin(steps)
+        State { floats: vec![F::default(); steps], histograms: Vec::new() }
     }
 
     fn samples(&self, steps: usize) -> usize {
-        steps * 2
+        steps * F::HALF_SAMPLES / 2
     }
 
     fn add(
@@ -265,7 +227,20 @@ impl Fold for Average {
         points: &Points,
         context: &Context,
     ) -> usize {
-        add(state, series, points, self.span, context)
+        for (cell, value) in state.floats.iter_mut().zip(points.floats()) {
+            if !is_stale(*value) {
+                cell.add(*value);
+            }
+        }
+        let mut grown = 0;
+        if points.has_histograms() {
+            for step in 0..points.steps() {
+                if let Some(histogram) = points.histogram(step) {
+                    grown += state.add_histogram(step, histogram, series, self.span, context);
+                }
+            }
+        }
+        grown
     }
 
     fn finish(&self, state: Self::State, points: &mut Points, context: &Context) {

@@ -60,8 +60,8 @@ pub(crate) fn aggregate(
     let op = aggregation.op;
     let span = aggregation.input_span;
     Ok(match op {
-        Aggregator::Sum => Folded::boxed(input, groups, Sum { span }, count, context),
-        Aggregator::Avg => Folded::boxed(input, groups, Average { span }, count, context),
+        Aggregator::Sum => Folded::boxed(input, groups, Sum::new(span), count, context),
+        Aggregator::Avg => Folded::boxed(input, groups, Average::new(span), count, context),
         Aggregator::Count => Folded::boxed(input, groups, Count, count, context),
         Aggregator::Group => Folded::boxed(input, groups, Group, count, context),
         Aggregator::Min => Folded::boxed(input, groups, Extreme::<Min>::new(span), count, context),
