@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::ApiError;
-use crate::limits::{MAX_PREVIEW_SERIES, READ_RUN_SERIES};
+use super::selected::each_series;
+use crate::limits::MAX_PREVIEW_SERIES;
 use crate::model::{Labels, Matcher, TimeRange};
-use crate::storage::{SelectHints, Store};
+use crate::storage::Store;
 
 /// Points and exemplars.
 type Count = (u64, u64);
@@ -45,22 +46,16 @@ async fn count_points(
     range: TimeRange,
     counts: &mut BTreeMap<Labels, Count>,
 ) -> Result<(), ApiError> {
-    let selection = store.select(matchers, range, &SelectHints::default()).await?;
-    let mut start = 0;
-    for run in selection.series.chunks(READ_RUN_SERIES) {
-        let chunks = selection.reader.read(start..start + run.len()).await?;
-        start += run.len();
-        for (series, chunks) in run.iter().zip(chunks) {
-            let mut points = 0;
-            for point in chunks.iter().flat_map(|chunk| chunk.points()) {
-                let point =
-                    point.map_err(|source| ApiError::Chunk { series: series.clone(), source })?;
-                points += u64::from(range.contains(point.timestamp));
-            }
-            if points > 0 {
-                counts.entry(series.clone()).or_default().0 = points;
-            }
+    each_series(store, matchers, range, |series, points| {
+        let mut count = 0;
+        for point in points {
+            point?;
+            count += 1;
         }
-    }
-    Ok(())
+        if count > 0 {
+            counts.entry(series.clone()).or_default().0 = count;
+        }
+        Ok(())
+    })
+    .await
 }

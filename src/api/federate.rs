@@ -11,11 +11,11 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
 use super::parameters::Parameters;
+use super::selected::each_series;
 use super::{ApiError, AppState, matches};
-use crate::limits::READ_RUN_SERIES;
-use crate::model::{Labels, METRIC_NAME, TimeRange, Value, is_stale};
+use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange, Value, is_stale};
 use crate::promql::format::general;
-use crate::storage::{SelectHints, Store};
+use crate::storage::Store;
 
 /// A series' newest sample.
 struct Newest {
@@ -72,33 +72,24 @@ async fn newest(state: &AppState, parameters: &Parameters) -> Result<Vec<Newest>
 
 async fn add_newest(
     store: &dyn Store,
-    matchers: &[crate::model::Matcher],
+    matchers: &[Matcher],
     range: TimeRange,
     found: &mut Vec<Newest>,
 ) -> Result<(), ApiError> {
-    let selection = store.select(matchers, range, &SelectHints::default()).await?;
-    let mut start = 0;
-    for run in selection.series.chunks(READ_RUN_SERIES) {
-        let chunks = selection.reader.read(start..start + run.len()).await?;
-        start += run.len();
-        for (labels, chunks) in run.iter().zip(chunks) {
-            let mut last = None;
-            for point in chunks.iter().flat_map(|chunk| chunk.points()) {
-                let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
-                let point = point.map_err(damaged)?;
-                if range.contains(point.timestamp) {
-                    last = Some(point);
-                }
-            }
-            if let Some(point) = last
-                && let Value::Float(value) = point.value
-                && !is_stale(value)
-            {
-                found.push(Newest { labels: labels.clone(), time: point.timestamp, value });
-            }
+    each_series(store, matchers, range, |labels, points| {
+        let mut last = None;
+        for point in points {
+            last = Some(point?);
         }
-    }
-    Ok(())
+        if let Some(point) = last
+            && let Value::Float(value) = point.value
+            && !is_stale(value)
+        {
+            found.push(Newest { labels: labels.clone(), time: point.timestamp, value });
+        }
+        Ok(())
+    })
+    .await
 }
 
 fn metric(sample: &Newest) -> &str {

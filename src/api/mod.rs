@@ -27,6 +27,7 @@ mod query_result;
 mod remote_read;
 mod remote_write;
 mod routes;
+mod selected;
 mod status;
 mod tag_index;
 mod workers;
