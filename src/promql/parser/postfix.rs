@@ -83,6 +83,7 @@ impl Parser<'_> {
                 let message = format!("{name} modifier is not supported for subqueries");
                 return Err(self.error(span, message));
             }
+            // Prometheus' own words for an expression that has no edges.
             _ => return Err(self.error(span, format!("{name} modifier not implemented"))),
         };
         if selector.edges.is_some_and(|other| other != edges) {
