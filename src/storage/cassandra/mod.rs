@@ -41,6 +41,7 @@ mod session;
 mod shared;
 mod stamp;
 mod statements;
+mod tables;
 mod tag_index;
 mod turn;
 mod window;

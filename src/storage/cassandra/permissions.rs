@@ -8,7 +8,8 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 use super::options::Keyspace;
-use super::schema::{NameColumn, failed};
+use super::schema::failed;
+use super::tables::NameColumn;
 use crate::storage::StoreError;
 
 /// [`StoreError::Denied`] when the login may not write to one of the tables.
