@@ -3,7 +3,7 @@
 # usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | up-durable JARS RUN | again JARS RUN | down RUN
 # RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
 # and password (cassandra, cassandra) and for a certificate: see RUN/tls. A durable one has a write on disk
-# before it answers. `again` starts one that was ended with its address and data.
+# before it answers. CASSANDRA_OPTIONS go to its Java. `again` starts one that was ended with its address and data.
 set -euo pipefail
 # shellcheck source=functions.sh
 . "$(dirname "$0")/functions.sh"
@@ -125,7 +125,7 @@ launch() {
     -Dcassandra.config="file://$run/conf/cassandra.yaml" -Dlogback.configurationFile="$run/conf/logback.xml" \
     -Dcassandra.storagedir="$run/data" -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=100 \
     -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.superuser_setup_delay_ms=0 -Djdk.attach.allowAttachSelf=true \
-    -cp "$run/conf:$jars/lib/*" org.apache.cassandra.service.CassandraDaemon > "$run/log" 2>&1 < /dev/null &
+    ${CASSANDRA_OPTIONS:-} -cp "$run/conf:$jars/lib/*" org.apache.cassandra.service.CassandraDaemon > "$run/log" 2>&1 < /dev/null &
   echo $! > "$run/pid"
   for _ in $(seq 240); do
     if is_up "$run" "$kind" "$port"; then

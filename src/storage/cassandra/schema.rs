@@ -4,6 +4,7 @@
 //! into a keyspace without data; data without `spec` is an old, `LEGACY` one.
 
 use scylla::client::session::Session;
+use scylla::errors::{DbError, PrepareError, RequestAttemptError};
 use scylla::statement::unprepared::Statement;
 
 use super::cause;
@@ -11,7 +12,7 @@ use super::executor::unreadable;
 use super::options::{Absent, Keyspace, Options, replication_cql};
 use super::permissions;
 use super::retry::{Verdict, judge};
-use super::tables::{NameColumn, TABLES, columns, verify};
+use super::tables::{NameColumn, TABLES, Table, columns, verify};
 use crate::kairos::{RowSpec, TimeUnit};
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
@@ -38,23 +39,22 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
              KairosDB's; nothing was written"
         )));
     }
-    if there.contains_key("spec") {
+    let mut missing = Vec::new();
+    for table in &TABLES {
+        if !there.contains_key(table.name) || is_forgotten(session, keyspace, table).await? {
+            missing.push(table);
+        }
+    }
+    if missing.iter().all(|table| table.name != "spec") {
         stored_spec(session, keyspace).await?;
     }
-    let exists = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
-    let exists: Vec<(String,)> = rows(session, exists, (keyspace.as_str(),)).await?;
-    if exists.is_empty() {
-        let replication = replication_cql(&options.replication);
-        let cql =
-            format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH REPLICATION = {replication}");
-        run(session, &cql, ()).await?;
+    if missing.len() == TABLES.len() {
+        create_keyspace(session, options).await?;
     }
-    let mut created = false;
-    for table in TABLES.iter().filter(|table| !there.contains_key(table.name)) {
+    for table in &missing {
         run(session, &table.create(keyspace), ()).await?;
-        created = true;
     }
-    if created {
+    if !missing.is_empty() {
         // Another program may have been first, with other tables.
         verify(keyspace, &columns(session, keyspace).await?)?;
     }
@@ -73,6 +73,38 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
         warn_of_neighbours_tags(session, keyspace).await?;
     }
     Ok(Found { row_spec, names })
+}
+
+/// Whether a table is listed and the servers do not know it. Cassandra reads the list when it starts, and
+/// after that what its log says of the list: killed while it made a table it knows it only a start later,
+/// or when it is told again to make it.
+async fn is_forgotten(
+    session: &Session,
+    keyspace: &Keyspace,
+    table: &Table,
+) -> Result<bool, StoreError> {
+    let cql = format!("SELECT value FROM {keyspace}.{}", table.name);
+    match session.prepare(cql.as_str()).await {
+        Ok(_) => Ok(false),
+        Err(PrepareError::AllAttemptsFailed {
+            first_attempt: RequestAttemptError::DbError(DbError::Invalid, _),
+        }) => Ok(true),
+        Err(error) => Err(failed(&cql, error.into())),
+    }
+}
+
+/// Creates the keyspace. One that is listed may have been forgotten as its tables may (see
+/// [`is_forgotten`]); a login that may create none is then told by the first table.
+async fn create_keyspace(session: &Session, options: &Options) -> Result<(), StoreError> {
+    let keyspace = &options.keyspace;
+    let listed = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let listed: Vec<(String,)> = rows(session, listed, (keyspace.as_str(),)).await?;
+    let replication = replication_cql(&options.replication);
+    let cql = format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH REPLICATION = {replication}");
+    match run(session, &cql, ()).await {
+        Err(StoreError::Denied(_)) if !listed.is_empty() => Ok(()),
+        created => created,
+    }
 }
 
 /// KairosDB finds by an indexed tag only what has rows of `tag_indexed_row_keys`.
