@@ -25,8 +25,13 @@ pub(crate) struct TestKeyspace {
 impl TestKeyspace {
     /// A name, and a session that has not made anything yet.
     pub(crate) async fn new() -> Self {
+        Self::named(support::keyspace()).await
+    }
+
+    /// One that a server was told.
+    pub(crate) async fn named(name: String) -> Self {
         let session = SessionBuilder::new().known_node(support::cassandra()).build().await;
-        Self { name: support::keyspace(), session: session.expect("Cassandra answers") }
+        Self { name, session: session.expect("Cassandra answers") }
     }
 
     /// The same, with the keyspace made by hand.
@@ -92,6 +97,17 @@ impl TestKeyspace {
             rows.iter().map(|(key, column, value)| (hex(key), hex(column), hex(value))).collect();
         rows.sort();
         rows
+    }
+
+    /// How many rows its tables have, for a failure that is hard to understand without.
+    pub(crate) async fn counts(&self) -> BTreeMap<String, i64> {
+        let cql = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{k}'";
+        let mut counts = BTreeMap::new();
+        for (table,) in self.rows::<(String,)>(cql).await {
+            let count = self.rows::<(i64,)>(&format!("SELECT COUNT(*) FROM {{k}}.{table}")).await;
+            counts.insert(table, count[0].0);
+        }
+        counts
     }
 
     pub(crate) async fn drop(self) {
