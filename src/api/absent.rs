@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::parameters::{Parameters, integer, invalid};
 use super::{ApiError, AppState, json as envelope, matches};
-use crate::promql::format::quoted;
+use crate::promql::quoted;
 
 /// `GET /api/v1/targets`, parameter `state`.
 pub(super) async fn targets(parameters: Parameters) -> Response {

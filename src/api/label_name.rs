@@ -52,19 +52,6 @@ fn unescape(escaped: &str) -> Option<String> {
     Some(out)
 }
 
-/// Bytes as Go shows them in quotes, those that are not UTF-8 as `\xff`.
-pub(super) fn quoted(bytes: &[u8]) -> String {
-    let mut out = String::from('"');
-    for chunk in bytes.utf8_chunks() {
-        let valid = crate::promql::format::quoted(chunk.valid());
-        out.push_str(&valid[1..valid.len() - 1]);
-        for byte in chunk.invalid() {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out + "\""
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +74,5 @@ mod tests {
     fn bytes_of_a_path() {
         assert_eq!(percent_decoded("a%2Fb%ff%"), b"a/b\xff%");
         assert_eq!(percent_decoded("%zz%é"), "%zz%é".as_bytes());
-        assert_eq!(quoted(b"a\xffb\""), r#""a\xffb\"""#);
     }
 }

@@ -16,6 +16,7 @@ use super::{ApiError, AppState, json, label_name, matches};
 use crate::limits::MAX_LABEL_RESULTS;
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::promql::annotations::Shown;
+use crate::promql::quoted_bytes;
 use crate::storage::{Limited, SeriesQuery, SharedStore, StoreError};
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
@@ -32,7 +33,7 @@ pub(super) async fn values(
     let segment = uri.path().split('/').nth_back(1).unwrap_or_default();
     let bytes = label_name::percent_decoded(segment);
     if bytes.contains(&b'/') {
-        return super::routes::unknown_path().await.into_response();
+        return super::pages::unknown_path().await.into_response();
     }
     json::respond(values_answer(&state, &bytes, &parameters).await)
 }
@@ -56,7 +57,7 @@ async fn values_answer(
 ) -> Result<Response, ApiError> {
     let unescaped = std::str::from_utf8(name).map(label_name::unescaped).ok();
     let Some(name) = unescaped.as_deref().filter(|name| !name.is_empty()) else {
-        let shown = label_name::quoted(unescaped.as_deref().map_or(name, str::as_bytes));
+        let shown = quoted_bytes(unescaped.as_deref().map_or(name, str::as_bytes));
         return Err(ApiError::BadRequest(format!("invalid label name: {shown}")));
     };
     let question = Question::read(state, parameters).await?;

@@ -5,8 +5,8 @@
 //! is out of its range ends where it ends there.
 
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP};
-use crate::promql::format::quoted;
 use crate::promql::parse_duration;
+use crate::promql::quoted;
 
 /// What Go clients send for "as early as can be" and "as late as can be", with the seconds.
 const FAR: [(&str, Moment); 2] = [

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -90,5 +91,10 @@ pub(super) async fn tsdb(State(state): State<Arc<AppState>>, parameters: Paramet
 
 /// `/-/reload` and `/-/quit`: signals do that.
 pub(super) async fn lifecycle() -> Response {
-    (axum::http::StatusCode::FORBIDDEN, "Lifecycle API is not enabled.").into_response()
+    (StatusCode::FORBIDDEN, "Lifecycle API is not enabled.").into_response()
+}
+
+/// The answer to a path that is none.
+pub(super) async fn unknown_path() -> (StatusCode, &'static str) {
+    (StatusCode::NOT_FOUND, "404 page not found\n")
 }

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use super::moment::Moment;
 use super::{ApiError, AppState};
 use crate::model::TimeRange;
-use crate::promql::format::quoted;
+use crate::promql::quoted;
 
 /// What is wrong with an `end` before its `start`.
 pub(super) const BACKWARDS: &str = "end timestamp must not be before start time";

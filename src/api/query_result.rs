@@ -73,7 +73,7 @@ fn tail(stats: &Stats, wanted: &str, shown: &mut Shown) -> String {
         shown.warnings.push(format!(
             "value {} for parameter \"stats\" is deprecated and will be rejected in the next \
              major release, use \"true\" or \"all\"",
-            crate::promql::format::quoted(wanted)
+            crate::promql::quoted(wanted)
         ));
     }
     let mut out = String::new();

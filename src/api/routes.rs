@@ -39,7 +39,7 @@ pub fn router(state: Shared) -> Router {
     Router::new()
         .merge(plain)
         .merge(api(&state))
-        .fallback(unknown_path)
+        .fallback(pages::unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn(say_when_to_return))
         .layer(middleware::from_fn(cors::preflight))
@@ -152,11 +152,6 @@ fn lifecycle() -> MethodRouter<Shared> {
     const ONLY: &str = "Only POST or PUT requests allowed";
     on(MethodFilter::POST.or(MethodFilter::PUT), pages::lifecycle)
         .fallback(async || (StatusCode::METHOD_NOT_ALLOWED, ONLY))
-}
-
-/// The answer to a path that is none.
-pub(super) async fn unknown_path() -> (StatusCode, &'static str) {
-    (StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 /// Nothing is answered before the store is open.

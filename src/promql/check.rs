@@ -8,11 +8,11 @@ use super::ast::{
     Aggregate, Binary, Call, Cardinality, Comparison, Expr, MatchLabels, Subquery, Unary,
     VectorSelector,
 };
-use super::format::quoted;
 use super::operator::Aggregator;
 use super::parse_error::ParseError;
 use super::position::Span;
 use super::signature::Function;
+use super::strings::quoted;
 use super::value_type::ValueType;
 use crate::model::{METRIC_NAME, Matcher};
 

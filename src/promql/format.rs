@@ -6,8 +6,6 @@
 
 use std::fmt::Write as _;
 
-use super::strings::is_printable;
-
 /// Never with an exponent: scalars, and what `count_values` makes a label of.
 pub fn fixed(value: f64) -> String {
     special(value).map_or_else(|| value.to_string(), str::to_owned)
@@ -77,36 +75,6 @@ pub fn rfc3339(milliseconds: i64) -> String {
         Ok(time) => time.to_string(),
         Err(_) => seconds.to_string(),
     }
-}
-
-/// In double quotes, with Go's escapes.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            c if c < ' ' || c == '\u{7f}' => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c if c.is_ascii() || is_printable(c) => out.push(c),
-            c if (c as u32) < 0x1_0000 => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => {
-                let _ = write!(out, "\\U{:08x}", c as u32);
-            }
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// With an exponent of a sign and at least two digits.
@@ -191,11 +159,6 @@ mod tests {
         );
         check(|value| fixed_places(value, 6), &[(0.5, "0.500000"), (f64::INFINITY, "+Inf")]);
         check(open_metrics, &[(1.0, "1.0"), (0.5, "0.5"), (0.0, "0.0"), (1e6, "1e+06")]);
-    }
-
-    #[test]
-    fn quotes_as_go_does() {
-        assert_eq!(quoted("a\"\\\n\u{1}ü\u{200b}"), "\"a\\\"\\\\\\n\\x01ü\\u200b\"");
     }
 
     #[test]

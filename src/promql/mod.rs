@@ -51,6 +51,6 @@ pub use position::{LineColumn, Span};
 pub use settings::{NameRemoval, Settings, StartTimestamps};
 pub use signature::{Function, Signature};
 pub use steps::Steps;
-pub use strings::quoted_bytes;
+pub use strings::{quoted, quoted_bytes};
 pub use value::{QueryResult, QueryValue, Sample, SeriesPoints, Stats};
 pub use value_type::ValueType;

@@ -4,7 +4,7 @@
 //! digits. Durations are those of Prometheus: whole numbers with units, from years down to
 //! milliseconds, each unit at most once. Errors have Prometheus' texts.
 
-use super::format::quoted;
+use super::strings::quoted;
 
 /// The value of a number without a sign.
 pub(super) fn number(text: &str) -> Result<f64, String> {

@@ -2,7 +2,7 @@
 //!
 //! The escapes are Go's. A string of the language may hold bytes that are not UTF-8.
 
-use super::format::quoted;
+use std::fmt::Write as _;
 
 /// The bytes that a string stands for, given its text with the quotes. They need not be UTF-8.
 pub(super) fn unquote(text: &str) -> Vec<u8> {
@@ -48,6 +48,36 @@ fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> &'a str {
         bytes.push(value as u8);
     }
     rest
+}
+
+/// In double quotes, with Go's escapes.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            c if c < ' ' || c == '\u{7f}' => {
+                let _ = write!(out, "\\x{:02x}", c as u32);
+            }
+            c if c.is_ascii() || is_printable(c) => out.push(c),
+            c if (c as u32) < 0x1_0000 => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => {
+                let _ = write!(out, "\\U{:08x}", c as u32);
+            }
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// Bytes in double quotes, with Go's escapes.
@@ -103,6 +133,11 @@ mod tests {
         check(r#""\a\b\f\n\r\t\v""#, b"\x07\x08\x0c\n\r\t\x0b");
         check(r"`\x41`", br"\x41");
         check(r#""\xff\377\0001é""#, b"\xff\xff\x001\xc3\xa9");
+    }
+
+    #[test]
+    fn quotes_as_go_does() {
+        assert_eq!(quoted("a\"\\\n\u{1}ü\u{200b}"), "\"a\\\"\\\\\\n\\x01ü\\u200b\"");
     }
 
     #[test]

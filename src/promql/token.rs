@@ -2,9 +2,9 @@
 //!
 //! A token has its kind and its place; its text is that of the query.
 
-use super::format::quoted;
 use super::operator::{Aggregator, BinaryOp};
 use super::position::Span;
+use super::strings::quoted;
 
 /// A word of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

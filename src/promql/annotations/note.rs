@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use crate::promql::format::{general, quoted};
+use crate::promql::format::general;
+use crate::promql::strings::quoted;
 
 /// Warnings mean that the answer is probably not what was wanted, infos that it may not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -155,3 +155,13 @@ fn trimmed(histogram: &FloatHistogram, cut: f64, keep: Keep) -> Option<(Value, K
     result.trim(cut, keep);
     Some((Value::Histogram(Arc::new(result)), Kept::Always))
 }
+
+/// Whether a result stays, and as which value.
+pub(super) fn outcome(operation: &Operation, value: Value, kept: Kept) -> Option<Value> {
+    match (operation.comparison, kept) {
+        (Comparison::Bool, Kept::Compared(holds)) => Some(Value::Float(f64::from(u8::from(holds)))),
+        (Comparison::Bool, Kept::Always) => Some(Value::Float(1.0)),
+        (Comparison::Filter, Kept::Compared(false)) => None,
+        (Comparison::Filter, _) => Some(value),
+    }
+}

@@ -1,9 +1,10 @@
 //! One group of a join, computed step by step.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::element::Operation;
-use super::join::{Planned, outcome};
+use super::element::{Operation, outcome};
+use super::matching::Group;
 use crate::promql::ast::{Cardinality, Matching};
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
@@ -20,6 +21,15 @@ pub(super) struct Sides {
     /// What stands for a missing series of the side of one.
     pub(super) fill_one: Option<f64>,
     pub(super) context: Arc<Context>,
+}
+
+/// A group and what comes out of it.
+pub(super) struct Planned {
+    pub(super) group: Group,
+    /// The position, among the results of the group, of the result of each pair of a position in
+    /// `group.left` and one in `group.right`; `None` stands for a filled side.
+    pub(super) results: HashMap<(Option<usize>, Option<usize>), usize>,
+    pub(super) count: usize,
 }
 
 /// The results of a group.

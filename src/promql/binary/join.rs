@@ -9,18 +9,18 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::element::{Kept, Operation};
-use super::group::{Joined, Sides};
+use super::element::Operation;
+use super::group::{Joined, Planned, Sides};
 use super::matching::{Group, Name, groups, match_labels, result_labels};
 use crate::model::Labels;
 use crate::promql::ast::{Cardinality, Comparison, Matching};
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
-use crate::promql::format::quoted;
 use crate::promql::operators::buffered::Buffered;
 use crate::promql::operators::merged::{Merged, Refused};
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::Points;
+use crate::promql::strings::quoted;
 
 /// Joins two vectors. Of the sides, `many` may have several series for one of `one`; with
 /// one-to-one matching `many` is the left side.
@@ -35,15 +35,6 @@ pub(crate) struct Join {
     /// Steps at which a group has two series on the side of one: an error if the other
     /// side has any point at such a step.
     twice: Vec<(usize, String)>,
-}
-
-/// A group and what comes out of it.
-pub(super) struct Planned {
-    pub(super) group: Group,
-    /// The position, among the results of the group, of the result of each pair of a position in
-    /// `group.left` and one in `group.right`; `None` stands for a filled side.
-    pub(super) results: HashMap<(Option<usize>, Option<usize>), usize>,
-    pub(super) count: usize,
 }
 
 impl Join {
@@ -217,19 +208,4 @@ fn show(labels: &Labels) -> String {
         format!("{name}={}", quoted(value))
     });
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
-}
-
-/// Whether a result stays, and as which value.
-pub(super) fn outcome(
-    operation: &Operation,
-    value: crate::promql::points::Value,
-    kept: Kept,
-) -> Option<crate::promql::points::Value> {
-    use crate::promql::points::Value;
-    match (operation.comparison, kept) {
-        (Comparison::Bool, Kept::Compared(holds)) => Some(Value::Float(f64::from(u8::from(holds)))),
-        (Comparison::Bool, Kept::Always) => Some(Value::Float(1.0)),
-        (Comparison::Filter, Kept::Compared(false)) => None,
-        (Comparison::Filter, _) => Some(value),
-    }
 }

@@ -9,9 +9,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::growth::Growth;
 use super::histogram_rate::{add_noted, sub_noted};
 use super::interpolate::{float_between, histogram_between};
-use super::rate::Growth;
 use super::window::{FloatPoint, HistogramPoint, Notes, Window};
 use crate::model::ResetHint;
 use crate::promql::annotations::Note;

@@ -1,6 +1,6 @@
 //! How much a native histogram grew in a window, from its first sample to its last.
 
-use super::rate::Growth;
+use super::growth::Growth;
 use super::start_time::Begun;
 use super::window::{HistogramPoint, Notes, Window};
 use crate::model::ResetHint;

@@ -6,6 +6,7 @@
 
 mod changes;
 mod extended;
+mod growth;
 mod histogram_rate;
 mod instant_rate;
 mod interpolate;
@@ -17,9 +18,9 @@ mod sums;
 mod trend;
 mod window;
 
+pub use growth::Growth;
 pub use interpolate::{Metric, float_between, histogram_between};
 pub use quantile::{nan_first, quantile};
-pub use rate::Growth;
 pub use sums::Average;
 pub use trend::check_smoothing;
 pub use window::{FloatPoint, HistogramPoint, Notes, PointRef, TimedPoint, Window};

@@ -8,34 +8,13 @@
 use std::sync::Arc;
 
 use super::extended;
+use super::growth::Growth;
 use super::histogram_rate::{self, add_noted};
-use super::interpolate::Metric;
 use super::start_time::Begun;
 use super::window::{FloatPoint, Notes, Window};
 use crate::promql::annotations::Note;
 use crate::promql::histogram::FloatHistogram;
 use crate::promql::points::Value;
-
-/// Which of the three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Growth {
-    /// Of a counter, by the second.
-    Rate,
-    /// Of a counter.
-    Increase,
-    /// Of a gauge.
-    Delta,
-}
-
-impl Growth {
-    pub(super) fn is_counter(self) -> bool {
-        self != Self::Delta
-    }
-
-    pub(super) fn metric(self) -> Metric {
-        if self.is_counter() { Metric::Counter } else { Metric::Gauge }
-    }
-}
 
 /// How much the series grew.
 pub(super) fn growth(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {

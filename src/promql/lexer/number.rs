@@ -5,7 +5,7 @@
 //! is refused matters here.
 
 use super::{Kind, Lexer, ParseError, is_letter_or_digit};
-use crate::promql::format::quoted;
+use crate::promql::strings::quoted;
 
 impl Lexer<'_> {
     /// A number or a duration; its first character has been read.

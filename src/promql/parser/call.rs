@@ -8,7 +8,7 @@ use super::super::position::Span;
 use super::super::signature::Function;
 use super::super::token::{Kind, Token};
 use super::{Parsed, Parser};
-use crate::promql::format::quoted;
+use crate::promql::strings::quoted;
 
 impl Parser<'_> {
     /// A call, or a metric of that name; the name has been looked at.

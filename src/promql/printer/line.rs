@@ -7,9 +7,10 @@ use super::super::ast::{
     Grouping, MatchLabels, Matching, MatrixSelector, Notation, Number, StringLiteral, Subquery,
     VectorSelector, When,
 };
-use super::super::format::{fixed, general, quoted};
+use super::super::format::{fixed, general};
 use super::super::numbers::format_duration;
 use super::super::operator::Sign;
+use super::super::strings::quoted;
 use super::super::strings::quoted_bytes;
 use crate::model::{METRIC_NAME, MatchOp, Matcher};
 
