@@ -3,6 +3,7 @@
 //! Parameters are read in the order in which Prometheus reads them, so that of several bad ones the
 //! same is told. `format_query` and `parse_query` only look at the text.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::workers::Caller;
 use super::{ApiError, AppState, json, parse_query, query_result};
 use crate::promql::ast::Expr;
-use crate::promql::{QueryOptions, Steps, parse};
+use crate::promql::{QueryError, QueryOptions, QueryResult, Steps, parse};
+use crate::telemetry::{QueryKind, QueryOutcome};
 
 /// Most points of a series in an answer.
 const MAX_POINTS: i128 = 11_000;
@@ -60,7 +62,8 @@ async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, 
     let query = parameters.first("query");
     let expr = expression(state, query).await?;
     let store = state.store()?.clone();
-    let result = state.engine.instant(store, &expr, time, &options).await?;
+    let evaluation = state.engine.instant(store, &expr, time, &options);
+    let result = counted(state, QueryKind::Instant, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
@@ -88,8 +91,33 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
     let query = parameters.first("query");
     let expr = expression(state, query).await?;
     let store = state.store()?.clone();
-    let result = state.engine.range(store, &expr, steps, &options).await?;
+    let evaluation = state.engine.range(store, &expr, steps, &options);
+    let result = counted(state, QueryKind::Range, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
+}
+
+/// What the evaluation gives, counted in the metrics.
+async fn counted(
+    state: &AppState,
+    kind: QueryKind,
+    evaluation: impl Future<Output = Result<QueryResult, QueryError>>,
+) -> Result<QueryResult, QueryError> {
+    let metrics = &state.metrics.queries;
+    let running = metrics.begin(kind);
+    let result = evaluation.await;
+    let outcome = match &result {
+        Ok(result) => {
+            metrics.samples_read.inc_by(result.stats.samples_read);
+            QueryOutcome::Ok
+        }
+        Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
+        Err(QueryError::TooManySamples { .. } | QueryError::Limit(_)) => QueryOutcome::Limited,
+        Err(QueryError::TimedOut { .. }) => QueryOutcome::TimedOut,
+        Err(QueryError::Canceled) => QueryOutcome::Canceled,
+        Err(QueryError::Store(_)) => QueryOutcome::Store,
+    };
+    running.end(outcome);
+    result
 }
 
 /// What a query sets for itself.

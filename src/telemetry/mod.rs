@@ -9,6 +9,7 @@ mod http;
 mod in_flight;
 mod ingest;
 mod log;
+mod query;
 mod store;
 
 use prometheus_client::registry::Registry;
@@ -19,6 +20,7 @@ pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
 pub use in_flight::InFlight;
 pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};
 pub use log::start_log;
+pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
 
 /// All metrics of the process, and the registry that prints them.
@@ -27,6 +29,8 @@ pub struct Metrics {
     pub http: HttpMetrics,
     /// What remote write brought.
     pub ingest: IngestMetrics,
+    /// PromQL queries.
+    pub queries: QueryMetrics,
     /// The log and the samples in memory.
     pub head: HeadMetrics,
     /// The embedded store's files.
@@ -43,6 +47,7 @@ impl Metrics {
         Self {
             http: HttpMetrics::register(&mut registry),
             ingest: IngestMetrics::register(&mut registry),
+            queries: QueryMetrics::register(&mut registry),
             head: HeadMetrics::register(&mut registry),
             store: StoreMetrics::register(&mut registry),
             cassandra: CassandraMetrics::register(&mut registry),

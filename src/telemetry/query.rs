@@ -1,0 +1,143 @@
+//! Metrics of PromQL queries.
+//!
+//! A query counts from its evaluation on; a text that is none is seen among the HTTP requests. One
+//! whose client goes away is counted as canceled, since nobody is there to say how it ended.
+
+use std::time::Instant;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::InFlight;
+
+/// How a query is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum QueryKind {
+    /// At one time.
+    Instant,
+    /// At many.
+    Range,
+}
+
+/// How a query ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum QueryOutcome {
+    /// With an answer.
+    Ok,
+    /// With an error that the query or the data cause.
+    Failed,
+    /// At a limit of samples, bytes, depth or waiting queries.
+    Limited,
+    /// At the end of its time.
+    TimedOut,
+    /// Nobody waited for it any more.
+    Canceled,
+    /// The store did not answer.
+    Store,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    kind: QueryKind,
+    outcome: QueryOutcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: QueryKind,
+}
+
+/// Metrics of queries.
+#[derive(Debug, Clone)]
+pub struct QueryMetrics {
+    ended: Family<Ended, Counter>,
+    duration: Family<Kind, Histogram>,
+    in_flight: Gauge,
+    /// Samples that queries read from the store.
+    pub samples_read: Counter,
+}
+
+/// A query under way; it is counted when this is dropped.
+pub struct RunningQuery<'a> {
+    metrics: &'a QueryMetrics,
+    kind: QueryKind,
+    outcome: QueryOutcome,
+    start: Instant,
+    _in_flight: InFlight,
+}
+
+impl QueryMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            ended: Family::default(),
+            duration: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(0.001, 4.0, 9))
+            }),
+            in_flight: Gauge::default(),
+            samples_read: Counter::default(),
+        };
+        let m = metrics.clone();
+        registry.register("queries", "PromQL queries by how they ended", m.ended);
+        let help = "Time of a PromQL query, waiting for its turn included";
+        registry.register_with_unit("query_duration", help, Unit::Seconds, m.duration);
+        registry.register("queries_in_flight", "PromQL queries under way", m.in_flight);
+        let help = "Samples that PromQL queries read from the store";
+        registry.register("query_samples_read", help, m.samples_read);
+        metrics
+    }
+
+    /// One more is under way.
+    pub fn begin(&self, kind: QueryKind) -> RunningQuery<'_> {
+        RunningQuery {
+            metrics: self,
+            kind,
+            outcome: QueryOutcome::Canceled,
+            start: Instant::now(),
+            _in_flight: InFlight::enter(&self.in_flight),
+        }
+    }
+}
+
+impl RunningQuery<'_> {
+    /// It is over.
+    pub fn end(mut self, outcome: QueryOutcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for RunningQuery<'_> {
+    fn drop(&mut self) {
+        let (kind, outcome) = (self.kind, self.outcome);
+        self.metrics.ended.get_or_create(&Ended { kind, outcome }).inc();
+        let took = self.start.elapsed().as_secs_f64();
+        self.metrics.duration.get_or_create(&Kind { kind }).observe(took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn a_query_that_nobody_ends_was_canceled() {
+        let metrics = Metrics::new();
+        metrics.queries.begin(QueryKind::Range).end(QueryOutcome::TimedOut);
+        let running = metrics.queries.begin(QueryKind::Instant);
+        assert!(metrics.encode().contains("promkairos_queries_in_flight 1\n"));
+        drop(running);
+        let text = metrics.encode();
+        for line in [
+            "promkairos_queries_total{kind=\"Range\",outcome=\"TimedOut\"} 1\n",
+            "promkairos_queries_total{kind=\"Instant\",outcome=\"Canceled\"} 1\n",
+            "promkairos_query_duration_seconds_count{kind=\"Instant\"} 1\n",
+            "promkairos_queries_in_flight 0\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+    }
+}
