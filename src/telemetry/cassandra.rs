@@ -40,12 +40,24 @@ struct Reason {
     reason: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfType {
+    data_type: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InState {
+    state: &'static str,
+}
+
 /// Metrics of the statements sent to Cassandra.
 #[derive(Debug, Clone)]
 pub struct CassandraMetrics {
     statements: Family<Attempt, Counter>,
     latency: Family<Kind, Histogram, fn() -> Histogram>,
     skipped: Family<Reason, Counter>,
+    series_cached: Family<OfType, Gauge>,
+    tag_index_tags: Family<InState, Gauge>,
     /// Statements in flight now.
     pub in_flight: Gauge,
     /// Rows written to `data_points`.
@@ -68,6 +80,8 @@ pub struct CassandraMetrics {
     pub series_cache_hits: Counter,
     /// Bytes of series in memory, about.
     pub series_cache_bytes: Gauge,
+    /// Windows (partitions of `row_keys`) of which something is in memory.
+    pub windows_cached: Gauge,
     /// Points put into quarantine, each counted once.
     pub quarantined: Counter,
     /// Attempts to open the store that Cassandra refused: the login, the keyspace.
@@ -82,6 +96,8 @@ impl Default for CassandraMetrics {
             statements: Family::default(),
             latency: Family::new_with_constructor(latency_buckets),
             skipped: Family::default(),
+            series_cached: Family::default(),
+            tag_index_tags: Family::default(),
             in_flight: Gauge::default(),
             rows_written: Counter::default(),
             rows_read: Counter::default(),
@@ -93,6 +109,7 @@ impl Default for CassandraMetrics {
             series_cache_reads: Counter::default(),
             series_cache_hits: Counter::default(),
             series_cache_bytes: Gauge::default(),
+            windows_cached: Gauge::default(),
             quarantined: Counter::default(),
             open_refused: Counter::default(),
             clock_skew_ms: Gauge::default(),
@@ -114,6 +131,10 @@ impl CassandraMetrics {
         registry.register_with_unit("statement_duration", help, unit, new.latency.clone());
         let help = "Rows found that are no points to us, by reason";
         registry.register("skipped", help, new.skipped.clone());
+        let help = "Series of windows in memory, by the type of their data";
+        registry.register("series_cached", help, new.series_cached.clone());
+        let help = "Indexed tags of metrics, by how far their index is";
+        registry.register("tag_index_tags", help, new.tag_index_tags.clone());
         new.register_counters(registry);
         new.register_gauges(registry);
         let (help, unit) = ("Bytes of series in memory, about", Unit::Bytes);
@@ -166,6 +187,7 @@ impl CassandraMetrics {
     fn register_gauges(&self, registry: &mut Registry) {
         let gauges = [
             ("in_flight", "Statements in flight", &self.in_flight),
+            ("windows_cached", "Windows with something in memory", &self.windows_cached),
             (
                 "index_rows_remembered",
                 "Index rows remembered as written",
@@ -184,6 +206,9 @@ impl CassandraMetrics {
         Self {
             index_rows_remembered: Gauge::default(),
             series_cache_bytes: Gauge::default(),
+            series_cached: Family::default(),
+            tag_index_tags: Family::default(),
+            windows_cached: Gauge::default(),
             clock_skew_ms: Gauge::default(),
             ..self.clone()
         }
@@ -193,6 +218,17 @@ impl CassandraMetrics {
     pub fn attempt(&self, statement: &'static str, outcome: StatementOutcome, took: Duration) {
         self.statements.get_or_create(&Attempt { statement, outcome }).inc();
         self.latency.get_or_create(&Kind { statement }).observe(took.as_secs_f64());
+    }
+
+    /// Series of windows in memory with data of this type.
+    pub fn series_cached(&self, data_type: &str) -> Gauge {
+        let data_type = data_type.to_owned();
+        self.series_cached.get_or_create_owned(&OfType { data_type })
+    }
+
+    /// Indexed tags whose index is in this state.
+    pub fn tag_index_tags(&self, state: &'static str) -> Gauge {
+        self.tag_index_tags.get_or_create_owned(&InState { state })
     }
 
     /// Counts rows that were left out of a read.

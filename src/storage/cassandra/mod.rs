@@ -119,6 +119,7 @@ impl CassandraStore {
         let found = schema::prepare(&session, &options).await?;
         lifetimes.cut_by(found.row_spec);
         let statements = Statements::prepare(&session, &options).await?;
+        let series = SeriesCache::new(options.series_cache_bytes, metrics.clone());
         let executor = Executor::new(session, metrics, &options);
         let shared = Arc::new(Shared {
             executor,
@@ -128,7 +129,7 @@ impl CassandraStore {
             names: found.names,
             stamps: stamp::Stamps::default(),
             memory: IndexMemory::new(options.index_memory_rows),
-            series: SeriesCache::new(options.series_cache_bytes),
+            series,
             mtimes: Mtimes::default(),
             legacy: LegacyIndex::default(),
             skew: Skew::default(),

@@ -6,7 +6,7 @@
 //! which is only a hint: so a window is read again in any case when it is [`Read::is_old`].
 //! No I/O here; `window_reader` does the reading.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use crate::kairos::DataType;
 use crate::model::Matcher;
 use crate::storage::StoreError;
 use crate::storage::index::{MemoryIndex, evaluate};
+use crate::telemetry::CassandraMetrics;
 
 /// A window is read again after this time, whatever `mtime` says, ...
 const OLD: Duration = Duration::from_secs(30);
@@ -36,9 +37,33 @@ const EMPTY: usize = 512;
 /// All windows in memory.
 pub(super) struct SeriesCache {
     windows: Mutex<HashMap<Identity, Arc<CachedWindow>>>,
-    bytes: Arc<AtomicUsize>,
+    held: Arc<Held>,
     most_bytes: usize,
     clock: AtomicU64,
+}
+
+/// What all windows hold together.
+struct Held {
+    bytes: AtomicUsize,
+    metrics: CassandraMetrics,
+}
+
+impl Held {
+    fn add(&self, rows: Option<&Rows>) {
+        let Some(rows) = rows else { return };
+        self.bytes.fetch_add(rows.bytes, Ordering::Relaxed);
+        for (data_type, count) in &rows.types {
+            self.metrics.series_cached(data_type.as_str()).inc_by(*count);
+        }
+    }
+
+    fn remove(&self, rows: Option<&Rows>) {
+        let Some(rows) = rows else { return };
+        self.bytes.fetch_sub(rows.bytes, Ordering::Relaxed);
+        for (data_type, count) in &rows.types {
+            self.metrics.series_cached(data_type.as_str()).dec_by(*count);
+        }
+    }
 }
 
 /// One window.
@@ -47,7 +72,7 @@ pub(super) struct CachedWindow {
     pub(super) reading: tokio::sync::Mutex<()>,
     state: RwLock<State>,
     used: AtomicU64,
-    all_bytes: Arc<AtomicUsize>,
+    held: Arc<Held>,
 }
 
 #[derive(Default)]
@@ -103,6 +128,7 @@ pub(super) struct Rows {
     rows: Vec<IndexRow>,
     index: MemoryIndex,
     known: HashSet<Identity>,
+    types: BTreeMap<DataType, i64>,
     bytes: usize,
 }
 
@@ -111,6 +137,7 @@ impl Rows {
     /// keys differ.
     pub(super) fn push(&mut self, row: IndexRow) {
         self.bytes += bytes_of(&row);
+        *self.types.entry(row.data_type.clone()).or_default() += 1;
         self.known.insert(identity(&row));
         self.index.add(self.rows.len() as u32, row.labels.as_ref());
         self.rows.push(row);
@@ -142,10 +169,10 @@ pub(super) enum Looked {
 }
 
 impl SeriesCache {
-    pub(super) fn new(most_bytes: usize) -> Self {
+    pub(super) fn new(most_bytes: usize, metrics: CassandraMetrics) -> Self {
         Self {
             windows: Mutex::default(),
-            bytes: Arc::default(),
+            held: Arc::new(Held { bytes: AtomicUsize::new(0), metrics }),
             most_bytes,
             clock: AtomicU64::new(0),
         }
@@ -153,7 +180,7 @@ impl SeriesCache {
 
     /// Bytes in use, about.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.held.bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that one window may have: no single one drives out all others.
@@ -166,12 +193,13 @@ impl SeriesCache {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut windows = self.windows.lock();
         let window = windows.entry(id).or_insert_with(|| {
-            self.bytes.fetch_add(EMPTY, Ordering::Relaxed);
+            self.held.bytes.fetch_add(EMPTY, Ordering::Relaxed);
+            self.held.metrics.windows_cached.inc();
             Arc::new(CachedWindow {
                 reading: tokio::sync::Mutex::default(),
                 state: RwLock::default(),
                 used: AtomicU64::new(now),
-                all_bytes: Arc::clone(&self.bytes),
+                held: Arc::clone(&self.held),
             })
         });
         window.used.store(now, Ordering::Relaxed);
@@ -236,9 +264,12 @@ impl State {
         self.epoch.0 += 1;
     }
 
+    fn rows(&self) -> Option<&Rows> {
+        self.content.as_ref()?.rows.as_ref()
+    }
+
     fn bytes(&self) -> usize {
-        let rows = self.content.as_ref().and_then(|content| content.rows.as_ref());
-        EMPTY + rows.map_or(0, Rows::bytes)
+        EMPTY + self.rows().map_or(0, Rows::bytes)
     }
 }
 
@@ -272,10 +303,10 @@ impl CachedWindow {
     /// Replaces the content by what was read. None: more than memory may hold.
     pub(super) fn learn(&self, read: Read, epoch: Epoch, rows: Option<Rows>) {
         let mut state = self.state.write();
-        self.all_bytes.fetch_sub(state.bytes(), Ordering::Relaxed);
+        self.held.remove(state.rows());
         state.content = Some(Content { read, epoch, rows });
         state.checked = Some(read.started);
-        self.all_bytes.fetch_add(state.bytes(), Ordering::Relaxed);
+        self.held.add(state.rows());
     }
 
     fn add(&self, rows: impl Iterator<Item = IndexRow>) {
@@ -289,13 +320,13 @@ impl CachedWindow {
             content.epoch = *epoch;
         }
         let Some(known) = &mut content.rows else { return };
-        let before = known.bytes;
+        self.held.remove(Some(known));
         for row in rows {
             if !known.known.contains(&identity(&row)) {
                 known.push(row);
             }
         }
-        self.all_bytes.fetch_add(known.bytes - before, Ordering::Relaxed);
+        self.held.add(Some(known));
     }
 
     /// Calls `visit` for every row that passes and has a wanted type.
@@ -306,9 +337,7 @@ impl CachedWindow {
         mut visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
     ) -> Result<Looked, StoreError> {
         let state = self.state.read();
-        let Some(rows) = state.content.as_ref().and_then(|content| content.rows.as_ref()) else {
-            return Ok(Looked::TooLarge);
-        };
+        let Some(rows) = state.rows() else { return Ok(Looked::TooLarge) };
         for at in evaluate(&rows.index, matchers)? {
             let row = &rows.rows[at as usize];
             if wanted(&row.data_type) {
@@ -322,7 +351,9 @@ impl CachedWindow {
 /// Someone may have held a window that was dropped from memory.
 impl Drop for CachedWindow {
     fn drop(&mut self) {
-        self.all_bytes.fetch_sub(self.state.get_mut().bytes(), Ordering::Relaxed);
+        self.held.remove(self.state.get_mut().rows());
+        self.held.bytes.fetch_sub(EMPTY, Ordering::Relaxed);
+        self.held.metrics.windows_cached.dec();
     }
 }
 
@@ -387,7 +418,8 @@ mod tests {
 
     #[test]
     fn own_writes_are_added_and_doubt_makes_a_read_necessary() {
-        let (cache, ours) = (SeriesCache::new(1 << 20), Mtimes::default());
+        let (cache, ours) =
+            (SeriesCache::new(1 << 20, CassandraMetrics::default()), Mtimes::default());
         let (window, start) = (cache.window(id("w")), Instant::now());
         assert!(!window.holds(None, &ours, start) && !window.is_checked_since(start));
         window.learn(read(None, start), window.epoch(), Some(rows(&["a", "b"])));
@@ -411,17 +443,24 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_drops_what_was_not_used() {
-        let cache = SeriesCache::new(20_000);
+        let metrics = CassandraMetrics::default();
+        let cache = SeriesCache::new(20_000, metrics.clone());
+        let doubles = || metrics.series_cached("kairos_double").get();
         for n in 0..100 {
             let window = cache.window(id(&n.to_string()));
             window.learn(read(None, Instant::now()), window.epoch(), Some(rows(&["a", "b"])));
             drop(window);
             cache.make_room();
             assert!(cache.bytes() <= 20_000, "{}", cache.bytes());
+            assert_eq!(doubles(), metrics.windows_cached.get() * 2);
         }
         assert_eq!(hosts(&cache.window(id("99")), &[]), ["a", "b"]);
         let first = cache.window(id("0"));
         assert_eq!(first.select(&[], |_| true, |_| Ok(())).expect("no I/O"), Looked::TooLarge);
+        let held = cache.bytes();
+        let before = doubles();
+        cache.add(id("99"), ["b", "c"].map(row).into_iter());
+        assert_eq!((doubles(), cache.bytes()), (before + 1, held + bytes_of(&row("c"))));
         let held = cache.bytes();
         cache.forget(id("0"));
         assert_eq!(cache.bytes(), held);

@@ -218,6 +218,10 @@ impl Shared {
     /// Makes reads and writes that begin from now on act by a document. When it returns, none is
     /// under way that writes by another.
     async fn act_by(&self, document: Document) {
+        for state in State::ALL {
+            let tags = i64::try_from(document.count(state)).unwrap_or(i64::MAX);
+            self.executor.metrics.tag_index_tags(state.as_str()).set(tags);
+        }
         let current = self.tags.view();
         if *current == document {
             return;

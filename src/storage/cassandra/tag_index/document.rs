@@ -69,6 +69,9 @@ pub(super) enum State {
 }
 
 impl State {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Writing, Self::Building, Self::Readable, Self::Retiring];
+
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Writing => "writing",
@@ -108,6 +111,11 @@ impl Default for Document {
 }
 
 impl Document {
+    /// How many tags are in a state.
+    pub(super) fn count(&self, state: State) -> usize {
+        self.metrics.values().flat_map(BTreeMap::values).filter(|tag| tag.state == state).count()
+    }
+
     /// The tags of a metric whose rows every adapter writes; None when there are none.
     pub(super) fn written(&self, metric: &str) -> Option<IndexedTags> {
         let mut tags = [metric, ALL]
