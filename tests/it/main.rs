@@ -10,6 +10,7 @@ mod clusters;
 mod delete_command;
 mod embedded;
 mod fuzz;
+mod grafana;
 mod head;
 mod kairos;
 mod kairosdb;

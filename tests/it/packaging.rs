@@ -138,6 +138,8 @@ fn prometheus_and_grafana_are_pointed_at_what_is_there() {
     assert_eq!(grafana["apiVersion"], 1);
     assert_eq!(grafana["datasources"][0]["type"], "prometheus");
     assert_eq!(grafana["datasources"][0]["url"], "http://prometheus:9090");
+    assert_eq!(grafana["datasources"][1]["type"], "prometheus");
+    assert_eq!(grafana["datasources"][1]["url"], "http://promkairos:9201");
 }
 
 fn assert_known(used: &BTreeSet<String>) {

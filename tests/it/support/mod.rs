@@ -3,6 +3,7 @@
 //! A peer comes from the environment that `./test.sh` sets up. Where it is missing a test fails;
 //! it never skips. Waiting is always for a condition, with a deadline that is far off.
 
+pub(crate) mod api;
 pub(crate) mod cassandra;
 pub(crate) mod front;
 pub(crate) mod kairosdb;
@@ -13,6 +14,7 @@ pub(crate) mod promkairos;
 pub(crate) mod proto;
 pub(crate) mod proxy;
 pub(crate) mod remote_read;
+pub(crate) mod series;
 pub(crate) mod target;
 pub(crate) mod trace;
 

@@ -1,0 +1,4 @@
+//! Grafana on promkairos: the dashboards of `grafana/`, and what its datasource sends.
+
+mod dashboards;
+mod scrape;
