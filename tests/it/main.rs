@@ -6,6 +6,7 @@ mod api;
 mod batch;
 mod cassandra;
 mod chunk;
+mod clients;
 mod clusters;
 mod delete_command;
 mod embedded;

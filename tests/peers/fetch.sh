@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Gets everything the peers need, once. usage: fetch.sh packages | DIR
 # packages: Debian packages of this system where they are missing (as root); what compiling needs is among them.
-# DIR: into it Prometheus from Debian unstable (unpacked, not installed), Cassandra and KairosDB from Maven.
+# DIR: into it Prometheus, promtool and vmalert from Debian unstable (unpacked, not installed), Cassandra and
+# KairosDB from Maven.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=functions.sh
@@ -27,10 +28,11 @@ if [ "$1" = packages ]; then exit 0; fi
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 
-# Debian unstable, from the mirror that this system uses.
+# unpack_unstable DIR PACKAGE...: from Debian unstable, from the mirror that this system uses.
 unpack_unstable() {
   local into=$1 mirror options
   shift
+  rm -rf "$into"
   mirror=$({ cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true; } |
     sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' |
     awk '!/security/ && !seen++')
@@ -43,13 +45,24 @@ unpack_unstable() {
   for deb in "$into"/apt/*.deb; do dpkg -x "$deb" "$into"; done
   rm -rf "$into/apt"
 }
-if [ ! -x "$dir/prometheus/usr/bin/prometheus" ]; then
-  rm -rf "$dir/prometheus.part"
-  unpack_unstable "$dir/prometheus.part" prometheus
-  rm -rf "$dir/prometheus"
-  mv "$dir/prometheus.part" "$dir/prometheus"
-fi
+
+# unstable NAME PROGRAM PACKAGE...: into DIR/NAME, unless the program is there.
+unstable() {
+  local name=$1 program=$2
+  shift 2
+  if [ ! -x "$dir/$name/usr/bin/$program" ]; then
+    unpack_unstable "$dir/$name.part" "$@"
+    rm -rf "$dir/$name"
+    mv "$dir/$name.part" "$dir/$name"
+  fi
+}
+unstable prometheus prometheus prometheus
+unstable promtool promtool promtool
+unstable victoria-metrics vmalert victoria-metrics
+# Of its programs one is needed.
+find "$dir/victoria-metrics/usr/bin" -type f ! -name vmalert -delete
 "$dir/prometheus/usr/bin/prometheus" --version 2>&1 | head -1
+"$dir/promtool/usr/bin/promtool" --version 2>&1 | head -1
 
 "$here/cassandra.sh" fetch "$dir/cassandra"
 "$here/kairosdb.sh" fetch "$dir/kairosdb"

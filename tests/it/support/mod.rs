@@ -40,6 +40,16 @@ pub(crate) fn prometheus_binary() -> PathBuf {
     PathBuf::from(variable("PROMKAIROS_TEST_PROMETHEUS"))
 }
 
+/// The command line of Prometheus.
+pub(crate) fn promtool_binary() -> PathBuf {
+    PathBuf::from(variable("PROMKAIROS_TEST_PROMTOOL"))
+}
+
+/// VictoriaMetrics' program for rules.
+pub(crate) fn vmalert_binary() -> PathBuf {
+    PathBuf::from(variable("PROMKAIROS_TEST_VMALERT"))
+}
+
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run ./test.sh"))
 }
