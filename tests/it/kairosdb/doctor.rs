@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use super::both_ways::{AT, labels, tags, unique};
 use super::points::{TAGS, cells, random_cases};
-use crate::cassandra::doctor::{examine, fixing, left, settings};
+use crate::cassandra::doctor::{examine, examine_with, fixing, left, settings};
 use crate::cassandra::keyspace::{OwnedExemplar, Request, TestKeyspace, hex, named, read};
 use crate::support::kairosdb::{KairosDb, KairosSeries, TagMap};
 use crate::support::{self, eventually};
@@ -149,6 +149,30 @@ async fn what_kairosdb_lost_of_its_index_is_found_again() {
     kairosdb.query_until(metric, &["t0"], |series| points(series) == 1).await;
     let store = keyspace.open().await;
     assert_eq!(read(&store, &named(metric), TimeRange::ALL).await.len(), 1);
+    drop(kairosdb);
+    keyspace.drop().await;
+}
+
+/// KairosDB told to index a metric finds nothing by its tags that was there before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_there_before_kairosdb_indexed_it_is_found_by_tag_again() {
+    let keyspace = TestKeyspace::new().await;
+    let name = keyspace.name.clone();
+    let started = tokio::task::spawn_blocking(move || KairosDb::start(name, INDEXED)).await;
+    let kairosdb = started.expect("KairosDB starts");
+    let metric = &unique("before");
+    let series = Labels::from_pairs(labels(metric)).expect("labels");
+    let store = keyspace.open().await;
+    Request::default().floats(&series, &[(AT, 1.5)]).write(&store).await;
+    let by_tag = [("instance", "h:9100")];
+    let found = kairosdb.query(metric, &by_tag, &["instance"]).await.expect("an answer");
+    assert_eq!(points(&found), 0);
+    let mut options = keyspace.options();
+    options.tag_index.metrics = [("*".to_owned(), BTreeSet::new())].into();
+    let report = examine_with(options, fixing()).await;
+    assert_eq!(report.total(Kind::TagIndexGap).map(|total| total.fixed), Some(1), "{report:#?}");
+    let found = kairosdb.query(metric, &by_tag, &["instance"]).await.expect("an answer");
+    assert_eq!(points(&found), 1);
     drop(kairosdb);
     keyspace.drop().await;
 }

@@ -8,6 +8,7 @@ use tokio::task::spawn_blocking;
 use super::both_ways::{AT, labels, tags, unique};
 use super::deletes::now;
 use super::points::{kairosdb_shows, send, store_shows};
+use crate::cassandra::doctor::{examine, fixing};
 use crate::cassandra::keyspace::{Request, TestKeyspace, named, read};
 use crate::support;
 use crate::support::kairosdb::KairosDb;
@@ -48,6 +49,12 @@ async fn kairosdb_goes_on_alone() {
         .rows("SELECT key FROM {k}.service_index WHERE service = 'prometheus' ALLOW FILTERING")
         .await;
     assert!(ours.iter().all(|(key,)| key.is_none()), "{ours:?}");
+    // Nothing of what was taken away is missed, nor comes back.
+    let report = examine(&keyspace, fixing()).await;
+    assert!(report.findings.is_empty(), "{report:#?}");
+    let names = "SELECT column1 FROM {k}.string_index WHERE key = \
+                 0x70726f6d6574686575735f6d65747269635f6e616d6573";
+    assert!(keyspace.rows::<(String,)>(names).await.is_empty());
     kairosdb.ingest(metric, &tags(), "double", &[(AT + 3, json!(2.5))]).await;
     kairosdb_shows(&kairosdb, metric, &[AT, AT + 1, AT + 3]).await;
     kairosdb.delete(metric).await;

@@ -16,13 +16,13 @@ use super::super::executor::unreadable;
 use super::super::identity::Identity;
 use super::super::stamp::now_ms;
 use super::super::statements::Prepared;
-use super::super::tag_index::Coverage;
+use super::super::tag_index::{Configured, Coverage, has_tag};
 use super::super::window::WindowKey;
 use super::Doctor;
 use super::judge::{Cells, Moment, Standing};
 use super::progress::Indexed;
 use crate::kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
-use crate::kairos::{DataType, RowKey, RowTime, Tags};
+use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use crate::model::STALE_NAN_BITS;
 use crate::storage::StoreError;
 
@@ -100,9 +100,10 @@ pub(super) fn map(tags: &Tags) -> BTreeMap<&str, &str> {
 }
 
 /// Which tags must lead to rows of data: as the keyspace records it, and where it says nothing of a
-/// tag, as the rows that stand show.
+/// tag, as the rows that stand show, or as KairosDB is configured.
 pub(super) struct Expected<'a> {
     pub(super) recorded: Coverage,
+    pub(super) configured: &'a Configured,
     pub(super) shown: &'a Indexed,
 }
 
@@ -110,9 +111,11 @@ impl Expected<'_> {
     fn tags(&self, key: &RowKey) -> BTreeSet<Box<str>> {
         let row_time = key.row_time.millis();
         let shown = self.shown.tags(key.data_type.table_name(), &key.metric, key.row_time);
+        let is_kairosdb = key.data_type.table_name() == TableName::DataPoints;
         let is_expected = |tag: &str| {
             let recorded = self.recorded.demands(&key.metric, tag, row_time);
-            recorded.unwrap_or_else(|| shown.contains(tag))
+            let is_configured = || is_kairosdb && has_tag(self.configured, &key.metric, tag);
+            recorded.unwrap_or_else(|| shown.contains(tag) || is_configured())
         };
         let tags = key.tags.iter().map(|(tag, _)| tag);
         tags.filter(|tag| is_expected(tag)).map(Box::from).collect()
@@ -180,6 +183,16 @@ impl Doctor {
         let found = !rows.await?.is_empty();
         Leads::keep(&self.leads.names, identity, found);
         Ok(found)
+    }
+
+    /// Whether a list of names is to have them all. The one of promkairos is taken away as a whole by who
+    /// goes back to KairosDB alone, and nobody misses it.
+    pub(super) async fn is_kept(&self, table_name: TableName) -> Result<bool, StoreError> {
+        if table_name == TableName::DataPoints {
+            return Ok(true);
+        }
+        let (any, list) = (&self.statements.names.any, StringIndexRow::key(table_name));
+        Ok(!self.rows::<(scylla::value::CqlValue,)>(any, (list,)).await?.is_empty())
     }
 
     /// Whether the legacy index leads to a row of data.

@@ -90,7 +90,8 @@ impl Doctor {
         let at = self.moment();
         let row_key = self.row_key(&RowKeyRow::of(&key)).await?;
         let time = self.time(&TimeIndexRow::of(&key)).await?;
-        let is_named = self.is_named(&StringIndexRow::of(&key)).await?;
+        let name = StringIndexRow::of(&key);
+        let is_named = self.is_named(&name).await? || !self.is_kept(name.table_name).await?;
         let is_found = row_key.is_some() && time.is_some();
         let is_legacy = !is_found && self.is_in_legacy(&key.metric, bytes).await?;
         let cells = match self.settings.depth {
@@ -156,7 +157,9 @@ impl Doctor {
     ) -> Result<Part, StoreError> {
         let mut part = Part::default();
         let mut scanned = Scanned::default();
-        let expected = Expected { recorded: self.coverage().await?, shown: &known.indexed };
+        let configured = &self.options.tag_index.metrics;
+        let recorded = self.coverage().await?;
+        let expected = Expected { recorded, configured, shown: &known.indexed };
         let mut pages = self.pages(&self.statements.row_keys.scan, slice);
         while let Some(rows) = pages.next::<RowKeyScanRow>().await? {
             let rows: Vec<ScannedRow> = rows.into_iter().filter_map(scanned_row).collect();

@@ -28,7 +28,7 @@ pub(super) const ALL: &str = "*";
 pub(super) const FORMAT: u32 = 1;
 
 /// Tags by metric, as they are configured; `*` as in KairosDB, and no tags = all.
-pub(super) type Configured = BTreeMap<String, BTreeSet<String>>;
+pub(in super::super) type Configured = BTreeMap<String, BTreeSet<String>>;
 
 /// The document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,6 +171,12 @@ impl Document {
         };
         written(self) == written(other)
     }
+}
+
+/// Whether a configuration has a tag of a metric.
+pub(in super::super) fn has_tag(configured: &Configured, metric: &str, tag: &str) -> bool {
+    let mut lists = [metric, ALL].into_iter().filter_map(|metric| configured.get(metric));
+    lists.any(|tags| tags.is_empty() || tags.contains(ALL) || tags.contains(tag))
 }
 
 /// Tags of a configuration by metric and tag, `*` for all.

@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 
 pub use crate::config::TagIndexTrust;
 pub(super) use coverage::Coverage;
+pub(super) use document::{Configured, has_tag};
 pub use explain::{Explanation, LegacyExplanation, WindowExplanation, WindowPath};
 pub use job::{Job, JobKind, JobState};
 pub(super) use statements::TagIndexStatements;
@@ -35,7 +36,7 @@ pub use status::{TagIndexStatus, TagStatus};
 pub(super) use writer::Tagged;
 
 use self::audit::Audited;
-use self::document::{ALL, Configured, Document};
+use self::document::Document;
 use super::mtime::random;
 
 /// What the tag index is told.
@@ -101,9 +102,7 @@ impl TagIndex {
 
     /// Whether the list has a tag of a metric.
     fn is_configured(&self, metric: &str, tag: &str) -> bool {
-        let configured = self.configured.lock();
-        let mut lists = [metric, ALL].into_iter().filter_map(|metric| configured.get(metric));
-        lists.any(|tags| tags.is_empty() || tags.contains(ALL) || tags.contains(tag))
+        has_tag(&self.configured.lock(), metric, tag)
     }
 
     /// Configures other tags; the next look at the keyspace acts by them.

@@ -10,7 +10,7 @@ use scylla::value::CqlTimestamp;
 
 use super::super::keyspace::TestKeyspace;
 use super::defects::{self, stamp};
-use super::{WIDTH, examine, fill, fixing, left, settings};
+use super::{WIDTH, examine, examine_with, fill, fixing, left, settings};
 use crate::support;
 
 /// Rows that stand show nothing where all are missing, or where the index was begun half way.
@@ -65,5 +65,30 @@ async fn the_recorded_coverage_says_which_tags_must_lead_to_data() {
     assert_eq!(left(&examine(&keyspace, fixing()).await), BTreeMap::new());
     assert!(examine(&keyspace, settings()).await.findings.is_empty());
     drop(store);
+    keyspace.drop().await;
+}
+
+/// Whoever begins to index a metric with data has an empty index.
+#[tokio::test]
+async fn configured_tags_must_lead_to_data_where_nothing_is_recorded() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    for metric in ["listed", "other"] {
+        fill(&store, metric).await;
+    }
+    let configured = |tag: &str| {
+        let metrics = [("listed".to_owned(), [tag.to_owned()].into())].into();
+        let tag_index = TagIndexOptions { metrics, ..TagIndexOptions::default() };
+        Options { tag_index, ..keyspace.options() }
+    };
+    assert!(examine(&keyspace, settings()).await.findings.is_empty());
+    assert!(examine_with(configured("dc"), settings()).await.findings.is_empty());
+    let report = examine_with(configured("host"), settings()).await;
+    let want = BTreeMap::from([("listed".to_owned(), BTreeSet::from([Kind::TagIndexGap]))]);
+    assert_eq!(left(&report), want, "{report:#?}");
+    // What KairosDB looks at: three series in four windows.
+    assert_eq!(report.findings[&Kind::TagIndexGap]["listed"].found, 12, "{report:#?}");
+    assert_eq!(left(&examine_with(configured("host"), fixing()).await), BTreeMap::new());
+    assert!(examine_with(configured("host"), fixing()).await.findings.is_empty());
     keyspace.drop().await;
 }

@@ -41,6 +41,7 @@ pub(super) const DEFECTS: &[Defect] = &[
     defect!("no_row_key_of_ours", UnindexedData, no_row_key_of_ours),
     defect!("no_time", MissingTimeIndex, no_time),
     defect!("no_name", MissingName, no_name),
+    defect!("no_name_of_ours", MissingName, no_name_of_ours),
     defect!("no_data", IndexWithoutData, no_data),
     defect!("empty_window", IndexWithoutData, empty_window),
     defect!("early", IndexExpiresEarly, early),
@@ -115,14 +116,22 @@ async fn no_time(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept {
     Kept::All
 }
 
-async fn no_name(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept {
+async fn delete_name(keyspace: &TestKeyspace, list: &[u8], metric: &str) -> Kept {
     let cql = format!(
         "DELETE FROM {{k}}.string_index USING TIMESTAMP {{now}} WHERE key = 0x{} \
          AND column1 = '{metric}'",
-        hex(b"metric_names")
+        hex(list)
     );
     delete(keyspace, &cql).await;
     Kept::All
+}
+
+async fn no_name(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept {
+    delete_name(keyspace, b"metric_names", metric).await
+}
+
+async fn no_name_of_ours(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept {
+    delete_name(keyspace, b"prometheus_metric_names", metric).await
 }
 
 async fn no_data(keyspace: &TestKeyspace, _: &str, series: &[Labels]) -> Kept {
