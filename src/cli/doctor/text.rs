@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::storage::cassandra::doctor::{Depth, Facts, Group, Kind, Report, Settings};
+use crate::storage::cassandra::doctor::{Cut, Depth, Facts, Group, Kind, Report, Settings};
 
 /// Metrics shown a kind; the JSON has more.
 const MOST_METRICS: usize = 10;
@@ -69,7 +69,7 @@ fn write_kind(text: &mut String, kind: Kind, total: &Group, report: &Report) -> 
     metrics.sort_by_key(|(_, group)| std::cmp::Reverse(group.found));
     for (metric, group) in metrics.iter().take(MOST_METRICS) {
         if !metric.is_empty() {
-            writeln!(text, "  {metric}: {}", group.found)?;
+            writeln!(text, "  {}: {}", Cut(metric), group.found)?;
         }
         for example in &group.examples {
             writeln!(text, "    {example}")?;
@@ -97,9 +97,9 @@ fn write_facts(text: &mut String, facts: &Facts) -> fmt::Result {
     }
     for metric in facts.metrics.iter() {
         let (series, counted) = (metric.size, &metric.entry);
-        write!(text, "  {}: {series} series in one window", counted.metric)?;
+        write!(text, "  {}: {series} series in one window", Cut(&counted.metric))?;
         for (at, (name, values)) in counted.tags.iter().take(5).enumerate() {
-            write!(text, "{} {values} {name}", if at == 0 { ":" } else { "," })?;
+            write!(text, "{} {values} {}", if at == 0 { ":" } else { "," }, Cut(name))?;
         }
         writeln!(text)?;
     }

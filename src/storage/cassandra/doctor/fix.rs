@@ -10,7 +10,8 @@ use super::super::stamp::now_ms;
 use super::super::statements::Prepared;
 use super::super::window::WindowKey;
 use super::Doctor;
-use super::judge::{Fix, Standing, key_of};
+use super::finding::Fix;
+use super::judge::{Standing, key_of};
 use super::look::map;
 use crate::kairos::index::{
     IndexedTags, LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,

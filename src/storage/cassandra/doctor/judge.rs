@@ -7,73 +7,18 @@
 
 use std::fmt;
 
-use super::super::identity::Identity;
 use super::super::index_memory::{Expiry, NEVER};
 use super::super::options::MAX_TTL_SECONDS;
+use super::finding::{Finding, Fix};
 use super::kind::Kind;
+use super::shown::{Cut, Shown, Time};
 use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
-use crate::kairos::{DataType, RowKey, RowSpec, RowTime};
+use crate::kairos::{RowKey, RowSpec, RowTime};
 
 /// Two reads of a TTL may differ by this, in seconds.
 pub(super) const TTL_SLACK: i64 = 60;
 /// A write time this far ahead of the clock is none of a healthy writer, in milliseconds.
 const LATER: i64 = 24 * 3_600_000;
-
-/// Something wrong.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Finding {
-    pub(super) kind: Kind,
-    /// Empty where it is not about one.
-    pub(super) metric: String,
-    /// What it is about, for people.
-    pub(super) subject: String,
-    /// What mends it; none = nothing can.
-    pub(super) fix: Option<Fix>,
-}
-
-/// What mends a finding. Data rows lead: their index rows follow from the key.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Fix {
-    WriteRowKey(RowKeyRow, i32),
-    WriteTimeIndex(TimeIndexRow, i32),
-    WriteName(StringIndexRow),
-    WriteTagIndex(TagIndexRow, i32),
-    /// Unless there is data by now.
-    DeleteRowKey(RowKeyRow),
-    /// Whatever it leads to.
-    DeleteMisplaced(RowKeyRow),
-    /// Unless there is data by now.
-    DeleteTagIndex(TagIndexRow),
-    /// Unless something is in the window by now.
-    DeleteTimeIndex(TimeIndexRow),
-    DeleteLegacy(LegacyIndexRow),
-    /// The points and the row of `row_keys`.
-    DeleteData(RowKey),
-    WriteSpec(RowSpec),
-    AlterCompaction {
-        table: String,
-        options: Vec<(String, String)>,
-    },
-}
-
-impl Finding {
-    /// What tells a finding about a whole window or metric from another; rows have none, as each is
-    /// looked at once.
-    pub(super) fn identity(&self) -> Option<Identity> {
-        let kind = self.kind.name().as_bytes();
-        match &self.fix {
-            Some(Fix::WriteTimeIndex(row, _)) => {
-                let window = [kind, row.table_name.as_str().as_bytes(), row.metric.as_bytes()];
-                Some(Identity::of(&window).with(row.row_time.millis()))
-            }
-            Some(Fix::WriteName(row)) => {
-                let list = StringIndexRow::key(row.table_name);
-                Some(Identity::of(&[kind, list, row.metric.as_bytes()]))
-            }
-            _ => None,
-        }
-    }
-}
 
 /// When, and how the keyspace cuts time.
 #[derive(Debug, Clone, Copy)]
@@ -249,7 +194,7 @@ pub(super) fn judge_index(row: &IndexRow<'_>, at: &Moment) -> Vec<Finding> {
                 expires => i32::try_from((expires - at.now / 1000).max(1)).unwrap_or(0),
             });
             let gap = |tag: &TagIndexRow| {
-                let what = format!("{}: ", tag.single_tag_pair);
+                let what = format!("{}: ", Cut(&tag.single_tag_pair));
                 finding(Kind::TagIndexGap, &what, Fix::WriteTagIndex(tag.clone(), ttl))
             };
             row.gaps.iter().map(gap).collect()
@@ -259,7 +204,7 @@ pub(super) fn judge_index(row: &IndexRow<'_>, at: &Moment) -> Vec<Finding> {
 
 /// A row of `tag_indexed_row_keys` that leads to no data, when the window is settled.
 pub(super) fn judge_tag(row: TagIndexRow) -> Finding {
-    let what = format!("tag_indexed_row_keys, {}: ", row.single_tag_pair);
+    let what = format!("tag_indexed_row_keys, {}: ", Cut(&row.single_tag_pair));
     let subject = format!("{what}{}", Shown(&key_of(&row.row)));
     let metric = row.row.metric.to_string();
     let fix = Some(Fix::DeleteTagIndex(row));
@@ -307,87 +252,16 @@ pub(super) fn unreadable(table: &str, key: &[u8], why: &dyn fmt::Display) -> Fin
     Finding { kind: Kind::UnreadableKey, metric: String::new(), subject, fix: None }
 }
 
-/// What a keyspace without `spec` is, judged by some of its columns.
-pub(super) fn judge_spec(sample: &[(Vec<u8>, Vec<u8>)]) -> Option<Finding> {
-    // By chance alone this many offsets are not all even.
-    const ENOUGH: usize = 32;
-    if sample.is_empty() {
-        return None;
-    }
-    let (mut legacy, mut even, mut odd) = (0, 0, 0);
-    for (key, column) in sample {
-        let is_legacy = RowKey::decode(key).is_ok_and(|key| key.data_type == DataType::Legacy);
-        match column.get(3) {
-            _ if is_legacy => legacy += 1,
-            Some(byte) if byte.is_multiple_of(2) => even += 1,
-            _ => odd += 1,
-        }
-    }
-    let (subject, fix) = if odd > 0 {
-        let subject = "its columns are not those of LEGACY: write by hand what its writers used";
-        (subject, None)
-    } else if legacy > 0 || even >= ENOUGH {
-        ("its columns are those of LEGACY", Some(Fix::WriteSpec(RowSpec::LEGACY)))
-    } else {
-        ("too few points to tell the unit: write by hand what its writers used", None)
-    };
-    let (metric, subject) = (String::new(), subject.to_owned());
-    Some(Finding { kind: Kind::MissingSpec, metric, subject, fix })
-}
-
-/// What is wrong with the compaction of a table.
-pub(super) fn judge_compaction(table: &str, options: &[(String, String)]) -> Option<Finding> {
-    const RESOLUTION: &str = "timestamp_resolution";
-    let get = |name: &str| options.iter().find(|(n, _)| n == name).map(|(_, value)| &**value);
-    let class = get("class")?.rsplit('.').next()?;
-    let by_time = ["TimeWindowCompactionStrategy", "DateTieredCompactionStrategy"];
-    if !by_time.contains(&class) || get(RESOLUTION) == Some("MILLISECONDS") {
-        return None;
-    }
-    let mut options: Vec<_> = options.iter().filter(|(n, _)| n != RESOLUTION).cloned().collect();
-    options.push((RESOLUTION.into(), "MILLISECONDS".into()));
-    let fix = Some(Fix::AlterCompaction { table: table.into(), options });
-    let subject = format!("{table}: {class}");
-    Some(Finding { kind: Kind::CompactionResolution, metric: String::new(), subject, fix })
-}
-
-/// A row of data as a person reads it.
-pub(super) struct Shown<'a>(pub(super) &'a RowKey);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RowKey { metric, row_time, data_type, tags } = self.0;
-        write!(f, "{metric}{{")?;
-        for (at, (name, value)) in tags.iter().enumerate() {
-            let comma = if at > 0 { ", " } else { "" };
-            write!(f, "{comma}{name}={value:?}")?;
-        }
-        write!(f, "}} {data_type}, {}", Time(row_time.millis()))
-    }
-}
-
 /// The row of data that an index row leads to, whatever index it stands in.
 pub(super) fn key_of(row: &RowKeyRow) -> RowKey {
     let RowKeyRow { metric, row_time, data_type, tags, .. } = row.clone();
     RowKey { metric, row_time, data_type, tags }
 }
 
-/// A time as a person reads it.
-pub(super) struct Time(pub(super) i64);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(time) => time.fmt(f),
-            Err(_) => write!(f, "{} ms", self.0),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kairos::{TableName, Tags};
+    use crate::kairos::{DataType, TableName, Tags};
 
     const NOW: i64 = 1_700_000_000_000;
     const HOUR: i64 = 3_600_000;
@@ -518,47 +392,5 @@ mod tests {
         assert_eq!(judge(0, true, true), Some(Kind::DuplicateIndex));
         assert_eq!(judge(0, false, false), Some(Kind::IndexWithoutData));
         assert_eq!(judge(NOW, false, false), None);
-    }
-
-    #[test]
-    fn spec_is_only_guessed_where_the_columns_say_so() {
-        let typed = |offsets: &[u32]| {
-            let key = key(0, DataType::Double).encode().expect("a key");
-            let sample = offsets.iter().map(|offset| (key.clone(), offset.to_be_bytes().to_vec()));
-            judge_spec(&sample.collect::<Vec<_>>()).map(|finding| finding.fix)
-        };
-        let even: Vec<u32> = (0..32).map(|n| n * 2).collect();
-        let legacy = Some(Some(Fix::WriteSpec(RowSpec::LEGACY)));
-        assert_eq!(typed(&[]), None);
-        assert_eq!(typed(&even), legacy);
-        assert_eq!(typed(&even[..31]), Some(None), "too few");
-        assert_eq!(typed(&[&even[..], &[7]].concat()), Some(None));
-        let old = key(0, DataType::Legacy).encode().expect("a key");
-        assert_eq!(judge_spec(&[(old, vec![0, 0, 0, 1])]).map(|finding| finding.fix), legacy);
-    }
-
-    #[test]
-    fn compaction_by_time_needs_milliseconds() {
-        let judge = |options: &[(&str, &str)]| {
-            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-            let options: Vec<_> = options.iter().map(own).collect();
-            judge_compaction("t", &options).and_then(|finding| finding.fix)
-        };
-        let window = ("class", "org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy");
-        let resolution = |unit| ("timestamp_resolution", unit);
-        assert_eq!(judge(&[("class", "SizeTieredCompactionStrategy")]), None);
-        assert_eq!(judge(&[window, resolution("MILLISECONDS")]), None);
-        for options in
-            [&[window, ("a", "b")][..], &[window, resolution("MICROSECONDS"), ("a", "b")]]
-        {
-            let Some(Fix::AlterCompaction { table, options }) = judge(options) else {
-                panic!("{options:?} is wrong")
-            };
-            let options: Vec<_> = options.iter().map(|(n, v)| (&**n, &**v)).collect();
-            assert_eq!(
-                (&*table, &options[1..]),
-                ("t", &[("a", "b"), resolution("MILLISECONDS")][..])
-            );
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use scylla::client::session::Session;
 
 use super::super::schema;
-use super::judge::{judge_compaction, judge_spec};
+use super::judge_settings::{judge_compaction, judge_spec};
 use super::{Doctor, Part};
 use crate::storage::StoreError;
 

@@ -4,17 +4,21 @@
 //! over slices of the token ring; a row and what it should lead to, or what should lead to it, are
 //! looked up in the other tables, so memory does not grow with the keyspace. What looks wrong is
 //! looked at twice, with a pause between: writers that are at work write index and data one after
-//! the other. Whether something is wrong is decided in `judge`, which is pure.
+//! the other. Whether something is wrong is decided in `judge` and
+//! `judge_settings`, which are pure.
 //!
 //! Not here: the state file and the progress bar, which are the command's.
 
+mod finding;
 mod fix;
 mod judge;
+mod judge_settings;
 mod keyspace;
 mod kind;
 mod look;
 mod progress;
 mod report;
+mod shown;
 mod slices;
 mod stages;
 mod statements;
@@ -25,7 +29,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use self::judge::{Finding, Moment};
+use self::finding::Finding;
+use self::judge::Moment;
 use self::look::Leads;
 use self::progress::Gathered;
 use self::slices::Pace;
@@ -48,6 +53,7 @@ use crate::telemetry::CassandraMetrics;
 pub use kind::Kind;
 pub use progress::{Progress, Stage};
 pub use report::{Facts, Group, Outcome, Partition, Report};
+pub use shown::Cut;
 pub use survey::{Entry, Largest, Measured, MetricCardinality};
 
 /// Slices of one table under way at once.

@@ -9,11 +9,12 @@ use super::super::executor::unreadable;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
 use super::judge::{
-    DataRow, IndexRow, LegacyRow, Shown, Standing, Time, judge_data, judge_index, judge_legacy,
-    judge_tag, judge_time, key_of, unreadable as no_key,
+    DataRow, IndexRow, LegacyRow, Standing, judge_data, judge_index, judge_legacy, judge_tag,
+    judge_time, key_of, unreadable as no_key,
 };
 use super::look::Expected;
 use super::progress::Gathered;
+use super::shown::{Cut, Shown, Time};
 use super::survey::WindowCount;
 use super::{Depth, Doctor, Look, Part, Partition};
 use crate::kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
@@ -182,7 +183,8 @@ impl Doctor {
         let Some(Window { metric, table_name, row_time }) = window else { return };
         let facts = &mut part.report.facts;
         if count.rows() > self.settings.wide {
-            let key = format!("{metric}, {}, {}", table_name.as_str(), Time(row_time.millis()));
+            let (metric, time) = (Cut(&metric), Time(row_time.millis()));
+            let key = format!("{metric}, {}, {time}", table_name.as_str());
             let partition = Partition { table: "row_keys".into(), key };
             facts.wide.add(count.rows(), partition);
         }

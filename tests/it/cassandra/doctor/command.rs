@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::super::keyspace::TestKeyspace;
+use promkairos::model::Labels;
+
+use super::super::keyspace::{Request, TestKeyspace, labels};
 use super::defects::DEFECTS;
 use super::fill;
 use crate::support;
@@ -95,5 +97,27 @@ async fn a_state_of_another_check_is_refused() {
     let json: serde_json::Value = serde_json::from_str(said(&output, 0)).expect("JSON");
     assert_eq!(json["facts"]["rows"], 0, "{json}");
     assert!(!path.exists());
+    keyspace.drop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn label_sets_are_cut_and_say_how_long_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keyspace = TestKeyspace::new().await;
+    let (long, name) = ("v".repeat(16_000), "n".repeat(1_000));
+    let series: Labels = labels(&[("__name__", &name), ("host", &long)]);
+    let request = Request::default().floats(&series, &[(10, 1.5)]);
+    let outcome = request.write(&keyspace.open().await).await;
+    assert_eq!(outcome.samples, 1, "{outcome:?}");
+    let flags = ["--wide=0", &format!("--config={}", folder.path().join("listed").display())];
+    let listed = format!("tag_indexed_row_key_lookup_metrics = [\"{name}\"]\n");
+    std::fs::write(folder.path().join("listed"), listed).expect("written");
+    let output = doctor(&keyspace, folder.path(), &flags);
+    let text = said(&output, 1);
+    assert!(text.contains("\ntag-index-gap: 1\n"), "{text}");
+    assert!(text.contains("… (1000 bytes): 1\n"), "{text}");
+    assert!(text.contains("… (16005 bytes): nnn"), "{text}");
+    assert!(text.contains("… (17009 bytes) kairos_double, 1970-01-01T00:00:00Z\n"), "{text}");
+    assert!(text.lines().all(|line| line.len() < 1_000), "{text}");
     keyspace.drop().await;
 }

@@ -1,0 +1,63 @@
+//! A finding: what is wrong, said for people, and what would mend it. Nothing is decided here (`judge`),
+//! and nothing done (`fix`).
+
+use super::super::identity::Identity;
+use super::kind::Kind;
+use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use crate::kairos::{RowKey, RowSpec};
+
+/// Something wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Finding {
+    pub(super) kind: Kind,
+    /// Empty where it is not about one.
+    pub(super) metric: String,
+    /// What it is about, for people.
+    pub(super) subject: String,
+    /// What mends it; none = nothing can.
+    pub(super) fix: Option<Fix>,
+}
+
+/// What mends a finding. Data rows lead: their index rows follow from the key.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Fix {
+    WriteRowKey(RowKeyRow, i32),
+    WriteTimeIndex(TimeIndexRow, i32),
+    WriteName(StringIndexRow),
+    WriteTagIndex(TagIndexRow, i32),
+    /// Unless there is data by now.
+    DeleteRowKey(RowKeyRow),
+    /// Whatever it leads to.
+    DeleteMisplaced(RowKeyRow),
+    /// Unless there is data by now.
+    DeleteTagIndex(TagIndexRow),
+    /// Unless something is in the window by now.
+    DeleteTimeIndex(TimeIndexRow),
+    DeleteLegacy(LegacyIndexRow),
+    /// The points and the row of `row_keys`.
+    DeleteData(RowKey),
+    WriteSpec(RowSpec),
+    AlterCompaction {
+        table: String,
+        options: Vec<(String, String)>,
+    },
+}
+
+impl Finding {
+    /// What tells a finding about a whole window or metric from another; rows have none, as each is
+    /// looked at once.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        let kind = self.kind.name().as_bytes();
+        match &self.fix {
+            Some(Fix::WriteTimeIndex(row, _)) => {
+                let window = [kind, row.table_name.as_str().as_bytes(), row.metric.as_bytes()];
+                Some(Identity::of(&window).with(row.row_time.millis()))
+            }
+            Some(Fix::WriteName(row)) => {
+                let list = StringIndexRow::key(row.table_name);
+                Some(Identity::of(&[kind, list, row.metric.as_bytes()]))
+            }
+            _ => None,
+        }
+    }
+}

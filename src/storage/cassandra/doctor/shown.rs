@@ -1,0 +1,66 @@
+//! Rows, times and names as the report shows them. A label set may have 64 KiB: what is longer than a line
+//! or two is cut, and says how long it is. No I/O.
+
+use std::fmt;
+
+use crate::kairos::RowKey;
+
+/// Bytes of a label set or a name that are shown.
+const MOST_BYTES: usize = 300;
+
+/// The beginning of a text and its length, or all of a short one.
+pub struct Cut<'a>(pub &'a str);
+
+impl fmt::Display for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(text) = self;
+        match text.floor_char_boundary(MOST_BYTES) {
+            end if end == text.len() => f.write_str(text),
+            end => write!(f, "{}… ({} bytes)", &text[..end], text.len()),
+        }
+    }
+}
+
+/// A row of data as a person reads it.
+pub(super) struct Shown<'a>(pub(super) &'a RowKey);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RowKey { metric, row_time, data_type, tags } = self.0;
+        let tags: Vec<_> = tags.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+        let series = format!("{metric}{{{}}}", tags.join(", "));
+        write!(f, "{} {data_type}, {}", Cut(&series), Time(row_time.millis()))
+    }
+}
+
+/// A time as a person reads it.
+pub(super) struct Time(pub(super) i64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => time.fmt(f),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kairos::{DataType, RowTime, Tags};
+
+    #[test]
+    fn what_is_long_is_cut_and_says_how_long_it_is() {
+        let shown = |value: &str| {
+            let tags = Tags::from_pairs([("host", value)]).expect("one");
+            let (row_time, data_type) = (RowTime::from_stored(0), DataType::Long);
+            Shown(&RowKey { metric: "m".into(), row_time, data_type, tags }).to_string()
+        };
+        assert_eq!(shown("a\n"), "m{host=\"a\\n\"} kairos_long, 1970-01-01T00:00:00Z");
+        let long = shown(&"ä".repeat(20_000));
+        let want = format!("m{{host=\"{}… (40010 bytes) kairos_long, 1970-01", "ä".repeat(146));
+        assert!(long.starts_with(&want), "{long}");
+        assert_eq!(Cut(&"x".repeat(MOST_BYTES)).to_string().len(), MOST_BYTES);
+    }
+}
