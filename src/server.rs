@@ -34,6 +34,7 @@ mod home;
 mod http;
 mod later;
 mod lock;
+mod obstacles;
 mod places;
 mod stores;
 mod unserved;

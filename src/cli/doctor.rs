@@ -37,7 +37,7 @@ pub(super) fn command() -> Command {
         argument.default_value(default).hide_default_value(true)
     };
     Command::new("doctor")
-        .about("Check a keyspace of KairosDB over --cassandra-*, and mend it with --fix")
+        .about("Check the one keyspace that --cassandra-* name, of any cluster, and mend it with --fix")
         .arg(
             Arg::new("fix")
                 .long("fix")

@@ -14,7 +14,7 @@ use super::output;
 pub(super) fn command() -> Command {
     let time = |name: &'static str, help| Arg::new(name).long(name).value_name("TIME").help(help);
     Command::new("explain")
-        .about("Show which path a selection takes in Cassandra, and what it reads")
+        .about("Show which path a selection takes in the cluster for writes, and what it reads")
         .arg(Arg::new("selector").value_name("SELECTOR").required(true).help("As in PromQL"))
         .arg(time("start", "Unix seconds or RFC 3339; without it from the beginning"))
         .arg(time("end", "Unix seconds or RFC 3339; without it to the end"))

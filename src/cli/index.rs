@@ -35,7 +35,7 @@ pub(super) fn command() -> Command {
         Command::new(name).about(about).arg(metric()).arg(pace()).arg(client::argument())
     };
     Command::new("index")
-        .about("Build, drop or show the tag index of a metric")
+        .about("Build, drop or show the tag index of a metric in the cluster for writes")
         .subcommand_required(true)
         .subcommand(job("build", "Index what is older than the configuration"))
         .subcommand(job("drop", "Delete the index rows of a metric that is no longer configured"))

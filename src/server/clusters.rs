@@ -1,15 +1,17 @@
 //! The other clusters of the configuration, beside the one that is written to.
 //!
 //! Each is opened in the background, again and again until it is there: one that is away, or refused,
-//! ends neither the start nor writes. What would need it is an error that names it meanwhile.
+//! ends neither the start nor writes. What would need it is an error that names it meanwhile; one that is
+//! refused is on `/-/ready` too, for the operator to mend.
 
 use std::sync::Arc;
 
 use super::cassandra;
 use super::later::Later;
+use super::obstacles::Obstacles;
 use crate::config::{CassandraConfig, Config};
 use crate::model::TimeRange;
-use crate::storage::cassandra::{self as storage_cassandra, Absent, CassandraStore, Options};
+use crate::storage::cassandra::{self as storage_cassandra, CassandraStore, Options, Role};
 use crate::storage::clusters::{Clusters, ReadCluster};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::CassandraMetrics;
@@ -20,7 +22,7 @@ pub(super) fn check(config: &Config, cassandra: &CassandraConfig) -> Result<(), 
         storage_cassandra::check(&read_options(config, &cluster.cassandra)?)?;
     }
     match &cassandra.metadata_cluster {
-        Some(cluster) => storage_cassandra::check(&cassandra::options(config, cluster, None)?),
+        Some(cluster) => storage_cassandra::check(&metadata_options(config, cluster)?),
         None => Ok(()),
     }
 }
@@ -31,6 +33,7 @@ pub(super) fn beside(
     cassandra: &CassandraConfig,
     write: SharedStore,
     metrics: &CassandraMetrics,
+    obstacles: &Arc<Obstacles>,
 ) -> Result<SharedStore, StoreError> {
     if cassandra.read_clusters.is_empty() && cassandra.metadata_cluster.is_none() {
         return Ok(write);
@@ -40,13 +43,13 @@ pub(super) fn beside(
         let (name, options) = (cluster.name.clone(), read_options(config, &cluster.cassandra)?);
         let start = cluster.start.unwrap_or(i64::MIN);
         let range = TimeRange::new(start, cluster.end.unwrap_or(i64::MAX));
-        let store = open(format!("read cluster {name:?}"), options, metrics);
+        let store = open(format!("read cluster {name:?}"), options, metrics, obstacles);
         read.push(ReadCluster { name, range, store });
     }
     let metadata = match &cassandra.metadata_cluster {
         Some(cluster) => {
-            let options = cassandra::options(config, cluster, None)?;
-            Some(open("the metadata cluster".into(), options, metrics))
+            let options = metadata_options(config, cluster)?;
+            Some(open("the metadata cluster".into(), options, metrics, obstacles))
         }
         None => None,
     };
@@ -57,14 +60,25 @@ pub(super) fn beside(
 fn read_options(config: &Config, cluster: &CassandraConfig) -> Result<Options, StoreError> {
     let options = cassandra::options(config, cluster, None)?;
     let ttl_by_metric = Vec::new();
-    Ok(Options { absent: Absent::Refuse, ttl_seconds: 0, ttl_by_metric, ..options })
+    Ok(Options { role: Role::Read, ttl_seconds: 0, ttl_by_metric, ..options })
 }
 
-fn open(name: String, options: Options, metrics: &CassandraMetrics) -> SharedStore {
+fn metadata_options(config: &Config, cluster: &CassandraConfig) -> Result<Options, StoreError> {
+    Ok(Options { role: Role::Metadata, ..cassandra::options(config, cluster, None)? })
+}
+
+fn open(
+    name: String,
+    options: Options,
+    metrics: &CassandraMetrics,
+    obstacles: &Arc<Obstacles>,
+) -> SharedStore {
     let (metrics, patience) = (metrics.of_other_cluster(), options.request_timeout);
     let open = move || {
         let (options, metrics) = (options.clone(), metrics.clone());
         async move { Ok(Arc::new(CassandraStore::open(options, metrics).await?) as SharedStore) }
     };
-    Arc::new(Later::begin(&name, patience, open, |_| {}))
+    let (obstacles, whose) = (obstacles.clone(), name.clone());
+    let told = move |opening| obstacles.told(&whose, &opening);
+    Arc::new(Later::begin(&name, patience, open, told))
 }

@@ -15,6 +15,7 @@ use crate::telemetry::Metrics;
 
 use super::home::Home;
 use super::later::{Later, Opening};
+use super::obstacles::Obstacles;
 use super::{cassandra, clusters};
 
 /// Folder of the log of a store.
@@ -80,26 +81,29 @@ pub(super) async fn open(
                     Ok(store as SharedStore)
                 }
             };
+            let obstacles = Arc::new(Obstacles::new(state.clone()));
             match ack {
                 Ack::Store => {
                     let write = open_below().await?;
-                    clusters::beside(config, cassandra, write, &state.metrics.cassandra)
+                    let metrics = &state.metrics.cassandra;
+                    clusters::beside(config, cassandra, write, metrics, &obstacles)
                 }
                 Ack::Wal => {
                     // The promise needs only the log: Cassandra comes when it comes.
-                    let pages = state.clone();
-                    let told = move |opening| match opening {
-                        Opening::Away(why) => pages.set_away(Some(why)),
-                        Opening::Refused(what) => pages.set_obstacle(Some(what)),
-                        Opening::Done => {
-                            pages.set_obstacle(None);
-                            pages.set_away(None);
+                    let (pages, write) = (state.clone(), obstacles.clone());
+                    let told = move |opening| {
+                        write.told("", &opening);
+                        match opening {
+                            Opening::Away(why) => pages.set_away(Some(why)),
+                            Opening::Refused(_) => {}
+                            Opening::Done => pages.set_away(None),
                         }
                     };
                     let patience = cassandra.request_timeout;
                     let later = Later::begin("Cassandra", patience, open_below, told);
                     let metrics = &state.metrics.cassandra;
-                    let below = clusters::beside(config, cassandra, Arc::new(later), metrics)?;
+                    let below = Arc::new(later);
+                    let below = clusters::beside(config, cassandra, below, metrics, &obstacles)?;
                     let refuse = Some(storage_cassandra::refuse as head::Refuse);
                     let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
                     Ok(Arc::new(Head::open(options, below, state.metrics.head.clone()).await?))

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use promkairos::kairos::TimeUnit;
+use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::{Labels, Matcher, MetricType, TimeRange};
-use promkairos::storage::cassandra::{Absent, CassandraStore, Options};
+use promkairos::storage::cassandra::{CassandraStore, Options, Role};
 use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{SeriesQuery, SharedStore, Store, StoreError};
@@ -95,7 +95,7 @@ async fn old_data_of_a_kairosdb_is_read_beside_a_new_keyspace() {
     let [new, metadata] = [TestKeyspace::new().await, TestKeyspace::new().await];
     let old = Options {
         keyspace: kairosdb.keyspace.parse().expect("a keyspace name"),
-        absent: Absent::Refuse,
+        role: Role::Read,
         ..new.options()
     };
     let (old, write) = (open(old).await, open(new.options()).await);
@@ -217,7 +217,17 @@ async fn a_server_with_other_clusters() {
         );
         std::fs::write(&file, text).expect("written");
         let flag = format!("--config={}", file.display());
-        let server = Promkairos::ready(data.path(), &backend, &[&flag]).await;
+        let server = Promkairos::start(data.path(), &backend, &[&flag]);
+        let refused = "read cluster \"2024\" cannot be used: ";
+        eventually("/-/ready and the log name what is refused", async || {
+            let ready = server.get("/-/ready").await.map_err(|e| e.to_string())?;
+            let is_said = ready.0 == 503 && ready.1.contains(refused);
+            let log = server.process.log();
+            let is_logged = log.lines().any(|line| line.contains("ERROR") && line.contains("2024"));
+            if is_said && is_logged { Ok(()) } else { Err(format!("{ready:?}\n{log}")) }
+        })
+        .await;
+        // Writes do not need it.
         let mut random = StdRng::seed_from_u64(support::seed());
         assert_eq!(load.send(&server, &mut random).await.expect("an answer"), 204);
         let error = server.read("__name__", METRIC).await.expect_err("it holds no data");
@@ -239,6 +249,8 @@ async fn a_server_with_other_clusters() {
         let found =
             eventually("the cluster is there", async || server.read("__name__", "m").await).await;
         assert_eq!(found.len(), 1);
+        let ready = server.get("/-/ready").await.expect("an answer");
+        assert_eq!((ready.0, &*ready.1), (200, "promkairos is ready.\n"));
         load.check(&server).await;
         let names: BTreeMap<_, _> = found[0].labels.clone();
         assert_eq!(names["host"], "old");
@@ -250,4 +262,45 @@ async fn a_server_with_other_clusters() {
             TestKeyspace { name: keyspace, ..TestKeyspace::new().await }.drop().await;
         }
     }
+}
+
+/// KairosDB 1.2 made no table for its tag index, and older ones no `spec`.
+#[tokio::test]
+async fn a_read_cluster_is_left_as_it_is() {
+    let keyspace = TestKeyspace::new().await;
+    let legacy = Options { row_spec: RowSpec::LEGACY, ..keyspace.options() };
+    let store = keyspace.open_with(legacy).await.expect("opens");
+    Request::default().floats(&host("a"), &[(1_000, 1.0), (2_000, 2.0)]).write(&store).await;
+    store.close().await.expect("closed");
+    for table in ["tag_indexed_row_keys", "row_key_index", "service_index", "spec"] {
+        keyspace.cql(&format!("DROP TABLE {{k}}.{table}")).await;
+    }
+    let mut options = Options { role: Role::Read, ..keyspace.options() };
+    options.tag_index.metrics = [("m".to_owned(), ["host".to_owned()].into())].into();
+    let tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{k}'";
+    let before = keyspace.rows::<(String,)>(tables).await;
+    assert_eq!(before.len(), 4, "{before:?}");
+
+    let old = keyspace.open_with(options.clone()).await.expect("opens");
+    let matchers = [named("m"), vec![Matcher::equal("host", "a")]].concat();
+    let all = read(&old, &matchers, TimeRange::ALL).await;
+    let both = [(1_000, 1.0f64.to_bits()), (2_000, 2.0f64.to_bits())];
+    assert_eq!(bits(&all[&host("a")]), both);
+    let query = SeriesQuery { matchers: named("m"), range: TimeRange::ALL, limit: 0 };
+    assert_eq!(old.label_values("host", &query).await.expect("values").items, ["a"]);
+    assert_eq!(old.explain(&matchers, TimeRange::ALL).await.expect("explained").series, 1);
+    assert_eq!(old.metadata(None).await.expect("none"), []);
+    old.delete(&matchers, TimeRange::ALL).await.expect("deleted");
+    assert!(read(&old, &matchers, TimeRange::ALL).await.is_empty());
+    old.close().await.expect("closed");
+    assert_eq!(keyspace.rows::<(String,)>(tables).await, before);
+
+    // Where nothing says how time is cut, nothing is guessed.
+    for table in ["data_points", "row_keys", "string_index"] {
+        keyspace.cql(&format!("TRUNCATE {{k}}.{table}")).await;
+    }
+    let error = keyspace.open_with(options).await.map(drop).expect_err("nobody knows");
+    assert!(error.to_string().contains("neither data nor a spec"), "{error}");
+    assert_eq!(keyspace.rows::<(String,)>(tables).await, before);
+    keyspace.drop().await;
 }

@@ -125,7 +125,7 @@ impl Shared {
         for slice in self.legacy_slices(metric, range).await? {
             let values = (metric.as_bytes(), &slice.start[..], &slice.end[..]);
             self.executor
-                .pages(&self.statements.legacy.slice, values, |page| {
+                .pages(&self.statements.legacy()?.slice, values, |page| {
                     rows += page.rows_num();
                     Ok(ControlFlow::Continue(()))
                 })
@@ -143,7 +143,7 @@ impl Shared {
     ) -> Result<(), StoreError> {
         if self.has_legacy_rows().await? && self.extent(&row.metric).await?.is_some() {
             let values = (stamp, row.metric.as_bytes(), key);
-            let delete = &self.statements.legacy.delete;
+            let delete = &self.statements.legacy()?.delete;
             self.executor.run(delete, values, self.executor.deadline()).await?;
         }
         Ok(())
@@ -174,7 +174,7 @@ impl Shared {
         wanted: fn(&DataType) -> bool,
         visit: &Mutex<Visit<'_>>,
     ) -> Result<(), StoreError> {
-        let select = &self.statements.legacy.slice;
+        let select = &self.statements.legacy()?.slice;
         let values = (metric.as_bytes(), &slice.start[..], &slice.end[..]);
         self.executor
             .pages(select, values, |page| {
@@ -208,11 +208,12 @@ impl Shared {
 
     /// Whether the table holds anything at all.
     async fn has_legacy_rows(&self) -> Result<bool, StoreError> {
+        let Some(statements) = &self.statements.legacy else { return Ok(false) };
         let known = self.legacy.table.lock().clone();
         if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
             return Ok(known.found);
         }
-        let found = self.column(&self.statements.legacy.any, ()).await?.is_some();
+        let found = self.column(&statements.any, ()).await?.is_some();
         *self.legacy.table.lock() = Some(Looked::new(found));
         Ok(found)
     }
@@ -224,7 +225,7 @@ impl Shared {
         if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
             return Ok(known.found);
         }
-        let legacy = &self.statements.legacy;
+        let legacy = self.statements.legacy()?;
         let partition = (metric.as_bytes(),);
         let (first, last) = futures::try_join!(
             self.column(&legacy.first, partition),

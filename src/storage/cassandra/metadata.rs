@@ -16,7 +16,7 @@ impl Shared {
         family: Option<&str>,
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
-        let statements = &self.statements.metadata;
+        let Some(statements) = &self.statements.metadata else { return Ok(Vec::new()) };
         match family {
             Some(family) => {
                 self.metadata_rows(&statements.select, (service, service_key, family)).await

@@ -58,8 +58,8 @@ use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet};
 
 pub use options::{
-    Absent, ClientCertificate, Credentials, ExpectedCluster, Keyspace, Options, OptionsError,
-    Replication, Tls,
+    ClientCertificate, Credentials, ExpectedCluster, Keyspace, Options, OptionsError, Replication,
+    Role, Tls,
 };
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
@@ -113,12 +113,9 @@ impl CassandraStore {
         let cluster = session::cluster_name(&session, &options).await?;
         let mut lifetimes = Lifetimes::new(&options).map_err(refused_option)?;
         lifetimes.ask(&session, stamp::now_ms() / 1000).await.map_err(refused_option)?;
-        if options.absent == Absent::Refuse {
-            schema::inspect(&session, &options.keyspace).await?;
-        }
-        let found = schema::prepare(&session, &options).await?;
+        let found = schema::open(&session, &options).await?;
         lifetimes.cut_by(found.row_spec);
-        let statements = Statements::prepare(&session, &options).await?;
+        let statements = Statements::prepare(&session, &options, &found.missing).await?;
         let series = SeriesCache::new(options.series_cache_bytes, metrics.clone());
         let executor = Executor::new(session, metrics, &options);
         let shared = Arc::new(Shared {
@@ -141,7 +138,7 @@ impl CassandraStore {
         });
         shared.skew.measure(&shared.executor, &shared.statements.clock).await?;
         let mut tasks = JoinSet::new();
-        if !shared.only_looks() {
+        if shared.takes_part() {
             shared.join_tag_index().await?;
             let [watched, worked, audited, ahead] = std::array::from_fn(|_| Arc::clone(&shared));
             tasks.spawn(async move { watched.watch_tag_index().await });
@@ -299,7 +296,7 @@ impl Store for CassandraStore {
         self.clock_watch.abort();
         drop(self.shared.index_delete.lock().await);
         self.tasks.lock().abort_all();
-        if self.shared.only_looks() {
+        if !self.shared.takes_part() {
             return Ok(());
         }
         if let Err(error) = self.shared.leave_tag_index().await {

@@ -26,8 +26,8 @@ pub struct Options {
     pub contact_points: Vec<String>,
     /// The keyspace.
     pub keyspace: Keyspace,
-    /// What to do when the keyspace is absent.
-    pub absent: Absent,
+    /// What it is for, and so what is done when it is absent.
+    pub role: Role,
     /// How the keyspace is created when it is absent.
     pub replication: Replication,
     /// Only nodes of this data centre are asked; none = any.
@@ -91,7 +91,7 @@ impl Default for Options {
         Self {
             contact_points: vec!["127.0.0.1:9042".into()],
             keyspace: Keyspace("kairosdb".into()),
-            absent: Absent::Create,
+            role: Role::Write,
             replication: Replication::Simple(1),
             local_datacenter: None,
             credentials: None,
@@ -162,14 +162,16 @@ fn overlap(read: Consistency, write: Consistency) -> bool {
     }
 }
 
-/// What to do about a keyspace that is absent.
+/// What a keyspace is for, as in KairosDB's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absent {
-    /// It is created.
-    Create,
-    /// It is an error, and so is one without KairosDB's tables: it was to hold data. Nothing is written
-    /// there but deletes.
-    Refuse,
+pub enum Role {
+    /// Points are written to it. What is absent of it is created.
+    Write,
+    /// It keeps the metadata of metrics and nothing else is written. What is absent of it is created.
+    Metadata,
+    /// It holds older data, so one that is absent is an error, and so is one without KairosDB's tables.
+    /// Nothing is created and nothing written there but deletes; an old one may lack tables.
+    Read,
 }
 
 /// User and password.

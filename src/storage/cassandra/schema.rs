@@ -1,6 +1,6 @@
 //! The keyspace: its tables are created where they are absent, verified where they are not, and `spec`.
 //!
-//! Nothing is written before everything that is there has been verified. `spec` is written only
+//! One to read is left as it is, whatever it lacks. Else nothing is written before everything that is there has been verified. `spec` is written only
 //! into a keyspace without data; data without `spec` is an old, `LEGACY` one.
 
 use scylla::client::session::Session;
@@ -9,7 +9,7 @@ use scylla::statement::unprepared::Statement;
 
 use super::cause;
 use super::executor::unreadable;
-use super::options::{Absent, Keyspace, Options, replication_cql};
+use super::options::{Keyspace, Options, Role, replication_cql};
 use super::permissions;
 use super::retry::{Verdict, judge};
 use super::tables::{NameColumn, TABLES, Table, columns, verify};
@@ -18,16 +18,39 @@ use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 
 /// What the keyspace turned out to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// How time is cut into rows.
     pub(super) row_spec: RowSpec,
     /// The type of `string_index.column1`.
     pub(super) names: NameColumn,
+    /// Tables that are not there; only one to read has any.
+    pub(super) missing: Vec<&'static str>,
 }
 
-/// Verifies the keyspace, creates what is missing, and finds its `spec`.
-pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreError> {
+/// Verifies the keyspace and finds its `spec`; creates what is missing, but not of one to read.
+pub(super) async fn open(session: &Session, options: &Options) -> Result<Found, StoreError> {
+    match options.role {
+        Role::Read => look(session, options).await,
+        Role::Write | Role::Metadata => prepare(session, options).await,
+    }
+}
+
+async fn look(session: &Session, options: &Options) -> Result<Found, StoreError> {
+    let keyspace = &options.keyspace;
+    let Inspected { names, spec, missing } = inspect(session, keyspace).await?;
+    let row_spec = match spec {
+        Some(spec) => Some(spec),
+        None => legacy(session, keyspace, &missing).await?,
+    };
+    let row_spec = row_spec.ok_or_else(|| {
+        let what = "has neither data nor a spec that says how it cuts time";
+        StoreError::Invalid(format!("keyspace {keyspace} {what}"))
+    })?;
+    Ok(Found { row_spec, names, missing })
+}
+
+async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreError> {
     let keyspace = &options.keyspace;
     let there = columns(session, keyspace).await?;
     let names = verify(keyspace, &there)?;
@@ -58,9 +81,7 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
         // Another program may have been first, with other tables.
         verify(keyspace, &columns(session, keyspace).await?)?;
     }
-    if options.absent == Absent::Create {
-        permissions::check(session, keyspace, names).await?;
-    }
+    permissions::check(session, options, names).await?;
     let row_spec = row_spec(session, options).await?;
     if row_spec.unit() == TimeUnit::Seconds {
         tracing::warn!(
@@ -69,10 +90,10 @@ pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Foun
              time, as KairosDB's do, and of several in one second the last one stays"
         );
     }
-    if options.absent == Absent::Create && options.tag_index.metrics.is_empty() {
+    if options.role == Role::Write && options.tag_index.metrics.is_empty() {
         warn_of_neighbours_tags(session, keyspace).await?;
     }
-    Ok(Found { row_spec, names })
+    Ok(Found { row_spec, names, missing: Vec::new() })
 }
 
 /// Whether a table is listed and the servers do not know it. Cassandra reads the list when it starts, and
@@ -159,15 +180,8 @@ async fn row_spec(session: &Session, options: &Options) -> Result<RowSpec, Store
     if let Some(found) = stored_spec(session, keyspace).await? {
         return Ok(found);
     }
-    for table in ["string_index", "row_keys", "row_key_index", "data_points"] {
-        let column = if table == "row_keys" { "data_type" } else { "column1" };
-        let cql = format!("SELECT {column} FROM {keyspace}.{table} LIMIT 1");
-        let result = session.query_unpaged(cql.as_str(), ()).await.map_err(|e| failed(&cql, e))?;
-        let rows = result.into_rows_result().map_err(|e| unreadable("a look for data", e))?;
-        if rows.rows_num() > 0 {
-            tracing::warn!(%keyspace, "no spec but data: taken as LEGACY, and left as it is");
-            return Ok(RowSpec::LEGACY);
-        }
+    if let Some(legacy) = legacy(session, keyspace, &[]).await? {
+        return Ok(legacy);
     }
     let stamp = super::stamp::now_ms();
     let cql = format!(
@@ -183,6 +197,26 @@ async fn row_spec(session: &Session, options: &Options) -> Result<RowSpec, Store
     }
     // Another program may have written its own at the same moment: what stands there counts.
     Ok(stored_spec(session, keyspace).await?.unwrap_or(options.row_spec))
+}
+
+/// What a keyspace without `spec` is, when there is data.
+async fn legacy(
+    session: &Session,
+    keyspace: &Keyspace,
+    missing: &[&str],
+) -> Result<Option<RowSpec>, StoreError> {
+    let tables = ["string_index", "row_keys", "row_key_index", "data_points"];
+    for table in tables.into_iter().filter(|table| !missing.contains(table)) {
+        let column = if table == "row_keys" { "data_type" } else { "column1" };
+        let cql = format!("SELECT {column} FROM {keyspace}.{table} LIMIT 1");
+        let result = session.query_unpaged(cql.as_str(), ()).await.map_err(|e| failed(&cql, e))?;
+        let rows = result.into_rows_result().map_err(|e| unreadable("a look for data", e))?;
+        if rows.rows_num() > 0 {
+            tracing::warn!(%keyspace, "no spec but data: taken as LEGACY, and left as it is");
+            return Ok(Some(RowSpec::LEGACY));
+        }
+    }
+    Ok(None)
 }
 
 /// What `spec` says; none when there is nothing in it.

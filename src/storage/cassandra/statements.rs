@@ -10,7 +10,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 
 use super::options::Options;
-use super::tag_index::TagIndexStatements;
+use super::tag_index::{StateStatements, TagIndexStatements, TagRowStatements};
 use crate::storage::StoreError;
 
 /// Partitions in one unlogged batch at most; more make Cassandra warn, many more make it refuse.
@@ -72,14 +72,14 @@ impl Batches {
     }
 }
 
-/// All statements.
+/// All statements; those on a table that a keyspace to read lacks are not there.
 pub(super) struct Statements {
     pub(super) points: PointStatements,
     pub(super) row_keys: RowKeyStatements,
     pub(super) row_times: RowTimeStatements,
     pub(super) names: NameStatements,
-    pub(super) legacy: LegacyStatements,
-    pub(super) metadata: MetadataStatements,
+    pub(super) legacy: Option<LegacyStatements>,
+    pub(super) metadata: Option<MetadataStatements>,
     pub(super) tags: TagIndexStatements,
     /// Milliseconds since 1970 by the coordinator's clock.
     pub(super) clock: Prepared,
@@ -162,8 +162,12 @@ pub(super) struct MetadataStatements {
 }
 
 impl Statements {
-    /// Prepares everything.
-    pub(super) async fn prepare(session: &Session, options: &Options) -> Result<Self, StoreError> {
+    /// Prepares everything but what is about `missing` tables.
+    pub(super) async fn prepare(
+        session: &Session,
+        options: &Options,
+        missing: &[&str],
+    ) -> Result<Self, StoreError> {
         let on = Preparer { session, options };
         let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
         Ok(Self {
@@ -171,12 +175,40 @@ impl Statements {
             row_keys: on.row_keys().await?,
             row_times: on.row_times().await?,
             names: on.names().await?,
-            legacy: on.legacy().await?,
-            metadata: on.metadata().await?,
-            tags: on.tag_index().await?,
+            legacy: match missing.contains(&"row_key_index") {
+                true => None,
+                false => Some(on.legacy().await?),
+            },
+            metadata: match missing.contains(&"service_index") {
+                true => None,
+                false => Some(on.metadata().await?),
+            },
+            tags: on.tag_index(missing).await?,
             clock: on.prepare("clock", clock, Consistency::One).await?,
         })
     }
+}
+
+impl Statements {
+    pub(super) fn legacy(&self) -> Result<&LegacyStatements, StoreError> {
+        there(&self.legacy, "row_key_index")
+    }
+
+    pub(super) fn metadata(&self) -> Result<&MetadataStatements, StoreError> {
+        there(&self.metadata, "service_index")
+    }
+
+    pub(super) fn tag_rows(&self) -> Result<&TagRowStatements, StoreError> {
+        there(&self.tags.rows, "tag_indexed_row_keys")
+    }
+
+    pub(super) fn tag_state(&self) -> Result<&StateStatements, StoreError> {
+        there(&self.tags.state, "service_index")
+    }
+}
+
+fn there<'a, T>(statements: &'a Option<T>, table: &str) -> Result<&'a T, StoreError> {
+    statements.as_ref().ok_or_else(|| StoreError::Invalid(format!("there is no table {table}")))
 }
 
 /// Prepares statements, each with the consistency of its kind.

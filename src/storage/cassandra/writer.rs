@@ -114,7 +114,7 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
         let values = (service, service_key, &*row.family, row.value(), stamp);
-        match self.executor.run(&self.statements.metadata.insert, values, deadline).await {
+        match self.executor.run(&self.statements.metadata()?.insert, values, deadline).await {
             Ok(_) => Ok(()),
             Err(Failure::Refused(why)) => {
                 tracing::warn!(family = %row.family, %why, "metadata was refused");

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use promkairos::model::{Matcher, TimeRange};
+use promkairos::model::{Matcher, MetricType, TimeRange};
 use promkairos::storage::cassandra::{
-    Absent, CassandraStore, ClientCertificate, Credentials, Options, Tls, WindowPath,
+    CassandraStore, ClientCertificate, Credentials, Options, Role, Tls, WindowPath,
 };
 use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::deletes::flush_of;
 use super::keyspace::{Request, bits, labels, named, read};
+use crate::batch::Batch;
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{self, eventually, secure_cassandra};
@@ -180,7 +181,15 @@ async fn a_login_that_may_not_write_to_a_table_is_refused() {
     let cql = async |cql: String| {
         root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
     };
-    let tables = ["data_points", "row_keys", "row_key_time_index", "string_index", "service_index"];
+    let tables = [
+        "data_points",
+        "row_keys",
+        "row_key_time_index",
+        "string_index",
+        "service_index",
+        "tag_indexed_row_keys",
+    ];
+    let indexed = [("m".to_owned(), ["host".to_owned()].into())];
     for (at, missing) in tables.iter().enumerate() {
         let role = format!("{role}{at}");
         cql(format!("CREATE ROLE {role} WITH PASSWORD = 'p' AND LOGIN = true")).await;
@@ -189,6 +198,7 @@ async fn a_login_that_may_not_write_to_a_table_is_refused() {
             cql(format!("GRANT MODIFY ON TABLE {keyspace}.{table} TO {role}")).await;
         }
         limited.credentials = Some(Credentials { user: role, password: "p".into() });
+        limited.tag_index.metrics = indexed.clone().into();
         let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
         let text = denied(opened.map(drop).expect_err("it must not open"));
         assert!(
@@ -196,6 +206,40 @@ async fn a_login_that_may_not_write_to_a_table_is_refused() {
             "{text}"
         );
     }
+    // The last role may not write to the tag index, which nobody needs where no tag is indexed.
+    limited.tag_index.metrics.clear();
+    let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
+    opened.expect("it may write what it writes").close().await.expect("closed");
+}
+
+/// A metadata cluster is written to in one table.
+#[tokio::test]
+async fn a_login_for_metadata_needs_one_table() {
+    let mut limited = options();
+    let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
+    opened.expect("the tables are there").close().await.expect("closed");
+    let (root, role) = (superuser().await, format!("m{}", limited.keyspace.as_str()));
+    let keyspace = limited.keyspace.as_str().to_owned();
+    for cql in [
+        format!("CREATE ROLE {role} WITH PASSWORD = 'm' AND LOGIN = true"),
+        format!("GRANT SELECT ON KEYSPACE {keyspace} TO {role}"),
+        format!("GRANT MODIFY ON TABLE {keyspace}.service_index TO {role}"),
+    ] {
+        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
+    }
+    limited.credentials = Some(Credentials { user: role, password: "m".into() });
+    limited.role = Role::Metadata;
+    let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
+    let store = opened.expect("the role gets in");
+    let batch = Batch::new().metadata("up", MetricType::Gauge, "help", "");
+    assert_eq!(store.write(batch.build()).await.expect("written").metadata, 1);
+    assert_eq!(store.metadata(Some("up")).await.expect("metadata").len(), 1);
+    let cql = format!("SELECT service_key FROM {keyspace}.service_index");
+    let rows = root.query_unpaged(cql, ()).await.expect("rows").into_rows_result().expect("rows");
+    let keys: Vec<String> =
+        rows.rows::<(String,)>().expect("texts").map(|row| row.expect("a text").0).collect();
+    assert_eq!(keys, ["metadata"], "it is no adapter that others wait for");
+    store.close().await.expect("closed");
 }
 
 /// A read cluster is read with no other right, through its tag index too.
@@ -219,7 +263,7 @@ async fn a_login_that_may_only_read_is_enough_to_read() {
         root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
     }
     limited.credentials = Some(Credentials { user: role, password: "r".into() });
-    limited.absent = Absent::Refuse;
+    limited.role = Role::Read;
     let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
     let store = opened.expect("the role gets in");
     let matchers = [named("m"), vec![Matcher::equal("host", "a")]].concat();

@@ -13,7 +13,7 @@ use scylla::value::{CqlTimestamp, Row};
 use tokio::sync::RwLockReadGuard;
 
 use super::super::executor::unreadable;
-use super::super::options::Absent;
+use super::super::options::Role;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::WindowKey;
@@ -32,6 +32,7 @@ const STEPS_A_LOOK: usize = 8;
 const LEAST_LEASE: Duration = Duration::from_secs(60);
 
 /// The document as it stands in the keyspace.
+#[derive(Default)]
 pub(super) struct Recorded {
     /// None: it does not stand there yet.
     text: Option<String>,
@@ -47,7 +48,12 @@ impl Shared {
 
     /// Whether nothing is written here but deletes: the keyspace is one to read.
     pub(in super::super) fn only_looks(&self) -> bool {
-        self.options.absent == Absent::Refuse
+        self.options.role == Role::Read
+    }
+
+    /// Whether this process writes index rows here, and so has to agree with the others that do.
+    pub(in super::super) fn takes_part(&self) -> bool {
+        self.options.role == Role::Write
     }
 
     /// Whether the others count this process as running, whatever became of its last word.
@@ -73,7 +79,7 @@ impl Shared {
     ) -> Result<RwLockReadGuard<'_, ()>, StoreError> {
         loop {
             let gate = self.index_gate.read().await;
-            if self.is_leased() {
+            if self.is_leased() || !self.takes_part() {
                 return Ok(gate);
             }
             drop(gate);
@@ -92,7 +98,7 @@ impl Shared {
         let _one = self.tags.looking.lock().await;
         *self.tags.leased.lock() = None;
         let values = (self.stamps.for_delete(now_ms()).0, SERVICE, ADAPTERS, self.tags.id.as_str());
-        let remove = &self.statements.tags.state.remove;
+        let remove = &self.statements.tag_state()?.remove;
         self.executor.run(remove, values, self.executor.deadline()).await?;
         Ok(())
     }
@@ -253,7 +259,7 @@ impl Shared {
         // A tie would be won by the larger text: no millisecond twice.
         let (stamp, wait) = self.stamps.for_delete(now_ms());
         let values = (SERVICE, service_key, key, value, stamp, ttl);
-        let put = &self.statements.tags.state.put;
+        let put = &self.statements.tag_state()?.put;
         self.executor.run(put, values, self.executor.deadline()).await?;
         tokio::time::sleep(wait).await;
         Ok(())
@@ -278,8 +284,9 @@ impl Shared {
         &self,
         service_key: &str,
     ) -> Result<Vec<(String, String)>, StoreError> {
-        let list = &self.statements.tags.state.list;
         let mut found = Vec::new();
+        let Some(state) = &self.statements.tags.state else { return Ok(found) };
+        let list = &state.list;
         self.executor
             .pages(list, (SERVICE, service_key), |page| {
                 type Row<'f> = (Option<String>, Option<String>);
@@ -296,7 +303,8 @@ impl Shared {
 
     /// The document as it is recorded now.
     pub(super) async fn recorded(&self) -> Result<Recorded, StoreError> {
-        let get = &self.statements.tags.state.get;
+        let Some(state) = &self.statements.tags.state else { return Ok(Recorded::default()) };
+        let get = &state.get;
         let values = (SERVICE, DOCUMENT, DOCUMENT_KEY);
         let result = self.executor.run(get, values, self.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(get.name, e))?;
@@ -313,7 +321,7 @@ impl Shared {
 
     /// Replaces the document, if it is still as it was read.
     async fn replace(&self, old: &Recorded, next: &Document) -> Result<bool, StoreError> {
-        let state = &self.statements.tags.state;
+        let state = self.statements.tag_state()?;
         let (key, value) = ((SERVICE, DOCUMENT, DOCUMENT_KEY), encode(next));
         let deadline = self.executor.deadline();
         let (name, result) = match &old.text {

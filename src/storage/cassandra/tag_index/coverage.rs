@@ -30,6 +30,11 @@ impl Coverage {
         })
     }
 
+    /// Whether nothing is recorded.
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.0.metrics.is_empty()
+    }
+
     /// Whether rows of a tag must lead to every series of a window, those included that an audit
     /// found wanting; none = nothing is recorded of the tag.
     pub(in super::super) fn demands(&self, metric: &str, tag: &str, row_time: i64) -> Option<bool> {

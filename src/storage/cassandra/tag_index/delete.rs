@@ -35,6 +35,7 @@ impl Shared {
         stamp: i64,
     ) -> Result<(), StoreError> {
         type Tags<'a> = BTreeMap<&'a str, &'a str>;
+        let Some(statements) = &self.statements.tags.rows else { return Ok(()) };
         let rows: HashSet<(&str, Tags<'_>)> =
             deleted.iter().map(|row| (row.data_type.as_str(), row.tags.iter().collect())).collect();
         let mut pairs: BTreeSet<(Box<str>, &str)> = BTreeSet::new();
@@ -47,7 +48,7 @@ impl Shared {
         let delete = |(pair, data_type): &(Box<str>, &str)| {
             let (pair, data_type) = (pair.clone(), (*data_type).to_owned());
             async move {
-                let select = &self.statements.tags.select_hashes;
+                let select = &statements.select_hashes;
                 let (metric, table_name, row_time) = key.values();
                 let mut found: Vec<(i32, BTreeMap<String, String>)> = Vec::new();
                 let values = (metric, table_name, row_time, &*pair, data_type.as_str());
@@ -66,7 +67,7 @@ impl Shared {
                         Ok(ControlFlow::Continue(()))
                     })
                     .await?;
-                let delete = &self.statements.tags.delete;
+                let delete = &statements.delete;
                 for (hash, tags) in found {
                     let (pair, data_type) = (&*pair, data_type.as_str());
                     let values = (stamp, metric, table_name, row_time, pair, data_type, hash, tags);
@@ -86,7 +87,8 @@ impl Shared {
         pair: &str,
         stamp: i64,
     ) -> Result<(), StoreError> {
-        let (select, delete) = (&self.statements.tags.select_pair, &self.statements.tags.delete);
+        let statements = self.statements.tag_rows()?;
+        let (select, delete) = (&statements.select_pair, &statements.delete);
         let (metric, table_name, row_time) = key.values();
         let mut state = PagingState::start();
         loop {

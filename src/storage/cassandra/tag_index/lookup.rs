@@ -51,7 +51,9 @@ impl Shared {
     ) -> Result<Option<(Vec<TagRow>, Looked)>, StoreError> {
         let only_looks = self.only_looks();
         let document = match only_looks {
-            true if route.tags.is_empty() => return Ok(None),
+            true if route.tags.is_empty() || self.statements.tags.rows.is_none() => {
+                return Ok(None);
+            }
             true => self.recorded().await?.document.into(),
             false if !self.is_leased() => return Ok(None),
             false => self.tags.view(),
@@ -100,12 +102,12 @@ impl Shared {
         };
         match limit {
             None => {
-                let select = &self.statements.tags.select;
+                let select = &self.statements.tag_rows()?.select;
                 let values = (metric, table_name, row_time, pair);
                 self.executor.pages(select, values, |page| visit(select, &page)).await
             }
             Some(limit) => {
-                let probe = &self.statements.tags.probe;
+                let probe = &self.statements.tag_rows()?.probe;
                 let limit = i32::try_from(limit).unwrap_or(i32::MAX);
                 let values = (metric, table_name, row_time, pair, limit);
                 self.executor.pages(probe, values, |page| visit(probe, &page)).await

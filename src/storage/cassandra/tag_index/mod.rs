@@ -31,7 +31,7 @@ pub(super) use coverage::Coverage;
 pub(super) use document::{Configured, has_tag};
 pub use explain::{Explanation, LegacyExplanation, WindowExplanation, WindowPath};
 pub use job::{Job, JobKind, JobState};
-pub(super) use statements::TagIndexStatements;
+pub(super) use statements::{StateStatements, TagIndexStatements, TagRowStatements};
 pub use status::{TagIndexStatus, TagStatus};
 pub(super) use writer::Tagged;
 

@@ -9,8 +9,18 @@ use scylla::statement::SerialConsistency;
 use super::super::statements::{Batches, Prepared, Preparer};
 use crate::storage::StoreError;
 
-/// All of them.
+/// All of them; those on a table that a keyspace to read lacks are not there.
 pub(in super::super) struct TagIndexStatements {
+    pub(in super::super) rows: Option<TagRowStatements>,
+    /// metric, table name; all row times
+    pub(super) row_times: Prepared,
+    /// metric, table name; the last row time
+    pub(super) last_row_time: Prepared,
+    pub(in super::super) state: Option<StateStatements>,
+}
+
+/// On `tag_indexed_row_keys`.
+pub(in super::super) struct TagRowStatements {
     /// stamp, ttl, metric, table name, row time, pair, data type, hash, tags
     pub(super) insert: Batches,
     /// metric, table name, row time, pair
@@ -23,15 +33,10 @@ pub(in super::super) struct TagIndexStatements {
     pub(super) delete: Prepared,
     /// metric, table name, row time, pair; the key of each row, and what we wrote of it
     pub(super) select_pair: Prepared,
-    /// metric, table name; all row times
-    pub(super) row_times: Prepared,
-    /// metric, table name; the last row time
-    pub(super) last_row_time: Prepared,
-    pub(super) state: StateStatements,
 }
 
 /// On `service_index`; all begin with service, service key, key, after what is noted.
-pub(super) struct StateStatements {
+pub(in super::super) struct StateStatements {
     pub(super) get: Prepared,
     /// service, service key
     pub(super) list: Prepared,
@@ -46,9 +51,32 @@ pub(super) struct StateStatements {
 }
 
 impl Preparer<'_> {
-    pub(in super::super) async fn tag_index(&self) -> Result<TagIndexStatements, StoreError> {
+    /// `missing` are tables that are not there.
+    pub(in super::super) async fn tag_index(
+        &self,
+        missing: &[&str],
+    ) -> Result<TagIndexStatements, StoreError> {
         let keyspace = &self.options.keyspace;
-        let table = format!("{keyspace}.tag_indexed_row_keys");
+        let times = format!(
+            "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"
+        );
+        let last = format!("{times} ORDER BY table_name DESC, row_time DESC LIMIT 1");
+        Ok(TagIndexStatements {
+            rows: match missing.contains(&"tag_indexed_row_keys") {
+                true => None,
+                false => Some(self.tag_rows().await?),
+            },
+            row_times: self.read("all_row_times", times).await?,
+            last_row_time: self.read("last_row_time", last).await?,
+            state: match missing.contains(&"service_index") {
+                true => None,
+                false => Some(self.state().await?),
+            },
+        })
+    }
+
+    async fn tag_rows(&self) -> Result<TagRowStatements, StoreError> {
+        let table = format!("{}.tag_indexed_row_keys", self.options.keyspace);
         let window = "metric = ? AND table_name = ? AND row_time = ?";
         let pair = format!("{window} AND single_tag_pair = ?");
         // An INSERT with our TTL would take the place of a neighbour's row that lasts longer.
@@ -64,20 +92,13 @@ impl Preparer<'_> {
         let delete = format!("DELETE value FROM {table} USING TIMESTAMP ? WHERE {row}");
         let whole =
             format!("SELECT data_type, tag_collection_hash, tags, value FROM {table} WHERE {pair}");
-        let times = format!(
-            "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"
-        );
-        let last = format!("{times} ORDER BY table_name DESC, row_time DESC LIMIT 1");
-        Ok(TagIndexStatements {
+        Ok(TagRowStatements {
             insert: Batches::new(insert),
             probe: self.read("probe_tag_rows", format!("{select} LIMIT ?")).await?,
             select: self.read("select_tag_rows", select).await?,
             select_hashes: self.read("select_tag_hashes", hashes).await?,
             delete: self.write("delete_tag_row", delete).await?,
             select_pair: self.read("select_tag_pair", whole).await?,
-            row_times: self.read("all_row_times", times).await?,
-            last_row_time: self.read("last_row_time", last).await?,
-            state: self.state().await?,
         })
     }
 

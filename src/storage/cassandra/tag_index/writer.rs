@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use futures::FutureExt;
+use scylla::statement::prepared::PreparedStatement;
 
 use super::super::executor::{Deadline, all};
 use super::super::index_writer::Refused;
@@ -64,7 +65,8 @@ impl Shared {
         indexed: &IndexedTags,
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let batches = self.tag_batches(key, tag_rows(key, tagged, indexed));
+        let select = &self.statements.tag_rows()?.select.statement;
+        let batches = self.tag_batches(select, key, tag_rows(key, tagged, indexed));
         let send = |batch| self.send_tag_rows(key, batch, deadline).boxed();
         let refused = all(BATCHES_AT_ONCE, Box::new(batches.into_iter().map(send))).await?;
         Ok(refused.into_iter().flatten().collect())
@@ -72,12 +74,12 @@ impl Shared {
 
     fn tag_batches<'a>(
         &self,
+        select: &PreparedStatement,
         key: WindowKey<'_>,
         mut rows: Vec<TagRow<'a>>,
     ) -> Vec<Vec<TagRow<'a>>> {
         let replicas = Replicas::new(self);
         let (metric, table_name, row_time) = key.values();
-        let select = &self.statements.tags.select.statement;
         let place_of = |pair: &str| {
             let token = select.calculate_token(&(metric, table_name, row_time, pair));
             token.ok().flatten().map_or(0, |token| replicas.of_token("tag_indexed_row_keys", token))
@@ -123,7 +125,7 @@ impl Shared {
                 (stamp, of.ttl, metric, table_name, row_time, pair, data_type, hash, tags)
             })
             .collect();
-        let insert = &self.statements.tags.insert;
+        let insert = &self.statements.tag_rows()?.insert;
         let refused = self.executor.insert(insert, &values, deadline).await?;
         let written = rows.len() - refused.len();
         self.executor.metrics.index_rows_written.inc_by(written as u64);
