@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use promkairos::model::{Labels, STALE_NAN_BITS, TimeRange};
 use promkairos::storage::Clock;
+use promkairos::storage::cassandra::doctor::Kind;
 use promkairos::storage::cassandra::{CassandraStore, Options};
 use promkairos::telemetry::Metrics;
 use scylla::value::CqlTimestamp;
@@ -234,4 +235,36 @@ async fn a_cold_process_reads_a_window_and_writes_only_what_is_missing() {
     assert_eq!((cold.inserts(), cold.metrics.cassandra.index_rows_written.get()), (1, 20));
     assert_eq!(rows_of(&keyspace, begin - WIDTH).await.len(), 120);
     keyspace.drop().await;
+}
+
+/// What vanishes as a window ends leaves rows ahead that lead to nothing: a finding once their window
+/// is closed, which can be mended.
+#[tokio::test]
+async fn rows_ahead_of_what_vanished_are_taken_away_when_their_window_is_closed() {
+    for (begin, is_closed) in [(begin() - 2 * WIDTH, true), (begin() - WIDTH, false)] {
+        let keyspace = TestKeyspace::new().await;
+        let adapter = Adapter::open(keyspace.options(), begin - 4 * HOUR).await;
+        let both = [host("m", 0), host("m", 1)];
+        adapter.write(&both, 1.5).await;
+        adapter.set(begin - 10 * MINUTE);
+        eventually("both stand ahead", async || {
+            let rows = rows_of(&keyspace, begin).await;
+            if rows.len() == 2 { Ok(()) } else { Err(format!("{rows:?}")) }
+        })
+        .await;
+        adapter.set(begin + HOUR);
+        adapter.write(&both[..1], 2.5).await;
+        let report = doctor::examine(&keyspace, doctor::settings()).await;
+        let found = report.total(Kind::IndexWithoutData).map(|total| total.found);
+        assert_eq!((found, report.left()), (is_closed.then_some(1), u64::from(is_closed)));
+        let fixed = doctor::examine(&keyspace, doctor::fixing()).await;
+        assert_eq!(fixed.left(), 0, "{fixed:?}");
+        let rows = rows_of(&keyspace, begin).await;
+        let left: &[_] = if is_closed { &["h000"] } else { &["h000", "h001"] };
+        assert_eq!(hosts(&rows).iter().map(|(_, host)| *host).collect::<Vec<_>>(), left);
+        assert!(doctor::examine(&keyspace, doctor::fixing()).await.findings.is_empty());
+        let all = read(&keyspace.open().await, &named("m"), TimeRange::ALL).await;
+        assert_eq!((all[&both[0]].len(), all[&both[1]].len()), (2, 1));
+        keyspace.drop().await;
+    }
 }

@@ -84,7 +84,8 @@ impl Kind {
             }
             Self::MissingName => "the metric has data but is not in the list of metric names",
             Self::IndexWithoutData => {
-                "index rows of windows closed long ago that lead to no data: each costs every query"
+                "index rows of windows closed long ago that lead to no data, as of series that ended before \
+                 their window began: each costs every query"
             }
             Self::IndexExpiresEarly => {
                 "index rows that expire before their data, which nobody finds from then on"
