@@ -1,19 +1,16 @@
 //! Makes sure that the index rows of a plan stand in Cassandra before its data is written.
 //!
-//! The first sight of a window reads its `row_keys`, and only what is missing is written. A row
-//! whose `value` is null is KairosDB's, and nobody can tell when it expires: ours is written over it.
+//! The first sight of a window reads what stands there (`index_standing`), and only what is missing is
+//! written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures::FutureExt;
-use scylla::deserialize::value::MapIterator;
 
-use super::executor::{Deadline, Failure, all, unreadable};
+use super::executor::{Deadline, Failure, all};
 use super::identity::Identity;
-use super::index_memory::{
-    Asked, Expiry, Known, Missing, NEVER, Standing, UNUSED, Used, Window, recheck_since,
-};
+use super::index_memory::{Asked, Missing, UNUSED, Used, Window, recheck_since};
 use super::index_row::IndexRow;
 use super::lifetime::Over;
 use super::plan::{Plan, PlannedRow};
@@ -293,66 +290,6 @@ impl Shared {
         }
         Ok(())
     }
-
-    /// What stands in Cassandra for a window.
-    async fn read_window(
-        &self,
-        key: WindowKey<'_>,
-        deadline: Deadline,
-    ) -> Result<Known, StoreError> {
-        let name = self.name_is_listed(key, deadline).await?;
-        let mut known = Known { name, ..Known::default() };
-        let now = now_ms() / 1000;
-        let check = &self.statements.row_times.check;
-        let result = self.executor.run(check, key.values(), deadline).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
-        let first = rows.maybe_first_row::<(Option<&str>, Option<i32>)>();
-        if let Some((value, ttl)) = first.map_err(|e| unreadable(check.name, e))?
-            && value.is_some()
-        {
-            known.row_time = expiry(now, ttl);
-        }
-        let check = &self.statements.row_keys.check;
-        let most = self.options.index_memory_rows;
-        // All null where every row is deleted and `mtime` alone is left.
-        type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
-        type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
-        // Page by page with patience: a large window read in vain would be read in vain again.
-        self.executor
-            .pages(check, key.values(), |page| {
-                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name, e))? {
-                    let (data_type, tags, value, ttl) =
-                        row.map_err(|e| unreadable(check.name, e))?;
-                    let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
-                    let tags: Vec<(&str, &str)> =
-                        tags.collect::<Result<_, _>>().map_err(|e| unreadable(check.name, e))?;
-                    if let (Some(_), Some(series)) = (value, series_identity(key.metric, &tags)) {
-                        let row = row_identity(series, &DataType::parse(data_type));
-                        known.row_keys.insert(row, Standing::until(expiry(now, ttl)));
-                    }
-                }
-                let full = known.row_keys.len() >= most;
-                Ok(if full {
-                    std::ops::ControlFlow::Break(())
-                } else {
-                    std::ops::ControlFlow::Continue(())
-                })
-            })
-            .await?;
-        Ok(known)
-    }
-
-    async fn name_is_listed(
-        &self,
-        key: WindowKey<'_>,
-        deadline: Deadline,
-    ) -> Result<bool, StoreError> {
-        let check = &self.statements.names.check;
-        let values = (StringIndexRow::key(key.table_name), self.names.value(key.metric));
-        let result = self.executor.run(check, values, deadline).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
-        Ok(rows.rows_num() > 0)
-    }
 }
 
 /// What is asked of memory for a row, by data of a time.
@@ -374,22 +311,9 @@ fn refused_in_window(
     }
 }
 
-fn expiry(now: i64, ttl: Option<i32>) -> Expiry {
-    ttl.map_or(NEVER, |ttl| now + i64::from(ttl))
-}
-
 /// Tags as `frozen<map<text, text>>` has them: in the order of their bytes, like labels.
 pub(super) fn tags_of(labels: &Labels) -> BTreeMap<&str, &str> {
     labels.iter().filter(|(name, _)| *name != METRIC_NAME).collect()
-}
-
-/// The series of a row that we wrote. None where a series of ours would have other tags.
-fn series_identity(metric: &str, tags: &[(&str, &str)]) -> Option<Identity> {
-    if tags.iter().any(|(_, value)| value.is_empty()) {
-        return None;
-    }
-    let labels = Labels::from_pairs(tags.iter().copied().chain([(METRIC_NAME, metric)])).ok()?;
-    Some(Identity::of(&[labels.as_bytes()]))
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod finder;
 mod identity;
 mod index_memory;
 mod index_row;
+mod index_standing;
 mod index_writer;
 mod labels;
 mod legacy_index;

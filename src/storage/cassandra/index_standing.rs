@@ -1,0 +1,88 @@
+//! Reads which index rows of a window stand in Cassandra, and for how long. A row whose `value` is null is
+//! KairosDB's, and nobody can tell when it expires: it counts as missing, and ours is written over it.
+
+use std::ops::ControlFlow;
+
+use scylla::deserialize::value::MapIterator;
+
+use super::executor::{Deadline, unreadable};
+use super::identity::Identity;
+use super::index_memory::{Expiry, Known, NEVER, Standing};
+use super::index_writer::row_identity;
+use super::shared::Shared;
+use super::stamp::now_ms;
+use super::window::WindowKey;
+use crate::kairos::{DataType, index::StringIndexRow};
+use crate::model::{Labels, METRIC_NAME};
+use crate::storage::StoreError;
+
+impl Shared {
+    /// What stands in Cassandra for a window.
+    pub(super) async fn read_window(
+        &self,
+        key: WindowKey<'_>,
+        deadline: Deadline,
+    ) -> Result<Known, StoreError> {
+        let name = self.name_is_listed(key, deadline).await?;
+        let mut known = Known { name, ..Known::default() };
+        let now = now_ms() / 1000;
+        let check = &self.statements.row_times.check;
+        let result = self.executor.run(check, key.values(), deadline).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
+        let first = rows.maybe_first_row::<(Option<&str>, Option<i32>)>();
+        if let Some((value, ttl)) = first.map_err(|e| unreadable(check.name, e))?
+            && value.is_some()
+        {
+            known.row_time = expiry(now, ttl);
+        }
+        let check = &self.statements.row_keys.check;
+        let most = self.options.index_memory_rows;
+        // All null where every row is deleted and `mtime` alone is left.
+        type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
+        type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
+        // Page by page with patience: a large window read in vain would be read in vain again.
+        self.executor
+            .pages(check, key.values(), |page| {
+                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name, e))? {
+                    let (data_type, tags, value, ttl) =
+                        row.map_err(|e| unreadable(check.name, e))?;
+                    let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
+                    let tags: Vec<(&str, &str)> =
+                        tags.collect::<Result<_, _>>().map_err(|e| unreadable(check.name, e))?;
+                    if let (Some(_), Some(series)) = (value, series_identity(key.metric, &tags)) {
+                        let row = row_identity(series, &DataType::parse(data_type));
+                        known.row_keys.insert(row, Standing::until(expiry(now, ttl)));
+                    }
+                }
+                let full = known.row_keys.len() >= most;
+                Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })
+            .await?;
+        Ok(known)
+    }
+
+    async fn name_is_listed(
+        &self,
+        key: WindowKey<'_>,
+        deadline: Deadline,
+    ) -> Result<bool, StoreError> {
+        let check = &self.statements.names.check;
+        let values = (StringIndexRow::key(key.table_name), self.names.value(key.metric));
+        let result = self.executor.run(check, values, deadline).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
+        Ok(rows.rows_num() > 0)
+    }
+}
+
+fn expiry(now: i64, ttl: Option<i32>) -> Expiry {
+    ttl.map_or(NEVER, |ttl| now + i64::from(ttl))
+}
+
+/// The series of a row that we wrote. None where a series of ours would have other tags.
+fn series_identity(metric: &str, tags: &[(&str, &str)]) -> Option<Identity> {
+    if tags.iter().any(|(_, value)| value.is_empty()) {
+        return None;
+    }
+    let labels = Labels::from_pairs(tags.iter().copied().chain([(METRIC_NAME, metric)])).ok()?;
+    Some(Identity::of(&[labels.as_bytes()]))
+}
