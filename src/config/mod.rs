@@ -210,7 +210,7 @@ impl Config {
     /// The same for who serves: settings of a store that is not chosen are refused.
     pub fn load_to_serve(matches: &ArgMatches) -> Result<Self, ConfigError> {
         let raw = Raw::gather(matches)?;
-        let of_cassandra = raw.said("cassandra-");
+        let of_cassandra = raw.said(is_of_cassandra);
         let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
         let config = Self::from_raw(raw)?;
         match (&config.store, refused) {
@@ -256,6 +256,11 @@ impl Config {
     pub fn keeps_files(&self) -> bool {
         !matches!(self.store, StoreConfig::Cassandra { ack: Ack::Store, .. })
     }
+}
+
+/// Whether a setting means something to the store in Cassandra only.
+fn is_of_cassandra(name: &str) -> bool {
+    ["cassandra-", "tag-index", "kairosdb-"].iter().any(|beginning| name.starts_with(beginning))
 }
 
 fn listen(raw: &Raw) -> Result<String, ConfigError> {
@@ -472,6 +477,26 @@ mod tests {
         let error = load(&[&file]).expect_err("refused");
         assert!(error.ends_with("promkairos.toml:1: needs --store cassandra"), "{error}");
         load(&[&file, "--store=cassandra"]).expect("valid");
+    }
+
+    #[test]
+    fn what_only_cassandra_has_is_refused_without_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("kairosdb.conf");
+        let conf = "kairosdb.datastore.cassandra.write_cluster.keyspace: \"metrics\"\n";
+        std::fs::write(&path, conf).expect("written");
+        let path = path.display().to_string();
+        for (name, value) in [
+            ("kairosdb-config", path.as_str()),
+            ("tag-indexed-row-key-lookup-metrics", "m,n"),
+            ("tag-index-trust", "verify"),
+            ("tag-index-audit-interval", "1m"),
+        ] {
+            let flag = format!("--{name}={value}");
+            let want = format!("--{name} {value:?}: needs --store cassandra");
+            assert_eq!(load(&[&flag]).err(), Some(want));
+            load(&[&flag, "--store=cassandra"]).expect("valid");
+        }
     }
 
     #[test]

@@ -95,14 +95,15 @@ impl Raw {
         self.get(name).expect("the table of settings gives it a default")
     }
 
-    /// The first setting of this beginning that somebody gave a value.
-    pub(super) fn said(&self, beginning: &str) -> Option<&'static str> {
+    /// The first of the settings that `wanted` picks to which somebody gave a value. What was taken
+    /// over from a KairosDB was said by who named its file.
+    pub(super) fn said(&self, wanted: impl Fn(&str) -> bool) -> Option<&'static str> {
         let is_said = |name| {
-            let value = self.values.get(name);
-            value.is_some_and(|(_, origin)| *origin != Origin::Default)
+            let origin = self.values.get(name).map(|(_, origin)| origin);
+            origin.is_some_and(|o| !matches!(o, Origin::Default | Origin::KairosDb { .. }))
         };
         let mut names = SETTINGS.iter().map(|setting| setting.name);
-        names.find(|name| name.starts_with(beginning) && is_said(*name))
+        names.find(|name| wanted(name) && is_said(*name))
     }
 
     /// The settings of another cluster: the same but for these.
