@@ -39,6 +39,9 @@ kairosdb: {
   queue_processor.queue_path: "$run/queue"
   datastore.cassandra.write_cluster.cql_host_list: ["$cassandra"]
   datastore.cassandra.write_cluster.keyspace: "$keyspace"
+  # A query asks for each row by itself, all at once: with 500, the default, one over some decades fails
+  # while Cassandra is slow.
+  datastore.cassandra.write_cluster.max_queue_size: 100000
 CONF
     cat "$settings"
     echo "}"

@@ -39,7 +39,9 @@ impl Both {
             address: support::cassandra(),
             keyspace: kairosdb.keyspace.clone(),
         };
-        let server = Promkairos::ready(data.path(), &backend, flags).await;
+        // What is sent once must be taken, however slow this Cassandra is.
+        let flags = [flags, &["--cassandra-request-timeout=100s"]].concat();
+        let server = Promkairos::ready(data.path(), &backend, &flags).await;
         let width = match unit {
             TimeUnit::Seconds => 1_814_400,
             TimeUnit::Milliseconds | TimeUnit::Legacy => RowSpec::DEFAULT.width(),
