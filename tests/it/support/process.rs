@@ -51,10 +51,6 @@ impl Process {
         let start = Instant::now();
         loop {
             let ended = self.ended();
-            if ended.is_some() {
-                // So that its last words are in the log.
-                self.readers.drain(..).for_each(|reader| reader.join().expect("it reads"));
-            }
             if let Some(found) = self.log().lines().find_map(&find) {
                 return Ok(found);
             }
@@ -71,9 +67,13 @@ impl Process {
         self.child.id()
     }
 
-    /// Its exit status if it has ended.
+    /// Its exit status if it has ended; then its last words are in the log.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("a child can be waited for")
+        let status = self.child.try_wait().expect("a child can be waited for");
+        if status.is_some() {
+            self.readers.drain(..).for_each(|reader| reader.join().expect("it reads"));
+        }
+        status
     }
 
     /// Ends it as kill -9 does, and waits.
@@ -95,7 +95,6 @@ impl Process {
         let start = Instant::now();
         loop {
             if let Some(status) = self.ended() {
-                self.readers.drain(..).for_each(|reader| reader.join().expect("it reads"));
                 return status;
             }
             assert!(start.elapsed() < DEADLINE, "{} does not end:\n{}", self.name, self.log());
