@@ -53,7 +53,7 @@ async fn delete_or_preview(
     match mode {
         Mode::Delete => delete(state, &selectors, range).await,
         Mode::DryRun => {
-            let data = delete_preview::preview(&**state.store()?, &selectors, range).await?;
+            let data = delete_preview::preview(state, &selectors, range).await?;
             Ok(json::answer(Ok(data)))
         }
     }

@@ -6,25 +6,26 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::ApiError;
-use super::selected::each_series;
+use super::selected::{Points, of_each_series};
+use super::{ApiError, AppState};
 use crate::limits::MAX_PREVIEW_SERIES;
 use crate::model::{Labels, Matcher, TimeRange};
-use crate::storage::Store;
 
 /// Points and exemplars.
 type Count = (u64, u64);
 
 /// The answer for these selectors, a series that several select counted once.
 pub(super) async fn preview(
-    store: &dyn Store,
+    state: &AppState,
     selectors: &[Vec<Matcher>],
     range: TimeRange,
 ) -> Result<Value, ApiError> {
     let mut counts: BTreeMap<Labels, Count> = BTreeMap::new();
     for matchers in selectors {
-        count_points(store, matchers, range, &mut counts).await?;
-        for (labels, exemplars) in store.exemplars(matchers, range).await? {
+        for (labels, points) in of_each_series(state, matchers, range, points_of).await? {
+            counts.entry(labels).or_default().0 = points;
+        }
+        for (labels, exemplars) in state.store()?.exemplars(matchers, range).await? {
             counts.entry(labels).or_default().1 = exemplars.len() as u64;
         }
     }
@@ -39,23 +40,58 @@ pub(super) async fn preview(
     }))
 }
 
-/// Adds the series that have points in the range.
-async fn count_points(
-    store: &dyn Store,
-    matchers: &[Matcher],
-    range: TimeRange,
-    counts: &mut BTreeMap<Labels, Count>,
-) -> Result<(), ApiError> {
-    each_series(store, matchers, range, |series, points| {
-        let mut count = 0;
-        for point in points {
-            point?;
-            count += 1;
+/// A series and its points in the range, if it has any.
+fn points_of(labels: &Labels, points: Points<'_>) -> Result<Option<(Labels, u64)>, ApiError> {
+    let mut count = 0;
+    for point in points {
+        point?;
+        count += 1;
+    }
+    Ok((count > 0).then(|| (labels.clone(), count)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::poll;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::model::{METRIC_NAME, RawLabels, Sample, SeriesEntry, WriteBatch};
+    use crate::storage::Store;
+    use crate::storage::memory::MemoryStore;
+
+    // One thread and a store that never waits: what is counted on this thread is counted when it is
+    // polled.
+    #[tokio::test]
+    async fn points_are_counted_by_the_workers() {
+        let store = MemoryStore::new();
+        let labels = Labels::from_pairs([(METRIC_NAME, "up")]).expect("valid");
+        let series = SeriesEntry {
+            labels: RawLabels(labels.as_bytes()),
+            index: 0,
+            samples: 0..2,
+            histograms: 0..0,
+            exemplars: 0..0,
+        };
+        let sample = |timestamp| Sample { timestamp, start_timestamp: 0, value: 1.0 };
+        let samples = vec![sample(1), sample(2)];
+        let batch = WriteBatch { series: vec![series], samples, ..WriteBatch::default() };
+        store.write(batch).await.expect("stored");
+        let state = AppState::new(Arc::default());
+        state.open(Arc::new(store));
+        let all = state.workers.places.available_permits() as u32;
+        let places = state.workers.places.clone().try_acquire_many_owned(all).expect("free");
+        let selectors = [vec![Matcher::equal(METRIC_NAME, "up")]];
+        let range = TimeRange::new(2, 9);
+        let mut counted = std::pin::pin!(preview(&state, &selectors, range));
+        for _ in 0..100 {
+            assert!(poll!(&mut counted).is_pending(), "counted on the thread that serves");
+            yield_now().await;
         }
-        if count > 0 {
-            counts.entry(series.clone()).or_default().0 = count;
-        }
-        Ok(())
-    })
-    .await
+        drop(places);
+        let counted = counted.await.expect("an answer");
+        assert_eq!((&counted["series"], &counted["points"]), (&json!(1), &json!(1)));
+    }
 }

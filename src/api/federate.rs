@@ -11,11 +11,10 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
 use super::parameters::Parameters;
-use super::selected::each_series;
+use super::selected::{Points, of_each_series};
 use super::{ApiError, AppState, matches};
-use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange, Value, is_stale};
+use crate::model::{Labels, METRIC_NAME, TimeRange, Value, is_stale};
 use crate::promql::format::general;
-use crate::storage::Store;
 
 /// A series' newest sample.
 struct Newest {
@@ -54,14 +53,13 @@ pub(super) async fn federate(
 async fn newest(state: &AppState, parameters: &Parameters) -> Result<Vec<Newest>, ApiError> {
     let selectors = matches::parse_any(state, parameters.list("match[]")).await?;
     let selectors = selectors.map_err(ApiError::BadRequest)?;
-    let store = state.store()?;
     let now = state.clock.now_ms();
     let lookback = state.engine.settings().lookback.as_millis() as i64;
     let range = TimeRange::new(now.saturating_sub(lookback), now);
     let found = async {
         let mut found = Vec::new();
         for matchers in &selectors {
-            add_newest(&**store, matchers, range, &mut found).await?;
+            found.extend(of_each_series(state, matchers, range, newest_of).await?);
         }
         found.sort_by(|a, b| metric(a).cmp(metric(b)).then_with(|| a.labels.cmp(&b.labels)));
         found.dedup_by(|a, b| a.labels == b.labels);
@@ -70,26 +68,18 @@ async fn newest(state: &AppState, parameters: &Parameters) -> Result<Vec<Newest>
     state.in_time(found).await
 }
 
-async fn add_newest(
-    store: &dyn Store,
-    matchers: &[Matcher],
-    range: TimeRange,
-    found: &mut Vec<Newest>,
-) -> Result<(), ApiError> {
-    each_series(store, matchers, range, |labels, points| {
-        let mut last = None;
-        for point in points {
-            last = Some(point?);
+/// A series' last sample in the range, unless it is stale or a histogram.
+fn newest_of(labels: &Labels, points: Points<'_>) -> Result<Option<Newest>, ApiError> {
+    let mut last = None;
+    for point in points {
+        last = Some(point?);
+    }
+    Ok(last.and_then(|point| match point.value {
+        Value::Float(value) if !is_stale(value) => {
+            Some(Newest { labels: labels.clone(), time: point.timestamp, value })
         }
-        if let Some(point) = last
-            && let Value::Float(value) = point.value
-            && !is_stale(value)
-        {
-            found.push(Newest { labels: labels.clone(), time: point.timestamp, value });
-        }
-        Ok(())
-    })
-    .await
+        _ => None,
+    }))
 }
 
 fn metric(sample: &Newest) -> &str {

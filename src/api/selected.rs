@@ -1,35 +1,56 @@
-//! The points of a selection, a run of series at a time.
+//! What is made of the points of a selection, a run of series at a time.
 //!
-//! What is made of them is the caller's; remote read has its own way, which reads ahead.
+//! Chunks are read here and decoded by the workers: no thread that serves requests does it. Remote
+//! read has its own way, which reads ahead.
 
-use super::ApiError;
+use super::workers::Caller;
+use super::{ApiError, AppState};
+use crate::chunk::Chunk;
 use crate::limits::READ_RUN_SERIES;
 use crate::model::{Labels, Matcher, Point, TimeRange};
-use crate::storage::{SelectHints, Store};
+use crate::storage::SelectHints;
 
 /// The points of one series in the range, in time order.
 pub(super) type Points<'a> = &'a mut dyn Iterator<Item = Result<Point, ApiError>>;
 
-/// Hands every series that matches to `visit`, in the order of their labels.
-pub(super) async fn each_series(
-    store: &dyn Store,
+/// What is made of one series; `None` = nothing.
+pub(super) type Make<T> = fn(&Labels, Points<'_>) -> Result<Option<T>, ApiError>;
+
+/// What `make` gives for the series that match, in the order of their labels.
+pub(super) async fn of_each_series<T: Send + 'static>(
+    state: &AppState,
     matchers: &[Matcher],
     range: TimeRange,
-    mut visit: impl FnMut(&Labels, Points<'_>) -> Result<(), ApiError>,
-) -> Result<(), ApiError> {
-    let selection = store.select(matchers, range, &SelectHints::default()).await?;
+    make: Make<T>,
+) -> Result<Vec<T>, ApiError> {
+    let selection = state.store()?.select(matchers, range, &SelectHints::default()).await?;
+    let mut made = Vec::new();
     let mut start = 0;
     for run in selection.series.chunks(READ_RUN_SERIES) {
         let chunks = selection.reader.read(start..start + run.len()).await?;
         start += run.len();
-        for (labels, chunks) in run.iter().zip(chunks) {
-            let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
-            let points = chunks.iter().flat_map(|chunk| chunk.points());
-            let mut points = points.map(|point| point.map_err(damaged)).filter(|point| {
-                point.as_ref().map_or(true, |point| range.contains(point.timestamp))
-            });
-            visit(labels, &mut points)?;
-        }
+        let run: Vec<(Labels, Vec<Chunk>)> = run.iter().cloned().zip(chunks).collect();
+        let work = move |caller: &Caller<'_>| of_run(&run, range, make, caller);
+        made.extend(state.workers.run(work).await?);
     }
-    Ok(())
+    Ok(made)
+}
+
+fn of_run<T>(
+    run: &[(Labels, Vec<Chunk>)],
+    range: TimeRange,
+    make: Make<T>,
+    caller: &Caller<'_>,
+) -> Result<Vec<T>, ApiError> {
+    let mut made = Vec::new();
+    for (labels, chunks) in run {
+        caller.check()?;
+        let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
+        let points = chunks.iter().flat_map(|chunk| chunk.points());
+        let mut points = points
+            .map(|point| point.map_err(damaged))
+            .filter(|point| point.as_ref().map_or(true, |point| range.contains(point.timestamp)));
+        made.extend(make(labels, &mut points)?);
+    }
+    Ok(made)
 }
