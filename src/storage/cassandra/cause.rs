@@ -19,7 +19,9 @@ pub(super) fn of_execution(error: &ExecutionError) -> String {
         | ExecutionError::PrepareError(PrepareError::ConnectionPoolError(error))
         | ExecutionError::MetadataError(MetadataError::ConnectionPoolError(error)) => pool(error),
         ExecutionError::EmptyPlan => "no node is up in the data centre that is asked".into(),
-        ExecutionError::RequestTimeout(time) => format!("no answer within {time:?}"),
+        ExecutionError::RequestTimeout(most) => {
+            format!("no answer within {most:?} (--cassandra-request-timeout)")
+        }
         ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(error)) => {
             broken(error)
         }
@@ -126,7 +128,10 @@ mod tests {
         for (error, want) in [
             (broken.into(), "connection refused"),
             (answer.into(), "too much"),
-            (ExecutionError::RequestTimeout(Duration::from_secs(2)), "no answer within 2s"),
+            (
+                ExecutionError::RequestTimeout(Duration::from_secs(2)),
+                "no answer within 2s (--cassandra-request-timeout)",
+            ),
         ] {
             assert_eq!(of_execution(&error), want);
         }

@@ -242,16 +242,16 @@ impl<'a> Attempts<'a> {
     }
 
     /// Gives an attempt no more than half of the patience, so that a node that hangs leaves time
-    /// for another.
+    /// for another. Its error is that of the statement once there is none: it names all the patience.
     async fn within<T>(
         &self,
         attempt: impl Future<Output = Result<T, ExecutionError>>,
     ) -> Result<T, ExecutionError> {
-        let start = Instant::now();
-        let end = self.deadline.0.min(start + self.executor.patience / 2);
+        let patience = self.executor.patience;
+        let end = self.deadline.0.min(Instant::now() + patience / 2);
         match tokio::time::timeout_at(end.into(), attempt).await {
             Ok(result) => result,
-            Err(_) => Err(ExecutionError::RequestTimeout(end - start)),
+            Err(_) => Err(ExecutionError::RequestTimeout(patience)),
         }
     }
 

@@ -109,6 +109,9 @@ async fn a_delete_that_arrives_late_hides_no_later_write() {
     })
     .await;
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    // The setting, whatever was left of it for the last attempt.
+    let why = error.to_string();
+    assert!(why.ends_with("no answer within 8s (--cassandra-request-timeout)"), "{why}");
     assert_eq!(listed(&keyspace).await, [("a".into(),), ("b".into(),)]);
     write(&|| Request::default().floats(&a, &[(20, 2.0)])).await;
     proxy.release();
