@@ -1,10 +1,32 @@
-//! Compiles the messages under `proto/`, without protoc.
+//! Compiles the messages under `proto/`, without protoc, and says of a release which commit it is.
+//!
+//! Other builds have no commit: they are of what is being changed, and each commit would compile
+//! everything anew. A source archive has none either.
 
+use std::env;
 use std::error::Error;
+use std::path::Path;
+use std::process::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let files = protox::compile(["prometheus.proto", "write_v2.proto"], ["proto"])?;
     prost_build::Config::new().compile_fds(files)?;
+    // Not that of a repository around this folder.
+    if env::var("PROFILE")? == "release"
+        && Path::new(".git").exists()
+        && let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"])
+        && let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
+    {
+        println!("cargo::rerun-if-changed={log}");
+        println!("cargo::rustc-env=PROMKAIROS_COMMIT={commit}");
+    }
     Ok(())
+}
+
+/// The line that git answers; `None` without git.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let line = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| line.trim().to_owned())
 }

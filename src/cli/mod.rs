@@ -79,7 +79,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<ArgMatc
 
 fn command() -> Command {
     Command::new("promkairos")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(version(env!("CARGO_PKG_VERSION"), option_env!("PROMKAIROS_COMMIT")))
         .about(env!("CARGO_PKG_DESCRIPTION"))
         .args(config::arguments())
         .subcommand(serve::command())
@@ -88,6 +88,14 @@ fn command() -> Command {
         .subcommand(wal::command())
         .subcommand(explain::command())
         .subcommand(index::command())
+}
+
+/// What `--version` says. The commit is known of a release that was built in a clone.
+fn version(number: &str, commit: Option<&str>) -> String {
+    match commit {
+        Some(commit) => format!("{number} ({commit})"),
+        None => number.to_owned(),
+    }
 }
 
 /// The reason and the tip of an error of clap, without the usage that follows them.
@@ -114,6 +122,12 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_version_has_its_commit_where_that_is_known() {
+        assert_eq!(version("1.2.3", None), "1.2.3");
+        assert_eq!(version("1.2.3", Some("abc")), "1.2.3 (abc)");
     }
 
     #[test]
