@@ -94,6 +94,30 @@ fn the_compose_file_mounts_and_builds_what_is_there() {
     assert!(command.contains(&"--flush-interval=1m".to_owned()), "{command:?}");
 }
 
+/// Says to Grafana where dashboards lie.
+const DASHBOARDS: &str = "grafana/provisioning/dashboards/promkairos.yml";
+
+#[test]
+fn the_compose_file_mounts_where_the_programs_look() {
+    // What an image says by itself.
+    let of_images = ["/var/lib/cassandra", "/var/lib/grafana", "/etc/grafana/provisioning"];
+    let compose = yaml("docker-compose.yml");
+    let mut mounts = 0;
+    for (name, service) in compose["services"].as_object().expect("services") {
+        let file = service["build"]["dockerfile"].as_str().map(text).unwrap_or_default();
+        let read = if name == "grafana" { text(DASHBOARDS) } else { String::new() };
+        let said = [strings(&service["command"]).join("\n"), file, read].join("\n");
+        let is_path = |c: char| c.is_alphanumeric() || "/._-".contains(c);
+        let paths: BTreeSet<&str> = said.split(|c| !is_path(c)).chain(of_images).collect();
+        for mount in strings(&service["volumes"]) {
+            let target = mount.split(':').nth(1).expect("a target");
+            assert!(paths.contains(target), "{name}: nothing looks into {target}");
+            mounts += 1;
+        }
+    }
+    assert!(mounts >= 7, "{mounts}");
+}
+
 #[test]
 fn every_address_is_served() {
     let served = ["cassandra:9042", "promkairos:9201", "prometheus:9090", "localhost:9090"];
