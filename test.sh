@@ -45,6 +45,8 @@ step format
 cargo fmt --all --check
 step lints
 cargo clippy --workspace --all-targets -- -D warnings
+# Fails where its Cargo.lock is behind; compiles nothing.
+cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 step docs
 RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
 step build
