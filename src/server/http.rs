@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 use super::connection::{Requests, Watched};
 use super::places::{Limits, Place, Places};
 use crate::limits::ACCEPT_PAUSE;
+use crate::telemetry::Throttle;
 
 /// Serves until `stop` completes and the requests under way are answered.
 pub(super) async fn serve(
@@ -35,9 +37,10 @@ pub(super) async fn serve(
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
+    let mut failures = Throttle::default();
     loop {
         let stream = tokio::select! {
-            stream = accept(&listener) => stream,
+            stream = accept(&listener, &mut failures) => stream,
             Some(ended) = connections.join_next() => {
                 if let Err(error) = ended {
                     tracing::error!("a connection broke: {error}");
@@ -57,13 +60,15 @@ pub(super) async fn serve(
 }
 
 /// The next connection.
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &TcpListener, failures: &mut Throttle) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
             // The peer went away, or there are no file handles left: both pass.
             Err(error) => {
-                tracing::warn!("a connection was not accepted: {error}");
+                if let Some(times) = failures.count(1, Instant::now()) {
+                    tracing::warn!(times, "a connection was not accepted: {error}");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -11,6 +11,7 @@ mod ingest;
 mod log;
 mod query;
 mod store;
+mod throttle;
 
 use prometheus_client::registry::Registry;
 
@@ -22,6 +23,7 @@ pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};
 pub use log::start_log;
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
+pub use throttle::Throttle;
 
 /// All metrics of the process, and the registry that prints them.
 pub struct Metrics {

@@ -12,8 +12,9 @@ use std::time::Instant;
 
 use tracing::{error, warn};
 
-use super::log::{Log, Round, Waiter};
+use super::log::{Log, Round, State, Waiter};
 use super::segment::{AppendError, Segment};
+use crate::telemetry::Throttle;
 
 /// The thread's own part.
 pub(super) struct Writer {
@@ -23,12 +24,13 @@ pub(super) struct Writer {
     known: bool,
     /// Last sequence written; what the next segment's header names.
     last: u64,
+    refusals: Throttle,
 }
 
 impl Writer {
     /// `last` is the last sequence in the log.
     pub(super) fn new(log: Arc<Log>, last: u64) -> Self {
-        Self { log, segment: None, known: false, last }
+        Self { log, segment: None, known: false, last, refusals: Throttle::default() }
     }
 
     /// Works until the log is closed.
@@ -37,36 +39,49 @@ impl Writer {
             if roll {
                 self.close_segment();
             }
-            let Some(round) = round else { continue };
-            let result = self.commit(&round);
-            let answer = match &result {
-                Ok(()) => Ok(()),
-                Err(AppendError::Write(error)) => {
-                    Err(format!("the log cannot be written: {error}"))
-                }
-                Err(AppendError::Sync(error)) => Err(self.fail(error)),
-            };
-            let answer = answer.map_err(Arc::<str>::from);
-            self.log.state.lock().full = answer.as_ref().err().cloned();
-            if let Err(what) = &answer {
-                self.log.metrics.wal_failures.inc();
-                warn!("{what}; {} requests are refused", round.waiters.len());
+            if let Some(round) = round {
+                self.settle(round);
             }
-            // Before the answers: else a kill between the two leaves an acknowledged record that
-            // looks like a torn tail once it is damaged.
-            if let (Ok(()), Some(segment)) = (&result, &mut self.segment) {
-                segment.seal(self.last);
-            }
-            for Waiter { done, room } in round.waiters {
-                // Who waited may have gone away; the record stays all the same.
-                let _ = done.send(answer.clone().map(|()| room));
-            }
-            self.log.publish_size();
         }
         self.close_segment();
     }
 
-    /// Waits for records, a roll or the end. A probe is a round without records.
+    /// Commits a round and answers those that wait for it.
+    fn settle(&mut self, round: Round) {
+        let result = self.commit(&round);
+        let answer = match &result {
+            Ok(()) => Ok(()),
+            Err(AppendError::Write(error)) => Err(format!("the log cannot be written: {error}")),
+            Err(AppendError::Sync(error)) => Err(self.fail(error)),
+        };
+        let answer = answer.map_err(Arc::<str>::from);
+        self.log.state.lock().full = answer.as_ref().err().cloned();
+        if let Err(what) = &answer {
+            self.log.metrics.wal_failures.inc();
+            if let Some(refused) = self.refusals.count(round.waiters.len() as u64, Instant::now()) {
+                warn!(requests_refused = refused, "{what}");
+            }
+        }
+        // Before the answers: else a kill between the two leaves an acknowledged record that
+        // looks like a torn tail once it is damaged.
+        if let (Ok(()), Some(segment)) = (&result, &mut self.segment)
+            && !round.bytes.is_empty()
+        {
+            segment.seal(self.last);
+        }
+        for Waiter { done, room } in round.waiters {
+            // Who waited may have gone away; the record stays all the same.
+            let _ = done.send(answer.clone().map(|()| room));
+        }
+        self.log.publish_size();
+    }
+
+    /// A round without records: only tries whether one could be written.
+    fn probe(&self, state: &State) -> Round {
+        Round { first: state.next, last: self.last, ..Round::default() }
+    }
+
+    /// Waits for records, a roll or the end.
     fn next_round(&self) -> Option<(Option<Round>, bool)> {
         let mut state = self.log.state.lock();
         loop {
@@ -76,8 +91,7 @@ impl Writer {
                 return Some((Some(std::mem::take(&mut state.round)), roll));
             }
             if probe {
-                let (first, last) = (state.next, self.last);
-                return Some((Some(Round { first, last, ..Round::default() }), roll));
+                return Some((Some(self.probe(&state)), roll));
             }
             if roll {
                 return Some((None, roll));

@@ -1,0 +1,45 @@
+//! A line of the log for what may happen with every request: written at most once in a while, and
+//! then with how many there were.
+//!
+//! What is not written is counted for the next line. It has no clock: who counts says the time.
+
+use std::time::{Duration, Instant};
+
+/// Least time between two lines.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// One kind of line.
+#[derive(Debug, Default)]
+pub struct Throttle {
+    written: Option<Instant>,
+    /// How many there were since.
+    since: u64,
+}
+
+impl Throttle {
+    /// Counts `more`. When a line may be written now, gives how many there were since the last.
+    pub fn count(&mut self, more: u64, now: Instant) -> Option<u64> {
+        self.since += more;
+        if self.written.is_some_and(|written| now < written + PAUSE) {
+            return None;
+        }
+        self.written = Some(now);
+        Some(std::mem::take(&mut self.since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_written_at_once_and_the_others_are_counted() {
+        let (begin, mut throttle) = (Instant::now(), Throttle::default());
+        let mut at = |ms: u64, more| throttle.count(more, begin + Duration::from_millis(ms));
+        assert_eq!(at(0, 1), Some(1));
+        assert_eq!((at(0, 2), at(9_999, 3)), (None, None));
+        assert_eq!(at(10_000, 1), Some(6));
+        assert_eq!(at(19_999, 0), None);
+        assert_eq!(at(60_000, 0), Some(0));
+    }
+}
