@@ -465,6 +465,23 @@ async fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
 }
 
 #[tokio::test]
+async fn a_disk_that_is_full_from_the_start_is_known_of_before_the_first_write() {
+    let log = Log::new();
+    log.disk.set(|faults| faults.space = Some(0));
+    let (wal, _) = log.open().expect("what is there can be read");
+    let error = wal.ready().expect_err("no segment").to_string();
+    assert!(error.contains(&log.dir.path().display().to_string()), "{error}");
+    log.disk.set(|faults| faults.space = None);
+    while wal.ready().is_err() {
+        std::thread::yield_now();
+    }
+    assert_eq!(wal.used_bytes(), 0);
+    put(&wal, b"first").await.expect("there is room");
+    drop(wal);
+    assert_eq!(log.bodies(), [b"first"]);
+}
+
+#[tokio::test]
 async fn a_segment_reserves_what_there_is_room_for_and_a_full_disk_is_named() {
     let log = Log::new();
     let open = || {
@@ -475,8 +492,8 @@ async fn a_segment_reserves_what_there_is_room_for_and_a_full_disk_is_named() {
         let length = |path: PathBuf| std::fs::metadata(path).expect("a file").len();
         log.files().into_iter().map(length).collect()
     };
-    let wal = open();
     log.disk.set(|faults| faults.largest = Some(5 << 20));
+    let wal = open();
     put(&wal, b"first").await.expect("there is room for a smaller segment");
     assert_eq!(lengths(), [4 << 20]);
     // A record that needs more than the half gets what it needs.
@@ -549,7 +566,7 @@ async fn what_is_refused_for_a_sync_of_the_folder_does_not_come_back() {
         let checkpoint = log.dir.path().join("checkpoint");
         let before = std::fs::read(&checkpoint).expect("readable");
         // That of the segment works, that of the checkpoint does not.
-        log.disk.set(|faults| faults.dir_syncs = Some(1));
+        log.disk.set(|faults| faults.dir_syncs = Some(records as u64));
         put(&wal, b"refused").await.expect_err("the checkpoint is not durable");
         put(&wal, b"refused").await.expect_err("a restart is needed");
         log.disk.set(|faults| faults.dir_syncs = None);

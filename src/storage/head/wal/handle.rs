@@ -114,7 +114,8 @@ impl Wal {
         if stored != Some(checkpoint) {
             log.begin_checkpoint(checkpoint);
         }
-        let writer = Writer::new(log.clone(), last);
+        let mut writer = Writer::new(log.clone(), last);
+        writer.begin();
         let thread = std::thread::Builder::new()
             .name("wal".into())
             .spawn(move || writer.run())

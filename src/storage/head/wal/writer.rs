@@ -33,6 +33,13 @@ impl Writer {
         Self { log, segment: None, known: false, last, refusals: Throttle::default() }
     }
 
+    /// Makes the first segment, so that a disk which has no room for it is known of before anyone
+    /// relies on it.
+    pub(super) fn begin(&mut self) {
+        let probe = self.probe(&self.log.state.lock());
+        self.settle(probe);
+    }
+
     /// Works until the log is closed.
     pub(super) fn run(mut self) {
         while let Some((round, roll)) = self.next_round() {
@@ -147,7 +154,9 @@ impl Writer {
             self.known = true;
         }
         self.last = round.last;
-        self.log.active_bytes.store(segment.end(), Ordering::Relaxed);
+        if !round.bytes.is_empty() {
+            self.log.active_bytes.store(segment.end(), Ordering::Relaxed);
+        }
         Ok(())
     }
 
