@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use crate::model::LabelLimits;
 
-/// Connections at a time; a further one takes the place of one without a request, or waits. Below
+/// Connections at a time; a further one takes the place of one without a whole request, or waits. Below
 /// the 1024 file handles that a process usually has, so that the store keeps its own.
 pub const MAX_CONNECTIONS: usize = 512;
 /// Longest time for a whole head of a request, from its first byte or from the connection on.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a request body may take before its connection gives way to another that finds no place: more
+/// than one takes on a sound network.
+pub const BODY_GRACE: Duration = Duration::from_secs(1);
 /// How long a connection may rest between two requests: senders that come once a minute keep theirs.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a client may take nothing of an answer, or of a piece of it; then it loses its

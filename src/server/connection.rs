@@ -4,23 +4,22 @@
 //! given up. Nothing is decided here.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{Request, Version};
 use axum::response::Response;
+use axum::{BoxError, Router};
 use futures::future::BoxFuture;
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower::Service;
 
-use super::places::{Multiplexed, Place, UnderWay};
+use super::places::{BodyOwed, Multiplexed, Place, UnderWay};
 
 /// The bytes of a connection.
 pub(super) struct Watched {
@@ -94,15 +93,15 @@ pub(super) struct Requests {
 
 impl<B> Service<Request<B>> for Requests
 where
-    Router: Service<Request<B>, Response = Response, Error = Infallible>,
-    <Router as Service<Request<B>>>::Future: Future + Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
 {
     type Response = Response;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response, Infallible>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        <Router as Service<Request<B>>>::poll_ready(&mut self.router, context)
+        <Router as Service<Request<Body>>>::poll_ready(&mut self.router, context)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
@@ -110,12 +109,45 @@ where
             Version::HTTP_2 => Multiplexed::Yes,
             _ => Multiplexed::No,
         };
-        let under_way = self.place.begin(multiplexed);
-        let answer = self.router.call(request);
+        let (under_way, owed) = self.place.begin(multiplexed);
+        let answer = self.router.call(request.map(|body| {
+            let owed = (!body.is_end_stream()).then_some(owed);
+            Body::new(Question { body, owed })
+        }));
         Box::pin(async move {
             let response = answer.await?;
             Ok(response.map(|body| Body::new(Answer { body, _under_way: under_way })))
         })
+    }
+}
+
+/// The body of a request, owed until it has come whole or is given up.
+struct Question<B> {
+    body: B,
+    owed: Option<BodyOwed>,
+}
+
+impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Question<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if frame.is_ready() && self.body.is_end_stream() || matches!(frame, Poll::Ready(None)) {
+            self.owed = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

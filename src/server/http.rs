@@ -119,8 +119,8 @@ mod tests {
     const NEVER: Duration = Duration::from_secs(100_000);
 
     fn patient(connections: usize) -> Limits {
-        let [head_timeout, idle_timeout, answer_stall] = [NEVER; 3];
-        Limits { connections, head_timeout, idle_timeout, answer_stall }
+        let [head_timeout, idle_timeout, body_grace, answer_stall] = [NEVER; 4];
+        Limits { connections, head_timeout, idle_timeout, body_grace, answer_stall }
     }
 
     async fn serve_on_free_port(
@@ -234,6 +234,64 @@ mod tests {
         begun.recv().await.expect("it has begun");
         is_closed(&mut first).await;
         gate.add_permits(1);
+        answer(&mut second).await;
+    }
+
+    /// A POST whose body never comes whole.
+    const SLOW: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\na";
+
+    fn reads_bodies() -> Router {
+        Router::new().route("/", get(async || "here").post(async |_: Bytes| "here"))
+    }
+
+    #[tokio::test]
+    async fn many_slow_bodies_keep_nobody_out() {
+        let limits = Limits { body_grace: Duration::from_millis(20), ..patient(8) };
+        let address = serve_on_free_port(reads_bodies(), limits, std::future::pending()).await;
+        let mut held = Vec::new();
+        for _ in 0..20 {
+            for _ in 0..8 {
+                held.push(connect(address, SLOW).await);
+            }
+            answer(&mut connect(address, REQUEST).await).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_has_its_grace_and_who_is_idle_gives_way_before_it() {
+        let address = serve_on_free_port(reads_bodies(), patient(2), std::future::pending()).await;
+        let mut slow = connect(address, SLOW).await;
+        let mut idle = connect(address, REQUEST).await;
+        answer(&mut idle).await;
+        let mut newer = connect(address, REQUEST).await;
+        answer(&mut newer).await;
+        is_closed(&mut idle).await;
+        slow.write_all(b"bcdefghi").await.expect("it has its place");
+        answer(&mut slow).await;
+    }
+
+    #[tokio::test]
+    async fn a_whole_request_gives_way_to_nobody_after_its_grace() {
+        let gate = Arc::new(Semaphore::new(0));
+        let (begin, mut begun) = mpsc::unbounded_channel();
+        let held = gate.clone();
+        let handler = async move |_: Bytes| {
+            begin.send(()).expect("the test waits");
+            held.acquire().await.expect("never closed").forget();
+            "here"
+        };
+        let limits = Limits { body_grace: Duration::ZERO, ..patient(1) };
+        let router = Router::new().route("/", get(async || "here").post(handler));
+        let address = serve_on_free_port(router, limits, std::future::pending()).await;
+        let mut first = connect(address, SLOW).await;
+        first.write_all(b"bcdefghi").await.expect("it takes that");
+        begun.recv().await.expect("it has begun");
+        let mut second = connect(address, REQUEST).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        gate.add_permits(1);
+        answer(&mut first).await;
         answer(&mut second).await;
     }
 

@@ -2,9 +2,10 @@
 //!
 //! A connection that owes something keeps its place for a bounded time: a whole head, the next
 //! request, or room for an answer that its client does not take. When all places are taken, the
-//! one that has waited longest for a request gives way to who comes, so that clients which only
-//! hold connections keep nobody out. One with a request under way never has to; how long bodies
-//! and answers may take is for those who read and make them.
+//! one that has waited longest for a request gives way to who comes, and where none waits for one,
+//! the one that has waited longest for the rest of a body: clients which only hold connections keep
+//! nobody out. One with a whole request under way never has to; how long bodies and answers may
+//! take otherwise is for those who read and make them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(super) struct Limits {
     pub(super) head_timeout: Duration,
     /// Longest wait for the next request.
     pub(super) idle_timeout: Duration,
+    /// How long a body may take before its connection may have to give way.
+    pub(super) body_grace: Duration,
     /// How long a client may take nothing of an answer.
     pub(super) answer_stall: Duration,
 }
@@ -36,6 +39,7 @@ impl Default for Limits {
             connections: limits::MAX_CONNECTIONS,
             head_timeout: limits::HEAD_TIMEOUT,
             idle_timeout: limits::IDLE_TIMEOUT,
+            body_grace: limits::BODY_GRACE,
             answer_stall: limits::ANSWER_STALL,
         }
     }
@@ -64,7 +68,9 @@ pub(super) struct Place {
 struct Phase {
     /// Requests under way.
     requests: usize,
-    /// Since when there is none.
+    /// Those of them whose bodies have not come whole.
+    bodies: usize,
+    /// Since when there is none, or since when there is one again.
     since: Instant,
     /// What is owed while there is none.
     owed: Owed,
@@ -99,6 +105,7 @@ impl Phase {
     fn new() -> Self {
         Self {
             requests: 0,
+            bodies: 0,
             since: Instant::now(),
             owed: Owed::Head,
             blocked: None,
@@ -107,9 +114,12 @@ impl Phase {
         }
     }
 
-    /// Whether nothing is lost when the connection is closed now.
-    fn may_give_way(&self) -> bool {
-        self.requests == 0 && self.blocked.is_none() && !self.gives_way
+    /// From when on the connection may be closed with nothing lost; `None` = something would be. Of
+    /// a request whose body has not come nothing is done yet.
+    fn gives_way_from(&self, limits: &Limits) -> Option<Instant> {
+        let loses = self.requests > self.bodies || self.blocked.is_some() || self.gives_way;
+        let grace = if self.requests == 0 { Duration::ZERO } else { limits.body_grace };
+        (!loses).then(|| self.since + grace)
     }
 
     /// When the connection is to be closed, and why; `None` = not by time.
@@ -142,16 +152,23 @@ impl Places {
 
     /// A place, as soon as one is free or a connection has given way.
     pub(super) async fn take(self: &Arc<Self>) -> Place {
-        let mut asked = false;
+        let mut asked = Asked::Nobody(None);
         loop {
-            if !asked && self.free.available_permits() == 0 {
+            if !matches!(asked, Asked::One) && self.free.available_permits() == 0 {
                 asked = self.ask_one_to_leave();
             }
+            let one_may = async {
+                match asked {
+                    Asked::Nobody(Some(at)) => sleep_until(at).await,
+                    Asked::Nobody(None) | Asked::One => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 permit = self.free.clone().acquire_owned() => {
                     return self.place(permit.expect("the semaphore is never closed"));
                 }
                 () = self.left_off.notified() => {}
+                () = one_may => {}
             }
         }
     }
@@ -163,33 +180,50 @@ impl Places {
         Place { number, phase, places: self.clone(), _permit: permit }
     }
 
-    /// Has the connection leave that has waited longest for a request; false when none can.
-    fn ask_one_to_leave(&self) -> bool {
-        let taken = self.taken.lock();
+    /// Has the connection leave that has waited longest for a request, or else for a body.
+    fn ask_one_to_leave(&self) -> Asked {
+        let (taken, now) = (self.taken.lock(), Instant::now());
+        let from = |phase: &Phase| phase.gives_way_from(&self.limits);
         let mut waiting: Vec<_> = taken
             .iter()
             .map(|(number, phase)| (*phase.borrow(), *number, phase))
-            .filter(|(phase, ..)| phase.may_give_way())
+            .filter(|(phase, ..)| from(phase).is_some())
             .collect();
-        waiting.sort_by_key(|(phase, number, _)| (phase.since, *number));
+        waiting.sort_by_key(|(phase, number, _)| (phase.requests > 0, phase.since, *number));
+        let next = waiting.iter().filter_map(|(phase, ..)| from(phase)).min();
         // A request may have come meanwhile.
-        waiting.into_iter().any(|(_, _, phase)| {
+        let asked = waiting.into_iter().any(|(_, _, phase)| {
             phase.send_if_modified(|phase| {
-                phase.gives_way = phase.may_give_way();
+                phase.gives_way = phase.gives_way || from(phase).is_some_and(|from| from <= now);
                 phase.gives_way
             })
-        })
+        });
+        if asked { Asked::One } else { Asked::Nobody(next) }
     }
 }
 
+/// Who was asked to leave.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// One connection.
+    One,
+    /// None may be, or none before this moment.
+    Nobody(Option<Instant>),
+}
+
 impl Place {
-    /// A request is under way until what is returned is dropped.
-    pub(super) fn begin(self: &Arc<Self>, multiplexed: Multiplexed) -> UnderWay {
+    /// A request is under way until the first of what is returned is dropped, and the rest of its
+    /// body until the second is.
+    pub(super) fn begin(self: &Arc<Self>, multiplexed: Multiplexed) -> (UnderWay, BodyOwed) {
         self.phase.send_modify(|phase| {
+            if phase.requests == 0 {
+                phase.since = Instant::now();
+            }
             phase.requests += 1;
+            phase.bodies += 1;
             phase.multiplexed = multiplexed == Multiplexed::Yes;
         });
-        UnderWay(self.clone())
+        (UnderWay(self.clone()), BodyOwed(self.clone()))
     }
 
     /// Bytes came.
@@ -276,5 +310,18 @@ impl Drop for UnderWay {
             phase.since = Instant::now();
         });
         self.0.places.left_off.notify_one();
+    }
+}
+
+/// A body that has not come whole, and that somebody still wants.
+pub(super) struct BodyOwed(Arc<Place>);
+
+impl Drop for BodyOwed {
+    fn drop(&mut self) {
+        self.0.phase.send_if_modified(|phase| {
+            phase.bodies -= 1;
+            // Nobody waits for it: this gives less reason to leave.
+            false
+        });
     }
 }

@@ -22,6 +22,7 @@ mod prometheus;
 mod promql;
 mod reading;
 mod replay;
+mod slow_senders;
 mod store;
 mod support;
 mod tag_index;

@@ -1,0 +1,51 @@
+//! A real server whose connections are all held by clients that send their bodies slowly.
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use promkairos::limits::MAX_CONNECTIONS;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::load::Load;
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::{eventually, seed};
+
+/// The beginning of a remote write.
+const BEGUN: &[u8] = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Encoding: snappy\r\n\
+    Content-Type: application/x-protobuf\r\nContent-Length: 1000\r\n\r\n\0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_bodies_on_all_connections_keep_no_sender_out() {
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    let mut held = Vec::new();
+    // That of the question whether it is ready, which is idle, gives way first.
+    for _ in 0..MAX_CONNECTIONS + 1 {
+        let mut slow = TcpStream::connect(server.address).await.expect("it listens");
+        slow.write_all(BEGUN).await.expect("it takes that");
+        held.push(slow);
+    }
+    let mut random = StdRng::seed_from_u64(seed());
+    // The first attempt may find the idle connection, which is just being closed.
+    eventually("a sender finds a place", async || match load.send(&server, &mut random).await {
+        Ok(204) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    // Somebody was sent away for it: closed without an answer, such as one whose time is over gets.
+    let answers = held.into_iter().map(async |mut slow| {
+        let mut answer = Vec::new();
+        // A reset is an end too.
+        let _ = slow.read_to_end(&mut answer).await;
+        answer
+    });
+    let mut answers: FuturesUnordered<_> = answers.collect();
+    while let Some(answer) = answers.next().await {
+        if answer.is_empty() {
+            return;
+        }
+    }
+    panic!("all were waited for");
+}
