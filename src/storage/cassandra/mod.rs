@@ -4,13 +4,14 @@
 //! the write consistency. Cassandra holds everything that must outlive the process, but for the
 //! quarantine file. In memory are which index rows stand and which series a window has (which
 //! saves work and is checked again), the last write stamp, and the distance of the clocks.
-//! Decisions are pure (`plan`, `routing`, `retry`, `stamp`, `index_memory`, `series_cache`), the
-//! rest carries them out.
+//! Decisions are pure (`plan`, `routing`, `retry`, `stamp`, `index_memory`, `series_cache`,
+//! `cached_window`), the rest carries them out.
 //!
 //! Not here: start timestamps of floats, for which a `kairos_double` cell has no room.
 
 mod absorb;
 mod ahead;
+mod cached_window;
 mod cause;
 mod clock;
 mod datacenter;

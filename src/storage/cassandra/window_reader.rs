@@ -10,12 +10,12 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use scylla::value::CqlTimeuuid;
 
+use super::cached_window::{CachedWindow, Looked, Read, Rows};
 use super::executor::unreadable;
 use super::finder::Visit;
 use super::index_row::{IndexRow, each_row};
 use super::mtime::Mtime;
 use super::routing::Route;
-use super::series_cache::{CachedWindow, Looked, Read, Rows};
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::window::WindowKey;

@@ -1,0 +1,341 @@
+//! The series of one window (a partition of `row_keys`) in memory, with postings.
+//!
+//! A window in memory holds at least what stood in Cassandra when its read began and what this
+//! process has written since. Whether a neighbour has added something is judged by `mtime`,
+//! which is only a hint: so a window is read again in any case when it is [`Read::is_old`].
+//! No I/O here; `window_reader` does the reading.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+
+use super::identity::Identity;
+use super::index_row::IndexRow;
+use super::mtime::{Mtime, Mtimes};
+use crate::kairos::DataType;
+use crate::model::Matcher;
+use crate::storage::StoreError;
+use crate::storage::index::{MemoryIndex, evaluate};
+use crate::telemetry::CassandraMetrics;
+
+/// A window is read again after this time, whatever `mtime` says, ...
+const OLD: Duration = Duration::from_secs(30);
+/// ... or after so many times what the last read took, if that is longer. As often a window
+/// is read again while only our own inserts show, behind which another's may hide.
+const SHARE: u32 = 50;
+/// A read that begins so many milliseconds after the last insert sees all that was stamped
+/// before it; until then `mtime` may stay as it is although something was added.
+const SETTLED_MS: i64 = 100;
+
+/// What a window without rows costs in memory.
+const EMPTY: usize = 512;
+
+/// What all windows hold together.
+pub(super) struct Held {
+    bytes: AtomicUsize,
+    metrics: CassandraMetrics,
+}
+
+impl Held {
+    pub(super) fn new(metrics: CassandraMetrics) -> Self {
+        Self { bytes: AtomicUsize::new(0), metrics }
+    }
+
+    /// Bytes in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, rows: Option<&Rows>) {
+        let Some(rows) = rows else { return };
+        self.bytes.fetch_add(rows.bytes, Ordering::Relaxed);
+        for (data_type, count) in &rows.types {
+            self.metrics.series_cached(data_type.as_str()).inc_by(*count);
+        }
+    }
+
+    fn remove(&self, rows: Option<&Rows>) {
+        let Some(rows) = rows else { return };
+        self.bytes.fetch_sub(rows.bytes, Ordering::Relaxed);
+        for (data_type, count) in &rows.types {
+            self.metrics.series_cached(data_type.as_str()).dec_by(*count);
+        }
+    }
+}
+
+/// One window.
+pub(super) struct CachedWindow {
+    /// Held by the one who reads the window from Cassandra.
+    pub(super) reading: tokio::sync::Mutex<()>,
+    state: RwLock<State>,
+    used: AtomicU64,
+    held: Arc<Held>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Rises with everything that a read under way may have missed.
+    epoch: Epoch,
+    /// Start of the last look at Cassandra after which the content was good.
+    checked: Option<Instant>,
+    content: Option<Content>,
+}
+
+/// A point in the life of a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Epoch(u64);
+
+struct Content {
+    read: Read,
+    /// The content is good for this epoch.
+    epoch: Epoch,
+    /// None: more than memory may hold.
+    rows: Option<Rows>,
+}
+
+/// How a window was read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Read {
+    /// As it was just before.
+    pub(super) mtime: Option<Mtime>,
+    pub(super) started: Instant,
+    /// Milliseconds since 1970 of `started`.
+    pub(super) started_ms: i64,
+    pub(super) took: Duration,
+}
+
+impl Read {
+    fn is_old(&self, now: Instant) -> bool {
+        now.duration_since(self.started) >= OLD.max(self.took * SHARE)
+    }
+
+    /// Whether the rows are still all there are, when `mtime` has become `found`.
+    fn holds(&self, found: Option<Mtime>, ours: &Mtimes, now: Instant) -> bool {
+        let Some(found) = found else { return self.mtime.is_none() };
+        if Some(found) == self.mtime {
+            return found.stamp.saturating_add(SETTLED_MS) < self.started_ms;
+        }
+        ours.is_ours(found.id) && now.duration_since(self.started) < self.took * SHARE
+    }
+}
+
+/// The rows of a window.
+#[derive(Default)]
+pub(super) struct Rows {
+    rows: Vec<IndexRow>,
+    index: MemoryIndex,
+    known: HashSet<Identity>,
+    types: BTreeMap<DataType, i64>,
+    bytes: usize,
+}
+
+impl Rows {
+    /// Adds a row. Of rows that are one series to Prometheus in one type all are kept: their
+    /// keys differ.
+    pub(super) fn push(&mut self, row: IndexRow) {
+        self.bytes += bytes_of(&row);
+        *self.types.entry(row.data_type.clone()).or_default() += 1;
+        self.known.insert(identity(&row));
+        self.index.add(self.rows.len() as u32, row.labels.as_ref());
+        self.rows.push(row);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What a row costs in memory, about: its labels, as much again where their values are new, and
+/// its places in the lists and sets.
+pub(super) fn bytes_of(row: &IndexRow) -> usize {
+    const PLACES: usize = 200;
+    row.labels.as_bytes().len() * 2 + PLACES
+}
+
+fn identity(row: &IndexRow) -> Identity {
+    Identity::of(&[row.labels.as_bytes(), row.data_type.as_str().as_bytes()])
+}
+
+/// What came of looking into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// All rows were shown.
+    Seen,
+    /// The window is not in memory, as it is too large.
+    TooLarge,
+}
+
+impl State {
+    fn advance(&mut self) {
+        self.epoch.0 += 1;
+    }
+
+    fn rows(&self) -> Option<&Rows> {
+        self.content.as_ref()?.rows.as_ref()
+    }
+
+    fn bytes(&self) -> usize {
+        EMPTY + self.rows().map_or(0, Rows::bytes)
+    }
+}
+
+impl CachedWindow {
+    /// One without content, which counts in `held`.
+    pub(super) fn new(held: Arc<Held>) -> Self {
+        held.bytes.fetch_add(EMPTY, Ordering::Relaxed);
+        held.metrics.windows_cached.inc();
+        Self {
+            reading: tokio::sync::Mutex::default(),
+            state: RwLock::default(),
+            used: AtomicU64::new(0),
+            held,
+        }
+    }
+
+    /// Notes when it was used last, by the clock of the cache.
+    pub(super) fn use_at(&self, clock: u64) {
+        self.used.store(clock, Ordering::Relaxed);
+    }
+
+    /// When it was used last.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// What it costs in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.state.read().bytes()
+    }
+
+    /// Whether its rows are here and were read lately.
+    pub(super) fn has_rows(&self, now: Instant) -> bool {
+        let state = self.state.read();
+        let content = state.content.as_ref();
+        content.is_some_and(|content| content.rows.is_some() && !content.read.is_old(now))
+    }
+
+    /// The next reader reads anew.
+    pub(super) fn doubt(&self) {
+        self.state.write().advance();
+    }
+
+    /// Whether Cassandra was asked since `asked`, so that nobody need ask again.
+    pub(super) fn is_checked_since(&self, asked: Instant) -> bool {
+        let state = self.state.read();
+        let is_good = |content: &Content| content.epoch == state.epoch || content.rows.is_none();
+        state.checked.is_some_and(|checked| checked >= asked)
+            && state.content.as_ref().is_some_and(is_good)
+    }
+
+    /// The epoch in which a read begins.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.state.read().epoch
+    }
+
+    /// Whether the content is still good when `mtime`, asked for at `asked`, is `found`.
+    pub(super) fn holds(&self, found: Option<Mtime>, ours: &Mtimes, asked: Instant) -> bool {
+        let mut state = self.state.write();
+        let Some(content) = &state.content else { return false };
+        let is_good = content.epoch == state.epoch && content.read.holds(found, ours, asked);
+        // Of a window that is too large nothing is kept that could be wrong.
+        let holds = !content.read.is_old(asked) && (is_good || content.rows.is_none());
+        if holds {
+            state.checked = Some(asked);
+        }
+        holds
+    }
+
+    /// Replaces the content by what was read. None: more than memory may hold.
+    pub(super) fn learn(&self, read: Read, epoch: Epoch, rows: Option<Rows>) {
+        let mut state = self.state.write();
+        self.held.remove(state.rows());
+        state.content = Some(Content { read, epoch, rows });
+        state.checked = Some(read.started);
+        self.held.add(state.rows());
+    }
+
+    /// Adds rows that were written and acknowledged.
+    pub(super) fn add(&self, rows: impl Iterator<Item = IndexRow>) {
+        let mut state = self.state.write();
+        let State { epoch, content, .. } = &mut *state;
+        let is_good = content.as_ref().is_some_and(|content| content.epoch == *epoch);
+        // A read that is under way may have missed them.
+        epoch.0 += 1;
+        let Some(content) = content else { return };
+        if is_good {
+            content.epoch = *epoch;
+        }
+        let Some(known) = &mut content.rows else { return };
+        self.held.remove(Some(known));
+        for row in rows {
+            if !known.known.contains(&identity(&row)) {
+                known.push(row);
+            }
+        }
+        self.held.add(Some(known));
+    }
+
+    /// Calls `visit` for every row that passes and has a wanted type.
+    pub(super) fn select(
+        &self,
+        matchers: &[Matcher],
+        wanted: fn(&DataType) -> bool,
+        mut visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
+    ) -> Result<Looked, StoreError> {
+        let state = self.state.read();
+        let Some(rows) = state.rows() else { return Ok(Looked::TooLarge) };
+        for at in evaluate(&rows.index, matchers)? {
+            let row = &rows.rows[at as usize];
+            if wanted(&row.data_type) {
+                visit(row)?;
+            }
+        }
+        Ok(Looked::Seen)
+    }
+}
+
+/// Someone may have held a window that was dropped from memory.
+impl Drop for CachedWindow {
+    fn drop(&mut self) {
+        self.held.remove(self.state.get_mut().rows());
+        self.held.bytes.fetch_sub(EMPTY, Ordering::Relaxed);
+        self.held.metrics.windows_cached.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read of 10 ms that began at `started`.
+    fn read(mtime: Option<Mtime>, started: Instant) -> Read {
+        Read { mtime, started, started_ms: 10_000, took: Duration::from_millis(10) }
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn mtime_says_whether_to_read_again() {
+        let (ours, neighbour) = (Mtimes::default(), Mtimes::default());
+        let mtime = |by: &Mtimes, stamp| Some(Mtime { id: by.next(stamp), stamp });
+        let start = Instant::now();
+        let old = mtime(&neighbour, 5_000);
+        let holds = |read: Read, found, after: Duration| read.holds(found, &ours, start + after);
+        assert!(holds(read(old, start), old, 29_000 * MS));
+        assert!(!holds(read(old, start), mtime(&neighbour, 5_001), MS));
+        assert!(!holds(read(None, start), old, MS) && holds(read(None, start), None, MS));
+        // Something else may have come with the same stamp just after.
+        let young = mtime(&neighbour, 9_950);
+        assert!(!holds(read(young, start), young, MS));
+        // Behind an insert of ours a neighbour's may hide, so it is trusted for 50 reads only.
+        let own = mtime(&ours, 11_000);
+        assert!(holds(read(old, start), own, 499 * MS) && !holds(read(old, start), own, 500 * MS));
+        assert!(!read(old, start).is_old(start + 29_999 * MS));
+        assert!(read(old, start).is_old(start + 30_000 * MS));
+        let slow = Read { took: Duration::from_secs(2), ..read(old, start) };
+        assert!(!slow.is_old(start + 99_000 * MS) && slow.is_old(start + 100_000 * MS));
+    }
+}
