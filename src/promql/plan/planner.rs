@@ -148,10 +148,10 @@ impl Planner<'_> {
                 (call.function, args.as_slice(), arg.without_parens())
             {
                 let node = Node::Matchers(labels.matchers.clone());
-                args.push(((node, Invariance::Varying), labels.span));
+                args.push(((node, Invariance::Varying), (labels.span, labels.span)));
                 continue;
             }
-            args.push((self.node(arg, steps)?, arg.without_parens().span()));
+            args.push((self.node(arg, steps)?, (arg.span(), arg.without_parens().span())));
         }
         self.only_totals -= usize::from(totals);
         self.whole -= usize::from(whole);
@@ -163,9 +163,10 @@ impl Planner<'_> {
             function => !reads_step_time(function),
         };
         let same = all && fixed;
-        let argument = |(planned, span): ((Node, Invariance), _)| Argument {
+        // Notes about an argument are told at its parentheses where Prometheus evaluates it once.
+        let argument = |(planned, (outer, inner)): ((Node, Invariance), _)| Argument {
+            span: if !same && planned.1 == Invariance::Invariant { outer } else { inner },
             node: if same { planned.0 } else { once(planned) },
-            span,
         };
         let args = args.into_iter().map(argument).collect();
         let node = Node::Call(Call { function: call.function, args, span: call.span });
@@ -185,7 +186,7 @@ impl Planner<'_> {
             }
             None => None,
         };
-        let span = aggregate.expr.without_parens().span();
+        let span = aggregate.expr.span();
         let input = Box::new(Argument { node: input, span });
         let mut grouping = aggregate.grouping.clone();
         match &mut grouping {
