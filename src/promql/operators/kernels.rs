@@ -29,9 +29,10 @@ pub(crate) struct Now {
 impl Kernel {
     /// The kernel of `function`.
     pub(crate) fn new(function: Function, scalars: Vec<Vec<f64>>) -> Result<Self, QueryError> {
-        // Whether a series is absent is found from where others are present.
+        // Whether there is none is found from where series have a point: under their own names, as
+        // two metrics with the same labels are nothing wrong here.
         let present = match function {
-            Function::AbsentOverTime => Function::PresentOverTime,
+            Function::AbsentOverTime => Function::LastOverTime,
             other => other,
         };
         match range_kernel(present) {
