@@ -4,6 +4,9 @@
 //! `tests/data/fuzz/` and with changes of them (`tests/it/fuzz.rs`). They panic when something is wrong.
 
 mod chunk;
+pub(crate) mod dataset;
+mod evaluation;
+pub(crate) mod expression;
 mod log;
 mod promql;
 mod regex;
@@ -24,6 +27,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("row_key", row_key::check),
     ("regex", regex::check),
     ("promql", promql::check),
+    ("evaluation", evaluation::check),
 ];
 
 /// Runs the check of a target.

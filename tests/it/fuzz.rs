@@ -13,7 +13,7 @@ use crate::support::{long, seed};
 use crate::tidy::root;
 
 #[path = "../../fuzz/targets/mod.rs"]
-mod targets;
+pub(crate) mod targets;
 
 fn kept(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = root().join("tests/data/fuzz").join(target);
@@ -91,4 +91,4 @@ macro_rules! targets {
     };
 }
 
-targets! { write_v1 write_v2 remote_read log chunk row_key regex promql }
+targets! { write_v1 write_v2 remote_read log chunk row_key regex promql evaluation }
