@@ -2,6 +2,7 @@
 
 mod answers;
 mod data;
+mod differential;
 mod language;
 mod limits;
 mod runner;

@@ -29,7 +29,7 @@ impl Prometheus {
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
             .arg("--web.listen-address=127.0.0.1:0")
-            .arg("--web.enable-lifecycle")
+            .args(["--web.enable-lifecycle", "--web.enable-remote-write-receiver"])
             .arg("--enable-feature=native-histograms,exemplar-storage,metadata-wal-records");
         let mut process = Process::start("prometheus", &mut command);
         let address = process.wait_for_line("its address", |line| {
