@@ -41,6 +41,7 @@ mod schema;
 mod series_cache;
 mod session;
 mod shared;
+mod spec;
 mod stamp;
 mod statements;
 mod tables;

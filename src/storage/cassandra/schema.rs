@@ -5,13 +5,13 @@
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, PrepareError, RequestAttemptError};
-use scylla::statement::unprepared::Statement;
 
 use super::cause;
 use super::executor::unreadable;
 use super::options::{Keyspace, Options, Role, replication_cql};
 use super::permissions;
 use super::retry::{Verdict, judge};
+use super::spec;
 use super::tables::{NameColumn, TABLES, Table, columns, verify};
 use crate::kairos::{RowSpec, TimeUnit};
 use crate::limits::RETRY_AFTER;
@@ -41,7 +41,7 @@ async fn look(session: &Session, options: &Options) -> Result<Found, StoreError>
     let Inspected { names, spec, missing } = inspect(session, keyspace).await?;
     let row_spec = match spec {
         Some(spec) => Some(spec),
-        None => legacy(session, keyspace, &missing).await?,
+        None => spec::of_data(session, keyspace, &missing).await?,
     };
     let row_spec = row_spec.ok_or_else(|| {
         let what = "has neither data nor a spec that says how it cuts time";
@@ -69,7 +69,7 @@ async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreErr
         }
     }
     if missing.iter().all(|table| table.name != "spec") {
-        stored_spec(session, keyspace).await?;
+        spec::stored(session, keyspace).await?;
     }
     if missing.len() == TABLES.len() {
         create_keyspace(session, options).await?;
@@ -82,7 +82,7 @@ async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreErr
         verify(keyspace, &columns(session, keyspace).await?)?;
     }
     permissions::check(session, options, names).await?;
-    let row_spec = row_spec(session, options).await?;
+    let row_spec = spec::settle(session, options).await?;
     if row_spec.unit() == TimeUnit::Seconds {
         tracing::warn!(
             %keyspace,
@@ -170,73 +170,9 @@ pub(super) async fn inspect(
     }
     let spec = match missing.contains(&"spec") {
         true => None,
-        false => stored_spec(session, keyspace).await?,
+        false => spec::stored(session, keyspace).await?,
     };
     Ok(Inspected { names, spec, missing })
-}
-
-async fn row_spec(session: &Session, options: &Options) -> Result<RowSpec, StoreError> {
-    let keyspace = &options.keyspace;
-    if let Some(found) = stored_spec(session, keyspace).await? {
-        return Ok(found);
-    }
-    if let Some(legacy) = legacy(session, keyspace, &[]).await? {
-        return Ok(legacy);
-    }
-    let stamp = super::stamp::now_ms();
-    let cql = format!(
-        "INSERT INTO {keyspace}.spec (spec_type, name, value) VALUES ('cluster_config', ?, ?) \
-         USING TIMESTAMP {stamp}"
-    );
-    let (unit, width) = (options.row_spec.unit().as_str(), options.row_spec.width().to_string());
-    let mut statement = Statement::new(cql);
-    statement.set_consistency(options.write_consistency);
-    for (name, value) in [("row_width", width.as_str()), ("row_time_unit", unit)] {
-        let result = session.query_unpaged(statement.clone(), (name, value)).await;
-        result.map_err(|e| failed("the write of spec", e))?;
-    }
-    // Another program may have written its own at the same moment: what stands there counts.
-    Ok(stored_spec(session, keyspace).await?.unwrap_or(options.row_spec))
-}
-
-/// What a keyspace without `spec` is, when there is data.
-async fn legacy(
-    session: &Session,
-    keyspace: &Keyspace,
-    missing: &[&str],
-) -> Result<Option<RowSpec>, StoreError> {
-    let tables = ["string_index", "row_keys", "row_key_index", "data_points"];
-    for table in tables.into_iter().filter(|table| !missing.contains(table)) {
-        let column = if table == "row_keys" { "data_type" } else { "column1" };
-        let cql = format!("SELECT {column} FROM {keyspace}.{table} LIMIT 1");
-        let result = session.query_unpaged(cql.as_str(), ()).await.map_err(|e| failed(&cql, e))?;
-        let rows = result.into_rows_result().map_err(|e| unreadable("a look for data", e))?;
-        if rows.rows_num() > 0 {
-            tracing::warn!(%keyspace, "no spec but data: taken as LEGACY, and left as it is");
-            return Ok(Some(RowSpec::LEGACY));
-        }
-    }
-    Ok(None)
-}
-
-/// What `spec` says; none when there is nothing in it.
-pub(super) async fn stored_spec(
-    session: &Session,
-    keyspace: &Keyspace,
-) -> Result<Option<RowSpec>, StoreError> {
-    let cql = format!("SELECT name, value FROM {keyspace}.spec WHERE spec_type = 'cluster_config'");
-    let all: Vec<(String, Option<String>)> = rows(session, &cql, ()).await?;
-    let get = |name: &str| {
-        all.iter().find(|(found, _)| found == name).and_then(|(_, value)| value.as_deref())
-    };
-    let (unit, width) = (get("row_time_unit"), get("row_width"));
-    if unit.is_none() && width.is_none() {
-        return Ok(None);
-    }
-    let width = width.map_or_else(|| RowSpec::DEFAULT.width().to_string(), str::to_owned);
-    RowSpec::parse(unit.unwrap_or(TimeUnit::Legacy.as_str()), &width)
-        .map(Some)
-        .map_err(|error| StoreError::Invalid(format!("keyspace {keyspace}: {error}")))
 }
 
 /// The rows of a query that is asked once.

@@ -92,6 +92,46 @@ async fn a_bad_spec_is_refused_before_any_table_is_made() {
     keyspace.drop().await;
 }
 
+/// Another adapter that opens at the same time would take the half for the whole.
+#[tokio::test]
+async fn nobody_sees_half_a_spec() {
+    let keyspace = TestKeyspace::new().await;
+    keyspace.open().await;
+    for _ in 0..10 {
+        keyspace.cql("TRUNCATE {k}.spec").await;
+        let look = async {
+            loop {
+                match spec(&keyspace).await.len() {
+                    0 => tokio::task::yield_now().await,
+                    rows => break rows,
+                }
+            }
+        };
+        let (_, rows) = futures::join!(keyspace.open(), look);
+        assert_eq!(rows, 2);
+    }
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn half_a_spec_that_nobody_completes_is_completed_where_there_is_no_data() {
+    let keyspace = TestKeyspace::new().await;
+    keyspace.open().await;
+    for (name, value, want) in [
+        ("row_width", "3600000", RowSpec::new(TimeUnit::Milliseconds, 3_600_000)),
+        ("row_time_unit", "LEGACY", Ok(RowSpec::LEGACY)),
+    ] {
+        let want = want.expect("valid");
+        keyspace.cql("TRUNCATE {k}.spec").await;
+        let cql = "INSERT INTO {k}.spec (spec_type, name, value) VALUES ('cluster_config', ?, ?)";
+        keyspace.cql_with(cql, (name, value)).await;
+        assert_eq!(keyspace.open().await.row_spec(), want);
+        assert_eq!(spec(&keyspace).await.len(), 2);
+        assert_eq!(keyspace.open().await.row_spec(), want);
+    }
+    keyspace.drop().await;
+}
+
 #[tokio::test]
 async fn data_without_spec_is_legacy_and_stays_without() {
     let keyspace = TestKeyspace::new().await;

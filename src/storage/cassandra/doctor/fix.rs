@@ -5,10 +5,10 @@
 //! A delete of index rows looks for data before and after; what came in between gets its row back.
 
 use super::super::index_memory::NEVER;
-use super::super::schema;
 use super::super::stamp::now_ms;
 use super::super::statements::Prepared;
 use super::super::window::WindowKey;
+use super::super::{schema, spec};
 use super::Doctor;
 use super::finding::Fix;
 use super::judge::{Standing, key_of};
@@ -202,7 +202,7 @@ impl Doctor {
             self.write(put, (name, value, self.stamp())).await?;
         }
         let keyspace = &self.options.keyspace;
-        Ok(schema::stored_spec(&self.executor.session, keyspace).await? == Some(spec))
+        Ok(spec::stored(&self.executor.session, keyspace).await? == Some(spec))
     }
 
     async fn alter(&self, table: &str, options: &[(String, String)]) -> Result<bool, StoreError> {
