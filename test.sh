@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 case ${1:-} in
   "") ;;
-  long) export PROMKAIROS_TEST_LONG=1 PROPTEST_CASES=4096 ;;
+  long) export PROMKAIROS_TEST_LONG=1 PROPTEST_CASES=4096 PROPTEST_MAX_GLOBAL_REJECTS=65536 ;;
   *) echo "usage: ./test.sh [long]" >&2; exit 2 ;;
 esac
 
