@@ -149,7 +149,10 @@ impl History {
         copy(self.dir.path(), dir.path());
         if let Some(newest) = segments(dir.path()).pop() {
             let mut bytes = std::fs::read(&newest).expect("readable");
+            // A segment has its name only once its header is on the disk, zeros in it included.
+            const HEADER: usize = 48;
             let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let end = end.max(HEADER);
             let torn = self.random.random_range(0..200).min(bytes.len() - end);
             bytes[end..end + torn].fill_with(|| self.random.random());
             std::fs::write(&newest, bytes).expect("written");

@@ -43,7 +43,8 @@ impl Writer {
     /// Works until the log is closed.
     pub(super) fn run(mut self) {
         while let Some((round, roll)) = self.next_round() {
-            if roll {
+            // One without a record goes on: nothing in it is to be cut off.
+            if roll && self.segment.as_ref().is_some_and(|segment| segment.first() <= self.last) {
                 self.close_segment();
             }
             if let Some(round) = round {
