@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         && let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
     {
         println!("cargo::rerun-if-changed={log}");
-        println!("cargo::rustc-env=PROMKAIROS_COMMIT={commit}");
+        // `cargo run` hands it on to the program, which takes every PROMKAIROS_ for a setting.
+        println!("cargo::rustc-env=BUILD_COMMIT={commit}");
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<ArgMatc
 
 fn command() -> Command {
     Command::new("promkairos")
-        .version(version(env!("CARGO_PKG_VERSION"), option_env!("PROMKAIROS_COMMIT")))
+        .version(version(env!("CARGO_PKG_VERSION"), option_env!("BUILD_COMMIT")))
         .about(env!("CARGO_PKG_DESCRIPTION"))
         .args(config::arguments())
         .subcommand(serve::command())
