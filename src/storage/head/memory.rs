@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
 
-use super::map::{self, SeriesMap};
+use super::map::SeriesMap;
 use super::prepared::{Judge, Judged, Prepared};
 use super::series::Taken;
 use crate::chunk::{Chunk, ChunkError};
@@ -245,8 +245,7 @@ impl Memory {
     ) {
         let map = self.map.read();
         let ids = exemplars.iter().filter_map(|(labels, flushed)| {
-            let bytes = labels.as_bytes();
-            Some((map.find(map::hash(bytes), bytes)?, flushed.as_slice()))
+            Some((map.find(labels.as_bytes())?, flushed.as_slice()))
         });
         let ids: std::collections::HashMap<u32, &[Exemplar]> = ids.collect();
         map.for_each(|id, series| series.end_flush(ids.get(&id).copied().unwrap_or(&[])));

@@ -7,7 +7,7 @@
 //!
 //! Invariant: what was accepted up to the checkpoint is in the store below; the rest is in the
 //! log and in memory, and memory has nothing that the log has not. The head knows nothing of how
-//! the store below keeps data.
+//! the store below keeps data but for the width of a partition.
 
 mod applier;
 mod flush;

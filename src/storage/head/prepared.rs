@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::map::{self, SeriesMap};
+use super::map::{Finder, SeriesMap};
 use crate::limits;
 use crate::model::{
     Exemplar, LabelLimits, Labels, LabelsRef, Metadata, Point, RejectReason, Rejections, Sample,
@@ -74,8 +74,9 @@ impl Prepared {
     ) -> (Self, Judged) {
         let mut write = Self { entries: Vec::with_capacity(batch.series.len()), ..Self::default() };
         let mut judged = Judged::default();
+        let mut finder = map.finder(flush);
         for (series, position) in batch.series.iter().zip(0..) {
-            let id = match find(map, series, judge, flush) {
+            let id = match find(&mut finder, series, judge) {
                 Ok(Found::Known(id)) => id,
                 Ok(Found::New(labels)) => {
                     write.new.push((write.entries.len() as u32, labels));
@@ -142,16 +143,14 @@ enum Found {
 }
 
 fn find(
-    map: &SeriesMap,
+    finder: &mut Finder<'_>,
     series: &SeriesEntry<'_>,
     judge: Judge,
-    flush: u32,
 ) -> Result<Found, RejectReason> {
     if series.samples.is_empty() && series.histograms.is_empty() && series.exemplars.is_empty() {
         return Ok(Found::Empty);
     }
-    let bytes = series.labels.as_bytes();
-    if let Some(id) = map.find_to_write(map::hash(bytes), bytes, flush) {
+    if let Some(id) = finder.find(series.labels.as_bytes()) {
         return Ok(Found::Known(id));
     }
     let (limits, refuse) = match judge {
@@ -163,8 +162,7 @@ fn find(
         return Err(reason);
     }
     // Labels may have come in another order than memory has them.
-    let bytes = labels.as_bytes();
-    let known = map.find_to_write(map::hash(bytes), bytes, flush);
+    let known = finder.find(labels.as_bytes());
     Ok(known.map_or(Found::New(labels), Found::Known))
 }
 

@@ -1,4 +1,4 @@
-//! The file layer of the log: every operation on its files goes through [`Disk`].
+//! The file layer of the log: every write to its files goes through [`Disk`].
 //!
 //! There are two implementations: [`RealDisk`] here, and in the tests one around it that fails on
 //! purpose and keeps a trace. Nothing here retries or decides.

@@ -4,8 +4,9 @@
 //! all requests of that round (group commit). [`record`] and [`mod@checkpoint`] fix the bytes,
 //! [`segment`] is a file, [`handle`] what requests use, [`writer`] the thread, [`mod@log`] what the
 //! two have in common. [`replay`] decides at start what is a torn tail and what is damage,
-//! [`repair`](fn@repair) is the way out of damage. All file operations go through [`disk`]. The log
-//! knows no samples: it keeps request bodies as they came.
+//! [`repair`](fn@repair) is the way out of damage; it looks around with [`survey`] and counts what is
+//! lost with [`contents`]. What writes the log goes through [`disk`]. But for that count the log knows
+//! no samples: it keeps request bodies as they came.
 
 mod checkpoint;
 mod contents;
