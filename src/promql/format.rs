@@ -1,20 +1,41 @@
 //! Numbers and times as text, as Prometheus writes them.
 //!
-//! Every form has the fewest digits that read back as the same float. They differ in when they
-//! change to an exponent: sample values below 1e-6 and from 1e21 on, [`general`] (Go's `%g`)
+//! Every form has the fewest digits that read back as the same float, and of two such numbers that are
+//! equally close the even one, as in Go; the standard library takes the larger. The forms differ in
+//! when they change to an exponent: sample values below 1e-6 and from 1e21 on, [`general`] (Go's `%g`)
 //! below 1e-4 and from 1e6 on, [`fixed`] never.
 
 use std::fmt::Write as _;
 
+/// Whole numbers below this are exact floats.
+const WHOLE: f64 = (1_u64 << 53) as f64;
+/// Floats that are no whole numbers in this range have no exponent in any form.
+const PLAIN: std::ops::Range<f64> = 1e-4..1e15;
+
 /// Never with an exponent: scalars, and what `count_values` makes a label of.
 pub fn fixed(value: f64) -> String {
-    special(value).map_or_else(|| value.to_string(), str::to_owned)
+    special(value).map_or_else(|| Digits::of(value).fixed(), str::to_owned)
 }
 
 /// As sample values are answered.
 pub fn sample_value(value: f64) -> String {
+    let mut text = String::with_capacity(24);
+    push_sample_value(&mut text, value);
+    text
+}
+
+/// Appends what [`sample_value`] gives.
+pub fn push_sample_value(text: &mut String, value: f64) {
     let size = value.abs();
-    if size != 0.0 && !(1e-6..1e21).contains(&size) { exponential(value) } else { fixed(value) }
+    if size < WHOLE && value.trunc() == value && value.to_bits() != (-0.0f64).to_bits() {
+        text.push_str(itoa::Buffer::new().format(value as i64));
+    } else if PLAIN.contains(&size) {
+        text.push_str(zmij::Buffer::new().format_finite(value));
+    } else if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        text.push_str(&exponential(value));
+    } else {
+        text.push_str(&fixed(value));
+    }
 }
 
 /// As numbers stand in texts: Go's `%g`.
@@ -23,9 +44,8 @@ pub fn general(value: f64) -> String {
     if size == 0.0 || special(value).is_some() {
         return fixed(value);
     }
-    let text = format!("{value:e}");
-    let exponent: i32 = text.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
-    if (-4..6).contains(&exponent) { fixed(value) } else { exponential(value) }
+    let digits = Digits::of(value);
+    if (-4..6).contains(&digits.exponent) { digits.fixed() } else { digits.exponential() }
 }
 
 /// Go's `%.{digits}g`: so many digits, and no zeros at the end.
@@ -55,17 +75,22 @@ pub fn open_metrics(value: f64) -> String {
 
 /// Milliseconds as the seconds of an answer: whole, or with three decimals.
 pub fn timestamp(milliseconds: i64) -> String {
-    let size = milliseconds.unsigned_abs();
     let mut text = String::with_capacity(16);
+    push_timestamp(&mut text, milliseconds);
+    text
+}
+
+/// Appends what [`timestamp`] gives.
+pub fn push_timestamp(text: &mut String, milliseconds: i64) {
+    let size = milliseconds.unsigned_abs();
     if milliseconds < 0 {
         text.push('-');
     }
     let (seconds, rest) = (size / 1000, size % 1000);
-    let _ = write!(text, "{seconds}");
+    text.push_str(itoa::Buffer::new().format(seconds));
     if rest != 0 {
         let _ = write!(text, ".{rest:03}");
     }
-    text
 }
 
 /// Milliseconds as the second they lie in, as RFC 3339 has it.
@@ -79,14 +104,53 @@ pub fn rfc3339(milliseconds: i64) -> String {
 
 /// With an exponent of a sign and at least two digits.
 fn exponential(value: f64) -> String {
-    if let Some(text) = special(value) {
-        return text.to_owned();
+    special(value).map_or_else(|| Digits::of(value).exponential(), str::to_owned)
+}
+
+/// The fewest digits that read back as a finite float: `d.ddd` times ten to the exponent.
+struct Digits {
+    sign: &'static str,
+    /// Without zeros before or behind them; that of zero is `0`.
+    digits: String,
+    exponent: i32,
+}
+
+impl Digits {
+    fn of(value: f64) -> Self {
+        let sign = if value.is_sign_negative() { "-" } else { "" };
+        let mut buffer = zmij::Buffer::new();
+        let text = buffer.format_finite(value.abs());
+        let (mantissa, scale) = text.split_once('e').unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let all = [whole, fraction].concat();
+        let significant = all.trim_start_matches('0');
+        let digits = significant.trim_end_matches('0');
+        if digits.is_empty() {
+            return Self { sign, digits: "0".into(), exponent: 0 };
+        }
+        let zeros = (all.len() - significant.len()) as i32;
+        let exponent = scale.parse().unwrap_or(0) + whole.len() as i32 - 1 - zeros;
+        Self { sign, digits: digits.into(), exponent }
     }
-    let text = format!("{value:e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    match exponent.strip_prefix('-') {
-        Some(digits) => format!("{mantissa}e-{digits:0>2}"),
-        None => format!("{mantissa}e+{exponent:0>2}"),
+
+    fn fixed(&self) -> String {
+        let Self { sign, digits, exponent } = self;
+        match usize::try_from(*exponent) {
+            Err(_) => {
+                format!("{sign}0.{}{digits}", "0".repeat(exponent.unsigned_abs() as usize - 1))
+            }
+            Ok(last) if digits.len() <= last + 1 => {
+                format!("{sign}{digits}{}", "0".repeat(last + 1 - digits.len()))
+            }
+            Ok(last) => format!("{sign}{}.{}", &digits[..=last], &digits[last + 1..]),
+        }
+    }
+
+    fn exponential(&self) -> String {
+        let Self { sign, digits, exponent } = self;
+        let (first, rest) = digits.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        format!("{sign}{first}{point}{rest}e{exponent:+03}")
     }
 }
 
@@ -101,6 +165,8 @@ fn special(value: f64) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn check(form: fn(f64) -> String, cases: &[(f64, &str)]) {
@@ -117,6 +183,9 @@ mod tests {
                 (0.0, "0"),
                 (-0.0, "-0"),
                 (0.1 + 0.2, "0.30000000000000004"),
+                // Two numbers of 17 digits are equally close to these.
+                (1_774_401_868_760_501.0 / 8.0, "221800233595062.62"),
+                (1_774_401_868_760_499.0 / 8.0, "221800233595062.38"),
                 (1e-6, "0.000001"),
                 (1e-7, "1e-07"),
                 (-1.5e-7, "-1.5e-07"),
@@ -129,6 +198,24 @@ mod tests {
                 (f64::NEG_INFINITY, "-Inf"),
             ],
         );
+    }
+
+    proptest! {
+        #[test]
+        fn the_quick_ways_write_the_same(bits in any::<u64>(), whole in any::<i64>(), places in 0..18) {
+            let decimal = whole as f64 / 10f64.powi(places);
+            let binary = whole as f64 / 2f64.powi(places);
+            for value in [f64::from_bits(bits), whole as f64, (whole % 1000) as f64, decimal, binary] {
+                let size = value.abs();
+                let plain = size == 0.0 || (1e-6..1e21).contains(&size);
+                let slow = if plain { fixed(value) } else { exponential(value) };
+                prop_assert_eq!(sample_value(value), slow);
+                for text in [fixed(value), exponential(value), general(value)] {
+                    let read: f64 = text.parse().expect("a number");
+                    prop_assert!(read.to_bits() == value.to_bits() || read.is_nan() && value.is_nan());
+                }
+            }
+        }
     }
 
     #[test]
