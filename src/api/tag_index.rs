@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::admin::refused_unless_enabled;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, invalid};
 use super::{ApiError, AppState, json, matches};
 use crate::storage::cassandra::{Explanation, Job, JobKind, JobState, TagIndexStatus, WindowPath};
 
@@ -43,40 +42,41 @@ pub(super) async fn status(State(state): State<Arc<AppState>>) -> Response {
     json::answer(status.map(|status| status_json(&status)))
 }
 
-/// Parameters of a job.
-#[derive(Debug, Deserialize)]
-pub(super) struct JobParameters {
-    metric: String,
-    rows_per_second: Option<u32>,
-}
-
 /// `POST /api/v1/admin/tag_index/build`, parameters `metric`, `rows_per_second`.
-pub(super) async fn build(
-    State(state): State<Arc<AppState>>,
-    Query(parameters): Query<JobParameters>,
-) -> Response {
-    begin(&state, parameters, JobKind::Build).await
+pub(super) async fn build(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+    begin(&state, &parameters, JobKind::Build).await
 }
 
 /// `POST /api/v1/admin/tag_index/drop`, parameters as those of `build`.
 pub(super) async fn drop_index(
     State(state): State<Arc<AppState>>,
-    Query(parameters): Query<JobParameters>,
+    parameters: Parameters,
 ) -> Response {
-    begin(&state, parameters, JobKind::Drop).await
+    begin(&state, &parameters, JobKind::Drop).await
 }
 
-async fn begin(state: &AppState, parameters: JobParameters, kind: JobKind) -> Response {
-    if let Some(refused) = refused_unless_enabled(state) {
-        return refused;
+async fn begin(state: &AppState, parameters: &Parameters, kind: JobKind) -> Response {
+    match refused_unless_enabled(state) {
+        Some(refused) => refused,
+        None => json::answer(begin_job(state, parameters, kind).await),
     }
-    let JobParameters { metric, rows_per_second } = parameters;
-    let pace = rows_per_second.unwrap_or(ROWS_PER_SECOND);
-    let begun = match state.cassandra() {
-        Ok(store) => store.begin_tag_index_job(&metric, kind, pace).await.map_err(ApiError::from),
-        Err(error) => Err(error),
+}
+
+async fn begin_job(
+    state: &AppState,
+    parameters: &Parameters,
+    kind: JobKind,
+) -> Result<Value, ApiError> {
+    let metric = parameters.first("metric");
+    if metric.is_empty() {
+        return Err(invalid("metric", "no metric is named"));
+    }
+    let pace = match parameters.first("rows_per_second") {
+        "" => ROWS_PER_SECOND,
+        text => text.parse().map_err(|error| invalid("rows_per_second", error))?,
     };
-    json::answer(begun.map(|()| json!({ "metric": metric })))
+    state.cassandra()?.begin_tag_index_job(metric, kind, pace).await?;
+    Ok(json!({ "metric": metric }))
 }
 
 fn explanation_json(explanation: &Explanation) -> Value {

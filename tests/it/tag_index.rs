@@ -6,10 +6,10 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::eventually;
 use crate::support::load::compress;
 use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::proto;
+use crate::support::{api, eventually};
 
 const WIDTH: i64 = 1_814_400_000;
 const WINDOWS: i64 = 40;
@@ -142,4 +142,21 @@ async fn the_embedded_store_has_no_tag_index() {
     }
     let error = ask(&server, &["explain", "{"]).expect_err("refused");
     assert!(error.contains("invalid parameter \"match[]\""), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_of_a_job_stand_in_a_form_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["--enable-admin-api=true"];
+    let server = Promkairos::ready(folder.path(), &Backend::cassandra_store(), &flags).await;
+    let url = server.url("/api/v1/admin/tag_index/build");
+    for (form, why) in [
+        (&[][..], "invalid parameter \"metric\""),
+        (&[("metric", "m"), ("rows_per_second", "x")], "invalid parameter \"rows_per_second\""),
+        (&[("metric", "m")], "m is not in tag_indexed_row_key_lookup_metrics"),
+    ] {
+        let (status, answer) = api::post(&url, form).await;
+        let text = answer["error"].as_str().expect("an error");
+        assert!(status == 400 && text.contains(why), "{status} {answer}");
+    }
 }

@@ -54,7 +54,8 @@ impl Shared {
         let (stamp, wait) = self.stamps.for_delete(now_ms());
         let found = self.delete_points(matchers, range, stamp).await?;
         let closed = now_ms() - i64::try_from(CLOSED_AFTER.as_millis()).unwrap_or(i64::MAX);
-        let closed = TimeRange::new(range.start, range.end.min(closed));
+        // What else such a window holds is looked for before its index rows go.
+        let closed = TimeRange::new(i64::MIN, closed);
         let rows = found.into_iter().flat_map(|series| series.rows);
         let windows = windows_of(rows.filter(|row| self.spec.covers(row.row_time, closed)));
         if !windows.is_empty() {

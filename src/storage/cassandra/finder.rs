@@ -125,16 +125,25 @@ impl Shared {
             return Ok(());
         }
         if let Some((rows, _)) = self.look_up(key, route).await? {
+            let is_all = self.options.tag_index.trust == TagIndexTrust::Configured;
             for (data_type, tags) in rows {
-                if wanted(&data_type) {
-                    let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                    match IndexRow::of_tags(key.metric, data_type, &tags) {
-                        Some(row) => visit.lock()(&row, key.row_time)?,
-                        None => self.executor.metrics.skip("labels", 1),
+                match data_type {
+                    // Where `row_keys` is read too, they are counted there.
+                    DataType::String | DataType::Other(_) if is_all => {
+                        self.executor.metrics.skip("data_type", 1);
                     }
+                    data_type if wanted(&data_type) => {
+                        let tags: Vec<_> =
+                            tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+                        match IndexRow::of_tags(key.metric, data_type, &tags) {
+                            Some(row) => visit.lock()(&row, key.row_time)?,
+                            None => self.executor.metrics.skip("labels", 1),
+                        }
+                    }
+                    _ => {}
                 }
             }
-            if self.options.tag_index.trust == TagIndexTrust::Configured {
+            if is_all {
                 return Ok(());
             }
         }

@@ -1,9 +1,9 @@
-//! Whether the login may write to the tables that writes need, found out at the start. Deletes are not looked
-//! at: they may need `row_key_index` too, where it holds rows.
+//! Whether the login may read and write the tables that reads and writes need, found out at the start.
+//! Deletes are not looked at: they may need to write `row_key_index` too, where it holds rows.
 //!
 //! Nothing is written: each statement has a time to live that cannot be, which Cassandra refuses after it
-//! has looked at the permissions and before it does anything. Permissions that go later are errors of
-//! the statements that need them.
+//! has looked at the permissions and before it does anything. What is read are rows that are not there.
+//! Permissions that go later are errors of the statements that need them.
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
@@ -14,16 +14,68 @@ use super::tables::NameColumn;
 use super::tag_index::Coverage;
 use crate::storage::StoreError;
 
-/// [`StoreError::Denied`] when the login may not write to one of the tables.
+/// What is done with a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    Read,
+    ReadAndWrite,
+}
+
+/// [`StoreError::Denied`] when the login may not do with a table what is done with it. Nobody needs
+/// those that are `missing`.
 pub(super) async fn check(
     session: &Session,
     options: &Options,
     names: NameColumn,
+    missing: &[&str],
 ) -> Result<(), StoreError> {
     let keyspace = &options.keyspace;
+    for (need, table, value, row) in tables(session, options, names, missing).await? {
+        let select = format!("SELECT value FROM {keyspace}.{table} WHERE {row}");
+        let update =
+            format!("UPDATE {keyspace}.{table} USING TTL -1 SET value = {value} WHERE {row}");
+        let statements: &[String] = match need {
+            _ if missing.contains(&table) => &[],
+            Need::Nothing => &[],
+            Need::Read => &[select],
+            Need::ReadAndWrite => &[select, update],
+        };
+        for cql in statements {
+            match session.query_unpaged(cql.as_str(), ()).await {
+                // It came as far as the time to live.
+                Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+                    DbError::Invalid,
+                    _,
+                )))
+                | Ok(_) => {}
+                Err(error) => return Err(failed(&format!("{keyspace}.{table}"), error)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tables with what is done with them, a value, and the key of a row that is not there.
+async fn tables(
+    session: &Session,
+    options: &Options,
+    names: NameColumn,
+    missing: &[&str],
+) -> Result<[(Need, &'static str, &'static str, String); 7], StoreError> {
+    let points = match options.role {
+        Role::Write => Need::ReadAndWrite,
+        Role::Read => Need::Read,
+        Role::Metadata => Need::Nothing,
+    };
+    let metadata = if options.role == Role::Read { Need::Read } else { Need::ReadAndWrite };
     // What another adapter is told to index this one writes too.
-    let is_indexed = !options.tag_index.metrics.is_empty()
-        || !Coverage::read(session, keyspace).await?.is_empty();
+    let is_indexed = points != Need::Nothing
+        && (!options.tag_index.metrics.is_empty()
+            || !missing.contains(&"service_index")
+                && !Coverage::read(session, &options.keyspace).await?.is_empty());
+    let tags = if is_indexed { points } else { Need::Nothing };
+    let legacy = if points == Need::Nothing { Need::Nothing } else { Need::Read };
     let name = match names {
         NameColumn::Text => "''",
         NameColumn::Blob => "0x00",
@@ -34,29 +86,15 @@ pub(super) async fn check(
         "{window} AND single_tag_pair = '' AND data_type = '' AND tag_collection_hash = 0 \
          AND tags = {{}}"
     );
-    let in_list = format!("key = 0x00 AND column1 = {name}");
-    let points = options.role == Role::Write;
-    for (is_needed, table, value, row) in [
-        (points, "data_points", "0x", "key = 0x00 AND column1 = 0x00"),
-        (points, "row_keys", "''", row.as_str()),
-        (points, "row_key_time_index", "''", window),
-        (points, "string_index", "0x", in_list.as_str()),
-        (points && is_indexed, "tag_indexed_row_keys", "''", tagged.as_str()),
-        (true, "service_index", "''", "service = '' AND service_key = '' AND key = ''"),
-    ] {
-        if !is_needed {
-            continue;
-        }
-        let cql = format!("UPDATE {keyspace}.{table} USING TTL -1 SET value = {value} WHERE {row}");
-        match session.query_unpaged(cql, ()).await {
-            // It came as far as the time to live.
-            Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(
-                DbError::Invalid,
-                _,
-            )))
-            | Ok(_) => {}
-            Err(error) => return Err(failed(&format!("{keyspace}.{table}"), error)),
-        }
-    }
-    Ok(())
+    let cell = "key = 0x00 AND column1 = 0x00".to_owned();
+    let service = "service = '' AND service_key = '' AND key = ''".to_owned();
+    Ok([
+        (metadata, "service_index", "''", service),
+        (points, "data_points", "0x", cell.clone()),
+        (points, "row_keys", "''", row),
+        (points, "row_key_time_index", "''", window.to_owned()),
+        (points, "string_index", "0x", format!("key = 0x00 AND column1 = {name}")),
+        (legacy, "row_key_index", "0x", cell),
+        (tags, "tag_indexed_row_keys", "''", tagged),
+    ])
 }

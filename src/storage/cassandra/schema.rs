@@ -1,7 +1,7 @@
-//! The keyspace: its tables are created where they are absent, verified where they are not, and `spec`.
+//! The keyspace: its tables are created where they are absent, verified where they are not.
 //!
-//! One to read is left as it is, whatever it lacks. Else nothing is written before everything that is there has been verified. `spec` is written only
-//! into a keyspace without data; data without `spec` is an old, `LEGACY` one.
+//! One to read is left as it is, whatever it lacks. Else nothing is written before everything that is
+//! there has been verified. How time is cut is for `spec`.
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, PrepareError, RequestAttemptError};
@@ -39,6 +39,7 @@ pub(super) async fn open(session: &Session, options: &Options) -> Result<Found, 
 async fn look(session: &Session, options: &Options) -> Result<Found, StoreError> {
     let keyspace = &options.keyspace;
     let Inspected { names, spec, missing } = inspect(session, keyspace).await?;
+    permissions::check(session, options, names, &missing).await?;
     let row_spec = match spec {
         Some(spec) => Some(spec),
         None => spec::of_data(session, keyspace, &missing).await?,
@@ -81,7 +82,7 @@ async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreErr
         // Another program may have been first, with other tables.
         verify(keyspace, &columns(session, keyspace).await?)?;
     }
-    permissions::check(session, options, names).await?;
+    permissions::check(session, options, names, &[]).await?;
     let row_spec = spec::settle(session, options).await?;
     if row_spec.unit() == TimeUnit::Seconds {
         tracing::warn!(

@@ -95,7 +95,12 @@ pub(super) async fn settle(session: &Session, options: &Options) -> Result<RowSp
     Ok(self::stored(session, keyspace).await?.unwrap_or(wanted))
 }
 
-async fn write(session: &Session, options: &Options, spec: RowSpec) -> Result<(), StoreError> {
+/// Writes both halves at once.
+pub(super) async fn write(
+    session: &Session,
+    options: &Options,
+    spec: RowSpec,
+) -> Result<(), StoreError> {
     let cql = format!(
         "INSERT INTO {}.spec (spec_type, name, value) VALUES ('cluster_config', ?, ?)",
         options.keyspace

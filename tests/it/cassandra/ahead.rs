@@ -15,6 +15,7 @@ use scylla::value::CqlTimestamp;
 
 use super::doctor;
 use super::keyspace::{Request, TestKeyspace, labels, named, read};
+use crate::support::promkairos::statements;
 use crate::support::proxy::Proxy;
 use crate::support::{self, eventually};
 
@@ -64,12 +65,7 @@ impl Adapter {
     /// How many statements wrote index rows.
     fn inserts(&self) -> u64 {
         let text = self.metrics.encode();
-        let of = |statement: &str| {
-            let head = format!("promkairos_cassandra_statements_total{{statement=\"{statement}\"");
-            let lines = text.lines().filter(|line| line.starts_with(&head));
-            let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-            counts.sum::<u64>()
-        };
+        let of = |statement| statements(&text, statement);
         assert!(of("insert_point") > 0, "{text}");
         of("insert_row_key") + of("insert_row_time") + of("insert_name")
     }

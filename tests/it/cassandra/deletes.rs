@@ -44,6 +44,29 @@ async fn a_delete_takes_what_it_should_and_a_new_write_is_seen_at_once() {
     keyspace.drop().await;
 }
 
+/// Whatever the range: it is looked for what else the closed window holds.
+#[tokio::test]
+async fn index_rows_go_with_the_last_point_of_a_closed_window() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let (a, b) =
+        (labels(&[("__name__", "up"), ("job", "a")]), labels(&[("__name__", "up"), ("job", "b")]));
+    Request::default()
+        .floats(&a, &[(10, 1.0), (20, 2.0)])
+        .floats(&b, &[(10, 1.0)])
+        .write(&store)
+        .await;
+    store.delete(&named("up"), TimeRange::new(9, 11)).await.expect("deleted");
+    let cql = "SELECT tags['job'] FROM {k}.row_keys";
+    assert_eq!(keyspace.rows::<(Option<String>,)>(cql).await, [(Some("a".into()),)]);
+    store.delete(&named("up"), TimeRange::new(19, 21)).await.expect("deleted");
+    // What is left is only the static column of the window.
+    assert_eq!(keyspace.rows::<(Option<String>,)>(cql).await, [(None,)]);
+    let left: Vec<(String,)> = keyspace.rows("SELECT metric FROM {k}.row_key_time_index").await;
+    assert!(left.is_empty(), "{left:?}");
+    keyspace.drop().await;
+}
+
 #[tokio::test]
 async fn index_rows_of_a_live_window_stay() {
     let keyspace = TestKeyspace::new().await;

@@ -1,21 +1,22 @@
 //! The tag index: what is written, what is read through it, and that every way of selecting
 //! series gives what a scan of all of them gives.
 
+mod existing;
+mod jobs;
+mod neighbour;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use promkairos::kairos::DataType;
 use promkairos::model::MatchOp::{Equal, NotEqual, NotRegex, Regex};
 use promkairos::model::{Labels, MatchOp, Matcher, TimeRange};
 use promkairos::storage::cassandra::{
-    CassandraStore, Job, JobKind, JobState, Options, TagIndexOptions, TagIndexTrust, TagStatus,
-    WindowPath,
+    CassandraStore, Options, TagIndexOptions, TagStatus, WindowPath,
 };
 use promkairos::storage::{SeriesQuery, Store};
-use promkairos::telemetry::CassandraMetrics;
 use scylla::value::CqlTimestamp;
 
-use super::keyspace::{Request, TestKeyspace, key, labels, matcher, named, read};
+use super::keyspace::{Request, TestKeyspace, labels, matcher, named, read};
 use crate::support::eventually;
 
 const WIDTH: i64 = 1_814_400_000;
@@ -119,6 +120,13 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+/// The state of the tags as `metric/tag state`, and the windows that are out of use.
+async fn states(store: &CassandraStore) -> Vec<(String, Vec<i64>)> {
+    let status = store.tag_index_status().await.expect("a status");
+    let of = |tag: TagStatus| (format!("{}/{} {}", tag.metric, tag.tag, tag.state), tag.gaps);
+    status.tags.into_iter().map(of).collect()
+}
+
 #[tokio::test]
 async fn every_matcher_finds_what_a_scan_finds_whatever_is_indexed() {
     let configurations: [(List<'_>, &[&str]); 4] = [
@@ -151,6 +159,44 @@ async fn every_matcher_finds_what_a_scan_finds_whatever_is_indexed() {
         store.close().await.expect("closes");
         keyspace.drop().await;
     }
+}
+
+/// Each tag has more rows than are looked at to find the most selective one, that with more values
+/// has fewer of them.
+#[tokio::test]
+async fn of_large_tags_the_one_with_the_fewest_rows_is_read() {
+    let keyspace = TestKeyspace::new().await;
+    let store = open(&keyspace, &[("m", &["host", "dc"])]).await;
+    let dc = |n: usize| match n {
+        0..300 => "x",
+        300 => "y",
+        301 => "z",
+        _ => "w",
+    };
+    let all: Vec<Labels> = (0..600)
+        .map(|n| {
+            let host = if n < 300 { "a" } else { "b" };
+            series("m", &[("host", host), ("dc", dc(n)), ("n", &n.to_string())])
+        })
+        .collect();
+    let finite = |request: Request, series: &Labels| request.floats(series, &[(1_000, 1.0)]);
+    all.iter().fold(Request::default(), finite).write(&store).await;
+    for (tags, path, rows) in [
+        // Probed: 2 * 257 of hosts, 257 + 1 + 1 of dcs; then all 302 of these.
+        ([("host", Regex, "a|b"), ("dc", Regex, "x|y|z")], "dc", 2 * 257 + 259 + 302),
+        ([("host", Regex, "a|b"), ("dc", Regex, "y|z|gone")], "dc", 2 * 257 + 2),
+        // As good as one another: the first.
+        ([("host", Equal, "a"), ("dc", Equal, "x")], "host", 2 * 257 + 300),
+    ] {
+        let tags = tags.iter().map(|(name, op, value)| matcher(name, *op, value));
+        let matchers: Vec<Matcher> = named("m").into_iter().chain(tags).collect();
+        let explanation = store.explain(&matchers, TimeRange::ALL).await.expect("explained");
+        let read: Vec<usize> = explanation.windows.iter().map(|window| window.rows).collect();
+        assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, [path], "{matchers:?}");
+        assert_eq!(read, [rows], "{matchers:?}");
+        assert_eq!(found(&store, &matchers, TimeRange::ALL).await, scan(&all, &matchers));
+    }
+    keyspace.drop().await;
 }
 
 #[tokio::test]
@@ -255,195 +301,6 @@ async fn write_until_indexed(keyspace: &TestKeyspace, store: &CassandraStore, se
     at += 5;
     let rows = "SELECT metric FROM {k}.tag_indexed_row_keys";
     assert_eq!(keyspace.rows::<(String,)>(rows).await.len(), 2, "at {at}");
-}
-
-/// Puts a series as a neighbour does that writes no index rows for tags.
-async fn neighbour_writes(keyspace: &TestKeyspace, series: &Labels, row_time: i64) {
-    let tags: BTreeMap<String, String> = series
-        .iter()
-        .filter(|(name, _)| *name != "__name__")
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let metric = series.get("__name__");
-    let time = CqlTimestamp(row_time);
-    let insert = "INSERT INTO {k}.row_key_time_index (metric, table_name, row_time) \
-                  VALUES (?, 'data_points', ?) USING TIMESTAMP 1";
-    keyspace.cql_with(insert, (metric, time)).await;
-    let insert = "INSERT INTO {k}.row_keys (metric, table_name, row_time, data_type, tags, mtime) \
-                  VALUES (?, 'data_points', ?, 'kairos_double', ?, now()) USING TIMESTAMP 1";
-    keyspace.cql_with(insert, (metric, time, tags)).await;
-    let insert = "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, ?, ?) \
-                  USING TIMESTAMP 1";
-    let row = key(series, row_time, DataType::Double);
-    let (column, value) = (9_u32.to_be_bytes(), 1.0_f64.to_be_bytes());
-    keyspace.cql_with(insert, (row, &column[..], &value[..])).await;
-}
-
-#[tokio::test]
-async fn a_neighbour_without_index_rows_is_seen_where_nobody_vouches_for_it() {
-    let keyspace = TestKeyspace::new().await;
-    let store = open(&keyspace, &[("m", &["host"])]).await;
-    let ours = series("m", &[("host", "a")]);
-    write(&store, std::slice::from_ref(&ours), 1_000).await;
-    let theirs = series("m", &[("host", "a"), ("by", "kairosdb")]);
-    neighbour_writes(&keyspace, &theirs, 0).await;
-    let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
-    let mut options = indexing(&keyspace, &[("m", &["host"])]);
-    options.tag_index.trust = TagIndexTrust::Verify;
-    let verifying = keyspace.open_with(options).await.expect("opens");
-    let all = scan(&[ours, theirs], &matchers);
-    assert_eq!(found(&verifying, &matchers, TimeRange::ALL).await, all);
-    assert_eq!(paths(&verifying, &matchers, TimeRange::ALL).await, ["host and row_keys"]);
-    keyspace.drop().await;
-}
-
-/// The state of the tags as `metric/tag state`, and the windows that are out of use.
-async fn states(store: &CassandraStore) -> Vec<(String, Vec<i64>)> {
-    let status = store.tag_index_status().await.expect("a status");
-    let of = |tag: TagStatus| (format!("{}/{} {}", tag.metric, tag.tag, tag.state), tag.gaps);
-    status.tags.into_iter().map(of).collect()
-}
-
-#[tokio::test]
-async fn the_audit_takes_a_window_with_a_gap_out_of_use_until_it_is_built() {
-    let keyspace = TestKeyspace::new().await;
-    let mut options = indexing(&keyspace, &[("m", &["host"])]);
-    options.tag_index.audit_interval = Duration::from_millis(100);
-    let metrics = CassandraMetrics::default();
-    let store = CassandraStore::open(options, metrics.clone()).await.expect("opens");
-    let ours = series("m", &[("host", "a")]);
-    write(&store, std::slice::from_ref(&ours), 1_000).await;
-    write(&store, std::slice::from_ref(&ours), WIDTH + 1_000).await;
-    let theirs = series("m", &[("host", "a"), ("by", "kairosdb")]);
-    neighbour_writes(&keyspace, &theirs, 0).await;
-    let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
-    let all = scan(&[ours, theirs], &matchers);
-    eventually("the audit finds the gap", async || {
-        let path = paths(&store, &matchers, TimeRange::ALL).await;
-        if path == ["row_keys", "host"] { Ok(()) } else { Err(format!("{path:?}")) }
-    })
-    .await;
-    assert_eq!(metrics.tag_index_gaps.get(), 1);
-    assert_eq!(states(&store).await, [("m/host readable".into(), vec![0])]);
-    assert_eq!(found(&store, &matchers, TimeRange::ALL).await, all);
-    build(&store, "m").await;
-    assert_eq!(states(&store).await, [("m/host readable".into(), vec![])]);
-    assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["host", "host"]);
-    assert_eq!(found(&store, &matchers, TimeRange::ALL).await, all);
-    keyspace.drop().await;
-}
-
-/// Builds the index of a metric and waits for the end.
-async fn build(store: &CassandraStore, metric: &str) -> Job {
-    store.begin_tag_index_job(metric, JobKind::Build, 100_000).await.expect("it begins");
-    ended(store, metric).await
-}
-
-async fn ended(store: &CassandraStore, metric: &str) -> Job {
-    eventually("the job ends", async || {
-        let mut jobs = store.tag_index_status().await.expect("a status").jobs;
-        match jobs.remove(metric) {
-            Some(job) if job.state != JobState::Running => Ok(job),
-            job => Err(format!("{job:?}")),
-        }
-    })
-    .await
-}
-
-#[tokio::test]
-async fn a_build_covers_older_windows_while_everything_runs() {
-    let keyspace = TestKeyspace::new().await;
-    let old = some_series("m");
-    let before = keyspace.open().await;
-    for window in 0..4 {
-        write(&before, &old, window * WIDTH + 1_000).await;
-    }
-    before.close().await.expect("closes");
-    let store = open(&keyspace, &[("m", &[])]).await;
-    let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
-    let range = TimeRange::new(0, 4 * WIDTH - 1);
-    assert_eq!(paths(&store, &matchers, range).await, ["row_keys"; 4]);
-    store.begin_tag_index_job("m", JobKind::Build, 20).await.expect("it begins");
-    let mut all = old;
-    for number in 0..5 {
-        let new = series("m", &[("host", "a"), ("new", &number.to_string())]);
-        write(&store, std::slice::from_ref(&new), number * WIDTH / 2 + 2_000).await;
-        all.push(new);
-        assert_eq!(found(&store, &matchers, range).await, scan(&all, &matchers));
-    }
-    let job = ended(&store, "m").await;
-    assert_eq!((job.state, job.windows_done, job.windows), (JobState::Done, 8, 8));
-    assert!(job.rows >= 4 * 2 * 17, "{job:?}");
-    assert_eq!(paths(&store, &matchers, range).await, ["host"; 4]);
-    for (case, _) in cases() {
-        let tags = case.iter().map(|(name, op, value)| matcher(name, *op, value));
-        let matchers: Vec<Matcher> = named("m").into_iter().chain(tags).collect();
-        assert_eq!(found(&store, &matchers, range).await, scan(&all, &matchers), "{case:?}");
-    }
-    keyspace.drop().await;
-}
-
-#[tokio::test]
-async fn a_job_goes_on_in_another_process() {
-    let keyspace = TestKeyspace::new().await;
-    let all = some_series("m");
-    let before = keyspace.open().await;
-    for window in 0..6 {
-        write(&before, &all, window * WIDTH + 1_000).await;
-    }
-    before.close().await.expect("closes");
-    let store = open(&keyspace, &[("m", &["host"])]).await;
-    store.begin_tag_index_job("m", JobKind::Build, 100).await.expect("it begins");
-    let half = eventually("half of it is done", async || {
-        let jobs = store.tag_index_status().await.expect("a status").jobs;
-        match jobs.get("m") {
-            Some(job) if job.windows_done >= 3 => Ok(job.windows_done),
-            job => Err(format!("{job:?}")),
-        }
-    })
-    .await;
-    // Its tasks end, and it says nothing to anybody: as if it were killed.
-    drop(store);
-    let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
-    let range = TimeRange::new(0, 6 * WIDTH - 1);
-    let next = open(&keyspace, &[("m", &["host"])]).await;
-    assert_eq!(found(&next, &matchers, range).await, scan(&all, &matchers));
-    assert_eq!(paths(&next, &matchers, range).await, ["row_keys"; 6]);
-    let job = ended(&next, "m").await;
-    assert_eq!((job.state, job.windows_done), (JobState::Done, 12));
-    let done_again = job.rows - 12 * 17;
-    assert!(half < 12 && done_again <= 2 * 17, "it began anew: {job:?}");
-    assert_eq!(paths(&next, &matchers, range).await, ["host"; 6]);
-    assert_eq!(found(&next, &matchers, range).await, scan(&all, &matchers));
-    keyspace.drop().await;
-}
-
-#[tokio::test]
-async fn a_drop_takes_the_rows_of_what_is_no_longer_indexed() {
-    let keyspace = TestKeyspace::new().await;
-    let store = open(&keyspace, &[("m", &["host"]), ("n", &[])]).await;
-    write(&store, &some_series("m"), 1_000).await;
-    write(&store, &some_series("n"), 1_000).await;
-    let begin = async |metric: &str, kind| {
-        let begun = store.begin_tag_index_job(metric, kind, 1_000).await;
-        begun.map_err(|error| error.to_string())
-    };
-    let refused = begin("m", JobKind::Drop).await.expect_err("refused");
-    assert!(refused.contains("m is in tag_indexed_row_key_lookup_metrics"), "{refused}");
-    let refused = begin("o", JobKind::Build).await.expect_err("refused");
-    assert_eq!(refused, "o is not in tag_indexed_row_key_lookup_metrics");
-    store.configure_tag_index(list(&[("n", &[])]));
-    eventually("it may be dropped", async || begin("m", JobKind::Drop).await).await;
-    assert_eq!(ended(&store, "m").await.state, JobState::Done);
-    let rows = "SELECT metric, data_type FROM {k}.tag_indexed_row_keys";
-    let left: Vec<(String, Option<String>)> = keyspace.rows(rows).await;
-    // The static column of a partition stays and leads to nothing.
-    let left: Vec<_> = left.into_iter().filter(|(_, data_type)| data_type.is_some()).collect();
-    assert!(!left.is_empty() && left.iter().all(|(metric, _)| metric == "n"), "{left:?}");
-    let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
-    let want = scan(&some_series("m"), &matchers);
-    assert_eq!(found(&store, &matchers, TimeRange::ALL).await, want);
-    keyspace.drop().await;
 }
 
 #[tokio::test]

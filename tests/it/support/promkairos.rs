@@ -123,12 +123,20 @@ impl Promkairos {
 
     /// Waits until it is ready or has ended.
     pub(crate) async fn ready_or_ended(&mut self) -> Result<(), ExitStatus> {
-        eventually("/-/ready answers 200", async || {
+        self.settled(|status, _| status == 200).await
+    }
+
+    /// Waits until the status and text of /-/ready are such, or it has ended.
+    pub(crate) async fn settled(
+        &mut self,
+        is_settled: impl Fn(u16, &str) -> bool,
+    ) -> Result<(), ExitStatus> {
+        eventually("/-/ready is settled", async || {
             if let Some(status) = self.process.ended() {
                 return Ok(Err(status));
             }
             match self.get("/-/ready").await {
-                Ok((200, _)) => Ok(Ok(())),
+                Ok((status, text)) if is_settled(status, &text) => Ok(Ok(())),
                 other => Err(format!("{other:?}")),
             }
         })
@@ -213,4 +221,11 @@ fn command(wrapper: &[&str], data: &Path, backend: &Backend, flags: &[&str]) -> 
         .args(backend.flags())
         .args(flags);
     command
+}
+
+/// How often one statement was run, by a page of the server's metrics.
+pub(crate) fn statements(page: &str, statement: &str) -> u64 {
+    let head = format!("promkairos_cassandra_statements_total{{statement=\"{statement}\"");
+    let lines = page.lines().filter(|line| line.starts_with(&head));
+    lines.map(|line| line.rsplit(' ').next().expect("a value").parse::<u64>().expect("whole")).sum()
 }

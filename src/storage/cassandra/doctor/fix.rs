@@ -11,6 +11,7 @@ use super::super::window::WindowKey;
 use super::super::{schema, spec};
 use super::Doctor;
 use super::finding::Fix;
+use super::index_tags::IndexTags;
 use super::judge::{Standing, key_of};
 use super::look::map;
 use crate::kairos::index::{
@@ -66,6 +67,12 @@ impl Doctor {
         if lasts(self.row_key(row).await?, ttl) {
             return Ok(true);
         }
+        let indexed = IndexTags::read(self).await?;
+        for tag in indexed.rows(row) {
+            if !self.write_tag(&tag, ttl).await? {
+                return Ok(false);
+            }
+        }
         let (metric, table, time) = WindowKey::from(row).values();
         let (kind, tags) = (row.data_type.as_str(), map(&row.tags));
         let values = (self.stamp(), ttl, metric, table, time, kind, tags);
@@ -74,8 +81,12 @@ impl Doctor {
     }
 
     async fn write_time(&self, row: &TimeIndexRow, ttl: i32) -> Result<bool, StoreError> {
-        if lasts(self.time(row).await?, ttl) {
+        let standing = self.time(row).await?;
+        if lasts(standing, ttl) {
             return Ok(true);
+        }
+        if standing.is_none() && !self.write_tags_of_window(row).await? {
+            return Ok(false);
         }
         let (metric, table, time) = WindowKey::from(row).values();
         self.write(&self.statements.times.put, (self.stamp(), ttl, metric, table, time)).await?;
@@ -91,7 +102,7 @@ impl Doctor {
         self.is_named(row).await
     }
 
-    async fn write_tag(&self, tag: &TagIndexRow, ttl: i32) -> Result<bool, StoreError> {
+    pub(super) async fn write_tag(&self, tag: &TagIndexRow, ttl: i32) -> Result<bool, StoreError> {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let row = &tag.row;
         let (metric, table, time) = WindowKey::from(row).values();
@@ -195,14 +206,14 @@ impl Doctor {
         Ok(are_gone)
     }
 
-    async fn write_spec(&self, spec: RowSpec) -> Result<bool, StoreError> {
-        let Some(put) = &self.statements.spec else { return Ok(false) };
-        let width = spec.width().to_string();
-        for (name, value) in [("row_width", &*width), ("row_time_unit", spec.unit().as_str())] {
-            self.write(put, (name, value, self.stamp())).await?;
+    async fn write_spec(&self, wanted: RowSpec) -> Result<bool, StoreError> {
+        if self.missing.contains(&"spec") {
+            return Ok(false);
         }
-        let keyspace = &self.options.keyspace;
-        Ok(spec::stored(&self.executor.session, keyspace).await? == Some(spec))
+        self.pace.take(1).await;
+        let (session, options) = (&self.executor.session, &self.options);
+        spec::write(session, options, wanted).await?;
+        Ok(spec::stored(session, &options.keyspace).await? == Some(wanted))
     }
 
     async fn alter(&self, table: &str, options: &[(String, String)]) -> Result<bool, StoreError> {

@@ -70,6 +70,14 @@ impl Standing {
         let expires = ttl.map_or(NEVER, |ttl| now / 1000 + i64::from(ttl));
         Self { expires: value.map(|_| expires), stamp }
     }
+
+    /// The TTL of a row that lasts as long; 0 = for ever, also where nobody can tell.
+    pub(super) fn ttl_left(&self, now: i64) -> i32 {
+        match self.expires {
+            None | Some(NEVER) => 0,
+            Some(expires) => i32::try_from((expires - now / 1000).max(1)).unwrap_or(0),
+        }
+    }
 }
 
 /// The cells of a row of data.
@@ -189,10 +197,7 @@ pub(super) fn judge_index(row: &IndexRow<'_>, at: &Moment) -> Vec<Finding> {
             vec![finding(Kind::Leftover, "", Fix::DeleteData(key.clone()))]
         }
         (true, _) => {
-            let ttl = row.standing.expires.map_or(0, |expires| match expires {
-                NEVER => 0,
-                expires => i32::try_from((expires - at.now / 1000).max(1)).unwrap_or(0),
-            });
+            let ttl = row.standing.ttl_left(at.now);
             let gap = |tag: &TagIndexRow| {
                 let what = format!("{}: ", Cut(&tag.single_tag_pair));
                 finding(Kind::TagIndexGap, &what, Fix::WriteTagIndex(tag.clone(), ttl))

@@ -125,8 +125,12 @@ impl Kind {
     /// What `--fix` does; none = it is for information.
     pub fn remedy(self) -> Option<&'static str> {
         match self {
-            Self::UnindexedData => Some("writes the row into row_keys"),
-            Self::MissingTimeIndex => Some("writes the row into row_key_time_index"),
+            Self::UnindexedData => {
+                Some("writes the row into row_keys, after those of its indexed tags")
+            }
+            Self::MissingTimeIndex => {
+                Some("writes the row into row_key_time_index, after those of indexed tags")
+            }
             Self::MissingName => Some("writes the name into string_index"),
             Self::IndexWithoutData => Some("looks once more for data and deletes the index rows"),
             Self::IndexExpiresEarly => {

@@ -34,7 +34,7 @@ const ROWS_A_READ: usize = 100;
 /// `value`, its TTL and its write time.
 type StandingRow = (Option<String>, Option<i32>, Option<i64>);
 /// Data type, tags, `mtime` in milliseconds; the first two are null in a partition without rows.
-type WindowRow = (Option<String>, Option<BTreeMap<String, String>>, Option<i64>);
+pub(super) type WindowRow = (Option<String>, Option<BTreeMap<String, String>>, Option<i64>);
 
 /// What leads to windows, as read not long ago.
 #[derive(Default)]
@@ -86,7 +86,7 @@ impl Pages<'_> {
     }
 }
 
-fn owned<R>(rows: QueryRowsResult, name: &'static str) -> Result<Vec<R>, StoreError>
+pub(super) fn owned<R>(rows: QueryRowsResult, name: &'static str) -> Result<Vec<R>, StoreError>
 where
     R: for<'f, 'm> DeserializeRow<'f, 'm>,
 {

@@ -11,6 +11,7 @@
 
 mod finding;
 mod fix;
+mod index_tags;
 mod judge;
 mod judge_settings;
 mod keyspace;

@@ -17,7 +17,6 @@ pub(super) struct Statements {
     pub(super) names: Names,
     pub(super) tags: Option<Tags>,
     pub(super) legacy: Option<Legacy>,
-    pub(super) spec: Option<Prepared>,
 }
 
 /// On `data_points`.
@@ -118,7 +117,6 @@ impl Statements {
         missing: &[&'static str],
     ) -> Result<Self, StoreError> {
         let is_there = |table| !missing.contains(&table);
-        let spec = "(spec_type, name, value) VALUES ('cluster_config', ?, ?) USING TIMESTAMP ?";
         Ok(Self {
             data: Data::prepare(on).await?,
             row_keys: RowKeys::prepare(on).await?,
@@ -130,13 +128,6 @@ impl Statements {
             },
             legacy: match is_there("row_key_index") {
                 true => Some(Legacy::prepare(on).await?),
-                false => None,
-            },
-            spec: match is_there("spec") {
-                true => {
-                    let table = table(on.options, "spec");
-                    Some(on.write("put_spec", format!("INSERT INTO {table} {spec}")).await?)
-                }
                 false => None,
             },
         })

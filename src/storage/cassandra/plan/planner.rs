@@ -44,13 +44,9 @@ pub(in super::super) fn plan_batch(
             planner.float(slot, sample.timestamp, sample.value);
         }
         for exemplar in &batch.exemplars[range(&entry.exemplars)] {
-            match exemplar.labels.to_labels() {
-                Ok(labels) => planner.exemplar(slot, exemplar.timestamp, &labels, exemplar.value),
-                Err(error) => {
-                    let target = Target::Series(entry.index);
-                    outcome.rejections.push(target, error.into(), || entry.labels.describe());
-                }
-            }
+            // Malformed ones were refused when the batch was decoded.
+            let Ok(labels) = exemplar.labels.to_labels() else { continue };
+            planner.exemplar(slot, exemplar.timestamp, &labels, exemplar.value);
         }
     }
     planner.finish()

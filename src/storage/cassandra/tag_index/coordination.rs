@@ -16,13 +16,10 @@ use super::super::executor::unreadable;
 use super::super::options::Role;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
-use super::super::window::WindowKey;
 use super::document::{
-    ADAPTERS, ALL, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, State, decode,
-    encode,
+    ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, State, decode, encode,
 };
 use super::steps::{self, Opening};
-use crate::kairos::index::StringIndexRow;
 use crate::kairos::{RowTime, TableName};
 use crate::storage::StoreError;
 
@@ -137,6 +134,19 @@ impl Shared {
         Ok(())
     }
 
+    /// Says in time that this process still runs, and acts as before: a long step must not end its
+    /// lease. One that ended does not come back by it.
+    pub(super) async fn stay(&self) -> Result<(), StoreError> {
+        let started = Instant::now();
+        let leased = *self.tags.leased.lock();
+        let is_due = leased.is_some_and(|since| since.elapsed() > self.lease() / 6);
+        if is_due && self.counts_as_running() {
+            self.say_running(self.tags.view().version).await?;
+            *self.tags.leased.lock() = Some(started);
+        }
+        Ok(())
+    }
+
     async fn next_document(&self, document: &Document) -> Result<Option<Document>, StoreError> {
         let adapters: Vec<Adapter> = self.adapters().await?.into_values().collect();
         let configured = self.tags.configured.lock().clone();
@@ -158,47 +168,6 @@ impl Shared {
             }
         }
         Ok(Some(next))
-    }
-
-    /// The first row time of which all series were first seen by writers that index them.
-    async fn first_new_window(&self, metric: &str) -> Result<i64, StoreError> {
-        let now = now_ms();
-        if metric == ALL {
-            let lists = &self.statements.names.select;
-            for table_name in TableName::ALL {
-                let values = (StringIndexRow::key(table_name), self.names.value(""));
-                let mut any = false;
-                self.executor
-                    .pages(lists, values, |page| {
-                        any |= page.rows_num() > 0;
-                        Ok(ControlFlow::Break(()))
-                    })
-                    .await?;
-                if any {
-                    // Windows are written ahead, but not further than the next one.
-                    return Ok(self.spec.row_time(now + 2 * self.spec.width()).millis());
-                }
-            }
-            return Ok(i64::MIN);
-        }
-        let mut from = i64::MIN;
-        for table_name in TableName::ALL {
-            let last = &self.statements.tags.last_row_time;
-            let values = (metric, table_name.as_str());
-            let result = self.executor.run(last, values, self.executor.deadline()).await?;
-            let rows = result.into_rows_result().map_err(|e| unreadable(last.name, e))?;
-            let row = rows.maybe_first_row::<(CqlTimestamp,)>();
-            if let Some((time,)) = row.map_err(|e| unreadable(last.name, e))? {
-                from = from.max(time.0.saturating_add(1));
-            }
-            // KairosDB deletes the time index of a live window and leaves `row_keys`.
-            let row_time = self.spec.row_time(now);
-            let window = WindowKey { metric, table_name, row_time };
-            if self.has_rows(&self.statements.row_keys.any, window.values()).await? {
-                from = from.max(row_time.millis().saturating_add(1));
-            }
-        }
-        Ok(from)
     }
 
     /// All row times of a metric under a table name.

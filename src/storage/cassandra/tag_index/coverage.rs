@@ -35,6 +35,11 @@ impl Coverage {
         self.0.metrics.is_empty()
     }
 
+    /// Whether adapters write rows of a tag: before those of `row_keys`, whoever writes these.
+    pub(in super::super) fn is_written(&self, metric: &str, tag: &str) -> bool {
+        self.0.entries(metric, tag).next().is_some()
+    }
+
     /// Whether rows of a tag must lead to every series of a window, those included that an audit
     /// found wanting; none = nothing is recorded of the tag.
     pub(in super::super) fn demands(&self, metric: &str, tag: &str, row_time: i64) -> Option<bool> {
@@ -65,6 +70,7 @@ mod tests {
             ("job", 100, None),
         ] {
             assert_eq!(coverage.demands("m", tag, row_time), want, "{tag} {row_time}");
+            assert_eq!(coverage.is_written("m", tag), want.is_some(), "{tag}");
         }
     }
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use scylla::deserialize::value::MapIterator;
 use scylla::response::PagingState;
+use scylla::value::CqlTimestamp;
 
 use super::super::executor::unreadable;
-use super::super::routing::Metrics;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
@@ -21,7 +21,7 @@ use super::document::{ALL, Entry, JOBS, State, decode, encode};
 use super::job::{Job, JobKind, JobState};
 use super::writer::Tagged;
 use crate::kairos::index::single_tag_pair;
-use crate::kairos::{DataType, TableName};
+use crate::kairos::{DataType, RowTime, TableName};
 use crate::storage::StoreError;
 
 /// A job that was not touched for so long has lost its process.
@@ -163,7 +163,7 @@ impl Shared {
 
     /// Does every window after the last one done.
     async fn do_windows(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
-        let windows = self.all_windows(metric).await?;
+        let windows = self.all_windows(metric, job).await?;
         job.windows = windows.len() as u64;
         let done = |window: &Window| {
             let Window { metric, table_name, row_time } = window;
@@ -184,22 +184,59 @@ impl Shared {
     }
 
     /// All windows of a metric, or of all metrics, in order.
-    async fn all_windows(&self, metric: &str) -> Result<Vec<Window>, StoreError> {
-        let metrics = match metric {
-            ALL => Metrics::Listed { prefix: String::new(), matchers: Vec::new() },
-            name => Metrics::Named(vec![name.to_owned()]),
+    async fn all_windows(&self, metric: &str, job: &Job) -> Result<Vec<Window>, StoreError> {
+        let mut windows = match metric {
+            ALL => self.every_window(job).await?,
+            metric => self.windows_of_metric(metric).await?,
         };
+        windows.sort_unstable();
+        windows.dedup();
+        Ok(windows)
+    }
+
+    async fn windows_of_metric(&self, metric: &str) -> Result<Vec<Window>, StoreError> {
+        let window = |table_name, row_time| Window { metric: metric.into(), table_name, row_time };
         let mut windows = Vec::new();
-        for name in self.names(&metrics).await? {
-            for table_name in TableName::ALL {
-                let times = self.all_row_times(&name, table_name).await?;
-                let metric: Box<str> = name.as_str().into();
-                let window = |row_time| Window { metric: metric.clone(), table_name, row_time };
-                windows.extend(times.into_iter().map(window));
+        for table_name in TableName::ALL {
+            let times = self.all_row_times(metric, table_name).await?;
+            windows.extend(times.into_iter().map(|time| window(table_name, time)));
+            // KairosDB deletes the time index of a live window and leaves `row_keys`.
+            for time in [now_ms(), now_ms() + self.spec.width()] {
+                let window = window(table_name, self.spec.row_time(time));
+                let any = &self.statements.row_keys.any;
+                if self.has_rows(any, window.key().values()).await? {
+                    windows.push(window);
+                }
             }
         }
-        windows.sort_unstable();
         Ok(windows)
+    }
+
+    /// All windows that `row_keys` has. What is built of all metrics is said of those too that no
+    /// list of names has and no time index.
+    async fn every_window(&self, job: &Job) -> Result<Vec<Window>, StoreError> {
+        let select = &self.statements.tags.every_window;
+        let (mut windows, mut state) = (Vec::new(), PagingState::start());
+        let mut touched = Instant::now();
+        loop {
+            let (result, next) = self.executor.page(select, (), &state).await?;
+            let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+            type Row<'f> = (&'f str, &'f str, CqlTimestamp);
+            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                let (metric, table, time) = row.map_err(|e| unreadable(select.name, e))?;
+                let Some(table_name) = TableName::parse(table) else { continue };
+                let row_time = RowTime::from_stored(time.0);
+                windows.push(Window { metric: metric.into(), table_name, row_time });
+            }
+            if touched.elapsed() >= TOUCH {
+                self.touch(ALL, job).await?;
+                touched = Instant::now();
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Break(()) => return Ok(windows),
+                ControlFlow::Continue(next) => state = next,
+            }
+        }
     }
 
     async fn do_window(

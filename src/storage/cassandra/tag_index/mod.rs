@@ -14,6 +14,7 @@ mod explain;
 mod job;
 mod jobs;
 mod lookup;
+mod opening;
 mod route;
 mod statements;
 mod status;

@@ -16,6 +16,10 @@ pub(in super::super) struct TagIndexStatements {
     pub(super) row_times: Prepared,
     /// metric, table name; the last row time
     pub(super) last_row_time: Prepared,
+    /// every row time of every metric
+    pub(super) every_row_time: Prepared,
+    /// metric, table name, row time of every partition of `row_keys`
+    pub(super) every_window: Prepared,
     pub(in super::super) state: Option<StateStatements>,
 }
 
@@ -57,10 +61,14 @@ impl Preparer<'_> {
         missing: &[&str],
     ) -> Result<TagIndexStatements, StoreError> {
         let keyspace = &self.options.keyspace;
-        let times = format!(
-            "SELECT row_time FROM {keyspace}.row_key_time_index WHERE metric = ? AND table_name = ?"
-        );
+        let every_time = format!("SELECT row_time FROM {keyspace}.row_key_time_index");
+        let times = format!("{every_time} WHERE metric = ? AND table_name = ?");
         let last = format!("{times} ORDER BY table_name DESC, row_time DESC LIMIT 1");
+        let windows =
+            format!("SELECT DISTINCT metric, table_name, row_time FROM {keyspace}.row_keys");
+        let mut every_window = self.read("every_window", windows).await?;
+        // Each row of a page is a partition to be looked up.
+        every_window.statement.set_page_size(1_000.min(self.options.page_size));
         Ok(TagIndexStatements {
             rows: match missing.contains(&"tag_indexed_row_keys") {
                 true => None,
@@ -68,6 +76,8 @@ impl Preparer<'_> {
             },
             row_times: self.read("all_row_times", times).await?,
             last_row_time: self.read("last_row_time", last).await?,
+            every_row_time: self.read("every_row_time", every_time).await?,
+            every_window,
             state: match missing.contains(&"service_index") {
                 true => None,
                 false => Some(self.state().await?),

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use promkairos::model::{Matcher, TimeRange};
 use promkairos::storage::Store;
-use promkairos::storage::cassandra::doctor::Kind;
-use promkairos::storage::cassandra::{Options, TagIndexOptions};
+use promkairos::storage::cassandra::doctor::{Kind, Settings};
+use promkairos::storage::cassandra::{Options, TagIndexOptions, WindowPath};
 use scylla::value::CqlTimestamp;
 
-use super::super::keyspace::TestKeyspace;
+use super::super::keyspace::{Request, TestKeyspace, labels, named, read};
 use super::defects::{self, stamp};
 use super::{WIDTH, examine, examine_with, fill, fixing, left, settings};
 use crate::support;
@@ -90,5 +91,50 @@ async fn configured_tags_must_lead_to_data_where_nothing_is_recorded() {
     assert_eq!(report.findings[&Kind::TagIndexGap]["listed"].found, 12, "{report:#?}");
     assert_eq!(left(&examine_with(configured("host"), fixing()).await), BTreeMap::new());
     assert!(examine_with(configured("host"), fixing()).await.findings.is_empty());
+    keyspace.drop().await;
+}
+
+/// Readers take the word of the tag index where it covers, and do not ask who wrote a row.
+#[tokio::test]
+async fn what_a_mend_makes_findable_is_found_by_its_tags() {
+    let keyspace = TestKeyspace::new().await;
+    let before = keyspace.open().await;
+    let hidden = labels(&[("__name__", "hidden"), ("host", "b:1")]);
+    Request::default().floats(&hidden, &[(10, 1.0)]).write(&before).await;
+    before.close().await.expect("closes");
+    // No row says that there is a window which the index must not cover.
+    defects::no_time(&keyspace, "hidden", &[]).await;
+    let host = || ["host".to_owned()].into();
+    let tag_index = TagIndexOptions {
+        metrics: [("lost".to_owned(), host()), ("hidden".to_owned(), host())].into(),
+        refresh: Duration::from_millis(50),
+        ..TagIndexOptions::default()
+    };
+    let options = Options { tag_index, series_cache_bytes: 0, ..keyspace.options() };
+    let store = keyspace.open_with(options).await.expect("opens");
+    fill(&store, "lost").await;
+    // A batch of index rows that never arrived.
+    defects::no_row_key(&keyspace, "lost", &[]).await;
+    let cql = format!(
+        "DELETE FROM {{k}}.tag_indexed_row_keys USING TIMESTAMP {{now}} WHERE metric = 'lost' \
+         AND table_name = 'data_points' AND row_time = {WIDTH} AND single_tag_pair = 'host=b:1'"
+    );
+    defects::delete(&keyspace, &cql).await;
+    for (metric, at, kind) in
+        [("lost", WIDTH + 1, Kind::UnindexedData), ("hidden", 10, Kind::MissingTimeIndex)]
+    {
+        let matchers = [named(metric), vec![Matcher::equal("host", "b:1")]].concat();
+        let range = TimeRange::new(at, at);
+        assert_eq!(read(&store, &matchers, range).await.len(), 0, "{metric}");
+        let settings = Settings { fix: [kind].into(), ..settings() };
+        let report = examine(&keyspace, settings).await;
+        assert_eq!(left(&report).get(metric), None, "{report:#?}");
+        let explanation = store.explain(&matchers, range).await.expect("an explanation");
+        let window = explanation.windows.iter().find(|w| w.table_name == "data_points");
+        let paths = window.map(|window| &window.paths[..]);
+        assert!(matches!(paths, Some([WindowPath::TagIndex { .. }])), "{metric}: {paths:?}");
+        assert_eq!(read(&store, &matchers, range).await.len(), 1, "{metric}");
+    }
+    drop(store);
     keyspace.drop().await;
 }

@@ -61,7 +61,7 @@ pub(super) fn stamp() -> i64 {
 }
 
 /// A delete at a millisecond of its own: a tombstone wins a tie, so what follows must be later.
-async fn delete(keyspace: &TestKeyspace, cql: &str) {
+pub(super) async fn delete(keyspace: &TestKeyspace, cql: &str) {
     let before = stamp();
     while stamp() == before {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -97,7 +97,7 @@ async fn delete_row_key(
     delete(keyspace, &cql).await;
 }
 
-async fn no_row_key(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept {
+pub(super) async fn no_row_key(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept {
     delete_row_key(keyspace, (metric, "data_points", WIDTH), "kairos_double", "b:1").await;
     Kept::All
 }
@@ -107,7 +107,7 @@ async fn no_row_key_of_ours(keyspace: &TestKeyspace, metric: &str, _: &[Labels])
     Kept::All
 }
 
-async fn no_time(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept {
+pub(super) async fn no_time(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept {
     let cql = format!(
         "DELETE FROM {{k}}.row_key_time_index USING TIMESTAMP {{now}} WHERE metric = '{metric}' \
          AND table_name = 'data_points' AND row_time = 0"

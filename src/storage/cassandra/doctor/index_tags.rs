@@ -1,0 +1,112 @@
+//! The rows of the tag index that must stand before a mend brings a row of `row_keys` to readers:
+//! they rely on the tag index where it covers, and do not look whether a row came later.
+//!
+//! As adapters do it: for each tag that the keyspace records, whatever it covers, since it may be
+//! built in this moment; and for each that KairosDB is configured to index. What is missing
+//! otherwise is a finding of its own (`stages`).
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use scylla::response::PagingState;
+
+use super::super::executor::unreadable;
+use super::super::stamp::now_ms;
+use super::super::tag_index::{Configured, Coverage, has_tag};
+use super::super::window::WindowKey;
+use super::Doctor;
+use super::judge::key_of;
+use super::look::{WindowRow, owned};
+use crate::kairos::index::{IndexedTags, RowKeyRow, TagIndexRow, TimeIndexRow};
+use crate::kairos::{DataType, TableName, Tags};
+use crate::storage::StoreError;
+
+/// Which tags are indexed, as it is known now.
+pub(super) struct IndexTags<'a> {
+    recorded: Coverage,
+    configured: &'a Configured,
+    /// Whether there is a table for them.
+    is_there: bool,
+}
+
+impl<'a> IndexTags<'a> {
+    pub(super) async fn read(doctor: &'a Doctor) -> Result<Self, StoreError> {
+        Ok(Self {
+            recorded: doctor.coverage().await?,
+            configured: &doctor.options.tag_index.metrics,
+            is_there: doctor.statements.tags.is_some(),
+        })
+    }
+
+    /// Whether none is, of any metric.
+    fn is_empty(&self) -> bool {
+        !self.is_there || self.recorded.is_empty() && self.configured.is_empty()
+    }
+
+    /// The rows that lead to a row of `row_keys`.
+    pub(super) fn rows(&self, row: &RowKeyRow) -> Vec<TagIndexRow> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let is_kairosdb = row.table_name == TableName::DataPoints;
+        let is_indexed = |tag: &&str| {
+            self.recorded.is_written(&row.metric, tag)
+                || is_kairosdb && has_tag(self.configured, &row.metric, tag)
+        };
+        let tags: BTreeSet<Box<str>> =
+            row.tags.iter().map(|(tag, _)| tag).filter(is_indexed).map(Box::from).collect();
+        TagIndexRow::of(&key_of(row), &IndexedTags::Only(tags))
+    }
+}
+
+impl Doctor {
+    /// Writes what of these rows is missing for a window that readers do not see yet. Whether all
+    /// stand then.
+    pub(super) async fn write_tags_of_window(
+        &self,
+        window: &TimeIndexRow,
+    ) -> Result<bool, StoreError> {
+        let indexed = IndexTags::read(self).await?;
+        let mut all_stand = true;
+        if indexed.is_empty() {
+            return Ok(all_stand);
+        }
+        let statement = &self.statements.row_keys.window;
+        let (values, mut state) = (WindowKey::from(window).values(), PagingState::start());
+        loop {
+            self.pace.take(1).await;
+            let (result, next) = self.executor.page(statement, values, &state).await?;
+            let rows = result.into_rows_result().map_err(|e| unreadable(statement.name, e))?;
+            for (data_type, tags, _) in owned::<WindowRow>(rows, statement.name)? {
+                let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
+                let Ok(tags) = Tags::from_pairs(tags) else { continue };
+                let TimeIndexRow { metric, table_name, row_time } = window.clone();
+                let data_type = DataType::parse(&data_type);
+                let row = RowKeyRow { metric, table_name, row_time, data_type, tags };
+                all_stand &= self.write_missing_tags(&row, &indexed).await?;
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Break(()) => return Ok(all_stand),
+                ControlFlow::Continue(next) => state = next,
+            }
+        }
+    }
+
+    async fn write_missing_tags(
+        &self,
+        row: &RowKeyRow,
+        indexed: &IndexTags<'_>,
+    ) -> Result<bool, StoreError> {
+        let mut all_stand = true;
+        for tag in indexed.rows(row) {
+            // Its writer may have hashed other tags.
+            if self.tag_row(&tag).await? || !self.hashes(&tag).await?.is_empty() {
+                continue;
+            }
+            let standing = self.row_key(row).await?;
+            let ttl = standing.map_or(0, |standing| standing.ttl_left(now_ms()));
+            all_stand &= self.write_tag(&tag, ttl).await?;
+        }
+        Ok(all_stand)
+    }
+}

@@ -1,0 +1,110 @@
+//! From which row time on the tag index leads to every series, when its rows begin to be written.
+//!
+//! Asked when all adapters write the rows and before anybody reads them: what stands in the keyspace
+//! then may be without rows in the index, what comes later is not. So coverage begins behind
+//! everything that stands, also where that lies in the future. Only looks; who opens is
+//! `coordination`.
+
+use std::ops::ControlFlow;
+
+use scylla::response::PagingState;
+use scylla::value::CqlTimestamp;
+
+use super::super::executor::unreadable;
+use super::super::shared::Shared;
+use super::super::stamp::now_ms;
+use super::super::window::WindowKey;
+use super::document::ALL;
+use crate::kairos::TableName;
+use crate::kairos::index::StringIndexRow;
+use crate::storage::StoreError;
+
+impl Shared {
+    /// The first row time of which all series were first seen by writers that index them.
+    pub(super) async fn first_new_window(&self, metric: &str) -> Result<i64, StoreError> {
+        match metric {
+            ALL => self.first_new_window_of_all().await,
+            metric => self.first_new_window_of(metric).await,
+        }
+    }
+
+    async fn first_new_window_of(&self, metric: &str) -> Result<i64, StoreError> {
+        let mut from = i64::MIN;
+        for table_name in TableName::ALL {
+            let last = &self.statements.tags.last_row_time;
+            let values = (metric, table_name.as_str());
+            let result = self.executor.run(last, values, self.executor.deadline()).await?;
+            let rows = result.into_rows_result().map_err(|e| unreadable(last.name, e))?;
+            let row = rows.maybe_first_row::<(CqlTimestamp,)>();
+            if let Some((time,)) = row.map_err(|e| unreadable(last.name, e))? {
+                from = from.max(time.0.saturating_add(1));
+            }
+            // KairosDB deletes the time index of a live window and leaves `row_keys`.
+            let row_time = self.spec.row_time(now_ms());
+            let window = WindowKey { metric, table_name, row_time };
+            if self.has_rows(&self.statements.row_keys.any, window.values()).await? {
+                from = from.max(row_time.millis().saturating_add(1));
+            }
+        }
+        Ok(from)
+    }
+
+    /// The same for all metrics at once, whether a list has their names or not.
+    async fn first_new_window_of_all(&self) -> Result<i64, StoreError> {
+        let last = self.last_row_time_of_all().await?;
+        if last.is_none() && !self.has_any_name().await? && !self.has_any_row_key().await? {
+            return Ok(i64::MIN);
+        }
+        // Of a live window the time index may be missing; windows are written ahead, but not
+        // further than the next one.
+        let next = self.spec.row_time(now_ms() + 2 * self.spec.width()).millis();
+        Ok(last.map_or(next, |last| next.max(last.saturating_add(1))))
+    }
+
+    /// The last row time that any metric has. It may lie in the future, and no clustering order
+    /// leads to it: the time index is read as a whole, page by page.
+    async fn last_row_time_of_all(&self) -> Result<Option<i64>, StoreError> {
+        let select = &self.statements.tags.every_row_time;
+        let wrong = |e| unreadable(select.name, e);
+        let (mut last, mut state) = (None, PagingState::start());
+        loop {
+            self.stay().await?;
+            let (result, next) = self.executor.page(select, (), &state).await?;
+            let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+            for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name, e))? {
+                let (time,) = row.map_err(wrong)?;
+                last = last.max(Some(time.0));
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Break(()) => return Ok(last),
+                ControlFlow::Continue(next) => state = next,
+            }
+        }
+    }
+
+    async fn has_any_name(&self) -> Result<bool, StoreError> {
+        let list = &self.statements.names.select;
+        let mut any = false;
+        for table_name in TableName::ALL {
+            let values = (StringIndexRow::key(table_name), self.names.value(""));
+            self.executor
+                .pages(list, values, |page| {
+                    any |= page.rows_num() > 0;
+                    Ok(ControlFlow::Break(()))
+                })
+                .await?;
+        }
+        Ok(any)
+    }
+
+    async fn has_any_row_key(&self) -> Result<bool, StoreError> {
+        let (mut any, select) = (false, &self.statements.tags.every_window);
+        self.executor
+            .pages(select, (), |page| {
+                any |= page.rows_num() > 0;
+                Ok(ControlFlow::Break(()))
+            })
+            .await?;
+        Ok(any)
+    }
+}
