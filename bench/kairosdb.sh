@@ -17,6 +17,8 @@ wide=(--series 10000 --per-metric 10000 --prefix wide)
 fleet=(--series 8800)
 # Of the wide metric: the instance of series 3758, and the pods of the first 400 series.
 one=10.6.15.8:9100
+selected="wide_00000_operations_total%7Binstance%3D%22$one%22%7D" hour="start=1700000000&end=1700003600"
+sum="sum%20by%20(cluster)%20(rate(%7B__name__%3D~%22bench_subsystem_.%2B%22%7D%5B1m%5D))"
 pods=$(seq -f application-server-00000000-%05.0f 0 399 | paste -sd,)
 
 cat > "$work/plain.conf" <<CONF
@@ -60,27 +62,42 @@ CONF
   "$load" send --address "$address" "${wide[@]}" --scrapes 240 --connections 4 > /dev/null
   "$load" send --address "$address" "${fleet[@]}" --scrapes 240 --connections 4 > /dev/null
   metrics=(); for metric in $(seq -f %05.0f 0 21); do metrics+=(--metric "bench_subsystem_${metric}_operations_total"); done
-  for round in warm_up measured; do
-    "$load" count --address "$address" --rounds 21 --match __name__=wide_00000_operations_total \
+  # In short turns: Cassandra gets slower and faster while all this runs.
+  for round in warm_up first second third; do
+    "$load" count --address "$address" --rounds 9 --match __name__=wide_00000_operations_total \
       --match "instance=$one" | note "read_1_promkairos_$round"
-    "$load" count --address "$address" --rounds 21 --match __name__=wide_00000_operations_total \
-      --match "instance=$one" --start 1700000000001 --end 1700000000002 | note "select_1_promkairos_$round"
-    "$load" kairosdb-query --address "$indexed" --rounds 21 --metric wide_00000_operations_total \
+    "$load" query --address "$address" --rounds 9 --path "/api/v1/series?match%5B%5D=$selected&$hour" |
+      note "select_1_promkairos_$round"
+    "$load" kairosdb-query --address "$indexed" --rounds 9 --metric wide_00000_operations_total \
       --tag "instance=$one" | note "read_1_kairosdb_indexed_$round"
-    "$load" kairosdb-query --address "$plain" --rounds 21 --metric wide_00000_operations_total \
+    "$load" kairosdb-query --address "$plain" --rounds 9 --metric wide_00000_operations_total \
       --tag "instance=$one" | note "read_1_kairosdb_plain_$round"
 
     "$load" rows --address "$cassandra" --keyspace "$keyspace" --series 400 --per-metric 10000 --prefix wide \
-      --rounds 11 | note "read_400_driver_$round"
-    "$load" count --address "$address" --rounds 11 --match __name__=wide_00000_operations_total \
+      --rounds 7 | note "read_400_driver_$round"
+    "$load" count --address "$address" --rounds 7 --match __name__=wide_00000_operations_total \
       --match "pod=~application-server-00000000-00[0-3].+" | note "read_400_promkairos_$round"
-    "$load" kairosdb-query --address "$plain" --rounds 11 --metric wide_00000_operations_total \
+    "$load" kairosdb-query --address "$plain" --rounds 7 --metric wide_00000_operations_total \
       --tag "pod=$pods" | note "read_400_kairosdb_$round"
 
-    "$load" rows --address "$cassandra" --keyspace "$keyspace" "${fleet[@]}" --rounds 4 | note "read_8800_driver_$round"
-    "$load" count --address "$address" --rounds 4 --match "__name__=~bench_subsystem_.+" |
+    "$load" rows --address "$cassandra" --keyspace "$keyspace" "${fleet[@]}" --rounds 3 | note "read_8800_driver_$round"
+    "$load" count --address "$address" --rounds 3 --match "__name__=~bench_subsystem_.+" |
       note "read_8800_promkairos_$round"
-    "$load" kairosdb-query --address "$plain" --rounds 4 "${metrics[@]}" | note "read_8800_kairosdb_$round"
+    "$load" query --address "$address" --rounds 3 --path "/api/v1/query_range?query=$sum&$hour&step=15" |
+      note "sum_rate_8800_promkairos_$round"
+    "$load" kairosdb-query --address "$plain" --rounds 3 "${metrics[@]}" | note "read_8800_kairosdb_$round"
+  done
+
+  # What KairosDB's queries take of a metric that only KairosDB wrote, and again when promkairos has written
+  # the same series. Small requests: KairosDB loses the index rows of many new series at once.
+  shared=(--series 400 --per-metric 400 --prefix shared --scrapes 240)
+  "$load" kairosdb-send --address "$plain" "${shared[@]}" --samples 50 --connections 1 > /dev/null
+  for round in warm_up alone; do
+    "$load" kairosdb-query --address "$plain" --rounds 21 --metric shared_00000_operations_total | note "kairosdb_asks_$round"
+  done
+  "$load" send --address "$address" "${shared[@]}" > /dev/null
+  for round in shared shared_again; do
+    "$load" kairosdb-query --address "$plain" --rounds 21 --metric shared_00000_operations_total | note "kairosdb_asks_$round"
   done
   stop
   echo '"end": true'

@@ -18,17 +18,25 @@ pub struct Answer {
 impl Connection {
     /// Connects; `path` and `headers` (each ending in CRLF) are the same for every request.
     pub fn open(address: SocketAddr, path: &str, headers: &str) -> io::Result<Self> {
+        Self::new(address, format!("POST {path} HTTP/1.1\r\nHost: {address}\r\n{headers}"))
+    }
+
+    /// Connects for requests that only get `path`: their bodies are empty.
+    pub fn open_get(address: SocketAddr, path: &str) -> io::Result<Self> {
+        Self::new(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n"))
+    }
+
+    fn new(address: SocketAddr, head: String) -> io::Result<Self> {
         if !address.ip().is_loopback() {
             return Err(io::Error::other("the load generator talks to the loopback only"));
         }
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\n{headers}");
         Ok(Self { reader: BufReader::with_capacity(1 << 20, stream), head })
     }
 
     /// Sends `body` and reads the whole answer.
-    pub fn post(&mut self, body: &[u8]) -> io::Result<Answer> {
+    pub fn ask(&mut self, body: &[u8]) -> io::Result<Answer> {
         let length = self.begin(body)?;
         match length {
             (status, Some(length)) => {

@@ -67,7 +67,7 @@ fn post_all(options: &SendOptions, bodies: &[Vec<u8>], next: &AtomicUsize) -> io
     let headers = "Content-Type: application/json\r\n";
     let mut connection = Connection::open(options.address, "/api/v1/datapoints", headers)?;
     while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let answer = connection.post(body)?;
+        let answer = connection.ask(body)?;
         if answer.status >= 300 {
             let text = String::from_utf8_lossy(&answer.body);
             return Err(io::Error::other(format!("status {}: {text}", answer.status)));
@@ -147,7 +147,7 @@ pub fn query(options: &QueryOptions) -> io::Result<()> {
     let (mut times, mut last) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
         let began = Instant::now();
-        let answer = connection.post(&body)?;
+        let answer = connection.ask(&body)?;
         times.push(began.elapsed());
         if answer.status != 200 {
             let text = String::from_utf8_lossy(&answer.body);

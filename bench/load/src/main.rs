@@ -11,6 +11,7 @@ mod cql;
 mod http;
 mod kairosdb;
 mod process;
+mod query;
 mod read;
 mod rows;
 mod send;
@@ -30,6 +31,8 @@ enum Command {
     Send(send::Options),
     /// Counts the stored samples by remote read, and times it.
     Count(count::Options),
+    /// Asks Prometheus' HTTP API, and times it.
+    Query(query::Options),
     /// Writes single rows with the bare driver.
     Cql(cql::Options),
     /// Reads the rows of the samples with the bare driver, and times it.
@@ -44,6 +47,7 @@ fn main() {
     let result = match Arguments::parse().command {
         Command::Send(options) => send::run(&options),
         Command::Count(options) => count::run(&options),
+        Command::Query(options) => query::run(&options),
         Command::Cql(options) => cql::run(&options),
         Command::Rows(options) => rows::run(&options),
         Command::KairosdbSend(options) => kairosdb::send(&options),

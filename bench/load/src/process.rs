@@ -19,3 +19,11 @@ pub fn peak_rss(pid: u32) -> u64 {
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }
+
+/// Lets the peak resident memory of a process begin anew; gives its present one in bytes, 0 when it
+/// cannot be read.
+pub fn forget_peak_rss(pid: u32) -> u64 {
+    // 5: see proc(5), clear_refs.
+    let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+    peak_rss(pid)
+}

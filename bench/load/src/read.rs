@@ -45,6 +45,10 @@ pub fn read(
 ) -> io::Result<Read> {
     let body = snap::raw::Encoder::new().compress_vec(&request(matchers, range));
     let (status, length) = connection.begin(&body.map_err(io::Error::other)?)?;
+    if status == 200 && length == Some(0) {
+        // Nothing matches, or nothing lies in the range.
+        return Ok(Read::default());
+    }
     if status != 200 || length.is_some() {
         return Err(io::Error::other(format!("status {status}, not a stream")));
     }

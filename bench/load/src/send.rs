@@ -94,7 +94,7 @@ fn send_all(
     let mut latencies = Vec::new();
     while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
         let began = Instant::now();
-        let answer = connection.post(body)?;
+        let answer = connection.ask(body)?;
         if answer.status >= 300 {
             let text = String::from_utf8_lossy(&answer.body);
             return Err(io::Error::other(format!("status {}: {text}", answer.status)));
