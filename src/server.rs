@@ -111,7 +111,8 @@ pub async fn run(
     let metrics = Arc::new(Metrics::new());
     let state = AppState::new(metrics.clone())
         .with_admin_api(config.admin_api)
-        .with_query_config(&config.queries);
+        .with_query_config(&config.queries)
+        .with_type_and_unit_labels(config.type_and_unit_labels);
     let state = Arc::new(state);
 
     let (stop, stopped) = watch::channel(false);

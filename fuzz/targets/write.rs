@@ -12,6 +12,7 @@ pub(crate) fn check_v1(data: &[u8]) {
 /// A message of 2.0.
 pub(crate) fn check_v2(data: &[u8]) {
     check(Protocol::V2, data);
+    check(Protocol::V2Typed, data);
 }
 
 fn check(protocol: Protocol, message: &[u8]) {

@@ -1,7 +1,7 @@
 //! The HTTP surface: what its handlers share.
 //!
-//! The only user of axum and prost. A handler decodes, calls the store and encodes; it decides
-//! nothing about samples.
+//! The only user of prost, and of axum but for the connections. A handler decodes, calls the store
+//! and encodes; it decides nothing about samples.
 
 mod absent;
 mod admin;
@@ -45,8 +45,8 @@ use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 use workers::Workers;
 
-use crate::config::{AdminApi, Language, QueryConfig};
-use crate::promql::{Engine, Features, NameRemoval, Settings, StartTimestamps};
+use crate::config::{AdminApi, Language, QueryConfig, TypeAndUnitLabels};
+use crate::promql::{CounterSign, Engine, Features, NameRemoval, Settings, StartTimestamps};
 use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, SharedStore};
 use crate::telemetry::Metrics;
@@ -71,6 +71,8 @@ pub struct AppState {
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
+    /// What becomes of the type and unit in a remote write.
+    type_and_unit_labels: TypeAndUnitLabels,
     /// Evaluates queries.
     engine: Engine,
     /// What queries may use of the language.
@@ -96,6 +98,7 @@ impl AppState {
             intake: remote_write::Intake::new(),
             forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
+            type_and_unit_labels: TypeAndUnitLabels::Disabled,
             engine: Engine::new(Settings::default()),
             features: Features::Stable,
             started: clock.now_ms(),
@@ -121,7 +124,7 @@ impl AppState {
             lookback: config.lookback_delta,
             name_removal,
             start_timestamps,
-            ..Settings::default()
+            ..self.engine.settings().clone()
         };
         self.with_queries(settings, features)
     }
@@ -129,6 +132,16 @@ impl AppState {
     /// How queries are evaluated, and what they may use of the language.
     pub fn with_queries(self, settings: Settings, features: Features) -> Self {
         Self { engine: Engine::new(settings), features, ..self }
+    }
+
+    /// Whether type and unit become labels in a remote write, and tell counters in a query.
+    pub fn with_type_and_unit_labels(self, type_and_unit_labels: TypeAndUnitLabels) -> Self {
+        let counter_sign = match type_and_unit_labels {
+            TypeAndUnitLabels::Enabled => CounterSign::Type,
+            TypeAndUnitLabels::Disabled => CounterSign::Name,
+        };
+        let settings = Settings { counter_sign, ..self.engine.settings().clone() };
+        Self { type_and_unit_labels, engine: Engine::new(settings), ..self }
     }
 
     /// Whether the admin API answers.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::parameters::Parameters;
 use super::{AppState, json as envelope};
+use crate::config::TypeAndUnitLabels;
 use crate::promql::Features;
 
 /// The Prometheus whose API and language this is.
@@ -81,7 +82,9 @@ pub(super) async fn blocks() -> Response {
 /// `GET /api/v1/features`
 pub(super) async fn features(State(state): State<Arc<AppState>>) -> Response {
     let experimental = state.features == Features::Experimental;
-    envelope::answer(Ok(json!({ "promql": { "experimental": experimental } })))
+    let typed = state.type_and_unit_labels == TypeAndUnitLabels::Enabled;
+    let promql = json!({ "experimental": experimental, "type_and_unit_labels": typed });
+    envelope::answer(Ok(json!({ "promql": promql })))
 }
 
 /// `GET /api/v1/status/tsdb`, parameter `limit`.

@@ -15,7 +15,7 @@ use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::workers::Caller;
 use super::{ApiError, AppState, json, parse_query, query_result};
 use crate::promql::ast::Expr;
-use crate::promql::{QueryError, QueryOptions, QueryResult, Steps, parse};
+use crate::promql::{Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse};
 use crate::telemetry::{QueryKind, QueryOutcome};
 
 /// Most points of a series in an answer.
@@ -58,7 +58,7 @@ async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, 
     let limit = parameters.limit()?;
     let time = parameters.time("time")?;
     let time = time.unwrap_or_else(|| Moment::from_millis(state.clock.now_ms())).query_millis();
-    let options = options(parameters)?;
+    let options = options(state, parameters)?;
     let query = parameters.first("query");
     let expr = expression(state, query).await?;
     let store = state.store()?.clone();
@@ -87,7 +87,7 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
         ));
     }
     let steps = Steps { start: start.query_millis(), end: end.query_millis(), interval };
-    let options = options(parameters)?;
+    let options = options(state, parameters)?;
     let query = parameters.first("query");
     let expr = expression(state, query).await?;
     let store = state.store()?.clone();
@@ -121,7 +121,7 @@ async fn counted(
 }
 
 /// What a query sets for itself.
-fn options(parameters: &Parameters) -> Result<QueryOptions, ApiError> {
+fn options(state: &AppState, parameters: &Parameters) -> Result<QueryOptions, ApiError> {
     let given = |name| Some(parameters.first(name)).filter(|text| !text.is_empty());
     let length = |text| {
         let nanoseconds = moment::duration(text)?;
@@ -129,11 +129,14 @@ fn options(parameters: &Parameters) -> Result<QueryOptions, ApiError> {
     };
     let timeout = given("timeout").map(length).transpose();
     let lookback = given("lookback_delta").map(length).transpose();
+    let experimental = state.features == Features::Experimental;
+    let by_step = experimental && parameters.first("stats") == "all";
     Ok(QueryOptions {
         timeout: timeout.map_err(|why: String| invalid("timeout", why))?,
         lookback: lookback.map_err(|why: String| {
             ApiError::BadRequest(format!("error parsing lookback delta duration: {why}"))
         })?,
+        counting: if by_step { Counting::ByStep } else { Counting::Total },
     })
 }
 

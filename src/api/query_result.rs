@@ -8,9 +8,11 @@ use serde_json::json;
 
 use super::json;
 use crate::promql::annotations::{SHOWN, Shown};
-use crate::promql::format::{fixed, sample_value, timestamp};
+use crate::promql::format::{fixed, push_sample_value, push_timestamp, sample_value, timestamp};
 use crate::promql::histogram::FloatHistogram;
-use crate::promql::{QueryResult, QueryValue, Sample, SeriesPoints, Stats, Value};
+use crate::promql::{
+    QueryResult, QueryValue, Sample, SeriesPoints, Stats, StepCounts, Steps, Value,
+};
 
 /// What is told when a limit cut a result.
 pub(super) const TRUNCATED: &str = "results truncated due to limit";
@@ -94,14 +96,31 @@ fn stats_json(stats: &Stats) -> String {
         ("execTotalTime", stats.total),
     ];
     let timings = timings.map(|(name, time)| format!("\"{name}\":{}", json!(time.as_secs_f64())));
+    let by_step = |name: &str, of: fn(&StepCounts) -> &[u64]| {
+        let counts = stats.by_step.as_ref().filter(|counts| !of(counts).is_empty());
+        counts.map(|counts| steps_json(name, counts.steps, of(counts))).unwrap_or_default()
+    };
     format!(
-        "{{\"timings\":{{{}}},\"samples\":{{\"totalQueryableSamples\":{},\"samplesRead\":{},\
+        "{{\"timings\":{{{}}},\"samples\":{{{}\"totalQueryableSamples\":{},{}\"samplesRead\":{},\
          \"peakSamples\":{}}}}}",
         timings.join(","),
+        by_step("totalQueryableSamplesPerStep", |counts| &counts.queryable),
         stats.total_queryable_samples,
+        by_step("samplesReadPerStep", |counts| &counts.read),
         stats.samples_read,
         stats.peak_samples
     )
+}
+
+/// A number for each step, and the comma behind.
+fn steps_json(name: &str, steps: Steps, counts: &[u64]) -> String {
+    let mut out = format!("\"{name}\":");
+    let mut separator = '[';
+    for (time, count) in steps.times().zip(counts) {
+        let _ = write!(out, "{separator}[{},{count}]", time as f64 / 1000.0);
+        separator = ',';
+    }
+    out + "],"
 }
 
 fn write_sample(out: &mut String, sample: &Sample) {
@@ -125,8 +144,12 @@ fn write_series(out: &mut String, series: &SeriesPoints) {
     json::labels(out, &series.labels);
     let mut separator = ",\"values\":[";
     for (time, value) in &series.floats {
-        let (time, value) = (timestamp(*time), sample_value(*value));
-        let _ = write!(out, "{separator}[{time},\"{value}\"]");
+        out.push_str(separator);
+        out.push('[');
+        push_timestamp(out, *time);
+        out.push_str(",\"");
+        push_sample_value(out, *value);
+        out.push_str("\"]");
         separator = ",";
     }
     if !series.floats.is_empty() {

@@ -50,6 +50,8 @@ pub struct Config {
     pub retention: Option<Duration>,
     /// How queries are evaluated.
     pub queries: QueryConfig,
+    /// Whether type and unit of a metric are labels of its series.
+    pub type_and_unit_labels: TypeAndUnitLabels,
     /// Whether the admin API answers.
     pub admin_api: AdminApi,
     /// The program's own log.
@@ -88,6 +90,16 @@ pub struct HeadConfig {
     pub flush_interval: Duration,
     /// Bytes that the log may have.
     pub wal_limit: u64,
+}
+
+/// Whether the type and unit that remote write 2.0 brings are labels of the series, by which queries
+/// tell counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TypeAndUnitLabels {
+    /// They are.
+    Enabled,
+    /// They are metadata only.
+    Disabled,
 }
 
 /// Whether the admin API answers: deletes, builds and drops of the tag index.
@@ -228,6 +240,10 @@ impl Config {
             head: head(&raw)?,
             retention: (!retention.is_zero()).then_some(retention),
             queries: QueryConfig::from_raw(&raw)?,
+            type_and_unit_labels: match switch(&raw, "type-and-unit-labels")? {
+                true => TypeAndUnitLabels::Enabled,
+                false => TypeAndUnitLabels::Disabled,
+            },
             admin_api: match switch(&raw, "enable-admin-api")? {
                 true => AdminApi::Enabled,
                 false => AdminApi::Disabled,
@@ -379,6 +395,7 @@ mod tests {
         assert_eq!(config.head.wal_limit, 8 << 30);
         assert_eq!(config.retention, None);
         assert_eq!(config.admin_api, AdminApi::Disabled);
+        assert_eq!(config.type_and_unit_labels, TypeAndUnitLabels::Disabled);
     }
 
     #[test]
@@ -409,6 +426,8 @@ mod tests {
         assert_eq!(admin("--enable-admin-api"), AdminApi::Enabled);
         assert_eq!(admin("--enable-admin-api=true"), AdminApi::Enabled);
         assert_eq!(admin("--enable-admin-api=false"), AdminApi::Disabled);
+        let typed = load(&["--type-and-unit-labels"]).expect("valid").type_and_unit_labels;
+        assert_eq!(typed, TypeAndUnitLabels::Enabled);
     }
 
     #[test]

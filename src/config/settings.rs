@@ -200,8 +200,15 @@ pub const SETTINGS: &[Setting] = &[
         "promql-experimental",
         "true|false",
         Some("false"),
-        "Offer what is experimental in PromQL, remove names of metrics at the end of a query, and use \
-         start timestamps",
+        "Offer what is experimental in PromQL, remove names of metrics at the end of a query, use start \
+         timestamps, and count samples by step with stats=all",
+    ),
+    setting(
+        "type-and-unit-labels",
+        "true|false",
+        Some("false"),
+        "Make labels __type__ and __unit__ of the metadata in remote write 2.0, and tell counters by \
+         them",
     ),
     setting(
         "enable-admin-api",

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample};
 
-/// Which message a body holds.
+/// Which message a body holds, and how its series get their labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Protocol {
@@ -19,6 +19,8 @@ pub enum Protocol {
     V1 = 1,
     /// `io.prometheus.write.v2.Request`
     V2 = 2,
+    /// The same; the type and unit of a series are labels of it.
+    V2Typed = 3,
 }
 
 /// A request body as it came: a snappy block.

@@ -23,6 +23,10 @@ use super::varint;
 
 /// The label that holds the metric's name.
 pub const METRIC_NAME: &str = "__name__";
+/// The label that holds the metric's type, where it has one.
+pub const METRIC_TYPE: &str = "__type__";
+/// The label that holds the metric's unit, where it has one.
+pub const METRIC_UNIT: &str = "__unit__";
 
 /// Why a label set is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

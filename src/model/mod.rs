@@ -20,7 +20,9 @@ pub use batch::{
 };
 pub use exemplar::Exemplar;
 pub use histogram::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, HistogramError, ResetHint, Span};
-pub use labels::{LabelError, LabelLimits, Labels, LabelsRef, METRIC_NAME, RawLabels};
+pub use labels::{
+    LabelError, LabelLimits, Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT, RawLabels,
+};
 pub use matcher::{MatchOp, Matcher};
 pub use metadata::{Metadata, MetricType};
 pub use re2::{RegexError, translate as translate_re2};

@@ -44,6 +44,21 @@ impl Budget {
         Held { budget: Arc::clone(self), samples: 0, bytes: 0 }
     }
 
+    /// Holds these bytes if all that is held has a quarter of what may be then: for what can be done
+    /// without.
+    pub(crate) fn hold_if_quarter(self: &Arc<Self>, bytes: usize) -> Option<Held> {
+        let most = self.max_bytes / 4;
+        let fits = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
+        self.bytes.fetch_update(Relaxed, Relaxed, fits).ok()?;
+        Some(Held { budget: Arc::clone(self), samples: 0, bytes })
+    }
+
+    /// Bytes held now.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
     /// The most samples held at a time.
     pub(crate) fn peak_samples(&self) -> usize {
         self.peak_samples.load(Relaxed)

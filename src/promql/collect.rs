@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::ast::Edges;
 use super::budget::Held;
 use super::context::Context;
+use super::counts::Destination;
 use super::error::QueryError;
 use super::functions::Window;
 use super::labelset::without_metadata;
@@ -111,23 +112,27 @@ impl Collector<'_> {
         mut self,
         builder: &Builder,
         range: &Range,
-        scope: Scope,
+        scope: &Scope,
     ) -> Result<Vec<SeriesPoints>, QueryError> {
         let mut results = match &range.source {
             Source::Subquery { node, steps } => {
-                let inner = Scope { steps: *steps, weight: scope.weight };
-                let operator = builder.build(node, inner)?;
+                let inner = Scope { steps: *steps, counted: scope.counted.of_result() };
+                let operator = builder.build(node, &inner)?;
                 return self.sorted_matrix(operator, *steps);
             }
             Source::Selection { selection, .. } => {
-                let frame = builder.frame(range, scope, false);
+                let frame = builder.frame(range, scope.steps, false);
                 let selected = &builder.selections[*selection];
                 let (mut results, total) = (Vec::new(), selected.series.len());
                 for first in (0..total).step_by(SERIES_PER_READ) {
                     let read = selected.reader.read(first..total.min(first + SERIES_PER_READ));
                     let chunks = builder.runtime.block_on(read)?;
                     for (series, chunks) in selected.series[first..].iter().zip(&chunks) {
-                        results.extend(self.one_range(&series.labels, chunks, frame)?);
+                        let found = self.one_range(&series.labels, chunks, frame)?;
+                        if let Some(found) = &found {
+                            self.count(found, &scope.counted);
+                        }
+                        results.extend(found);
                     }
                 }
                 results
@@ -153,17 +158,15 @@ impl Collector<'_> {
         visit(chunks, frame.reach(), &mut sliding)?;
         sliding.finish();
         let Some(series) = found? else { return Ok(None) };
-        let histograms = series.histograms.iter().map(|(_, h)| h.samples());
-        let samples = series.floats.len() + histograms.sum::<usize>();
-        self.hold(&series.labels, samples)?;
-        self.count(samples);
+        self.hold(&series.labels, samples(&series))?;
         Ok(Some(series))
     }
 
-    fn count(&self, samples: usize) {
-        use std::sync::atomic::Ordering::Relaxed;
-        self.context.counts.queryable.fetch_add(samples as u64, Relaxed);
-        self.context.counts.read.fetch_add(samples as u64, Relaxed);
+    fn count(&self, series: &SeriesPoints, counted: &Destination) {
+        let samples = samples(series) as u64;
+        let mut tally = counted.tally();
+        tally.add(0, samples, samples);
+        self.context.counts.add(&tally);
     }
 
     fn sorted_matrix(
@@ -175,6 +178,11 @@ impl Collector<'_> {
         results.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(results)
     }
+}
+
+fn samples(series: &SeriesPoints) -> usize {
+    let histograms = series.histograms.iter().map(|(_, histogram)| histogram.samples());
+    series.floats.len() + histograms.sum::<usize>()
 }
 
 fn push_all(series: &mut SeriesPoints, steps: Steps, points: &Points) {

@@ -2,15 +2,16 @@
 //! user beside the answer, and counts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::annotations::{Annotation, Annotations};
 use super::budget::Budget;
+use super::counts::SampleCounts;
 use super::error::QueryError;
-use super::settings::{NameRemoval, Settings, StartTimestamps, TIMEOUT};
+use super::settings::{CounterSign, NameRemoval, Settings, StartTimestamps, TIMEOUT};
 
 /// What the operators of one query share.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Context {
     pub name_removal: NameRemoval,
     /// Whether start timestamps tell resets.
     pub start_timestamps: StartTimestamps,
+    /// By what a metric is taken for a counter.
+    pub counter_sign: CounterSign,
     /// What may be held in memory.
     pub budget: Arc<Budget>,
     /// Samples that the query looked at, as Prometheus counts them.
@@ -31,20 +34,12 @@ pub(crate) struct Context {
     canceled: AtomicBool,
 }
 
-/// Samples that a query looked at.
-#[derive(Debug, Default)]
-pub(crate) struct SampleCounts {
-    /// For every step all points that it saw.
-    pub queryable: AtomicU64,
-    /// Points read from the store, each once.
-    pub read: AtomicU64,
-}
-
 impl Context {
     /// For a query that began at `begin`.
     pub(crate) fn new(
         settings: &Settings,
         lookback: i64,
+        counts: SampleCounts,
         timeout: Duration,
         begin: Instant,
     ) -> Self {
@@ -52,8 +47,9 @@ impl Context {
             lookback,
             name_removal: settings.name_removal,
             start_timestamps: settings.start_timestamps,
+            counter_sign: settings.counter_sign,
             budget: Budget::new(settings),
-            counts: SampleCounts::default(),
+            counts,
             annotations: Mutex::default(),
             deadline: begin + timeout,
             timeout,

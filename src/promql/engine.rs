@@ -15,6 +15,7 @@ use tokio::time::timeout_at;
 use super::ast::Expr;
 use super::collect::collect;
 use super::context::Context;
+use super::counts::{Counting, SampleCounts};
 use super::error::QueryError;
 use super::operators::build::{Builder, Scope};
 use super::plan::{Node, Plan, Query, plan};
@@ -39,6 +40,8 @@ pub struct QueryOptions {
     pub timeout: Option<Duration>,
     /// How long a point counts as the newest one of its series.
     pub lookback: Option<Duration>,
+    /// How its samples are counted.
+    pub counting: Counting,
 }
 
 /// When a query is evaluated.
@@ -125,7 +128,9 @@ impl Engine {
         }
         let wished = options.timeout.unwrap_or(self.settings.timeout);
         let timeout = wished.min(self.settings.timeout);
-        let context = Arc::new(Context::new(&self.settings, query.lookback, timeout, begin));
+        let counts = SampleCounts::new(options.counting, query.steps);
+        let context = Context::new(&self.settings, query.lookback, counts, timeout, begin);
+        let context = Arc::new(context);
         let guard = CancelOnDrop(Arc::clone(&context));
         let deadline = tokio::time::Instant::from_std(context.deadline());
         let place = "expression evaluation";
@@ -221,9 +226,9 @@ impl Evaluation {
     ) -> Result<QueryResult, QueryError> {
         let begin = Instant::now();
         let steps = self.query.steps;
-        let context = Arc::clone(&self.context);
-        let builder = Builder { selections: self.selections, store: self.store, context, runtime };
-        let scope = Scope { steps, weight: 1 };
+        let (context, selections) = (Arc::clone(&self.context), self.selections);
+        let builder = Builder { selections, store: self.store, context, runtime };
+        let scope = &Scope { steps, counted: self.context.counts.destination() };
         let mut sorting = Duration::ZERO;
         let value = match (root, self.when) {
             (Node::String(text), _) => QueryValue::String(steps.start, text.value.clone()),
@@ -249,8 +254,9 @@ impl Evaluation {
         };
         let counts = &self.context.counts;
         let stats = Stats {
-            total_queryable_samples: counts.queryable.load(Relaxed),
-            samples_read: counts.read.load(Relaxed),
+            total_queryable_samples: counts.queryable(),
+            samples_read: counts.read(),
+            by_step: counts.by_step(),
             peak_samples: self.context.budget.peak_samples() as u64,
             evaluation: begin.elapsed(),
             sorting,

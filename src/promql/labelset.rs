@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{LabelError, Labels, METRIC_NAME};
+use crate::model::{LabelError, Labels, METRIC_NAME, METRIC_TYPE, METRIC_UNIT};
 
 /// The labels that say which metric it is and of which kind. Whatever changes the meaning of the
 /// values drops all of them.
-pub(crate) const METADATA_LABELS: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
+pub(crate) const METADATA_LABELS: [&str; 3] = [METRIC_NAME, METRIC_TYPE, METRIC_UNIT];
 
 /// `labels` without those that describe the metric.
 pub(crate) fn without_metadata(labels: &Labels) -> Labels {

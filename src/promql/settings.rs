@@ -34,6 +34,8 @@ pub struct Settings {
     pub name_removal: NameRemoval,
     /// Whether start timestamps of points are used to find resets of counters.
     pub start_timestamps: StartTimestamps,
+    /// By what a metric is taken for a counter.
+    pub counter_sign: CounterSign,
 }
 
 /// When the metric's name goes out of a result that no longer means the metric.
@@ -54,6 +56,15 @@ pub enum StartTimestamps {
     Used,
 }
 
+/// By what a metric is taken for a counter: `rate` of another is told to the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterSign {
+    /// By the end of its name.
+    Name,
+    /// By its label `__type__`.
+    Type,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -67,6 +78,7 @@ impl Default for Settings {
             subquery_step: Duration::from_secs(60),
             name_removal: NameRemoval::AtOnce,
             start_timestamps: StartTimestamps::Ignored,
+            counter_sign: CounterSign::Name,
         }
     }
 }

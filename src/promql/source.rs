@@ -7,9 +7,11 @@ use futures::future::try_join_all;
 use super::budget::{Budget, Held};
 use super::error::QueryError;
 use super::operators::Series;
-use super::plan::Selections;
+use super::plan::{Requested, Selections};
+use super::settings::MAX_BYTES;
+use super::shared_reader::SharedReader;
 use crate::chunk::{Chunk, ChunkError, ChunkKind};
-use crate::model::{Matcher, Point, TimeRange, Value};
+use crate::model::{Point, TimeRange, Value};
 use crate::storage::{SelectHints, SeriesReader, Store, StoreError};
 
 /// Series of the store and a reader of their chunks.
@@ -27,24 +29,32 @@ pub(crate) async fn select_all(
     selections: &Selections,
     budget: &Arc<Budget>,
 ) -> Result<Vec<Arc<Selected>>, QueryError> {
-    let selections = selections.iter();
-    try_join_all(selections.map(|(matchers, range)| select(store, matchers, range, budget))).await
+    try_join_all(selections.iter().map(|one| select(store, one, budget))).await
 }
 
 /// Opens one selection.
 pub(crate) async fn select(
     store: &dyn Store,
-    matchers: &[Matcher],
-    range: TimeRange,
+    requested: &Requested,
     budget: &Arc<Budget>,
 ) -> Result<Arc<Selected>, QueryError> {
     let hints = SelectHints { sorted: true, max_label_bytes: budget.max_bytes() };
-    let selection = store.select(matchers, range, &hints).await?;
+    let selected = store.select(&requested.matchers, requested.range, &hints).await;
+    let selection = selected.map_err(|error| match error {
+        StoreError::Limit(what) => {
+            QueryError::Limit(format!("{what}, which is the setting {MAX_BYTES}"))
+        }
+        other => other.into(),
+    })?;
     let bytes = selection.series.iter().map(|labels| labels.as_bytes().len() + 32).sum();
     let mut held = budget.nothing();
     held.take(0, bytes)?;
     let series = selection.series.into_iter().map(Series::new).collect();
-    Ok(Arc::new(Selected { series, reader: selection.reader, _held: held }))
+    let reader = match requested.users {
+        0 | 1 => selection.reader,
+        users => Box::new(SharedReader::new(selection.reader, users, budget)),
+    };
+    Ok(Arc::new(Selected { series, reader, _held: held }))
 }
 
 /// What takes the points of a series one after the other.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::annotations::Annotations;
+use super::counts::StepCounts;
 use super::points::Value;
 use crate::model::Labels;
 
@@ -53,12 +54,14 @@ pub struct SeriesPoints {
 }
 
 /// What a query took.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     /// Points that the query looked at, those of each step counted.
     pub total_queryable_samples: u64,
     /// Points read from the store.
     pub samples_read: u64,
+    /// Both by step, if asked for.
+    pub by_step: Option<StepCounts>,
     /// The most samples held in memory at a time.
     pub peak_samples: u64,
     /// Waiting for its turn.

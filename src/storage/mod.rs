@@ -148,9 +148,7 @@ pub struct SelectHints {
 /// [`SelectHints::max_label_bytes`].
 fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
-        return Err(StoreError::Limit(format!(
-            "label sets of more than {limit} bytes selected, which is the limit max_label_bytes"
-        )));
+        return Err(StoreError::Limit(format!("label sets of more than {limit} bytes selected")));
     }
     Ok(())
 }

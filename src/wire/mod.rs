@@ -97,6 +97,7 @@ pub fn decode<'a>(
     let mut batch = match body.protocol {
         Protocol::V1 => v1::decode(raw, &mut scratch.arena, policy)?,
         Protocol::V2 => v2::decode(raw, &mut scratch.arena, policy)?,
+        Protocol::V2Typed => v2::decode_typed(raw, &mut scratch.arena, policy)?,
     };
     batch.body = Some(body);
     Ok(batch)

@@ -7,12 +7,16 @@
 //! Metadata comes with each series and is folded by metric name: the last one counts. It is
 //! taken whenever its own references are good, also when the series is refused. Its
 //! number as a target is that of the series.
+//!
+//! On demand the type and unit in the metadata of a series are labels of it as well. They depend
+//! on the message alone, not on whether the metadata was taken, so a replay gives the same labels.
 
 use std::collections::HashMap;
 
 use crate::limits::{self, LABEL_LIMITS};
 use crate::model::{
-    LabelError, METRIC_NAME, MetadataEntry, MetricType, RawLabels, RejectReason, Sample, WriteBatch,
+    LabelError, METRIC_NAME, METRIC_TYPE, METRIC_UNIT, MetadataEntry, MetricType, RawLabels,
+    RejectReason, Sample, WriteBatch,
 };
 
 use super::collect::{Collector, Draft, LabelBytes, text};
@@ -29,10 +33,37 @@ pub fn decode<'a>(
     arena: &'a mut Vec<u8>,
     policy: Policy<'_>,
 ) -> Result<WriteBatch<'a>, WireError> {
+    decode_with(TypeAndUnit::Apart, message, arena, policy)
+}
+
+/// The same; the type and unit of a series are labels of it, in place of such labels that it has.
+pub fn decode_typed<'a>(
+    message: &'a [u8],
+    arena: &'a mut Vec<u8>,
+    policy: Policy<'_>,
+) -> Result<WriteBatch<'a>, WireError> {
+    decode_with(TypeAndUnit::Labels, message, arena, policy)
+}
+
+/// Where the type and unit of a series go, beside the metadata of its family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TypeAndUnit {
+    /// Nowhere.
+    Apart,
+    /// Into its labels.
+    Labels,
+}
+
+fn decode_with<'a>(
+    type_and_unit: TypeAndUnit,
+    message: &'a [u8],
+    arena: &'a mut Vec<u8>,
+    policy: Policy<'_>,
+) -> Result<WriteBatch<'a>, WireError> {
     let collector = Collector::new(message.len(), arena, policy);
     let symbols = symbols(message, &collector)?;
-    let families = HashMap::new();
-    let mut decoder = Decoder { symbols, collector, families, refs: Vec::new(), series: 0 };
+    let (families, refs) = (HashMap::new(), Vec::new());
+    let mut decoder = Decoder { symbols, collector, type_and_unit, families, refs, series: 0 };
     let mut reader = Reader::new(message);
     while let Some(key) = reader.key()? {
         match key {
@@ -64,6 +95,7 @@ fn symbols<'a>(message: &'a [u8], collector: &Collector<'_>) -> Result<Vec<&'a [
 struct Decoder<'a> {
     symbols: Vec<&'a [u8]>,
     collector: Collector<'a>,
+    type_and_unit: TypeAndUnit,
     /// Positions of metadata in the batch, by the reference of the metric name.
     families: HashMap<u32, usize>,
     /// Label references of the message at hand.
@@ -78,6 +110,13 @@ struct MetadataRefs {
     kind: u64,
     help: u32,
     unit: u32,
+}
+
+/// What the metadata of a series adds to its labels; what is empty adds none.
+#[derive(Clone, Copy, Default)]
+struct Added<'a> {
+    kind: &'static str,
+    unit: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
@@ -118,17 +157,18 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Resolves the labels of a series and ends it; `checked` is what its metadata said.
+    /// Resolves the labels of a series and ends it; `checked` is what its metadata adds to them.
     fn finish_series(
         &mut self,
         draft: Draft,
         refs: &[u32],
-        checked: Result<(), RejectReason>,
+        checked: Result<Added<'a>, RejectReason>,
     ) -> Result<(), WireError> {
         if draft.is_omitted() {
             return Ok(());
         }
-        let resolved = self.resolve(refs)?;
+        let added = checked.as_ref().copied().unwrap_or_default();
+        let resolved = self.resolve(refs, added)?;
         let is_empty = self.collector.is_empty(&draft);
         match (resolved, checked) {
             (Err(reason), _) => self.collector.refuse_series(draft, reason, None),
@@ -136,32 +176,40 @@ impl<'a> Decoder<'a> {
                 self.collector.refuse_series(draft, reason, Some(labels));
             }
             // Exemplars alone are taken: Prometheus sends each in a series of its own.
-            (Ok(labels), Ok(())) if self.collector.is_strict() && is_empty => {
+            (Ok(labels), Ok(_)) if self.collector.is_strict() && is_empty => {
                 self.collector.refuse_series(draft, RejectReason::NoPoints, Some(labels));
             }
-            (Ok(labels), Ok(())) => self.collector.finish_series(draft, labels),
+            (Ok(labels), Ok(_)) => self.collector.finish_series(draft, labels),
         }
         Ok(())
     }
 
-    /// Puts the labels behind `refs` into the arena.
-    fn resolve(&mut self, refs: &[u32]) -> Result<Result<LabelBytes<'a>, RejectReason>, WireError> {
-        if let Err(reason) = self.check_refs(refs) {
+    /// Puts the labels behind `refs`, and those that are added, into the arena.
+    fn resolve(
+        &mut self,
+        refs: &[u32],
+        added: Added<'a>,
+    ) -> Result<Result<LabelBytes<'a>, RejectReason>, WireError> {
+        if let Err(reason) = self.check_refs(refs, added.unit.len()) {
             return Ok(Err(reason));
         }
         let arena = self.collector.arena();
         let start = arena.len();
-        for pair in refs.as_chunks::<2>().0 {
-            let [name, value] = pair.map(|reference| self.symbols[reference as usize]);
-            RawLabels::push(arena, name, value);
+        let (pairs, _) = refs.as_chunks::<2>();
+        let labels = pairs.iter().map(|pair| pair.map(|at| self.symbols[at as usize]));
+        if added.is_nothing() {
+            labels.for_each(|[name, value]| RawLabels::push(arena, name, value));
+        } else {
+            added.push_among(labels, arena);
         }
         let end = arena.len();
         self.collector.check_limit(end, limits::MAX_LABEL_BYTES_PER_REQUEST, "bytes of labels")?;
         Ok(Ok(LabelBytes::Arena(start..end)))
     }
 
-    /// Whether the labels behind `refs` exist and are small enough to be put together.
-    fn check_refs(&self, refs: &[u32]) -> Result<(), RejectReason> {
+    /// Whether the labels behind `refs` exist and are small enough to be put together with `more`
+    /// bytes.
+    fn check_refs(&self, refs: &[u32], more: usize) -> Result<(), RejectReason> {
         let strict = self.collector.is_strict();
         let (count, limit) = (refs.len() / 2, LABEL_LIMITS.labels);
         if strict && count > limit {
@@ -170,7 +218,7 @@ impl<'a> Decoder<'a> {
         if !refs.len().is_multiple_of(2) {
             return Err(RejectReason::OddLabelRefs(refs.len()));
         }
-        let mut bytes = 0;
+        let mut bytes = more;
         for reference in refs {
             bytes += self.symbol(*reference)?.len();
         }
@@ -207,7 +255,7 @@ impl<'a> Decoder<'a> {
             }
         }
         if self.collector.wants_exemplar(draft, target) {
-            match self.resolve(&refs.kept)? {
+            match self.resolve(&refs.kept, Added::default())? {
                 Ok(labels) => self.collector.add_exemplar(target, labels, value, timestamp),
                 Err(reason) => self.collector.reject(target, reason),
             }
@@ -215,14 +263,14 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Folds the metadata of the series numbered `number` into its family. The inner error
-    /// refuses the series: a reference that leads nowhere.
+    /// Folds the metadata of the series numbered `number` into its family, and gives what it adds
+    /// to the labels. The inner error refuses the series: a reference that leads nowhere.
     fn metadata(
         &mut self,
         number: u32,
         refs: &[u32],
         metadata: MetadataRefs,
-    ) -> Result<Result<(), RejectReason>, WireError> {
+    ) -> Result<Result<Added<'a>, RejectReason>, WireError> {
         let texts = (self.optional_symbol(metadata.help), self.optional_symbol(metadata.unit));
         let (help, unit) = match texts {
             (Ok(help), Ok(unit)) => (help, unit),
@@ -230,21 +278,25 @@ impl<'a> Decoder<'a> {
         };
         let kind = MetricType::from_number(metadata.kind);
         if kind == MetricType::Unknown && help.is_empty() && unit.is_empty() {
-            return Ok(Ok(()));
+            return Ok(Ok(Added::default()));
         }
-        let Some((reference, family)) = self.family(refs) else { return Ok(Ok(())) };
+        let added = match self.type_and_unit {
+            TypeAndUnit::Apart => Added::default(),
+            TypeAndUnit::Labels => Added::new(kind, unit),
+        };
+        let Some((reference, family)) = self.family(refs) else { return Ok(Ok(added)) };
         let entry = text(family).and_then(|family| {
             Ok(MetadataEntry { family, kind, help: text(help)?, unit: text(unit)? })
         });
         if let (Ok(entry), Some(at)) = (&entry, self.families.get(&reference))
             && self.collector.replace_metadata(number, *at, *entry)
         {
-            return Ok(Ok(()));
+            return Ok(Ok(added));
         }
         if let Some(at) = self.collector.add_metadata(number, entry)? {
             self.families.insert(reference, at);
         }
-        Ok(Ok(()))
+        Ok(Ok(added))
     }
 
     /// Reference 0 is "none", whatever the table holds.
@@ -259,6 +311,35 @@ impl<'a> Decoder<'a> {
             let family = self.symbol(*value).ok().filter(|family| !family.is_empty())?;
             is_name.then_some((*value, family))
         })
+    }
+}
+
+impl<'a> Added<'a> {
+    fn new(kind: MetricType, unit: &'a [u8]) -> Self {
+        match kind {
+            MetricType::Unknown => Self { kind: "", unit },
+            kind => Self { kind: kind.as_str(), unit },
+        }
+    }
+
+    fn is_nothing(self) -> bool {
+        self.kind.is_empty() && self.unit.is_empty()
+    }
+
+    /// Puts `labels` into the arena without their own type and unit. What is added goes where it
+    /// stands in the order of names: labels that are sorted stay so.
+    fn push_among(self, labels: impl Iterator<Item = [&'a [u8]; 2]>, arena: &mut Vec<u8>) {
+        const TYPE: &[u8] = METRIC_TYPE.as_bytes();
+        const UNIT: &[u8] = METRIC_UNIT.as_bytes();
+        let added = [(TYPE, self.kind.as_bytes()), (UNIT, self.unit)];
+        let mut added = added.into_iter().filter(|(_, value)| !value.is_empty()).peekable();
+        for [name, value] in labels.filter(|[name, _]| ![TYPE, UNIT].contains(name)) {
+            while let Some((before, value)) = added.next_if(|(added, _)| *added < name) {
+                RawLabels::push(arena, before, value);
+            }
+            RawLabels::push(arena, name, value);
+        }
+        added.for_each(|(name, value)| RawLabels::push(arena, name, value));
     }
 }
 

@@ -5,5 +5,8 @@ mod data;
 mod differential;
 mod language;
 mod limits;
+mod over_http;
+mod read_once;
 mod runner;
 mod script;
+mod step_counts;

@@ -52,6 +52,7 @@ fn decode_with(
     match protocol {
         Protocol::V1 => check(v1::decode(message, &mut arena, policy)),
         Protocol::V2 => check(v2::decode(message, &mut arena, policy)),
+        Protocol::V2Typed => check(v2::decode_typed(message, &mut arena, policy)),
     }
 }
 
@@ -416,6 +417,77 @@ fn the_start_of_a_series_serves_points_that_have_none() {
         let batch = batch.expect("valid");
         let starts: Vec<i64> = batch.samples.iter().map(|s| s.start_timestamp).collect();
         assert_eq!(starts, [1_000, 500, 1_000]);
+    });
+}
+
+#[test]
+fn type_and_unit_are_labels_on_demand() {
+    let mut symbols = SYMBOLS.to_vec();
+    symbols.extend([&b"s"[..], b"__type__", b"__unit__", b"own", b"_a", b"\xff"]);
+    let (up, by_job, own, own_unit) = ([1, 2], [3, 4], [6, 8], [7, 8]);
+    // Labels, type, help, unit; what they become.
+    type Case<'c> = (&'c [[u64; 2]], [u64; 3], &'c [(&'c str, &'c str)]);
+    let (name, job) = (("__name__", "up"), ("job", "a"));
+    let kind = |kind| ("__type__", kind);
+    let seconds = ("__unit__", "s");
+    let cases: &[Case<'_>] = &[
+        (&[up, by_job], [1, 0, 5], &[name, kind("counter"), seconds, job]),
+        (&[up, by_job], [4, 0, 0], &[name, kind("gaugehistogram"), job]),
+        (&[up], [0, 0, 5], &[name, seconds]),
+        (&[up, by_job], [0, 4, 0], &[name, job]),
+        (&[up], [99, 0, 0], &[name]),
+        // Its own labels stay where the metadata says nothing.
+        (&[up, own, by_job], [0, 0, 0], &[name, kind("own"), job]),
+        (&[up, own, own_unit, by_job], [2, 0, 0], &[name, kind("gauge"), job]),
+        (&[up, own, by_job], [0, 0, 5], &[name, seconds, job]),
+        // Unsorted labels stay as unsorted as they were.
+        (&[[9, 4], up], [3, 0, 0], &[kind("histogram"), ("_a", "a"), name]),
+        // Metadata that is refused for its help has a type all the same.
+        (&[up], [5, 10, 0], &[name, kind("summary")]),
+    ];
+    for (pairs, [kind, help, unit], want) in cases {
+        let mut series = series_of(&pairs.concat());
+        let mut metadata = Vec::new();
+        for (field, number) in [(1, *kind), (3, *help), (4, *unit)] {
+            put_number(&mut metadata, field, number);
+        }
+        put(&mut series, 5, &metadata);
+        let message = request(&symbols, &[series]);
+        let mut targets = Vec::new();
+        decode(Protocol::V2Typed, &message, |batch| {
+            let batch = batch.expect("valid");
+            assert_eq!(batch.series[0].labels.0, labels(want));
+            targets = batch.rejections.targets().to_vec();
+            assert_eq!(targets.is_empty(), *help != 10);
+        });
+        decode_with(Protocol::V2Typed, &message, Policy::Replay(&targets), |again| {
+            assert_eq!(again.expect("what was accepted").series[0].labels.0, labels(want));
+        });
+        decode(Protocol::V2, &message, |batch| {
+            let mut plain = Vec::new();
+            for [name, value] in pairs.iter() {
+                RawLabels::push(&mut plain, symbols[*name as usize], symbols[*value as usize]);
+            }
+            assert_eq!(batch.expect("valid").series[0].labels.0, plain);
+        });
+    }
+}
+
+#[test]
+fn a_unit_counts_among_the_bytes_of_labels() {
+    let limit = limits::LABEL_LIMITS.total_bytes;
+    let unit = vec![b's'; limit];
+    let symbols = [SYMBOLS, &[&unit]].concat();
+    let mut series = series_of(&[1, 2]);
+    let mut metadata = Vec::new();
+    put_number(&mut metadata, 4, 5);
+    put(&mut series, 5, &metadata);
+    decode(Protocol::V2Typed, &request(&symbols, &[series]), |batch| {
+        let batch = batch.expect("readable");
+        let bytes = limit + "__name__up".len();
+        let too_long = RejectReason::Labels(LabelError::TooLong { bytes, limit });
+        assert!(reasons(&batch).contains(&too_long), "{:?}", reasons(&batch));
+        assert!(batch.series.is_empty());
     });
 }
 
@@ -998,14 +1070,14 @@ proptest! {
     #[test]
     fn a_replay_repeats_what_was_accepted(
         content in any_content(),
-        version_1 in any::<bool>(),
+        protocol in prop::sample::select(&[Protocol::V1, Protocol::V2, Protocol::V2Typed][..]),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
         omitted in any::<prop::sample::Index>(),
     ) {
         let batch = content.batch();
-        let (protocol, mut message) = match version_1 {
-            true => (Protocol::V1, wire::encode_v1(&batch)),
-            false => (Protocol::V2, wire::encode_v2(&batch)),
+        let mut message = match protocol {
+            Protocol::V1 => wire::encode_v1(&batch),
+            Protocol::V2 | Protocol::V2Typed => wire::encode_v2(&batch),
         };
         for (at, byte) in damage {
             if !message.is_empty() {
@@ -1038,7 +1110,7 @@ proptest! {
     /// No bytes panic, whatever the policy.
     #[test]
     fn any_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        for protocol in [Protocol::V1, Protocol::V2] {
+        for protocol in [Protocol::V1, Protocol::V2, Protocol::V2Typed] {
             for policy in [Policy::Accept, Policy::Replay(&[])] {
                 decode_with(protocol, &bytes, policy, |batch| drop(batch.map(|b| text(&b))));
             }

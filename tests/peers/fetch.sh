@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets everything the peers need, once. usage: fetch.sh packages | DIR
 # packages: Debian packages of this system where they are missing (as root); what compiling needs is among them.
-# DIR: into it Prometheus, promtool and vmalert from Debian unstable (unpacked, not installed), Cassandra and
+# DIR: into it Prometheus, promtool, vmalert and VictoriaMetrics from Debian unstable (unpacked, not installed), Cassandra and
 # KairosDB from Maven.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -58,9 +58,9 @@ unstable() {
 }
 unstable prometheus prometheus prometheus
 unstable promtool promtool promtool
-unstable victoria-metrics vmalert victoria-metrics
-# Of its programs one is needed.
-find "$dir/victoria-metrics/usr/bin" -type f ! -name vmalert -delete
+unstable victoria-metrics victoria-metrics victoria-metrics
+# Of its programs two are needed.
+find "$dir/victoria-metrics/usr/bin" -type f ! -name vmalert ! -name victoria-metrics -delete
 "$dir/prometheus/usr/bin/prometheus" --version 2>&1 | head -1
 "$dir/promtool/usr/bin/promtool" --version 2>&1 | head -1
 

@@ -17,6 +17,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::{ApiError, AppState};
+use crate::config::TypeAndUnitLabels;
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
 use crate::storage::StoreError;
 use crate::telemetry::{InFlight, IngestMetrics, ReasonLabels, WriteLabels};
@@ -37,7 +38,7 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     let response = respond(protocol, result, metrics);
     let protocol = match protocol {
         Some(Protocol::V1) => "1",
-        Some(Protocol::V2) => "2",
+        Some(Protocol::V2 | Protocol::V2Typed) => "2",
         None => "unknown",
     };
     let labels = WriteLabels { protocol, code: response.status().as_u16() };
@@ -81,6 +82,10 @@ async fn accept(
     let body = state.intake.read(headers, body).await?;
     let decoded = snappy::declared_len(&body.bytes)?;
     let mut room = state.intake.room_to_decode(decoded).await?;
+    let protocol = match (protocol, state.type_and_unit_labels) {
+        (Protocol::V2, TypeAndUnitLabels::Enabled) => Protocol::V2Typed,
+        (protocol, _) => protocol,
+    };
     let compressed = model::Body { protocol, compressed: &body.bytes };
     let scratch = room.scratch();
     let batch = intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))?;

@@ -35,8 +35,8 @@ pub(super) struct Planned {
 /// The results of a group.
 pub(super) struct Joined {
     pub(super) results: Vec<Points>,
-    /// The first step at which two series of the side of one have points, and which two.
-    pub(super) twice: Option<(usize, usize, usize)>,
+    /// The steps at which two series of the side of one have points, and which two.
+    pub(super) twice: Vec<(usize, usize, usize)>,
 }
 
 impl Sides {
@@ -49,7 +49,7 @@ impl Sides {
         steps: usize,
     ) -> Result<Joined, QueryError> {
         let mut joined =
-            Joined { results: vec![Points::absent(steps); planned.count], twice: None };
+            Joined { results: vec![Points::absent(steps); planned.count], twice: Vec::new() };
         if let ([left], [right]) = (many, one)
             && self.is_plain(left, right)
         {
@@ -94,7 +94,7 @@ impl Sides {
         for (at, points) in one.iter().enumerate() {
             let Some(value) = points.get(step) else { continue };
             if let Some((first, _)) = partner {
-                joined.twice.get_or_insert((step, at, first));
+                joined.twice.push((step, at, first));
                 return Ok(());
             }
             partner = Some((at, value));

@@ -5,8 +5,7 @@
 //! its series were read, and only series of groups not yet complete are kept. Whether a
 //! match is allowed is decided step by step: two series of one group may take turns.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::element::Operation;
@@ -32,9 +31,9 @@ pub(crate) struct Join {
     sides: Arc<Sides>,
     steps: usize,
     ready: VecDeque<Points>,
-    /// Steps at which a group has two series on the side of one: an error if the other
-    /// side has any point at such a step.
-    twice: Vec<(usize, String)>,
+    /// Steps at which a group has two series on the side of one, and which of that side they are: an
+    /// error if the other side has any point at such a step.
+    twice: BTreeMap<usize, (usize, usize)>,
 }
 
 impl Join {
@@ -78,7 +77,7 @@ impl Join {
             sides: Arc::new(sides),
             steps,
             ready: VecDeque::new(),
-            twice: Vec::new(),
+            twice: BTreeMap::new(),
         };
         join.many.watch(steps);
         if join.series.is_empty() {
@@ -97,10 +96,9 @@ impl Join {
         let one = take(&mut self.one, &planned.group.right)?;
         let joined = self.sides.join(&planned, &many, &one, self.steps)?;
         let Joined { results, twice } = joined;
-        if let Some((step, first, second)) = twice {
-            let labels = |at: usize| &self.one.series()[planned.group.right[at]].labels;
-            let text = self.sides.duplicate(labels(first), labels(second));
-            self.twice.push((step, text));
+        for (step, first, second) in twice {
+            let right = &planned.group.right;
+            self.twice.entry(step).or_insert((right[first], right[second]));
         }
         self.ready.extend(results);
         Ok(())
@@ -115,11 +113,12 @@ impl Join {
         self.one.finish()?;
         let filled = self.sides.fill_many.is_some() || self.sides.fill_one.is_some();
         let present = self.many.present();
-        let mut twice = self.twice.drain(..);
-        match twice.find(|(step, _)| filled || present[*step]) {
-            Some((_, text)) => Err(QueryError::Execution(text)),
-            None => Ok(()),
-        }
+        let mut twice = self.twice.iter();
+        let Some((_, &(first, second))) = twice.find(|(step, _)| filled || present[**step]) else {
+            return Ok(());
+        };
+        let labels = |at: usize| &self.one.series()[at].labels;
+        Err(QueryError::Execution(self.sides.duplicate(labels(first), labels(second))))
     }
 }
 

@@ -53,6 +53,13 @@ fn floats(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<
 /// `grown` and what the counter had before each reset.
 fn with_resets(mut grown: f64, window: &Window<'_>, notes: &mut Notes<'_>) -> f64 {
     let (points, starts) = (window.floats, window.float_starts);
+    if starts.is_empty() {
+        // Without a branch, which nobody could foretell for a gauge; only -0 changes no float.
+        return points.windows(2).fold(grown, |grown, pair| {
+            let [previous, next] = [pair[0].value, pair[1].value];
+            grown + if next < previous { previous } else { -0.0 }
+        });
+    }
     let mut overlap_told = false;
     for i in 1..points.len() {
         let (previous, next): (&FloatPoint, &FloatPoint) = (&points[i - 1], &points[i]);
@@ -73,6 +80,7 @@ fn with_resets(mut grown: f64, window: &Window<'_>, notes: &mut Notes<'_>) -> f6
     grown
 }
 
+#[inline(never)]
 fn histograms(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     let points = window.histograms;
     let (first, last) = (points.first()?, points.last()?);

@@ -123,22 +123,29 @@ impl<N: Amount> FloatHistogram<N> {
     }
 }
 
+/// What Prometheus' histogram takes without buckets and bounds.
+const STRUCT_BYTES: usize = 168;
+
 impl FloatHistogram {
     /// How many bytes it takes in the layout that Prometheus keeps it in, which is what the
     /// limit on samples goes by.
     pub fn size_bytes(&self) -> usize {
-        const FIELDS: usize = 168;
         let words = self.positive.len()
             + self.negative.len()
             + self.positive.runs()
             + self.negative.runs()
             + self.custom_bounds().len();
-        FIELDS + 8 * words
+        STRUCT_BYTES + 8 * words
     }
 
     /// How many samples it counts as: one for 16 bytes, the size of a float with its time.
     pub fn samples(&self) -> usize {
         (self.size_bytes() + 8) / 16
+    }
+
+    /// The same for one of which only count and sum are read.
+    pub fn samples_of_totals() -> usize {
+        (STRUCT_BYTES + 8) / 16
     }
 
     /// Whether both say the same, bit for bit, hints aside. A bucket without observations is

@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use super::build::Scope;
 use super::{BoxOperator, Operator, Series};
 use crate::model::{Labels, METRIC_NAME, MatchOp, Matcher};
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::labelset::{Builder, keep};
+use crate::promql::plan::ResetHints;
 use crate::promql::points::Points;
 
 /// The labels that say which target a series is of.
@@ -82,6 +84,7 @@ pub(crate) struct Info {
     /// Steps at which two info series are equally new, and the error.
     collisions: HashMap<usize, String>,
     steps: usize,
+    given: usize,
 }
 
 /// Steps at which a series gets the same labels.
@@ -92,14 +95,15 @@ struct Variant {
 }
 
 impl Info {
-    /// `base` with what `infos` say, whose points are their own times.
+    /// `base` with what `infos` say, whose points are their own times. Those of use are counted here.
     pub(crate) fn boxed(
         base: BoxOperator,
         mut infos: BoxOperator,
         wanted: &Wanted,
-        steps: usize,
+        scope: &Scope,
         context: &Context,
     ) -> Result<BoxOperator, QueryError> {
+        let steps = scope.steps.count();
         let targets = targets(base.series(), wanted);
         let of_use = |labels: &Labels| {
             targets.iter().all(|(label, values)| values.contains(labels.get(label)))
@@ -107,14 +111,17 @@ impl Info {
         let mut newest = Newest::default();
         let mut points = Points::default();
         let mut held = context.budget.nothing();
+        let mut tally = scope.counted.tally();
         for position in 0..infos.series().len() {
             infos.next(&mut points)?;
             let labels = &infos.series()[position].labels;
             if !targets.is_empty() && of_use(labels) {
                 held.take(steps, steps * 16)?;
                 newest.add(labels, &points);
+                tally.add_points(&points, ResetHints::AsStored);
             }
         }
+        context.counts.add(&tally);
         let mut variants = VecDeque::with_capacity(base.series().len());
         let mut series = Vec::with_capacity(base.series().len());
         for one in base.series() {
@@ -131,8 +138,20 @@ impl Info {
             variants.push_back(found);
         }
         let collisions = newest.collisions;
-        let info = Self { base, series, variants, ready: VecDeque::new(), collisions, steps };
+        let ready = VecDeque::new();
+        let mut info = Self { base, series, variants, ready, collisions, steps, given: 0 };
+        if info.series.is_empty() {
+            info.finish()?;
+        }
         Ok(super::merged::Merged::of(Box::new(info), super::merged::Refused::SameStep))
+    }
+
+    /// Reads what is left: series that go at all steps are looked at all the same.
+    fn finish(&mut self) -> Result<(), QueryError> {
+        while let Some(variants) = self.variants.pop_front() {
+            self.read_one(variants)?;
+        }
+        Ok(())
     }
 
     fn read_one(&mut self, variants: Vec<Variant>) -> Result<(), QueryError> {
@@ -169,6 +188,10 @@ impl Operator for Info {
             self.read_one(variants)?;
         }
         *points = self.ready.pop_front().unwrap_or_default();
+        self.given += 1;
+        if self.given == self.series.len() {
+            self.finish()?;
+        }
         Ok(())
     }
 }

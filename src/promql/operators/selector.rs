@@ -1,7 +1,6 @@
 //! Instant selectors: at each step the newest point of a series, if it is not too old.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::runtime::Handle;
 
@@ -12,6 +11,7 @@ use super::{Operator, Series};
 use crate::chunk::Chunk;
 use crate::model::{Point, TimeRange, Value, is_stale};
 use crate::promql::context::Context;
+use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
 use crate::promql::histogram::FloatHistogram;
 use crate::promql::plan::{Lookup, ResetHints};
@@ -45,18 +45,18 @@ impl Selector {
         lookup: Lookup,
         wanted: Wanted,
         hints: ResetHints,
-        scope: Scope,
+        scope: &Scope,
         context: &Arc<Context>,
         runtime: &Handle,
     ) -> Self {
-        let Scope { steps, weight } = scope;
+        let Scope { steps, counted } = scope.clone();
         let series = match wanted {
             Wanted::Value | Wanted::InfoTimestamp => selected.series.clone(),
             Wanted::Timestamp | Wanted::StartTimestamp => {
                 selected.series.iter().map(|series| series.nameless(context)).collect()
             }
         };
-        let work = Newest { lookup, wanted, hints, steps, weight, context: Arc::clone(context) };
+        let work = Newest { lookup, wanted, hints, steps, counted, context: Arc::clone(context) };
         let (selected, context) = (Arc::clone(selected), Arc::clone(context));
         let runs = Runs::new(selected, work, context, runtime.clone(), steps.count());
         Self { series, runs }
@@ -78,7 +78,7 @@ struct Newest {
     wanted: Wanted,
     hints: ResetHints,
     steps: Steps,
-    weight: u64,
+    counted: Destination,
     context: Arc<Context>,
 }
 
@@ -103,6 +103,7 @@ impl SeriesWork for Newest {
             count: looks.count(),
             newest: None,
             histograms: HistogramReader::new(self.hints),
+            hints: self.hints,
             points,
             samples: 0,
             refused: false,
@@ -117,9 +118,21 @@ impl SeriesWork for Newest {
         if self.lookup.at.is_some() {
             repeat_first(points);
         }
-        self.context.counts.queryable.fetch_add(samples as u64 * self.weight, Relaxed);
-        self.context.counts.read.fetch_add(samples as u64, Relaxed);
+        self.count(samples, points);
         Ok(())
+    }
+}
+
+impl Newest {
+    /// Counts points, which are so many samples.
+    fn count(&self, samples: usize, points: &Points) {
+        let mut tally = self.counted.tally();
+        if tally.tells_steps() {
+            tally.add_points(points, self.hints);
+        } else {
+            tally.add(0, samples as u64, samples as u64);
+        }
+        self.context.counts.add(&tally);
     }
 }
 
@@ -154,6 +167,7 @@ struct Filler<'a> {
     count: usize,
     newest: Option<Newer>,
     histograms: HistogramReader,
+    hints: ResetHints,
     points: &'a mut Points,
     samples: usize,
     refused: bool,
@@ -199,7 +213,7 @@ impl Filler<'_> {
             (NewerValue::Histogram(histogram), None) => {
                 for step in steps {
                     self.points.set_histogram(step, Arc::clone(histogram));
-                    self.samples += histogram.samples();
+                    self.samples += self.hints.samples(histogram);
                 }
             }
         }

@@ -1,7 +1,9 @@
 //! A window that slides over the points of one series, step by step.
 //!
-//! Points come by rising time. A step is given out as soon as a point after its window shows
-//! that the window is complete; points before the windows still to come are forgotten.
+//! Points come by rising time. A step is given out when a point after its window has shown that
+//! the window is complete; points before the windows still to come are forgotten. Floats are let
+//! come for a while before the next steps are given out: reading many and then computing many is
+//! quicker than one for the other in turn.
 
 use std::sync::Arc;
 
@@ -65,41 +67,59 @@ impl Frame {
 struct Track<P> {
     points: Vec<P>,
     starts: Vec<i64>,
-    /// The first that may still be in a window.
+    /// The first in the present window, or what comes before it.
     first: usize,
+    /// The first after the present window.
+    end: usize,
 }
 
 impl<P> Default for Track<P> {
     fn default() -> Self {
-        Self { points: Vec::new(), starts: Vec::new(), first: 0 }
+        Self { points: Vec::new(), starts: Vec::new(), first: 0, end: 0 }
     }
 }
 
 /// Points that are forgotten at a time, at least.
 const FORGET: usize = 512;
+/// Floats that come before steps are given out, at most.
+const WAIT: usize = 256;
 
 impl<P> Track<P> {
     fn clear(&mut self) {
         self.points.clear();
         self.starts.clear();
         self.first = 0;
+        self.end = 0;
     }
 
-    fn drop_until(&mut self, time: i64, of: impl Fn(&P) -> i64) {
-        while self.points.get(self.first).is_some_and(|point| of(point) <= time) {
+    /// Slides on to the points after `lower` up to `upper`.
+    #[inline]
+    fn slide(&mut self, lower: i64, upper: i64, time: impl Fn(&P) -> i64) {
+        while self.points.get(self.first).is_some_and(|point| time(point) <= lower) {
             self.first += 1;
         }
+        self.end = self.end.max(self.first);
+        while self.points.get(self.end).is_some_and(|point| time(point) <= upper) {
+            self.end += 1;
+        }
         if self.first > FORGET && self.first > self.points.len() / 2 {
-            self.points.drain(..self.first);
-            let starts = self.first.min(self.starts.len());
-            self.starts.drain(..starts);
-            self.first = 0;
+            self.forget();
         }
     }
 
+    #[cold]
+    fn forget(&mut self) {
+        self.points.drain(..self.first);
+        self.starts.drain(..self.first.min(self.starts.len()));
+        self.end -= self.first;
+        self.first = 0;
+    }
+
+    #[inline]
     fn window(&self) -> (&[P], &[i64]) {
-        let starts = if self.starts.is_empty() { &[][..] } else { &self.starts[self.first..] };
-        (&self.points[self.first..], starts)
+        let window = self.first..self.end;
+        let starts = if self.starts.is_empty() { &[][..] } else { &self.starts[window.clone()] };
+        (&self.points[window], starts)
     }
 }
 
@@ -116,6 +136,8 @@ pub(crate) struct Sliding<'a, F> {
     tracks: &'a mut Tracks,
     step: usize,
     count: usize,
+    /// Points of this time or before are in no window to come.
+    passed: i64,
     reader: HistogramReader,
     each: F,
 }
@@ -126,7 +148,19 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         tracks.floats.clear();
         tracks.histograms.clear();
         let reader = HistogramReader::new(frame.hints);
-        Self { frame, tracks, step: 0, count: frame.looks.count(), reader, each }
+        let count = frame.looks.count();
+        let mut sliding = Self { frame, tracks, step: 0, count, passed: i64::MAX, reader, each };
+        sliding.go_to(0);
+        sliding
+    }
+
+    #[inline]
+    fn go_to(&mut self, step: usize) {
+        self.step = step;
+        self.passed = match step < self.count {
+            true => self.frame.lower(self.frame.looks.time(step)),
+            false => i64::MAX,
+        };
     }
 
     /// Gives out the steps whose windows are complete when no more point before `time` comes.
@@ -141,10 +175,11 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         }
     }
 
+    #[inline]
     fn give(&mut self, end: i64) {
-        let lower = self.frame.lower(end);
-        self.tracks.floats.drop_until(lower, |point| point.time);
-        self.tracks.histograms.drop_until(lower, |point| point.time);
+        let (lower, upper) = (self.passed, self.frame.upper(end));
+        self.tracks.floats.slide(lower, upper, |point| point.time);
+        self.tracks.histograms.slide(lower, upper, |point| point.time);
         let (floats, float_starts) = self.tracks.floats.window();
         let (histograms, histogram_starts) = self.tracks.histograms.window();
         let window = Window {
@@ -157,7 +192,7 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
             histogram_starts,
         };
         (self.each)(self.step, &window);
-        self.step += 1;
+        self.go_to(self.step + 1);
     }
 
     /// Gives out all that is left.
@@ -167,16 +202,10 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         }
     }
 
-    /// Whether a point of this time is in no window to come.
-    #[inline]
-    fn is_passed(&self, time: i64) -> bool {
-        self.step >= self.count || time <= self.frame.lower(self.frame.looks.time(self.step))
-    }
-
     /// Takes a histogram.
     pub(crate) fn histogram(&mut self, time: i64, start: i64, value: Arc<FloatHistogram>) {
         self.give_until(time);
-        if self.is_passed(time) {
+        if time <= self.passed {
             return;
         }
         if self.frame.starts {
@@ -208,14 +237,18 @@ impl<F: FnMut(usize, &Window<'_>)> Visitor for Sliding<'_, F> {
 
     #[inline]
     fn float(&mut self, time: i64, start: i64, value: f64) {
-        self.give_until(time);
-        if is_stale(value) || self.is_passed(time) {
+        let floats = &mut self.tracks.floats;
+        if floats.points.len() - floats.end >= WAIT {
+            self.give_until(time);
+        }
+        if is_stale(value) || time <= self.passed {
             return;
         }
+        let floats = &mut self.tracks.floats;
         if self.frame.starts {
-            self.tracks.floats.starts.push(start);
+            floats.starts.push(start);
         }
-        self.tracks.floats.points.push(FloatPoint { time, value });
+        floats.points.push(FloatPoint { time, value });
     }
 
     fn point(&mut self, point: Point) {
@@ -224,7 +257,7 @@ impl<F: FnMut(usize, &Window<'_>)> Visitor for Sliding<'_, F> {
         if histogram.is_stale() {
             return;
         }
-        if self.is_passed(point.timestamp) {
+        if point.timestamp <= self.passed {
             self.reader.forget();
             return;
         }

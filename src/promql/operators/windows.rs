@@ -2,7 +2,6 @@
 //! gives.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::kernels::{Kernel, Now};
 use super::merged::{Merged, Refused};
@@ -10,13 +9,16 @@ use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
 use super::{BoxOperator, Operator, Series};
 use crate::chunk::Chunk;
-use crate::model::TimeRange;
+use crate::model::{Labels, METRIC_TYPE, TimeRange};
 use crate::promql::annotations::{Annotations, Note};
 use crate::promql::context::Context;
+use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
 use crate::promql::functions::{Notes, Window};
+use crate::promql::plan::ResetHints;
 use crate::promql::points::Points;
 use crate::promql::position::Span;
+use crate::promql::settings::CounterSign;
 use crate::promql::signature::Function;
 use crate::promql::source::{Selected, visit};
 use crate::promql::steps::Steps;
@@ -34,8 +36,8 @@ pub(crate) struct WindowFunction {
     pub steps: Steps,
     /// The place of the range argument.
     pub span: Span,
-    /// How often a point counts as looked at.
-    pub weight: u64,
+    /// Where the points that it looks at are counted.
+    pub counted: Destination,
     /// What the query shares.
     pub context: Arc<Context>,
 }
@@ -63,7 +65,8 @@ impl WindowFunction {
         points.clear(self.steps.count());
         let mut annotations = Annotations::default();
         let metric = series.labels.as_ref().metric_name();
-        let mut counted = Counted { queryable: 0, read: 0, last_end: i64::MIN };
+        let mut tally = self.counted.tally();
+        let mut counter = Counter { read, hints: self.frame.hints, last_end: i64::MIN };
         let fixed = self.steps.count() != self.frame.looks.count();
         let mut failed = None;
         let each = |step: usize, window: &Window<'_>| {
@@ -73,10 +76,11 @@ impl WindowFunction {
             if window.is_empty() || failed.is_some() {
                 return;
             }
-            counted.count(window);
+            let (queryable, mut read) = counter.count(window);
             let steps = if fixed { 0..self.steps.count() } else { step..step + 1 };
             let mut notes = Notes { metric, span: self.span, annotations: &mut annotations };
             for step in steps {
+                tally.add(step, queryable, std::mem::take(&mut read));
                 let now = Now { step, time: self.steps.time(step) };
                 if let Some(value) = self.kernel.apply(window, now, &mut notes) {
                     points.set(step, value);
@@ -89,26 +93,46 @@ impl WindowFunction {
         if let Some(error) = failed {
             return Err(error);
         }
-        self.context.counts.queryable.fetch_add(counted.queryable * self.weight, Relaxed);
-        if read == Read::FromStore {
-            self.context.counts.read.fetch_add(counted.read, Relaxed);
-        }
-        self.tell_non_counter(metric, points);
+        self.context.counts.add(&tally);
+        self.tell_non_counter(series, points);
         if !annotations.is_empty() {
             self.context.annotate_all(annotations);
         }
         Ok(())
     }
 
-    fn tell_non_counter(&self, metric: &str, points: &Points) {
-        const ENDINGS: [&str; 4] = ["_total", "_sum", "_count", "_bucket"];
-        let counts = matches!(self.kernel.function, Function::Rate | Function::Increase);
-        if !counts || metric.is_empty() || ENDINGS.iter().any(|end| metric.ends_with(end)) {
+    /// Tells if what counters are made for was asked of floats that seem to be none.
+    fn tell_non_counter(&self, series: &Series, points: &Points) {
+        if !matches!(self.kernel.function, Function::Rate | Function::Increase) {
             return;
         }
+        let Some(note) = non_counter(&series.labels, self.context.counter_sign) else { return };
         if (0..points.steps()).any(|step| points.float(step).is_some()) {
-            let metric = metric.to_owned();
-            self.context.annotate(Note::PossibleNonCounter { metric }.at(self.span));
+            self.context.annotate(note.at(self.span));
+        }
+    }
+}
+
+/// What is told of a metric that seems to be no counter. Of a series without a name nothing is.
+fn non_counter(labels: &Labels, sign: CounterSign) -> Option<Note> {
+    const ENDINGS: [&str; 4] = ["_total", "_sum", "_count", "_bucket"];
+    const TYPES: [&str; 2] = ["counter", "histogram"];
+    let metric = labels.as_ref().metric_name();
+    if metric.is_empty() {
+        return None;
+    }
+    match sign {
+        CounterSign::Name => {
+            let counts = ENDINGS.iter().any(|end| metric.ends_with(end));
+            (!counts).then(|| Note::PossibleNonCounter { metric: metric.to_owned() })
+        }
+        CounterSign::Type => {
+            let kind = labels.get(METRIC_TYPE);
+            let note = || {
+                let (metric, kind) = (metric.to_owned(), kind.to_owned());
+                Note::PossibleNonCounterType { metric, kind }
+            };
+            (!TYPES.contains(&kind)).then(note)
         }
     }
 }
@@ -122,25 +146,29 @@ enum Read {
     FromSubquery,
 }
 
-struct Counted {
-    queryable: u64,
-    read: u64,
+/// Counts the points of windows that follow each other.
+struct Counter {
+    read: Read,
+    hints: ResetHints,
     last_end: i64,
 }
 
-impl Counted {
-    fn count(&mut self, window: &Window<'_>) {
+impl Counter {
+    /// The samples of a window, and those of them that were in none before.
+    #[inline]
+    fn count(&mut self, window: &Window<'_>) -> (u64, u64) {
+        let last = |time: Option<i64>| time.unwrap_or(i64::MIN);
         let new = |time: i64| time > self.last_end;
         let floats = window.floats.iter().rev().take_while(|point| new(point.time)).count();
         let newer = window.histograms.iter().rev().take_while(|point| new(point.time));
-        let newer: usize = newer.map(|point| point.value.samples()).sum();
-        let all: usize = window.histograms.iter().map(|point| point.value.samples()).sum();
-        self.read += (floats + newer) as u64;
-        self.queryable += (window.floats.len() + all) as u64;
-        let last = |time: Option<i64>| time.unwrap_or(i64::MIN);
+        let newer: usize = newer.map(|point| self.hints.samples(&point.value)).sum();
+        let all = window.histograms.iter().map(|point| self.hints.samples(&point.value));
+        let all: usize = all.sum();
         self.last_end = last(window.floats.last().map(|point| point.time))
             .max(last(window.histograms.last().map(|point| point.time)))
             .max(self.last_end);
+        let read = if self.read == Read::FromStore { floats + newer } else { 0 };
+        ((window.floats.len() + all) as u64, read as u64)
     }
 }
 

@@ -10,6 +10,7 @@ mod planner;
 mod selection;
 
 use super::ast::{Comparison, Edges, Grouping, Matching, StringLiteral};
+use super::histogram::FloatHistogram;
 use super::operator::{Aggregator, BinaryOp};
 use super::position::Span;
 use super::signature::Function;
@@ -17,7 +18,7 @@ use super::steps::Steps;
 use crate::model::Matcher;
 
 pub(crate) use planner::{Query, plan};
-pub(crate) use selection::{SelectionId, Selections};
+pub(crate) use selection::{Requested, SelectionId, Selections};
 
 /// What is evaluated, and what has to be selected for it.
 #[derive(Debug)]
@@ -143,8 +144,18 @@ pub(crate) struct Range {
 pub(crate) enum ResetHints {
     /// What was stored.
     AsStored,
-    /// What is found on reading.
+    /// What is found on reading, of which only counts and sums are asked for.
     Found,
+}
+
+impl ResetHints {
+    /// How many samples a histogram counts for: Prometheus does not read buckets that nobody asks for.
+    pub(crate) fn samples(self, histogram: &FloatHistogram) -> usize {
+        match self {
+            Self::AsStored => histogram.samples(),
+            Self::Found => FloatHistogram::samples_of_totals(),
+        }
+    }
 }
 
 /// Where the points of a window come from.

@@ -9,17 +9,31 @@ pub(crate) type SelectionId = usize;
 /// The selections of a plan, by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Selections {
-    all: Vec<(Vec<Matcher>, TimeRange)>,
+    all: Vec<Requested>,
+}
+
+/// What is to be selected.
+#[derive(Debug)]
+pub(crate) struct Requested {
+    /// All of them match.
+    pub matchers: Vec<Matcher>,
+    /// The times of all its users.
+    pub range: TimeRange,
+    /// How many parts of the query use it.
+    pub users: usize,
 }
 
 impl Selections {
     /// The selection of these series that covers the range.
     pub(super) fn request(&mut self, matchers: &[Matcher], range: TimeRange) -> SelectionId {
-        let same = |(known, at): &(Vec<Matcher>, TimeRange)| {
-            known == matchers && (at.overlaps(&range) || at.is_empty() || range.is_empty())
+        let same = |known: &Requested| {
+            let touches =
+                known.range.overlaps(&range) || known.range.is_empty() || range.is_empty();
+            known.matchers == matchers && touches
         };
         if let Some(id) = self.all.iter().position(same) {
-            let known = &mut self.all[id].1;
+            let Requested { range: known, users, .. } = &mut self.all[id];
+            *users += 1;
             if known.is_empty() {
                 *known = range;
             } else if !range.is_empty() {
@@ -27,13 +41,13 @@ impl Selections {
             }
             return id;
         }
-        self.all.push((matchers.to_vec(), range));
+        self.all.push(Requested { matchers: matchers.to_vec(), range, users: 1 });
         self.all.len() - 1
     }
 
     /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[Matcher], TimeRange)> {
-        self.all.iter().map(|(matchers, range)| (matchers.as_slice(), *range))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Requested> {
+        self.all.iter()
     }
 }
 
@@ -49,7 +63,8 @@ mod tests {
         assert_eq!(selections.request(&b, TimeRange::new(0, 10)), 1);
         assert_eq!(selections.request(&a, TimeRange::new(5, 20)), 0);
         assert_eq!(selections.request(&a, TimeRange::new(100, 200)), 2);
-        let ranges: Vec<_> = selections.iter().map(|(_, range)| range).collect();
-        assert_eq!(ranges[0], TimeRange::new(0, 20));
+        let all: Vec<_> = selections.iter().map(|one| (one.range, one.users)).collect();
+        assert_eq!(all[0], (TimeRange::new(0, 20), 2));
+        assert_eq!(all[2], (TimeRange::new(100, 200), 1));
     }
 }

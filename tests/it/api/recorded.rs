@@ -13,15 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use promkairos::api::proto::v1;
-use promkairos::api::{self, AppState};
 use promkairos::limits::THREAD_STACK_BYTES;
 use promkairos::promql::{Features, NameRemoval, Settings};
 use promkairos::storage::memory::MemoryStore;
-use promkairos::telemetry::Metrics;
 use prost::Message;
 use reqwest::Method;
 use serde_json::Value as Json;
 
+use super::super::support::memory;
 use super::super::support::promkairos::{Backend, Promkairos};
 use compare::{Answer, compare};
 
@@ -69,20 +68,6 @@ const DIFFERENT: &[(&str, &[&str])] = &[
         "a label without a name, which it gives out or panics at",
         &["requests-experimental experimental-error-054", "requests-eager experimental-error-054"],
     ),
-    (
-        "samples are not counted by step",
-        &[
-            "requests-experimental per-step-stats-001",
-            "requests-experimental per-step-stats-002",
-            "requests-experimental per-step-stats-003",
-            "requests-experimental per-step-stats-005",
-            "requests-experimental per-step-stats-006",
-            "requests-experimental per-step-stats-007",
-            "requests-experimental per-step-stats-008",
-            "requests-experimental per-step-stats-009",
-            "requests-experimental per-step-stats-010",
-        ],
-    ),
 ];
 
 #[test]
@@ -123,14 +108,29 @@ async fn with_names_removed_at_once() {
     replay(&url, "requests-eager", 9).await;
 }
 
-/// The URL of a server over the memory store.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_types_and_units_as_labels() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--type-and-unit-labels"];
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    load(&server.url("")).await;
+    replay(&server.url(""), "requests-typed", 30).await;
+    server.process.kill();
+    // The log gives the series that were acknowledged, whatever is set by then.
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    let (_, values) = server.get("/api/v1/label/__unit__/values").await.expect("an answer");
+    assert_eq!(values, r#"{"status":"success","data":["ms","seconds"]}"#);
+    let rate = "/api/v1/query?query=rate(up%5B5m%5D)&time=1704068400";
+    let (_, answer) = server.get(rate).await.expect("an answer");
+    assert!(answer.contains("name does not end in"), "{answer}");
+    server.process.kill();
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    replay(&server.url(""), "requests-typed", 30).await;
+}
+
+/// The URL of a server over an empty memory store.
 pub(super) async fn in_process(settings: Settings, features: Features) -> String {
-    let state = AppState::new(Arc::new(Metrics::new())).with_queries(settings, features);
-    state.open(Arc::new(MemoryStore::new()));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("bound"));
-    tokio::spawn(async move { axum::serve(listener, api::router(Arc::new(state))).await });
-    url
+    memory::serve(Arc::new(MemoryStore::new()), settings, features).await
 }
 
 fn lines(file: &str) -> Vec<Json> {

@@ -11,7 +11,8 @@ use promkairos::model::{Body, Labels, Protocol};
 use promkairos::promql::format::sample_value;
 use promkairos::promql::histogram::FloatHistogram;
 use promkairos::promql::{
-    Engine, Features, NameRemoval, QueryOptions, QueryValue, Settings, Steps, Value, parse,
+    Counting, Engine, Features, NameRemoval, QueryOptions, QueryValue, Settings, Steps, Value,
+    parse,
 };
 use promkairos::storage::Store;
 use promkairos::storage::memory::MemoryStore;
@@ -140,7 +141,8 @@ impl Recorded {
         features: Features,
     ) -> Option<Json> {
         let expr = parse(&self.query, features).ok()?;
-        let options = QueryOptions { lookback: self.lookback, ..QueryOptions::default() };
+        let counting = Counting::ByStep;
+        let options = QueryOptions { lookback: self.lookback, counting, ..QueryOptions::default() };
         let store = Arc::clone(store);
         let result = match self.asked {
             Asked::Instant(time) => engine.instant(store, &expr, time, &options).await,
@@ -151,12 +153,15 @@ impl Recorded {
             Err(error) => return Some(json!({ "error": error.to_string() })),
         };
         let shown = result.annotations.shown(&self.query, 10);
+        let (stats, by_step) = (&result.stats, result.stats.by_step.as_ref().expect("asked for"));
+        let sums = [by_step.queryable.iter().sum::<u64>(), by_step.read.iter().sum()];
+        assert_eq!(sums, [stats.total_queryable_samples, stats.samples_read], "{}", self.query);
         Some(json!({
             "result": shown_value(result.value),
             "warnings": shown.warnings,
             "infos": shown.infos,
-            "queryable": result.stats.total_queryable_samples,
-            "read": result.stats.samples_read,
+            "queryable": stats.total_queryable_samples,
+            "read": stats.samples_read,
         }))
     }
 

@@ -43,7 +43,8 @@ async fn samples_that_are_held_count() {
 async fn bytes_of_labels_count() {
     let settings = Settings { max_bytes: 200, ..Settings::default() };
     let error = ask(settings, counters(10, 1).await, "m").await.expect_err("too many");
-    assert!(error.to_string().contains("200"), "{error}");
+    let text = "label sets of more than 200 bytes selected, which is the setting query-max-memory";
+    assert!(error.to_string().contains(text), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,9 @@ use super::script::compare::{Answer, Sample, check_answer, check_failure, check_
 use super::script::variants::{Variant, as_range, middle, pinned};
 use super::script::{self, Command, Eval, When};
 
+/// Most samples that a query of these scripts may hold.
+pub(super) const MAX_SAMPLES: usize = 10_000;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn scripts() {
     let (mut passed, mut failures) = (0, Vec::new());
@@ -36,7 +39,7 @@ async fn scripts() {
 }
 
 /// All scripts, sorted.
-fn paths() -> Vec<PathBuf> {
+pub(super) fn paths() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/promql");
     let other = std::env::var_os("PROMQLTEST_DIR").map(PathBuf::from);
     let mut paths = Vec::new();
@@ -86,14 +89,14 @@ async fn run(name: &str, text: &str) -> Run {
     run
 }
 
-/// The engine as Prometheus has it for these scripts.
-fn engine() -> Engine {
-    Engine::new(Settings {
-        max_samples: 10_000,
+/// The settings that Prometheus has for these scripts.
+pub(super) fn settings() -> Settings {
+    Settings {
+        max_samples: MAX_SAMPLES,
         name_removal: NameRemoval::Delayed,
         start_timestamps: StartTimestamps::Used,
         ..Settings::default()
-    })
+    }
 }
 
 struct Case<'a> {
@@ -139,7 +142,7 @@ impl Case<'_> {
 
     async fn ask(&self, expr: &str, asked: Asked) -> Result<QueryResult, String> {
         let expr = parse(expr, Features::Experimental).map_err(|error| error.to_string())?;
-        let (engine, options) = (engine(), QueryOptions::default());
+        let (engine, options) = (Engine::new(settings()), QueryOptions::default());
         let store = Arc::clone(self.store);
         let result = match asked {
             Asked::Instant(time) => engine.instant(store, &expr, time, &options).await,

@@ -8,6 +8,7 @@ pub(crate) mod cassandra;
 pub(crate) mod front;
 pub(crate) mod kairosdb;
 pub(crate) mod load;
+pub(crate) mod memory;
 pub(crate) mod process;
 pub(crate) mod prometheus;
 pub(crate) mod promkairos;

@@ -30,7 +30,10 @@ impl Prometheus {
             .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
             .arg("--web.listen-address=127.0.0.1:0")
             .args(["--web.enable-lifecycle", "--web.enable-remote-write-receiver"])
-            .arg("--enable-feature=native-histograms,exemplar-storage,metadata-wal-records");
+            .arg(
+                "--enable-feature=native-histograms,exemplar-storage,metadata-wal-records,\
+                 promql-per-step-stats",
+            );
         let mut process = Process::start("prometheus", &mut command);
         let address = process.wait_for_line("its address", |line| {
             let line = line.split_once("\"Listening on\"")?.1;

@@ -6,6 +6,7 @@ use super::{Builder, Scope, merged};
 use crate::model::{Matcher, TimeRange};
 use crate::promql::annotations::Note;
 use crate::promql::ast::StringLiteral;
+use crate::promql::counts::{Destination, Windows};
 use crate::promql::error::QueryError;
 use crate::promql::operators::buckets::{Buckets, Measure};
 use crate::promql::operators::elementwise::{self, Map, Mapped};
@@ -17,15 +18,16 @@ use crate::promql::operators::sliding::Frame;
 use crate::promql::operators::vector::{Absent, Direction, Scalar, Sort, SortBy};
 use crate::promql::operators::windows::{OverSelection, OverSubquery, WindowFunction};
 use crate::promql::operators::{BoxOperator, relabel};
-use crate::promql::plan::{Argument, Call, Lookup, Node, Range, ResetHints, Source};
+use crate::promql::plan::{Argument, Call, Lookup, Node, Range, Requested, ResetHints, Source};
 use crate::promql::position::Span;
 use crate::promql::settings::StartTimestamps;
 use crate::promql::signature::Function;
 use crate::promql::source::select;
+use crate::promql::steps::Steps;
 
 impl Builder {
     /// The operator of a call.
-    pub(super) fn call(&self, call: &Call, scope: Scope) -> Result<BoxOperator, QueryError> {
+    pub(super) fn call(&self, call: &Call, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let ranges = |arg: &Argument| matches!(arg.node, Node::Range(_));
         if let Some(at) = call.args.iter().position(ranges) {
             return self.window_function(call, at, scope);
@@ -78,7 +80,7 @@ impl Builder {
         }
     }
 
-    fn elementwise(&self, call: &Call, scope: Scope) -> Result<BoxOperator, QueryError> {
+    fn elementwise(&self, call: &Call, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let args = call.args.as_slice();
         let map: Map = match (call.function, args) {
             (function @ (Function::MaxOf | Function::MinOf), [a, b]) => {
@@ -139,7 +141,7 @@ impl Builder {
         &self,
         min: Option<&Node>,
         max: Option<&Node>,
-        scope: Scope,
+        scope: &Scope,
     ) -> Result<Map, QueryError> {
         let bound = |node: Option<&Node>, otherwise: f64| match node {
             Some(node) => self.scalar(node, scope),
@@ -161,7 +163,7 @@ impl Builder {
         &self,
         function: Function,
         arg: &Argument,
-        scope: Scope,
+        scope: &Scope,
     ) -> Result<BoxOperator, QueryError> {
         let starts = function == Function::StartTimestamp;
         let used = self.context.start_timestamps == StartTimestamps::Used;
@@ -194,7 +196,7 @@ impl Builder {
         call: &Call,
         arg: &Argument,
         labels: &[Argument],
-        scope: Scope,
+        scope: &Scope,
     ) -> Result<BoxOperator, QueryError> {
         if !scope.steps.is_instant() {
             self.context.annotate(Note::SortInRangeQuery.at(call.span));
@@ -213,7 +215,7 @@ impl Builder {
         Ok(Box::new(Sort::new(self.build(&arg.node, scope)?, by)))
     }
 
-    fn buckets(&self, call: &Call, scope: Scope) -> Result<BoxOperator, QueryError> {
+    fn buckets(&self, call: &Call, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let check = |arg: &Argument| -> Result<Vec<f64>, QueryError> {
             let values = self.scalar(&arg.node, scope)?;
             for value in values.iter().filter(|value| !(0.0..=1.0).contains(*value)) {
@@ -244,7 +246,7 @@ impl Builder {
         &self,
         call: &Call,
         at: usize,
-        scope: Scope,
+        scope: &Scope,
     ) -> Result<BoxOperator, QueryError> {
         let Node::Range(range) = &call.args[at].node else { return Err(wrong_arguments(call)) };
         let mut scalars = Vec::new();
@@ -254,7 +256,7 @@ impl Builder {
         let kernel = Kernel::new(call.function, scalars)?;
         kernel.check_edges(range.edges)?;
         let used = self.context.start_timestamps == StartTimestamps::Used;
-        let frame = self.frame(range, scope, used && kernel.uses_starts());
+        let frame = self.frame(range, scope.steps, used && kernel.uses_starts());
         // A subquery that is the first argument has no place in Prometheus' notes.
         let placeless = at == 0 && matches!(range.source, Source::Subquery { .. });
         let function = WindowFunction {
@@ -262,7 +264,7 @@ impl Builder {
             frame,
             steps: scope.steps,
             span: if placeless { Span::default() } else { call.args[0].span },
-            weight: scope.weight,
+            counted: scope.counted.clone(),
             context: Arc::clone(&self.context),
         };
         let operator = match &range.source {
@@ -274,7 +276,13 @@ impl Builder {
                 OverSelection::boxed(function, selected, &self.runtime)
             }
             Source::Subquery { node, steps } => {
-                let input = self.build(node, Scope { steps: *steps, weight: 0 })?;
+                let counted = scope.counted.inside(Windows {
+                    outer: scope.steps,
+                    inner: *steps,
+                    offset: range.lookup.offset,
+                    range: range.range,
+                });
+                let input = self.build(node, &Scope { steps: *steps, counted })?;
                 if !input.series().is_empty() {
                     function.kernel.check_arguments()?;
                 }
@@ -289,9 +297,9 @@ impl Builder {
     }
 
     /// Where the windows of a range lie.
-    pub(crate) fn frame(&self, range: &Range, scope: Scope, starts: bool) -> Frame {
+    pub(crate) fn frame(&self, range: &Range, steps: Steps, starts: bool) -> Frame {
         Frame {
-            looks: range.lookup.steps(scope.steps),
+            looks: range.lookup.steps(steps),
             range: range.range,
             edges: range.edges,
             hints: range.hints,
@@ -304,7 +312,7 @@ impl Builder {
         &self,
         base: &Argument,
         labels: Option<&Argument>,
-        scope: Scope,
+        scope: &Scope,
     ) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
         let lookup = base.node.first_lookup().unwrap_or(Lookup { at: None, offset: 0 });
@@ -318,13 +326,15 @@ impl Builder {
             let range = TimeRange::new(start, looks.last());
             let matchers = wanted.matchers();
             let budget = &self.context.budget;
-            let selected = self.runtime.block_on(select(&*self.store, &matchers, range, budget))?;
+            let requested = Requested { matchers, range, users: 1 };
+            let selected = self.runtime.block_on(select(&*self.store, &requested, budget))?;
             let (context, runtime) = (&self.context, &self.runtime);
             let wanted = Wanted::InfoTimestamp;
             let hints = ResetHints::AsStored;
+            let scope = &Scope { steps, counted: Destination::nowhere() };
             Box::new(Selector::new(&selected, lookup, wanted, hints, scope, context, runtime))
         };
-        Info::boxed(base, infos, &wanted, steps.count(), &self.context)
+        Info::boxed(base, infos, &wanted, scope, &self.context)
     }
 }
 

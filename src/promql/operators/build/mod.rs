@@ -16,6 +16,7 @@ use crate::promql::aggregate::{Aggregation, aggregate, count_values};
 use crate::promql::binary::{And, Join, Operation, Or, ScalarSide, Stays};
 use crate::promql::binary::{scalars, vector_and_scalar};
 use crate::promql::context::Context;
+use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
 use crate::promql::operator::{Aggregator, BinaryOp};
 use crate::promql::plan::{Aggregate, Binary, Node};
@@ -36,18 +37,18 @@ pub(crate) struct Builder {
     pub runtime: Handle,
 }
 
-/// At which steps something is evaluated, and how often its points count as looked at.
-#[derive(Debug, Clone, Copy)]
+/// At which steps something is evaluated, and where the points that it looks at are counted.
+#[derive(Debug, Clone)]
 pub(crate) struct Scope {
     /// The steps.
     pub steps: Steps,
-    /// How often.
-    pub weight: u64,
+    /// Where.
+    pub counted: Destination,
 }
 
 impl Builder {
     /// The operator of a node that gives a scalar or an instant vector.
-    pub(crate) fn build(&self, node: &Node, scope: Scope) -> Result<BoxOperator, QueryError> {
+    pub(crate) fn build(&self, node: &Node, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
         if steps.count() == 0 {
             return Ok(Box::new(Nothing));
@@ -74,9 +75,8 @@ impl Builder {
                 Mapped::nameless(self.build(node, scope)?, &self.context, Box::new(negate))
             }
             Node::Once(node) => {
-                let weight = scope.weight * steps.count() as u64;
-                let once = self.build(node, Scope { steps: steps.first(), weight })?;
-                Box::new(Once::new(once, steps.count()))
+                let first = Scope { steps: steps.first(), counted: scope.counted.once(steps) };
+                Box::new(Once::new(self.build(node, &first)?, steps.count()))
             }
             Node::String(_) | Node::Matchers(_) | Node::Range(_) => {
                 return Err(QueryError::execution("expected a scalar or an instant vector"));
@@ -85,13 +85,13 @@ impl Builder {
     }
 
     /// The values of a scalar at all steps.
-    fn scalar(&self, node: &Node, scope: Scope) -> Result<Vec<f64>, QueryError> {
+    fn scalar(&self, node: &Node, scope: &Scope) -> Result<Vec<f64>, QueryError> {
         let mut points = Points::default();
         self.build(node, scope)?.next(&mut points)?;
         Ok(points.floats().to_vec())
     }
 
-    fn aggregate(&self, node: &Aggregate, scope: Scope) -> Result<BoxOperator, QueryError> {
+    fn aggregate(&self, node: &Aggregate, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
         if let (Aggregator::CountValues, Some(param)) = (node.op, &node.param)
             && let Node::String(label) = &param.node
@@ -114,7 +114,7 @@ impl Builder {
         aggregate(&aggregation, input, param, steps, &self.context)
     }
 
-    fn binary(&self, node: &Binary, scope: Scope) -> Result<BoxOperator, QueryError> {
+    fn binary(&self, node: &Binary, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let lhs = self.build(&node.lhs.node, scope)?;
         let rhs = self.build(&node.rhs.node, scope)?;
         let (steps, context) = (scope.steps.count(), &self.context);

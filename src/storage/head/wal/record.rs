@@ -14,6 +14,7 @@
 //!         └────────────┴────────┴────────────┴─────────┴─────────┴─────────┴─────────┘
 //!                      length counts what follows the crc; 0 = no record here
 //! write   │ protocol u8 │ rejected u32 │ { kind u8, number u32 } … │ snappy body
+//!           1, 2: remote write 1.0, 2.0; 3: 2.0 with type and unit as labels, whatever is set now
 //! delete  │ start i64 │ end i64 │ matchers u32 │ { op u8, len u32, name, len u32, value } …
 //! seal    │ durable end u64 : everything before this offset of the segment is on disk
 //! gap     │ (empty) : repair took out the records up to and including this sequence
@@ -241,6 +242,7 @@ fn decode_write(mut input: Input<'_>) -> Option<Record<'_>> {
     let protocol = match input.u8()? {
         1 => Protocol::V1,
         2 => Protocol::V2,
+        3 => Protocol::V2Typed,
         _ => return None,
     };
     let count = input.u32()? as usize;
@@ -346,6 +348,7 @@ mod tests {
         [
             Record::Write { protocol: Protocol::V2, rejected, body: b"snappy" },
             Record::Write { protocol: Protocol::V1, rejected: vec![], body: b"" },
+            Record::Write { protocol: Protocol::V2Typed, rejected: vec![], body: b"typed" },
             Record::Delete { range: TimeRange::new(-5, i64::MAX), matchers },
             Record::Seal(u64::MAX),
             Record::Gap,

@@ -1,0 +1,23 @@
+//! A server within the test over a store in memory: what any real one should answer.
+
+use std::sync::Arc;
+
+use promkairos::api::{self, AppState};
+use promkairos::promql::{Features, Settings};
+use promkairos::storage::memory::MemoryStore;
+use promkairos::telemetry::Metrics;
+use tokio::net::TcpListener;
+
+/// Serves a store for as long as the test runs; gives the URL.
+pub(crate) async fn serve(
+    store: Arc<MemoryStore>,
+    settings: Settings,
+    features: Features,
+) -> String {
+    let state = AppState::new(Arc::new(Metrics::new())).with_queries(settings, features);
+    state.open(store);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    tokio::spawn(async move { axum::serve(listener, api::router(Arc::new(state))).await });
+    url
+}
