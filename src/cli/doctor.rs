@@ -58,6 +58,7 @@ pub(super) fn command() -> Command {
         ))
         .arg(value("pause", "DURATION", "5s", "Wait between two looks at what looks wrong"))
         .arg(value("wide", "ROWS", "100000", "List partitions with more rows than this"))
+        .arg(value("hot", "CELLS", "36000", "List partitions with more cells of the last hour"))
         .arg(
             Arg::new("state")
                 .long("state")
@@ -177,6 +178,7 @@ fn settings(matches: &ArgMatches) -> Result<Settings, CliError> {
         CliError::Usage(format!("--{name} {:?}: {why}", text(name)))
     };
     let duration = |name: &str| parse_duration(text(name)).map_err(|error| refuse(name, &error));
+    let count = |name: &str| text(name).parse().map_err(|_| refuse(name, &"not a number"));
     let rate: u32 = text("rate").parse().map_err(|_| refuse("rate", &"not a number"))?;
     let fix = match matches.get_one::<String>("fix").map(String::as_str) {
         None => BTreeSet::new(),
@@ -195,7 +197,8 @@ fn settings(matches: &ArgMatches) -> Result<Settings, CliError> {
         settled: duration("settled")?,
         pause: duration("pause")?,
         rate: (rate > 0).then_some(rate),
-        wide: text("wide").parse().map_err(|_| refuse("wide", &"not a number"))?,
+        wide: count("wide")?,
+        hot: count("hot")?,
         ..Settings::default()
     })
 }

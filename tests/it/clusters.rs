@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use promkairos::api::proto::v1;
 use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::{Labels, Matcher, MetricType, TimeRange};
 use promkairos::storage::cassandra::{CassandraStore, Options, Role};
@@ -11,6 +12,7 @@ use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{SeriesQuery, SharedStore, Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
+use prost::Message as _;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -19,8 +21,9 @@ use serde_json::json;
 use crate::batch::Batch;
 use crate::cassandra::keyspace::{Request, TestKeyspace, bits, labels, named, read};
 use crate::support::kairosdb::{KairosDb, TagMap};
-use crate::support::load::{Load, METRIC};
-use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::load::{Load, METRIC, compress};
+use crate::support::promkairos::{Backend, Message, Promkairos};
+use crate::support::proto;
 use crate::support::proxy::Proxy;
 use crate::support::{self, eventually};
 
@@ -264,6 +267,53 @@ async fn a_server_with_other_clusters() {
     }
 }
 
+/// The same for the cluster that has the metadata alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_another_cluster_for_metadata() {
+    let (main, meta) = (TestKeyspace::new().await, TestKeyspace::new().await);
+    let (address, keyspace) = (support::cassandra(), main.name.clone());
+    let data = tempfile::tempdir().expect("a folder");
+    let file = data.path().join("promkairos.toml");
+    let text = format!(
+        "[cassandra_metadata_cluster]\ncontact_points = [\"{address}\"]\nkeyspace = \"{}\"\n",
+        meta.name
+    );
+    std::fs::write(&file, text).expect("written");
+    let flag = format!("--config={}", file.display());
+    let backend = Backend::CassandraStore { address, keyspace };
+    let server = Promkairos::ready(data.path(), &backend, &[&flag]).await;
+    let metadata = v1::MetricMetadata {
+        r#type: v1::metric_metadata::MetricType::Counter.into(),
+        metric_family_name: "requests_total".into(),
+        help: "Requests.".into(),
+        unit: String::new(),
+    };
+    let labels = [("__name__", "requests_total"), ("host", "a")]
+        .map(|(name, value)| v1::Label { name: name.into(), value: value.into() });
+    let series = v1::TimeSeries {
+        labels: labels.into(),
+        samples: vec![v1::Sample { value: 1.0, timestamp: 1_000 }],
+        ..v1::TimeSeries::default()
+    };
+    let request = v1::WriteRequest { timeseries: vec![series], metadata: vec![metadata] };
+    let body = compress(&proto::Message(request.encode_to_vec()));
+    assert_eq!(server.write(Message::V1, body).await.expect("an answer").status, 204);
+    let (status, text) = server.get("/api/v1/metadata").await.expect("an answer");
+    assert!(status == 200 && text.contains("Requests."), "{text}");
+    let cql = "SELECT key, value FROM {k}.service_index";
+    for (keyspace, count) in [(&meta, 1), (&main, 0)] {
+        let rows = keyspace.rows::<(Option<String>, Option<String>)>(cql).await;
+        let of = rows.iter().filter(|row| format!("{row:?}").contains("Requests."));
+        assert_eq!(of.count(), count, "{rows:?}");
+    }
+    let cql = "SELECT column1 FROM {k}.data_points";
+    assert_eq!(main.rows::<(Vec<u8>,)>(cql).await.len(), 1);
+    assert_eq!(meta.rows::<(Vec<u8>,)>(cql).await.len(), 0);
+    drop(server);
+    main.drop().await;
+    meta.drop().await;
+}
+
 /// KairosDB 1.2 made no table for its tag index, and older ones no `spec`.
 #[tokio::test]
 async fn a_read_cluster_is_left_as_it_is() {
@@ -299,8 +349,15 @@ async fn a_read_cluster_is_left_as_it_is() {
     for table in ["data_points", "row_keys", "string_index"] {
         keyspace.cql(&format!("TRUNCATE {{k}}.{table}")).await;
     }
-    let error = keyspace.open_with(options).await.map(drop).expect_err("nobody knows");
+    let opened = keyspace.open_with(options.clone()).await;
+    let error = opened.map(drop).expect_err("nobody knows");
     assert!(error.to_string().contains("neither data nor a spec"), "{error}");
     assert_eq!(keyspace.rows::<(String,)>(tables).await, before);
+
+    // One of a KairosDB before 1.2 is told how to go on.
+    keyspace.cql("DROP TABLE {k}.row_keys").await;
+    let error = keyspace.open_with(options).await.map(drop).expect_err("refused");
+    let text = "has no table row_keys, which KairosDB has since 1.2: start such a KairosDB on it";
+    assert!(error.to_string().contains(text), "{error}");
     keyspace.drop().await;
 }

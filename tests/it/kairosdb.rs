@@ -2,6 +2,7 @@
 
 mod answers;
 mod both_ways;
+mod configured;
 mod deletes;
 mod doctor;
 mod expiry;

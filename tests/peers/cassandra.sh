@@ -3,7 +3,8 @@
 # usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | up-durable JARS RUN | again JARS RUN | down RUN
 # RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
 # and password (cassandra, cassandra) and for a certificate: see RUN/tls. A durable one has a write on disk
-# before it answers. CASSANDRA_OPTIONS go to its Java. `again` starts one that was ended with its address and data.
+# before it answers. CASSANDRA_OPTIONS go to its Java, CASSANDRA_YAML stands at the end of its settings. `again`
+# starts one that was ended with its address and data.
 set -euo pipefail
 # shellcheck source=functions.sh
 . "$(dirname "$0")/functions.sh"
@@ -39,6 +40,7 @@ commitlog_directory: "$run/data/commitlog"
 saved_caches_directory: "$run/data/saved_caches"
 hints_directory: "$run/data/hints"
 cdc_raw_directory: "$run/data/cdc"
+${CASSANDRA_YAML:-}
 YAML
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A KairosDB from its Maven artefacts over a Cassandra that runs, on free ports of 127.0.0.1.
 # usage: kairosdb.sh fetch JARS | up JARS RUN CASSANDRA_ADDRESS KEYSPACE [SETTINGS] | down RUN
+# JARS has the file that KairosDB comes with too, kairosdb.conf.
 # RUN keeps configuration, `log`, `pid` and, once it answers, `address` (REST) and `telnet`.
 # SETTINGS is a file with lines for the `kairosdb { ... }` block of its configuration.
 set -euo pipefail
@@ -19,6 +20,7 @@ fetch() {
 <dependency><groupId>com.sun.xml.bind</groupId><artifactId>jaxb-core</artifactId><version>2.3.0</version></dependency>
 <dependency><groupId>javax.activation</groupId><artifactId>activation</artifactId><version>1.1.1</version></dependency>
 XML
+  unzip -qo "$1/lib/kairosdb-$version.jar" kairosdb.conf -d "$1"
   echo "kairosdb: $(basename "$1"/lib/kairosdb-*.jar .jar)"
 }
 

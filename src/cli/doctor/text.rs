@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use crate::storage::cassandra::doctor::{Cut, Depth, Facts, Group, Kind, Report, Settings};
+use crate::storage::cassandra::doctor::{
+    Cut, Depth, Facts, Group, Kind, Partition, Report, Settings,
+};
 
 /// Metrics shown a kind; the JSON has more.
 const MOST_METRICS: usize = 10;
@@ -94,6 +96,10 @@ fn write_facts(text: &mut String, facts: &Facts) -> fmt::Result {
     for wide in facts.wide.iter() {
         let (rows, partition) = (wide.size, &wide.entry);
         writeln!(text, "  wide partition of {}: {rows} rows: {}", partition.table, partition.key)?;
+    }
+    for hot in facts.hot.iter() {
+        let (cells, Partition { table, key }) = (hot.size, &hot.entry);
+        writeln!(text, "  hot partition of {table}: {cells} cells of the last hour: {key}")?;
     }
     for metric in facts.metrics.iter() {
         let (series, counted) = (metric.size, &metric.entry);

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use futures::FutureExt;
+use futures::future::try_join;
 use parking_lot::Mutex;
 use scylla::value::CqlTimestamp;
 
@@ -17,13 +18,14 @@ use super::shared::Shared;
 use super::tables::NameColumn;
 use super::tag_index::TagIndexTrust;
 use super::window::{Window, WindowKey};
+use super::window_reader::LastInsert;
 use crate::kairos::index::StringIndexRow;
 use crate::kairos::{DataType, RowTime, TableName};
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::{StoreError, check_label_bytes};
 
 /// Metrics and windows looked at at the same time by one query.
-const READS_AT_ONCE: usize = 32;
+pub(super) const READS_AT_ONCE: usize = 32;
 
 /// A series and the partitions that may hold its points.
 #[derive(Debug, Clone)]
@@ -87,11 +89,13 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
-        let windows = self.windows(&names, range).await?;
+        let (windows, ahead) =
+            try_join(self.windows(&names, range), self.last_inserts_ahead(&names, range)).await?;
         let (visit, route) = (&Mutex::new(visit), &route);
         let scan = |window: &'_ Window| {
-            let window = window.clone();
-            async move { self.scan_best_path(window.key(), route, wanted, visit).await }.boxed()
+            let (window, ahead) = (window.clone(), ahead.get(&window.key().identity()).copied());
+            async move { self.scan_best_path(window.key(), ahead, route, wanted, visit).await }
+                .boxed()
         };
         all(READS_AT_ONCE, Box::new(windows.iter().map(scan))).await?;
         self.scan_legacy(&names, range, route, wanted, visit).await
@@ -117,11 +121,12 @@ impl Shared {
     async fn scan_best_path(
         &self,
         key: WindowKey<'_>,
+        ahead: Option<LastInsert>,
         route: &Route,
         wanted: fn(&DataType) -> bool,
         visit: &Mutex<Visit<'_>>,
     ) -> Result<(), StoreError> {
-        if self.scan_memory(key, route, wanted, visit).await? {
+        if self.scan_memory(key, ahead, route, wanted, visit).await? {
             return Ok(());
         }
         if let Some((rows, _)) = self.look_up(key, route).await? {

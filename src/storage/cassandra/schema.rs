@@ -165,9 +165,14 @@ pub(super) async fn inspect(
     let is_missing = |table: &&'static str| !there.contains_key(*table);
     let missing: Vec<&str> = TABLES.iter().map(|table| table.name).filter(is_missing).collect();
     if let Some(table) = missing.iter().find(|table| NEEDED.contains(table)) {
-        return Err(StoreError::Invalid(format!(
-            "{keyspace} is no keyspace of a KairosDB from 1.2 on: there is no table {table}"
-        )));
+        return Err(StoreError::Invalid(if missing.contains(&"data_points") {
+            format!("{keyspace} is no keyspace of a KairosDB: there is no table {table}")
+        } else {
+            format!(
+                "keyspace {keyspace} has no table {table}, which KairosDB has since 1.2: start such a \
+                 KairosDB on it once, or promkairos as its cluster to write, which makes what is missing"
+            )
+        }));
     }
     let spec = match missing.contains(&"spec") {
         true => None,

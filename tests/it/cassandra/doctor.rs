@@ -8,11 +8,11 @@ mod expiry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use promkairos::kairos::{RowSpec, TimeUnit};
+use promkairos::kairos::{DataType, RowSpec, TimeUnit};
 use promkairos::model::{Labels, TimeRange};
 use promkairos::storage::cassandra::Options;
 use promkairos::storage::cassandra::doctor::{
-    Depth, Doctor, Kind, Progress, Report, Settings, Stage,
+    Depth, Doctor, Kind, Largest, Partition, Progress, Report, Settings, Stage,
 };
 use promkairos::storage::{Store, StoreError};
 use rand::rngs::StdRng;
@@ -205,7 +205,7 @@ async fn what_cannot_be_mended_is_for_information() {
     let store = keyspace.open().await;
     let series = fill(&store, "m").await;
     // Stamped in microseconds, as a program does that says nothing about time.
-    let row = key(&series[0], 0, promkairos::kairos::DataType::Double);
+    let row = key(&series[0], 0, DataType::Double);
     let cql = "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, ?, ?)";
     let value = 2.5f64.to_be_bytes().to_vec();
     keyspace.cql_with(cql, (&row, 9u32.to_be_bytes().to_vec(), &value)).await;
@@ -304,6 +304,31 @@ async fn settings_of_tables_are_looked_at() {
                FROM system_schema.tables WHERE keyspace_name = '{k}' AND table_name = 'row_keys'";
     let want = [("7".to_owned(), "MILLISECONDS".to_owned())];
     assert_eq!(keyspace.rows::<(String, String)>(cql).await, want);
+    keyspace.drop().await;
+}
+
+/// What was written long ago is not hot, however much it is.
+#[tokio::test]
+async fn partitions_that_are_written_to_now_are_listed() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let series = |name| labels(&[("__name__", name), ("host", "a")]);
+    let points: Vec<(i64, f64)> = (0..20).map(|n| (n, 1.0)).collect();
+    Request::default().floats(&series("now"), &points).write(&store).await;
+    Request::default().floats(&series("before"), &[(0, 1.0)]).write(&store).await;
+    let row = key(&series("before"), 0, DataType::Double);
+    let insert = "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, ?, ?) \
+                  USING TIMESTAMP 1600000000000";
+    for column in 1..40_u32 {
+        let (column, value) = ((column << 1).to_be_bytes(), 1.0_f64.to_be_bytes());
+        keyspace.cql_with(insert, (&row[..], &column[..], &value[..])).await;
+    }
+    let report = examine(&keyspace, Settings { wide: 10, hot: 10, ..settings() }).await;
+    let listed = |list: &Largest<Partition>| -> Vec<(u64, String)> {
+        list.iter().map(|known| (known.size, known.entry.key[..4].to_owned())).collect()
+    };
+    assert_eq!(listed(&report.facts.wide), [(40, "befo".into()), (20, "now{".into())]);
+    assert_eq!(listed(&report.facts.hot), [(20, "now{".into())]);
     keyspace.drop().await;
 }
 

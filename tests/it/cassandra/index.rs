@@ -88,7 +88,11 @@ async fn a_second_process_writes_only_what_is_missing() {
 #[tokio::test]
 async fn index_rows_outlive_their_data() {
     let keyspace = TestKeyspace::new().await;
-    let options = |ttl_seconds| Options { ttl_seconds, ..keyspace.options() };
+    let options = |ttl_seconds| {
+        let mut options = Options { ttl_seconds, ..keyspace.options() };
+        options.tag_index.metrics = [("up".to_owned(), ["job".to_owned()].into())].into();
+        options
+    };
     let store = keyspace.open_with(options(1_000)).await.expect("opens");
     Request::default().floats(&up(), &[(1, 1.0)]).write(&store).await;
     let data: Vec<(i32,)> = keyspace.rows("SELECT TTL(value) FROM {k}.data_points").await;
@@ -98,7 +102,9 @@ async fn index_rows_outlive_their_data() {
         let keys: Vec<(Option<i32>,)> = keyspace.rows(cql).await;
         let cql = "SELECT TTL(value) FROM {k}.row_key_time_index";
         let times: Vec<(Option<i32>,)> = keyspace.rows(cql).await;
-        [keys[0].0, times[0].0]
+        let cql = "SELECT TTL(value) FROM {k}.tag_indexed_row_keys";
+        let tags: Vec<(Option<i32>,)> = keyspace.rows(cql).await;
+        [keys[0].0, times[0].0, tags[0].0]
     };
     let width = 1_814_400;
     for found in ttl().await {
@@ -109,9 +115,9 @@ async fn index_rows_outlive_their_data() {
     let longer = keyspace.open_with(options(10_000_000)).await.expect("opens");
     Request::default().floats(&up(), &[(2, 1.0)]).write(&longer).await;
     assert!(ttl().await.iter().all(|found| found.is_some_and(|found| found > 11_000_000)));
-    let ever = keyspace.open().await;
+    let ever = keyspace.open_with(options(0)).await.expect("opens");
     Request::default().floats(&up(), &[(3, 1.0)]).write(&ever).await;
-    assert_eq!(ttl().await, [None, None]);
+    assert_eq!(ttl().await, [None; 3]);
     keyspace.drop().await;
 }
 

@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
+use promkairos::limits::LABEL_LIMITS;
 use promkairos::model::{Labels, TimeRange};
 use promkairos::storage::cassandra::CassandraStore;
 use promkairos::storage::{Store, StoreError};
+use promkairos::wire;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::deletes::{flush_of, quarantined};
 use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
-use crate::support::load::Load;
-use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::load::{Load, compress};
+use crate::support::promkairos::{Backend, Message, Promkairos};
+use crate::support::proto;
 use crate::support::{cassandra, eventually, seed};
 
 const POINTS: &str = "CREATE TABLE {k}.data_points (key blob, column1 blob, value blob, \
@@ -88,6 +91,31 @@ async fn a_row_that_is_too_large_is_refused_alone() {
     assert!(lines[0]["reason"].as_str().is_some_and(|why| why.contains("65535")), "{lines:?}");
     assert!(read(&store, &named("up"), TimeRange::ALL).await.contains_key(&good));
     keyspace.drop().await;
+}
+
+/// KairosDB escapes `:` and `=`, so that a label set which is not too long can make a key that is. Who
+/// sends it is told, whoever acknowledges.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_too_long_is_the_fault_of_its_sender() {
+    for backend in [Backend::cassandra_store(), Backend::cassandra_wal()] {
+        let data = tempfile::tempdir().expect("a folder");
+        let server = Promkairos::ready(data.path(), &backend, &[]).await;
+        let a = "=".repeat(LABEL_LIMITS.value_bytes);
+        // 65,536 bytes, and a byte less.
+        let [too_long, longest] = [":", "c"].map(|last| ":".repeat(16_367) + last);
+        for (b, status) in [(&too_long, 400), (&longest, 204)] {
+            let labels = labels(&[("__name__", "m"), ("a", &a), ("b", b)]);
+            let request = Request::default().floats(&labels, &[(1_000, 1.5)]);
+            let body = compress(&proto::Message(wire::encode_v1(&request.batch())));
+            let answer = server.write(Message::V1, body).await.expect("an answer");
+            assert_eq!(answer.status, status, "{answer:?}");
+            let why = "the row key has 65536 bytes, Cassandra takes 65535 for series {__name__=";
+            assert!(status != 400 || answer.body.starts_with(why), "{answer:?}");
+        }
+        let found = server.read("__name__", "m").await.expect("it can be read");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].labels["b"], longest);
+    }
 }
 
 #[tokio::test]

@@ -138,7 +138,7 @@ async fn legacy_rows_on_both_sides_of_1970() {
 }
 
 /// Opens the keyspace so that it has tables and this unit.
-async fn open_as(keyspace: &TestKeyspace, unit: TimeUnit) -> RowSpec {
+pub(super) async fn open_as(keyspace: &TestKeyspace, unit: TimeUnit) -> RowSpec {
     let width = match unit {
         TimeUnit::Seconds => 1_814_400,
         TimeUnit::Milliseconds | TimeUnit::Legacy => RowSpec::DEFAULT.width(),

@@ -36,7 +36,11 @@ impl Loaded {
     async fn start(keyspace: String, backend: Backend) -> Self {
         let data = tempfile::tempdir().expect("a folder");
         // The last flush has to pass on a slow machine too: nobody repeats it.
-        let flags = ["--flush-interval=200ms", "--cassandra-request-timeout=30s"];
+        let flags = [
+            "--flush-interval=200ms",
+            "--cassandra-request-timeout=30s",
+            "--tag-indexed-row-key-lookup-metrics=up",
+        ];
         let server = Promkairos::ready(data.path(), &backend, &flags).await;
         Self { keyspace, server, load: Load::default(), new: Mutex::default(), _data: data }
     }
@@ -146,7 +150,10 @@ async fn a_cassandra_that_is_killed_loses_nothing_and_leaves_no_data_without_ind
         // Each new series has a row of its own.
         let new = loaded.new.lock().expect("nobody panics").len() as u64;
         assert!(new > 0 && report.facts.rows > new, "{new}: {report:#?}");
-        for kind in [Kind::UnindexedData, Kind::MissingTimeIndex, Kind::MissingName] {
+        assert!(report.facts.tag_index_rows >= new, "{new}: {report:#?}");
+        for kind in
+            [Kind::UnindexedData, Kind::MissingTimeIndex, Kind::MissingName, Kind::TagIndexGap]
+        {
             assert!(report.total(kind).is_none(), "{report:#?}");
         }
     }

@@ -192,6 +192,12 @@ fn series(result: &Json) -> KairosSeries {
     KairosSeries { tags: tags.collect(), values: values.collect() }
 }
 
+/// The file that it comes with.
+pub(crate) fn default_configuration() -> String {
+    let path = Path::new(&variable("PROMKAIROS_TEST_KAIROSDB")).join("kairosdb.conf");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 async fn make_legacy(keyspace: &str) {
     let options = Options {
         contact_points: vec![cassandra()],

@@ -19,6 +19,8 @@ use crate::kairos::{RowKey, RowSpec, RowTime};
 pub(super) const TTL_SLACK: i64 = 60;
 /// A write time this far ahead of the clock is none of a healthy writer, in milliseconds.
 const LATER: i64 = 24 * 3_600_000;
+/// Write times as late as this say what is written to now, in milliseconds.
+const RECENT: i64 = 3_600_000;
 
 /// When, and how the keyspace cuts time.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +90,8 @@ pub(super) struct Cells {
     pub(super) expires: Expiry,
     /// How many were written later than now.
     pub(super) later: u64,
+    /// How many were written in the last hour.
+    pub(super) recent: u64,
 }
 
 impl Cells {
@@ -96,6 +100,7 @@ impl Cells {
         self.count += 1;
         self.expires = self.expires.max(expires);
         self.later += u64::from(at.is_later(stamp));
+        self.recent += u64::from((at.now - RECENT..=at.now).contains(&stamp));
     }
 }
 
@@ -310,7 +315,7 @@ mod tests {
         let (key, second) = (key(0, DataType::Double), NOW / 1000);
         let judge = |expires: Expiry, data: Expiry| {
             let row_key = Some(Standing { expires: Some(expires), stamp: None });
-            let cells = Some(Cells { count: 1, expires: data, later: 0 });
+            let cells = Some(Cells { count: 1, expires: data, later: 0, recent: 0 });
             judge_data(&DataRow { row_key, cells, ..sound(&key) }, &at())
         };
         assert_eq!(judge(NEVER, NEVER), []);
@@ -344,7 +349,7 @@ mod tests {
         let mut cells = Cells::default();
         cells.add(NOW, Some(10), &at);
         cells.add(NOW + 23 * HOUR, None, &at);
-        assert_eq!(cells, Cells { count: 2, expires: NEVER, later: 0 });
+        assert_eq!(cells, Cells { count: 2, expires: NEVER, later: 0, recent: 1 });
         cells.add(NOW * 1000, Some(1), &at);
         let found = judge_data(&DataRow { cells: Some(cells), ..sound(&key) }, &at);
         assert_eq!(kinds(&found), [Kind::LaterStamp]);

@@ -80,6 +80,8 @@ pub struct Settings {
     pub slices: u32,
     /// A partition with more rows is listed as wide.
     pub wide: u64,
+    /// A partition of data with more cells of the last hour is listed as hot.
+    pub hot: u64,
 }
 
 impl Default for Settings {
@@ -92,6 +94,7 @@ impl Default for Settings {
             rate: Some(2_000),
             slices: 256,
             wide: 100_000,
+            hot: 36_000,
         }
     }
 }

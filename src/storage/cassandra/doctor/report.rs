@@ -96,6 +96,9 @@ pub struct Facts {
     pub notes: Vec<String>,
     /// Partitions with the most rows, of those above the threshold.
     pub wide: Largest<Partition>,
+    /// Partitions of data with the most cells written in the last hour, of those above the threshold.
+    #[serde(default)]
+    pub hot: Largest<Partition>,
     /// Metrics with the most series in one window.
     pub metrics: Largest<MetricCardinality>,
 }
@@ -119,6 +122,7 @@ impl Facts {
         self.names_without_data += other.names_without_data;
         self.notes.extend(other.notes);
         self.wide.merge(other.wide);
+        self.hot.merge(other.hot);
         self.metrics.merge(other.metrics);
     }
 }

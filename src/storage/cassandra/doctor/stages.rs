@@ -111,6 +111,10 @@ impl Doctor {
         if let Some(cells) = cells {
             look.facts.cells = cells.count;
             self.note_width(&mut look, "data_points", cells.count, || Shown(&key).to_string());
+            if cells.recent > self.settings.hot {
+                let (table, key) = ("data_points".into(), Shown(&key).to_string());
+                look.facts.hot.add(cells.recent, Partition { table, key });
+            }
         }
         if row_key.is_none() && !is_legacy {
             look.gathered.note_unindexed(WindowKey::from(&key).identity());

@@ -123,7 +123,7 @@ impl Shared {
         };
         let mut unseen = |_: &IndexRow, _: RowTime| Ok(());
         let unseen = Mutex::new(&mut unseen as Visit<'_>);
-        if self.scan_memory(key, route, DataType::holds_points, &unseen).await? {
+        if self.scan_memory(key, None, route, DataType::holds_points, &unseen).await? {
             explanation.paths.push(WindowPath::Memory);
             return Ok(explanation);
         }

@@ -81,7 +81,10 @@ async fn what_memory_hides_of_a_neighbour_it_does_not_hide_for_long() {
     neighbour_writes(&keyspace, &theirs, 0).await;
     assert_eq!(found(&verifying, &matchers, TimeRange::ALL).await, std::slice::from_ref(&ours));
     tokio::time::sleep(promised.saturating_sub(read.elapsed())).await;
-    assert_eq!(found(&verifying, &matchers, TimeRange::ALL).await, scan(&[ours, theirs], &matchers));
+    assert_eq!(
+        found(&verifying, &matchers, TimeRange::ALL).await,
+        scan(&[ours, theirs], &matchers)
+    );
     keyspace.drop().await;
 }
 
