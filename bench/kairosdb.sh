@@ -10,7 +10,9 @@ result=${1:-/dev/stdout}
 
 tests/peers/fetch.sh "$peers" >&2
 tests/peers/kairosdb.sh fetch "$peers/kairosdb" >&2
-tests/peers/cassandra.sh up "$peers/cassandra" "$work/cassandra" >&2
+# KairosDB joins the index rows of several requests in one batch, which a Cassandra as it is installed refuses
+# above 50 KiB; KairosDB goes on without them.
+CASSANDRA_YAML="batch_size_fail_threshold: 5MiB" tests/peers/cassandra.sh up "$peers/cassandra" "$work/cassandra" >&2
 cassandra=$(cat "$work/cassandra/address")
 keyspace=bench
 wide=(--series 10000 --per-metric 10000 --prefix wide)
@@ -88,16 +90,18 @@ CONF
     "$load" kairosdb-query --address "$plain" --rounds 3 "${metrics[@]}" | note "read_8800_kairosdb_$round"
   done
 
-  # What KairosDB's queries take of a metric that only KairosDB wrote, and again when promkairos has written
-  # the same series. Small requests: KairosDB loses the index rows of many new series at once.
+  # What KairosDB's queries take of a metric that promkairos has written too, the same series and points, and of
+  # one that it has not. Small requests: KairosDB loses the index rows of many new series at once.
+  alone=(--series 400 --per-metric 400 --prefix alone --scrapes 240)
   shared=(--series 400 --per-metric 400 --prefix shared --scrapes 240)
+  "$load" kairosdb-send --address "$plain" "${alone[@]}" --samples 50 --connections 1 > /dev/null
   "$load" kairosdb-send --address "$plain" "${shared[@]}" --samples 50 --connections 1 > /dev/null
-  for round in warm_up alone; do
-    "$load" kairosdb-query --address "$plain" --rounds 21 --metric shared_00000_operations_total | note "kairosdb_asks_$round"
-  done
   "$load" send --address "$address" "${shared[@]}" > /dev/null
-  for round in shared shared_again; do
-    "$load" kairosdb-query --address "$plain" --rounds 21 --metric shared_00000_operations_total | note "kairosdb_asks_$round"
+  for round in warm_up first second third; do
+    for metric in alone shared; do
+      "$load" kairosdb-query --address "$plain" --rounds 15 --metric "${metric}_00000_operations_total" |
+        note "kairosdb_asks_${metric}_$round"
+    done
   done
   stop
   echo '"end": true'
