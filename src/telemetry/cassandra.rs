@@ -78,6 +78,8 @@ pub struct CassandraMetrics {
     pub series_cache_reads: Counter,
     /// Partitions of `row_keys` that were in memory and good.
     pub series_cache_hits: Counter,
+    /// Label names and values that were answered from memory.
+    pub label_answer_hits: Counter,
     /// Bytes of series in memory, about.
     pub series_cache_bytes: Gauge,
     /// Windows (partitions of `row_keys`) of which something is in memory.
@@ -108,6 +110,7 @@ impl Default for CassandraMetrics {
             tag_index_gaps: Counter::default(),
             series_cache_reads: Counter::default(),
             series_cache_hits: Counter::default(),
+            label_answer_hits: Counter::default(),
             series_cache_bytes: Gauge::default(),
             windows_cached: Gauge::default(),
             quarantined: Counter::default(),
@@ -171,6 +174,11 @@ impl CassandraMetrics {
                 "series_cache_hits",
                 "Partitions of row_keys that were in memory and good",
                 &self.series_cache_hits,
+            ),
+            (
+                "label_answer_hits",
+                "Requests for label names or values that were answered as not long before",
+                &self.label_answer_hits,
             ),
             ("quarantined", "Points of flushes that Cassandra refused for good", &self.quarantined),
             (

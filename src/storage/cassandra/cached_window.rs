@@ -22,7 +22,7 @@ use crate::storage::index::{MemoryIndex, evaluate};
 use crate::telemetry::CassandraMetrics;
 
 /// A window is read again after this time, whatever `mtime` says, ...
-const OLD: Duration = Duration::from_secs(30);
+pub(super) const OLD: Duration = Duration::from_secs(30);
 /// ... or after so many times what the last read took, if that is longer. As often a window
 /// is read again while only our own inserts show, behind which another's may hide.
 const SHARE: u32 = 50;

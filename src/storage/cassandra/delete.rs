@@ -135,6 +135,7 @@ impl Shared {
         let deleted = self.delete_window_rows(key, rows, stamp, others).await;
         // Who read meanwhile may have seen rows that are gone now, and `mtime` does not tell.
         self.series.forget(key.identity());
+        self.answers.outdate();
         if deleted.is_err() {
             // A delete that failed may still arrive: nothing that stands now is relied on, and
             // the next write puts its index rows above the stamp.

@@ -146,6 +146,7 @@ impl Shared {
                 Some(missing) => missing,
                 None => {
                     let known = self.read_window(demand.key, deadline).await?;
+                    self.answers.outdate();
                     demand.window.learn(known);
                     // What is taken as written now may be news to readers.
                     self.series.doubt(demand.key.identity());
@@ -220,6 +221,7 @@ impl Shared {
             self.executor.insert(insert, &values, deadline).await?.into_iter().collect();
         let written = rows.iter().enumerate().filter(|(at, _)| !spoilt.contains_key(at));
         let written: Vec<usize> = written.map(|(_, row)| *row).collect();
+        self.answers.outdate();
         demand.window.remember_row_keys(written.iter().map(|at| demand.asked[*at]), expiry);
         self.show(plan, demand, &written);
         let metrics = &self.executor.metrics;
@@ -277,6 +279,7 @@ impl Shared {
             let insert = &self.statements.row_times.insert;
             let values = (stamp, ttl, metric, table_name, row_time);
             self.executor.run(insert, values, deadline).await?;
+            self.answers.outdate();
             demand.window.remember_row_time(expiry);
             self.executor.metrics.index_rows_written.inc();
         }
@@ -285,6 +288,7 @@ impl Shared {
             let insert = &self.statements.names.insert;
             let name = self.names.value(metric);
             self.executor.run(insert, (list, name, stamp), deadline).await?;
+            self.answers.outdate();
             demand.window.remember_name();
             self.executor.metrics.index_rows_written.inc();
         }

@@ -4,10 +4,12 @@
 //! delete of its points (see `delete`), so a deleted metric is listed until the window has closed and
 //! is deleted again, or until its index rows expire.
 //!
-//! With a limit only the smallest results are kept while reading, so memory is bounded by it.
+//! An answer is kept for a while (see `label_answers`). With a limit only the smallest results are kept while reading, so memory is bounded by it.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
+use super::label_answers::Asked;
 use super::routing::route;
 use super::shared::Shared;
 use crate::kairos::DataType;
@@ -43,6 +45,24 @@ impl<T: Ord> Smallest<T> {
 }
 
 impl Shared {
+    /// What `read` gives, or gave not long ago.
+    async fn answer(
+        &self,
+        label: Option<&str>,
+        query: &SeriesQuery,
+        read: impl Future<Output = Result<Limited<String>, StoreError>>,
+    ) -> Result<Limited<String>, StoreError> {
+        let (asked, begun) =
+            (Asked::new(label, query, self.spec), self.answers.begin(Instant::now()));
+        if let Some(answer) = self.answers.get(&asked, begun) {
+            self.executor.metrics.label_answer_hits.inc();
+            return Ok(answer);
+        }
+        let answer = read.await?;
+        self.answers.keep(asked, begun, &answer);
+        Ok(answer)
+    }
+
     /// [`Store::series`](crate::storage::Store::series)
     pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         let mut all = Smallest::new(query.limit);
@@ -59,6 +79,10 @@ impl Shared {
         &self,
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError> {
+        self.answer(None, query, self.read_label_names(query)).await
+    }
+
+    async fn read_label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
         let mut all = Smallest::new(query.limit);
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
             for (name, _) in row.labels.iter() {
@@ -74,6 +98,14 @@ impl Shared {
 
     /// [`Store::label_values`](crate::storage::Store::label_values)
     pub(super) async fn label_values(
+        &self,
+        name: &str,
+        query: &SeriesQuery,
+    ) -> Result<Limited<String>, StoreError> {
+        self.answer(Some(name), query, self.read_label_values(name, query)).await
+    }
+
+    async fn read_label_values(
         &self,
         name: &str,
         query: &SeriesQuery,

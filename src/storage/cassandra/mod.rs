@@ -25,6 +25,7 @@ mod index_memory;
 mod index_row;
 mod index_standing;
 mod index_writer;
+mod label_answers;
 mod labels;
 mod legacy_index;
 mod lifetime;
@@ -74,6 +75,7 @@ pub use tag_index::{
 use self::clock::Skew;
 use self::executor::Executor;
 use self::index_memory::IndexMemory;
+use self::label_answers::LabelAnswers;
 use self::legacy_index::LegacyIndex;
 use self::lifetime::Lifetimes;
 use self::mtime::Mtimes;
@@ -130,6 +132,7 @@ impl CassandraStore {
             stamps: stamp::Stamps::default(),
             memory: IndexMemory::new(options.index_memory_rows),
             series,
+            answers: LabelAnswers::default(),
             mtimes: Mtimes::default(),
             legacy: LegacyIndex::default(),
             skew: Skew::default(),

@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, RwLock};
 use super::clock::Skew;
 use super::executor::{Executor, unreadable};
 use super::index_memory::IndexMemory;
+use super::label_answers::LabelAnswers;
 use super::legacy_index::LegacyIndex;
 use super::lifetime::Lifetimes;
 use super::mtime::Mtimes;
@@ -34,6 +35,7 @@ pub(super) struct Shared {
     pub(super) stamps: Stamps,
     pub(super) memory: IndexMemory,
     pub(super) series: SeriesCache,
+    pub(super) answers: LabelAnswers,
     pub(super) mtimes: Mtimes,
     pub(super) legacy: LegacyIndex,
     pub(super) skew: Skew,

@@ -14,7 +14,7 @@ use super::prepared::{Judge, Judged, Prepared};
 use super::series::Taken;
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
-use crate::storage::index::{MemoryIndex, evaluate};
+use crate::storage::index::{Among, MemoryIndex, evaluate};
 use crate::storage::{StoreError, check_label_bytes};
 use crate::telemetry::HeadMetrics;
 
@@ -158,15 +158,22 @@ impl Memory {
     }
 
     /// Asks the label index about the series that match and may have points in `range`.
-    pub(super) fn ask_index<R>(
+    pub(super) fn ask_index(
         &self,
         matchers: &[Matcher],
         range: &TimeRange,
-        ask: impl FnOnce(&MemoryIndex, &RoaringBitmap) -> R,
-    ) -> Result<R, StoreError> {
+        ask: impl for<'m> FnOnce(&'m MemoryIndex, Among<'_>) -> Vec<&'m str>,
+    ) -> Result<Vec<String>, StoreError> {
         let map = self.map.read();
-        let ids = present(&map, matchers, range)?;
-        Ok(ask(&map.index, &ids))
+        let ids = evaluate(&map.index, matchers)?;
+        let mut pager = map.pager();
+        // As a rule the first one has. Where none has, no value need be asked for all of its series.
+        let counts = &mut |id| pager.series(id).may_have(range);
+        if !ids.iter().any(&mut *counts) {
+            return Ok(Vec::new());
+        }
+        let found = ask(&map.index, Among { ids: &ids, counts });
+        Ok(found.into_iter().map(str::to_owned).collect())
     }
 
     /// Exemplars in `range` by series, unsorted.

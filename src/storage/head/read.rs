@@ -64,9 +64,7 @@ impl Inner {
         self.repeat_deletes().await?;
         let (memory, own) = (self.memory.clone(), query.clone());
         let ask = move || {
-            memory.ask_index(&own.matchers, &own.range, |index, within| {
-                index.names(Some(within)).into_iter().map(str::to_owned).collect()
-            })
+            memory.ask_index(&own.matchers, &own.range, |index, among| index.names(Some(among)))
         };
         let recent = blocking(ask).await??;
         Ok(combine(self.below.label_names(query).await?, recent, query.limit))
@@ -80,8 +78,8 @@ impl Inner {
         self.repeat_deletes().await?;
         let (memory, own, label) = (self.memory.clone(), query.clone(), name.to_owned());
         let ask = move || {
-            memory.ask_index(&own.matchers, &own.range, |index, within| {
-                index.values(&label, Some(within)).into_iter().map(str::to_owned).collect()
+            memory.ask_index(&own.matchers, &own.range, |index, among| {
+                index.values(&label, Some(among))
             })
         };
         let recent = blocking(ask).await??;

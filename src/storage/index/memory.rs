@@ -27,6 +27,14 @@ pub struct MemoryIndex {
     names: HashMap<String, HashMap<Box<str>, Postings>>,
 }
 
+/// Series that a listing is about.
+pub struct Among<'a> {
+    /// Those of these ids ...
+    pub ids: &'a RoaringBitmap,
+    /// ... for which this is true. It is asked as seldom as possible.
+    pub counts: &'a mut dyn FnMut(u32) -> bool,
+}
+
 /// Ids of the series with one label; never empty inside an index, rising.
 #[derive(Debug)]
 enum Postings {
@@ -74,10 +82,10 @@ impl MemoryIndex {
         self.all.is_empty()
     }
 
-    /// Names of labels, sorted: of all series, or of those in `within`.
-    pub fn names(&self, within: Option<&RoaringBitmap>) -> Vec<&str> {
-        let occurs = |values: &HashMap<Box<str>, Postings>| match within {
-            Some(within) => values.values().any(|postings| postings.intersects(within)),
+    /// Names of labels, sorted: of all series, or of some.
+    pub fn names(&self, mut among: Option<Among<'_>>) -> Vec<&str> {
+        let mut occurs = |values: &HashMap<Box<str>, Postings>| match &mut among {
+            Some(among) => values.values().any(|postings| postings.occurs(among)),
             None => true,
         };
         let names = self.names.iter().filter(|(_, values)| occurs(values));
@@ -86,9 +94,10 @@ impl MemoryIndex {
         names
     }
 
-    /// Values of the label `name`, sorted: of all series, or of those in `within`.
-    pub fn values(&self, name: &str, within: Option<&RoaringBitmap>) -> Vec<&str> {
-        let occurs = |postings: &Postings| within.is_none_or(|within| postings.intersects(within));
+    /// Values of the label `name`, sorted: of all series, or of some.
+    pub fn values(&self, name: &str, mut among: Option<Among<'_>>) -> Vec<&str> {
+        let mut occurs =
+            |postings: &Postings| among.as_mut().is_none_or(|among| postings.occurs(among));
         let values = self.names.get(name).into_iter().flatten();
         let values = values.filter(|(_, postings)| occurs(postings));
         let mut values: Vec<&str> = values.map(|(value, _)| &**value).collect();
@@ -197,11 +206,16 @@ impl Postings {
         }
     }
 
-    fn intersects(&self, within: &RoaringBitmap) -> bool {
+    fn occurs(&self, Among { ids: within, counts }: &mut Among<'_>) -> bool {
+        /// The first ones tell as a rule, without an intersection.
+        const FIRST: usize = 4;
+        let mut is_one = |series: u32| within.contains(series) && counts(series);
         match self {
-            Self::One(series) => within.contains(*series),
-            Self::Few(ids) => ids.iter().any(|series| within.contains(*series)),
-            Self::Many(ids) => !ids.is_disjoint(within),
+            Self::One(series) => is_one(*series),
+            Self::Few(ids) => ids.iter().any(|series| is_one(*series)),
+            Self::Many(ids) => {
+                ids.iter().take(FIRST).any(is_one) || (ids & *within).into_iter().any(counts)
+            }
         }
     }
 }
@@ -232,9 +246,12 @@ mod tests {
         index.add(7, b.as_ref());
         assert_eq!(index.names(None), ["__name__", "job", "zone"]);
         assert_eq!(index.values("job", None), ["a", "b"]);
-        let only_a = RoaringBitmap::from_iter([0]);
-        assert_eq!(index.names(Some(&only_a)), ["__name__", "job"]);
-        assert_eq!(index.values("job", Some(&only_a)), ["b"]);
+        let (both, only_a) = (RoaringBitmap::from_iter([0, 7]), RoaringBitmap::from_iter([0]));
+        for (ids, counts) in [(&only_a, [0, 7]), (&both, [0, 9])] {
+            let counts = &mut |id| counts.contains(&id);
+            assert_eq!(index.names(Some(Among { ids, counts })), ["__name__", "job"]);
+            assert_eq!(index.values("job", Some(Among { ids, counts })), ["b"]);
+        }
         index.remove([(7, b.as_ref())]);
         assert_eq!(index.names(None), ["__name__", "job"]);
         assert_eq!(index.values("job", None), ["b"]);

@@ -12,7 +12,7 @@ use crate::model::{MatchOp, Matcher};
 
 use super::StoreError;
 
-pub use memory::MemoryIndex;
+pub use memory::{Among, MemoryIndex};
 
 /// What the evaluation of matchers needs of an index.
 pub trait LabelIndex {

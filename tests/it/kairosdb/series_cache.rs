@@ -107,6 +107,38 @@ async fn a_neighbours_series_is_seen_by_the_next_query() {
     keyspace.drop().await;
 }
 
+/// Labels are answered as before until this process knows better.
+#[tokio::test]
+async fn labels_are_answered_from_memory_until_an_index_row_is_written() {
+    let keyspace = TestKeyspace::new().await;
+    let (store, metrics) = open(keyspace.options()).await;
+    fill(&store, 3).await;
+    let query = |end| SeriesQuery { matchers: vec![], range: TimeRange::new(0, end), limit: 0 };
+    let ask = async |end: i64| {
+        let query = query(end);
+        let names = store.label_names(&query).await.expect("names").items;
+        let metrics = store.label_values(METRIC_NAME, &query).await.expect("values").items;
+        [names, metrics, store.label_values("host", &query).await.expect("values").items]
+    };
+    let all = ask(2_000).await;
+    assert_eq!(all[1], ["m"]);
+    assert_eq!(all[2], ["h0", "h1", "h2"]);
+    assert_eq!((ask(5_000).await, metrics.label_answer_hits.get()), (all, 3));
+    // Acknowledged is shown, deleted is not: a new name, and then one less.
+    let other = labels(&[("__name__", "n"), ("host", "x"), ("rack", "r")]);
+    Request::default().floats(&other, &[(1_000, 1.0)]).write(&store).await;
+    let all = ask(2_000).await;
+    assert_eq!(all[0], ["__name__", "group", "host", "rack"]);
+    assert_eq!(
+        (&*all[1], &*all[2]),
+        (&["m", "n"].map(String::from)[..], &["h0", "h1", "h2", "x"].map(String::from)[..])
+    );
+    assert_eq!(metrics.label_answer_hits.get(), 3);
+    store.delete(&named("n"), TimeRange::ALL).await.expect("deleted");
+    assert_eq!(ask(2_000).await[1], ["m"]);
+    keyspace.drop().await;
+}
+
 /// What another process has indexed is not written again by us, but acknowledged: so it is seen.
 #[tokio::test]
 async fn a_series_that_another_process_indexed_is_seen_once_it_is_acknowledged_here() {

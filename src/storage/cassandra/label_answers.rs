@@ -1,0 +1,180 @@
+//! Answers of the label endpoints, kept for a short while: who looks at a dashboard asks for the same ones again
+//! and again, and each takes a read for every metric and window.
+//!
+//! An answer is good until an index row is written, found or deleted by this process, and for [`OLD`] at most:
+//! so long another's new series may stay unseen. No I/O here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::cached_window::OLD;
+use crate::kairos::RowSpec;
+use crate::model::MatchOp;
+use crate::storage::{Limited, SeriesQuery};
+
+/// Bytes of all answers together; who adds the next one begins anew.
+const MOST_BYTES: usize = 16 << 20;
+/// What an answer costs beside its strings, and each of them.
+const OVERHEAD: usize = 256;
+
+/// What was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    /// The label whose values are wanted; none = the names of labels.
+    label: Option<Box<str>>,
+    matchers: Vec<(MatchOp, Box<str>, Box<str>)>,
+    /// The first and the last row time: within a window all times get the same answer. None = an empty range.
+    windows: Option<[i64; 2]>,
+    limit: usize,
+}
+
+impl Asked {
+    pub(super) fn new(label: Option<&str>, query: &SeriesQuery, spec: RowSpec) -> Self {
+        let SeriesQuery { matchers, range, limit } = query;
+        let matchers = matchers.iter().map(|m| (m.op(), m.name().into(), m.value().into()));
+        let windows = (!range.is_empty()).then(|| {
+            [range.start, range.end]
+                .map(|time| if time < 0 { time } else { spec.row_time(time).millis() })
+        });
+        Self { label: label.map(Box::from), matchers: matchers.collect(), windows, limit: *limit }
+    }
+}
+
+/// Where in the life of the index a read began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun {
+    epoch: u64,
+    at: Instant,
+}
+
+struct Answer {
+    begun: Begun,
+    bytes: usize,
+    strings: Limited<String>,
+}
+
+/// The answers in memory.
+#[derive(Default)]
+pub(super) struct LabelAnswers {
+    /// Rises with every index row that this process writes, finds or deletes.
+    epoch: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    answers: HashMap<Asked, Answer>,
+    bytes: usize,
+}
+
+impl LabelAnswers {
+    /// Called when an index row stands that did not, or is gone, and before anybody relies on that.
+    pub(super) fn outdate(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// To be called before reading.
+    pub(super) fn begin(&self, now: Instant) -> Begun {
+        Begun { epoch: self.epoch.load(Ordering::Acquire), at: now }
+    }
+
+    /// The answer, if it is still good for a read that begins now.
+    pub(super) fn get(&self, asked: &Asked, now: Begun) -> Option<Limited<String>> {
+        let kept = self.kept.lock();
+        let answer = kept.answers.get(asked)?;
+        let is_young = now.at.saturating_duration_since(answer.begun.at) < OLD;
+        (is_young && answer.begun.epoch == now.epoch).then(|| answer.strings.clone())
+    }
+
+    /// Keeps what was read, unless it is too large.
+    pub(super) fn keep(&self, asked: Asked, begun: Begun, strings: &Limited<String>) {
+        let bytes =
+            strings.items.iter().map(|item| item.len() + size_of::<String>()).sum::<usize>()
+                + OVERHEAD;
+        if bytes > MOST_BYTES / 4 {
+            return;
+        }
+        let mut kept = self.kept.lock();
+        if kept.bytes + bytes > MOST_BYTES {
+            *kept = Kept::default();
+        }
+        kept.bytes += bytes;
+        let answer = Answer { begun, bytes, strings: strings.clone() };
+        if let Some(replaced) = kept.answers.insert(asked, answer) {
+            kept.bytes -= replaced.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{Matcher, TimeRange};
+
+    const DAY: i64 = 86_400_000;
+
+    fn asked(label: Option<&str>, value: &str, range: TimeRange, limit: usize) -> Asked {
+        let matchers = vec![Matcher::equal("job", value)];
+        Asked::new(label, &SeriesQuery { matchers, range, limit }, RowSpec::DEFAULT)
+    }
+
+    fn strings(bytes: usize) -> Limited<String> {
+        Limited { items: vec!["x".repeat(bytes)], truncated: false }
+    }
+
+    #[test]
+    fn times_of_one_window_are_the_same_question_and_all_else_is_another() {
+        let range = TimeRange::new(30 * DAY, 40 * DAY);
+        let one = asked(Some("a"), "x", range, 0);
+        assert_eq!(one, asked(Some("a"), "x", TimeRange::new(31 * DAY, 41 * DAY), 0));
+        for other in [
+            asked(None, "x", range, 0),
+            asked(Some("b"), "x", range, 0),
+            asked(Some("a"), "y", range, 0),
+            asked(Some("a"), "x", range, 1),
+            asked(Some("a"), "x", TimeRange::new(30 * DAY, 43 * DAY), 0),
+            asked(Some("a"), "x", TimeRange::new(20 * DAY, 40 * DAY), 0),
+            asked(Some("a"), "x", TimeRange::new(40 * DAY, 30 * DAY), 0),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_good_until_the_index_changes_or_it_is_old() {
+        let (answers, start) = (LabelAnswers::default(), Instant::now());
+        let one = asked(None, "x", TimeRange::ALL, 0);
+        assert_eq!(answers.get(&one, answers.begin(start)), None);
+        let begun = answers.begin(start);
+        answers.keep(one.clone(), begun, &strings(1));
+        let at = |after: Duration| answers.get(&one, answers.begin(start + after));
+        assert_eq!(at(OLD - Duration::from_millis(1)), Some(strings(1)));
+        assert_eq!(at(OLD), None);
+        answers.outdate();
+        assert_eq!(at(Duration::ZERO), None);
+        // What changed while it was read may be missing in it.
+        answers.keep(one.clone(), begun, &strings(1));
+        assert_eq!(at(Duration::ZERO), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (answers, start) = (LabelAnswers::default(), Instant::now());
+        let begun = answers.begin(start);
+        for n in 0..100 {
+            let one = asked(Some(&n.to_string()), "x", TimeRange::ALL, 0);
+            answers.keep(one.clone(), begun, &strings(1 << 20));
+            assert!(answers.get(&one, begun).is_some());
+            let kept = answers.kept.lock();
+            assert!(kept.answers.len() <= 16 && kept.bytes <= MOST_BYTES, "{n}");
+        }
+        let large = asked(Some("large"), "x", TimeRange::ALL, 0);
+        answers.keep(large.clone(), begun, &strings(MOST_BYTES));
+        assert_eq!(answers.get(&large, begun), None);
+    }
+}
