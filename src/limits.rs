@@ -134,6 +134,8 @@ pub const REFUSE_AT: u64 = 4;
 pub const PARTITION_MS: i64 = 86_400_000;
 /// Bytes of records, and of their points, that may wait to be written to the log and applied.
 pub const MAX_WAL_WAITING_BYTES: usize = 64 << 20;
+/// Bytes of a label value that a query makes by `label_replace` or `label_join`.
+pub const MAX_QUERY_LABEL_VALUE_BYTES: usize = 1 << 20;
 /// Labels of a series.
 pub const LABEL_LIMITS: LabelLimits =
     LabelLimits { labels: 128, name_bytes: 1 << 10, value_bytes: 16 << 10, total_bytes: 32 << 10 };

@@ -1,13 +1,17 @@
 //! How many samples and bytes a query holds in memory, and how many it may.
 //!
 //! Whoever keeps points of many series takes them from the budget and gives them back by
-//! dropping what it got. Points on their way through an operator are not counted.
+//! dropping what it got. Points on their way through an operator are not counted but for one series at
+//! all steps, which each operator has room for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::error::QueryError;
 use super::settings::{MAX_BYTES, MAX_SAMPLES, Settings};
+
+/// More than a query can hold at all.
+const BEYOND: usize = 1 << 52;
 
 /// The budget of one query.
 #[derive(Debug)]
@@ -74,6 +78,8 @@ impl Held {
     /// Takes more.
     pub(crate) fn take(&mut self, samples: usize, bytes: usize) -> Result<(), QueryError> {
         let budget = &self.budget;
+        // What is beyond any limit must not wrap around.
+        let (samples, bytes) = (samples.min(BEYOND), bytes.min(BEYOND));
         self.samples += samples;
         self.bytes += bytes;
         let now = budget.samples.fetch_add(samples, Relaxed) + samples;

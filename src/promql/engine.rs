@@ -227,7 +227,7 @@ impl Evaluation {
         let begin = Instant::now();
         let steps = self.query.steps;
         let (context, selections) = (Arc::clone(&self.context), self.selections);
-        let builder = Builder { selections, store: self.store, context, runtime };
+        let builder = Builder::new(selections, self.store, context, runtime);
         let scope = &Scope { steps, counted: self.context.counts.destination() };
         let mut sorting = Duration::ZERO;
         let value = match (root, self.when) {

@@ -9,6 +9,7 @@ use super::top::Top;
 use super::{Aggregation, Param};
 use crate::model::Labels;
 use crate::promql::annotations::Note;
+use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::format::general;
@@ -41,7 +42,8 @@ pub(super) fn select(
     let most = checked_counts(&param, input.series().len())?;
     if aggregation.op == Aggregator::LimitK {
         let taken = vec![Vec::new(); groups.len()];
-        return Ok(Box::new(LimitK { input, groups, most, taken, position: 0 }));
+        let held = context.budget.nothing();
+        return Ok(Box::new(LimitK { input, groups, most, taken, held, position: 0 }));
     }
     Ok(Box::new(Top::new(aggregation, input, groups, most, steps, context)))
 }
@@ -89,6 +91,7 @@ struct LimitK {
     most: Vec<usize>,
     /// How many were taken, by group and step.
     taken: Vec<Vec<usize>>,
+    held: Held,
     position: usize,
 }
 
@@ -100,7 +103,10 @@ impl Operator for LimitK {
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         self.input.next(points)?;
         let taken = &mut self.taken[self.groups.of_series[self.position]];
-        taken.resize(self.most.len(), 0);
+        if taken.is_empty() {
+            self.held.take(0, self.most.len() * size_of::<usize>())?;
+            taken.resize(self.most.len(), 0);
+        }
         self.position += 1;
         for (step, (taken, most)) in taken.iter_mut().zip(&self.most).enumerate() {
             if points.get(step).is_none() {

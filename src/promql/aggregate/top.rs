@@ -39,7 +39,8 @@ pub(super) struct Top {
     series: Vec<Series>,
     read: usize,
     given: usize,
-    ready: VecDeque<Points>,
+    /// The points of the series of the last group, by step.
+    ready: VecDeque<Vec<(usize, f64)>>,
     /// For each group of an instant query its candidates in order, as positions in `series`.
     ordered: Vec<Vec<usize>>,
     context: Arc<Context>,
@@ -88,7 +89,11 @@ impl Top {
         self.read += 1;
         tell_ignored(&points, self.op, self.span, &self.context);
         let heaps = &mut self.heaps[group];
-        heaps.resize(self.most.len(), Vec::new());
+        if heaps.is_empty() {
+            let steps = self.most.len();
+            self.held[group].take(0, steps * size_of::<Vec<Candidate>>())?;
+            heaps.resize(steps, Vec::new());
+        }
         let mut grown = 0;
         for (step, value) in points.floats().iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
             let heap = &mut heaps[step];
@@ -108,10 +113,9 @@ impl Top {
 
     /// Turns the heaps of a group into the points of its series.
     fn finish_group(&mut self, group: usize) {
-        let steps = self.most.len();
         let members = &self.members[group];
         let first = self.series_before(group);
-        let mut results = vec![Points::default(); members.len()];
+        let mut results = vec![Vec::new(); members.len()];
         for (step, heap) in std::mem::take(&mut self.heaps[group]).into_iter().enumerate() {
             let mut heap = heap;
             if self.steps.is_instant() {
@@ -120,21 +124,12 @@ impl Top {
             for (value, position) in heap {
                 // Members are in rising order.
                 let at = members.partition_point(|&member| member < position);
-                if results[at].steps() == 0 {
-                    results[at].clear(steps);
-                }
-                results[at].set_float(step, value);
+                results[at].push((step, value));
                 if self.steps.is_instant() {
                     self.ordered[group].push(first + at);
                 }
             }
         }
-        for result in &mut results {
-            if result.steps() == 0 {
-                result.clear(steps);
-            }
-        }
-        self.held[group].release();
         self.ready.extend(results);
     }
 
@@ -150,13 +145,19 @@ impl Operator for Top {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         while self.ready.is_empty() {
+            if let Some(last) = self.given.checked_sub(1) {
+                self.held[last].release();
+            }
             while self.read <= self.groups.last[self.given] {
                 self.read_one()?;
             }
             self.finish_group(self.given);
             self.given += 1;
         }
-        *points = self.ready.pop_front().unwrap_or_default();
+        points.clear(self.most.len());
+        for (step, value) in self.ready.pop_front().unwrap_or_default() {
+            points.set_float(step, value);
+        }
         Ok(())
     }
 

@@ -10,6 +10,9 @@ use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::points::{Points, Value, ValueRef};
 
+/// So often a join asks whether it is to go on.
+const STEPS_A_CHECK: usize = 64;
+
 /// What holds for all groups of a join.
 pub(super) struct Sides {
     pub(super) operation: Operation,
@@ -26,8 +29,12 @@ pub(super) struct Sides {
 /// A group and what comes out of it.
 pub(super) struct Planned {
     pub(super) group: Group,
-    /// The position, among the results of the group, of the result of each pair of a position in
-    /// `group.left` and one in `group.right`; `None` stands for a filled side.
+    /// For each series of `group.left` and `group.right` its class: of one class are those that give
+    /// the same labels whatever they meet.
+    pub(super) left: Vec<usize>,
+    pub(super) right: Vec<usize>,
+    /// The position, among the results of the group, of the result of each pair of a class on the left
+    /// and one on the right; `None` stands for a filled side.
     pub(super) results: HashMap<(Option<usize>, Option<usize>), usize>,
     pub(super) count: usize,
 }
@@ -57,6 +64,9 @@ impl Sides {
             return Ok(joined);
         }
         for step in 0..steps {
+            if step % STEPS_A_CHECK == 0 {
+                self.context.check()?;
+            }
             self.join_step(planned, many, one, step, &mut joined)?;
         }
         Ok(joined)
@@ -108,14 +118,14 @@ impl Sides {
                 (None, Some(fill)) => Value::Float(fill),
                 (None, None) => continue,
             };
-            let key = (Some(at), partner.map(|(at, _)| at));
+            let key = (Some(planned.left[at]), partner.map(|(at, _)| planned.right[at]));
             let result = planned.results[&key];
             self.meet(&value.to_owned(), &other, result, step, &mut matched, joined)?;
         }
         if let (Some((at, _)), Some(value), Some(fill)) = (partner, &one_value, self.fill_many)
             && matched.is_empty()
         {
-            let result = planned.results[&(None, Some(at))];
+            let result = planned.results[&(None, Some(planned.right[at]))];
             self.meet(&Value::Float(fill), value, result, step, &mut matched, joined)?;
         }
         Ok(())

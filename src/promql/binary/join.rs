@@ -13,13 +13,18 @@ use super::group::{Joined, Planned, Sides};
 use super::matching::{Group, Name, groups, match_labels, result_labels};
 use crate::model::Labels;
 use crate::promql::ast::{Cardinality, Comparison, Matching};
+use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
+use crate::promql::labelset::keep;
 use crate::promql::operators::buffered::Buffered;
 use crate::promql::operators::merged::{Merged, Refused};
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::Points;
 use crate::promql::strings::quoted;
+
+/// So often planning asks whether it is to go on.
+const PAIRS_A_CHECK: usize = 256;
 
 /// Joins two vectors. Of the sides, `many` may have several series for one of `one`; with
 /// one-to-one matching `many` is the left side.
@@ -31,6 +36,10 @@ pub(crate) struct Join {
     sides: Arc<Sides>,
     steps: usize,
     ready: VecDeque<Points>,
+    /// What is held by `ready`.
+    ready_held: Held,
+    /// What is held by `groups` and `series`.
+    _planned: Held,
     /// Steps at which a group has two series on the side of one, and which of that side they are: an
     /// error if the other side has any point at such a step.
     twice: BTreeMap<usize, (usize, usize)>,
@@ -59,8 +68,10 @@ impl Join {
             context: Arc::clone(context),
         };
         let (mut planned, mut series) = (Vec::new(), Vec::new());
+        let mut held = context.budget.nothing();
         for group in groups(many.series(), one.series(), &matching.labels) {
-            planned.push(sides.plan(group, many.series(), one.series(), &mut series));
+            let both = (many.series(), one.series());
+            planned.push(sides.plan(group, both, &mut series, &mut held)?);
         }
         let mut wanted_many = vec![false; many.series().len()];
         let mut wanted_one = vec![false; one.series().len()];
@@ -77,6 +88,8 @@ impl Join {
             sides: Arc::new(sides),
             steps,
             ready: VecDeque::new(),
+            ready_held: context.budget.nothing(),
+            _planned: held,
             twice: BTreeMap::new(),
         };
         join.many.watch(steps);
@@ -94,6 +107,7 @@ impl Join {
         };
         let many = take(&mut self.many, &planned.group.left)?;
         let one = take(&mut self.one, &planned.group.right)?;
+        self.ready_held.take(0, planned.count.saturating_mul(self.steps * size_of::<f64>()))?;
         let joined = self.sides.join(&planned, &many, &one, self.steps)?;
         let Joined { results, twice } = joined;
         for (step, first, second) in twice {
@@ -129,6 +143,7 @@ impl Operator for Join {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         while self.ready.is_empty() {
+            self.ready_held.release();
             self.advance()?;
         }
         *points = self.ready.pop_front().unwrap_or_default();
@@ -144,43 +159,55 @@ impl Sides {
     fn plan(
         &self,
         group: Group,
-        many: &[Series],
-        one: &[Series],
+        (many, one): (&[Series], &[Series]),
         series: &mut Vec<Series>,
-    ) -> Planned {
+        held: &mut Held,
+    ) -> Result<Planned, QueryError> {
         let boolean = self.operation.comparison == Comparison::Bool;
         let at_once = boolean && !self.context.delays_names();
         let drops = self.operation.drops_name() || at_once;
         let name = if drops { Name::Dropped } else { Name::Kept };
+        let none = Labels::default();
+        let base =
+            |&position: &usize| result_labels(&many[position].labels, &none, &self.matching, name);
+        let given = |&position: &usize| keep(&one[position].labels, &self.matching.include);
+        let (left, of_left) = classes(&group.left, base);
+        let (right, of_right) = classes(&group.right, given);
         let first = series.len();
         let mut known: HashMap<Labels, usize> = HashMap::new();
         let mut results = HashMap::new();
         let mut add = |key, many: &Labels, one: &Labels| {
+            if results.len() % PAIRS_A_CHECK == 0 {
+                self.context.check()?;
+            }
             let labels = result_labels(many, one, &self.matching, name);
+            held.take(0, size_of_val(&key) + labels.as_bytes().len())?;
             let at = *known.entry(labels.clone()).or_insert(series.len() - first);
             if at == series.len() - first {
                 series.push(Series { labels, drop_name: boolean });
             }
             results.insert(key, at);
+            Ok::<(), QueryError>(())
         };
         let alone = |labels: &Labels| match_labels(labels, &self.matching.labels);
-        for (i, &left) in group.left.iter().enumerate() {
-            let many = &many[left].labels;
-            for (j, &right) in group.right.iter().enumerate() {
-                add((Some(i), Some(j)), many, &one[right].labels);
+        for (i, &at) in of_left.iter().enumerate() {
+            let many = &many[group.left[at]].labels;
+            for (j, &at) in of_right.iter().enumerate() {
+                add((Some(i), Some(j)), many, &one[group.right[at]].labels)?;
             }
             if self.fill_one.is_some() {
-                add((Some(i), None), many, &alone(many));
+                // Series of one group agree in the labels of the match.
+                add((Some(i), None), many, &alone(many))?;
             }
         }
         if self.fill_many.is_some() {
-            for (j, &right) in group.right.iter().enumerate() {
-                let one = &one[right].labels;
-                add((None, Some(j)), &alone(one), one);
+            for (j, &at) in of_right.iter().enumerate() {
+                let one = &one[group.right[at]].labels;
+                add((None, Some(j)), &alone(one), one)?;
             }
         }
         let count = series.len() - first;
-        Planned { group, results, count }
+        Ok(Planned { group, left, right, results, count })
     }
 
     /// The error for two series on the side of one.
@@ -196,6 +223,22 @@ impl Sides {
             both[0], both[1]
         )
     }
+}
+
+/// The class of each of these, and of each class the first. A single one needs no look.
+fn classes(positions: &[usize], of: impl Fn(&usize) -> Labels) -> (Vec<usize>, Vec<usize>) {
+    if positions.len() == 1 {
+        return (vec![0], vec![0]);
+    }
+    let (mut known, mut firsts) = (HashMap::new(), Vec::new());
+    let class = |(at, position): (usize, &usize)| {
+        *known.entry(of(position)).or_insert_with(|| {
+            firsts.push(at);
+            firsts.len() - 1
+        })
+    };
+    let all = positions.iter().enumerate().map(class).collect();
+    (all, firsts)
 }
 
 /// As errors show label sets.

@@ -3,6 +3,8 @@
 
 use super::matching::groups;
 use crate::promql::ast::MatchLabels;
+use crate::promql::budget::Held;
+use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::operators::literal::drain;
 use crate::promql::operators::merged::{Merged, Refused};
@@ -27,8 +29,7 @@ pub(crate) struct And {
     left_groups: Vec<usize>,
     right_groups: Vec<usize>,
     /// For each group that is on the right, at which steps.
-    present: Vec<Vec<bool>>,
-    steps: usize,
+    present: Present,
     position: usize,
 }
 
@@ -40,15 +41,15 @@ impl And {
         stays: Stays,
         labels: &MatchLabels,
         steps: usize,
+        context: &Context,
     ) -> Result<BoxOperator, QueryError> {
         if left.series().is_empty() {
             drain(right)?;
             return Ok(left);
         }
         let (left_groups, right_groups, count) = sides(&left, &right, labels);
-        let present = vec![Vec::new(); count];
-        let and =
-            Self { left, right, stays, left_groups, right_groups, present, steps, position: 0 };
+        let present = Present::new(count, steps, context);
+        let and = Self { left, right, stays, left_groups, right_groups, present, position: 0 };
         Ok(Merged::of(Box::new(and), Refused::SameStep))
     }
 
@@ -56,7 +57,7 @@ impl And {
         let mut points = Points::default();
         for &group in &self.right_groups {
             self.right.next(&mut points)?;
-            mark(&mut self.present[group], &points, self.steps);
+            self.present.mark(group, &points)?;
         }
         Ok(())
     }
@@ -72,7 +73,7 @@ impl Operator for And {
             self.read_right()?;
         }
         self.left.next(points)?;
-        let present = &self.present[self.left_groups[self.position]];
+        let present = &self.present.of_groups[self.left_groups[self.position]];
         self.position += 1;
         for step in 0..points.steps() {
             let on_right = present.get(step).copied().unwrap_or(false);
@@ -96,8 +97,7 @@ pub(crate) struct Or {
     left_groups: Vec<usize>,
     right_groups: Vec<usize>,
     /// For each group that is on the left, at which steps.
-    present: Vec<Vec<bool>>,
-    steps: usize,
+    present: Present,
     position: usize,
 }
 
@@ -108,12 +108,12 @@ impl Or {
         right: BoxOperator,
         labels: &MatchLabels,
         steps: usize,
+        context: &Context,
     ) -> BoxOperator {
         let (left_groups, right_groups, count) = sides(&left, &right, labels);
         let series = left.series().iter().chain(right.series()).cloned().collect();
-        let present = vec![Vec::new(); count];
-        let or =
-            Self { left, right, series, left_groups, right_groups, present, steps, position: 0 };
+        let present = Present::new(count, steps, context);
+        let or = Self { left, right, series, left_groups, right_groups, present, position: 0 };
         Merged::of(Box::new(or), Refused::SameStep)
     }
 }
@@ -128,12 +128,12 @@ impl Operator for Or {
         self.position += 1;
         if let Some(&group) = self.left_groups.get(position) {
             self.left.next(points)?;
-            mark(&mut self.present[group], points, self.steps);
-            return Ok(());
+            return self.present.mark(group, points);
         }
         self.right.next(points)?;
         let group = self.right_groups[position - self.left_groups.len()];
-        for (step, _) in self.present[group].iter().enumerate().filter(|(_, on_left)| **on_left) {
+        let on_left = self.present.of_groups[group].iter().enumerate();
+        for (step, _) in on_left.filter(|(_, on_left)| **on_left) {
             points.remove(step);
         }
         Ok(())
@@ -156,11 +156,27 @@ fn sides(
     (of_left, of_right, groups.len())
 }
 
-fn mark(present: &mut Vec<bool>, points: &Points, steps: usize) {
-    if present.is_empty() {
-        present.resize(steps, false);
+/// At which steps groups have a point.
+struct Present {
+    of_groups: Vec<Vec<bool>>,
+    steps: usize,
+    held: Held,
+}
+
+impl Present {
+    fn new(groups: usize, steps: usize, context: &Context) -> Self {
+        Self { of_groups: vec![Vec::new(); groups], steps, held: context.budget.nothing() }
     }
-    for (step, _) in points.iter() {
-        present[step] = true;
+
+    fn mark(&mut self, group: usize, points: &Points) -> Result<(), QueryError> {
+        let present = &mut self.of_groups[group];
+        if present.is_empty() {
+            self.held.take(0, self.steps)?;
+            present.resize(self.steps, false);
+        }
+        for (step, _) in points.iter() {
+            present[step] = true;
+        }
+        Ok(())
     }
 }

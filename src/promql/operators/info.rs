@@ -131,6 +131,12 @@ impl Info {
             } else {
                 newest.variants(&one.labels, wanted, steps)
             };
+            context.check()?;
+            let labels = |variant: &Variant| match &variant.labels {
+                Some(Ok(labels)) => labels.as_bytes().len(),
+                _ => 0,
+            };
+            held.take(0, found.iter().map(|variant| labels(variant) + steps).sum())?;
             for labels in found.iter().filter_map(|variant| variant.labels.as_ref()) {
                 let labels = labels.clone().unwrap_or_else(|_| one.labels.clone());
                 series.push(Series { labels, drop_name: one.drop_name });

@@ -4,8 +4,11 @@ use regex::Regex;
 
 use super::merged::{Merged, Refused};
 use super::{BoxOperator, Operator, Series};
+use crate::limits::MAX_QUERY_LABEL_VALUE_BYTES;
 use crate::model::{Labels, METRIC_NAME, translate_re2};
 use crate::promql::ast::StringLiteral;
+use crate::promql::budget::Held;
+use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::labelset::with;
 use crate::promql::points::Points;
@@ -14,6 +17,8 @@ use crate::promql::points::Points;
 struct Relabeled {
     input: BoxOperator,
     series: Vec<Series>,
+    /// The labels.
+    _held: Held,
 }
 
 impl Operator for Relabeled {
@@ -30,31 +35,44 @@ impl Operator for Relabeled {
     }
 }
 
+/// A value that is longer than a query may make one.
+#[derive(Debug, PartialEq, Eq)]
+struct TooLong;
+
 /// Gives each series the label `name` with the value that `value` finds, where it finds one.
 fn relabel(
     input: BoxOperator,
     name: &str,
-    value: impl Fn(&Labels) -> Option<String>,
+    context: &Context,
+    value: impl Fn(&Labels) -> Result<Option<String>, TooLong>,
 ) -> Result<BoxOperator, QueryError> {
+    let mut held = context.budget.nothing();
     let mut series = Vec::with_capacity(input.series().len());
     for one in input.series() {
-        series.push(match value(&one.labels) {
-            Some(value) => Series {
-                labels: with(&one.labels, name, &value)
-                    .map_err(|error| QueryError::execution(error.to_string()))?,
+        context.check()?;
+        let value = value(&one.labels).map_err(|TooLong| {
+            let limit = MAX_QUERY_LABEL_VALUE_BYTES;
+            QueryError::Execution(format!("value of label {name} of more than {limit} bytes"))
+        })?;
+        series.push(match value {
+            Some(value) => {
+                let labels = with(&one.labels, name, &value);
+                let labels = labels.map_err(|error| QueryError::execution(error.to_string()))?;
+                held.take(0, labels.as_bytes().len())?;
                 // A name that was set is not the one that should go.
-                drop_name: one.drop_name && name != METRIC_NAME,
-            },
+                Series { labels, drop_name: one.drop_name && name != METRIC_NAME }
+            }
             None => one.clone(),
         });
     }
-    Ok(Merged::of(Box::new(Relabeled { input, series }), Refused::SameStep))
+    Ok(Merged::of(Box::new(Relabeled { input, series, _held: held }), Refused::SameStep))
 }
 
 /// `label_replace(input, name, template, source, pattern)`
 pub(crate) fn label_replace(
     input: BoxOperator,
     [name, template, source, pattern]: [&StringLiteral; 4],
+    context: &Context,
 ) -> Result<BoxOperator, QueryError> {
     let pattern = &pattern.value;
     let regex = anchored(pattern).ok_or_else(|| {
@@ -63,7 +81,7 @@ pub(crate) fn label_replace(
     })?;
     check_name(name, "destination", "label_replace")?;
     let value = |labels: &Labels| expand(&regex, &template.value, labels.get(&source.value));
-    relabel(input, &name.value, value)
+    relabel(input, &name.value, context, value)
 }
 
 /// `label_join(input, name, separator, source…)`
@@ -72,14 +90,19 @@ pub(crate) fn label_join(
     name: &StringLiteral,
     separator: &StringLiteral,
     sources: &[&StringLiteral],
+    context: &Context,
 ) -> Result<BoxOperator, QueryError> {
     for source in sources {
         check_name(source, "source", "label_join")?;
     }
     check_name(name, "destination", "label_join")?;
-    relabel(input, &name.value, |labels| {
+    relabel(input, &name.value, context, |labels| {
         let values: Vec<&str> = sources.iter().map(|source| labels.get(&source.value)).collect();
-        Some(values.join(&separator.value))
+        let separators = separator.value.len() * values.len().saturating_sub(1);
+        match values.iter().map(|value| value.len()).sum::<usize>() + separators {
+            0..=MAX_QUERY_LABEL_VALUE_BYTES => Ok(Some(values.join(&separator.value))),
+            _ => Err(TooLong),
+        }
     })
 }
 
@@ -98,8 +121,8 @@ fn anchored(pattern: &str) -> Option<Regex> {
 
 /// The template with what the pattern found in `value`; none if it does not match. Templates are
 /// those of Go: `$1x` is the group named `1x`, an unknown group is empty, `$$` is a dollar.
-fn expand(regex: &Regex, template: &str, value: &str) -> Option<String> {
-    let found = regex.captures(value)?;
+fn expand(regex: &Regex, template: &str, value: &str) -> Result<Option<String>, TooLong> {
+    let Some(found) = regex.captures(value) else { return Ok(None) };
     let group = |name: &str| match name.parse::<usize>() {
         // Go takes `01` for a name.
         Ok(number) if number.to_string() == name => found.get(number),
@@ -108,6 +131,9 @@ fn expand(regex: &Regex, template: &str, value: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = template;
     while let Some(at) = rest.find('$') {
+        if out.len() > MAX_QUERY_LABEL_VALUE_BYTES {
+            return Err(TooLong);
+        }
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix('$') {
@@ -121,7 +147,7 @@ fn expand(regex: &Regex, template: &str, value: &str) -> Option<String> {
         }
     }
     out.push_str(rest);
-    Some(out)
+    if out.len() > MAX_QUERY_LABEL_VALUE_BYTES { Err(TooLong) } else { Ok(Some(out)) }
 }
 
 /// The name that a reference names, and what comes after.
@@ -143,7 +169,8 @@ mod tests {
     fn templates_are_those_of_go() {
         let check = |pattern: &str, template: &str, value: &str, want: Option<&str>| {
             let regex = anchored(pattern).expect("valid");
-            assert_eq!(expand(&regex, template, value).as_deref(), want, "{pattern} {template}");
+            let found = expand(&regex, template, value).expect("short");
+            assert_eq!(found.as_deref(), want, "{pattern} {template}");
         };
         check("(.*)-(.*)", "$2:$1", "a-b", Some("b:a"));
         check("(.*)", "$1x${1}x$$", "a", Some("ax$"));
@@ -151,5 +178,9 @@ mod tests {
         check("(.*)", "${1|$01|$", "a", Some("${1||$"));
         check("a", "b", "ab", None);
         check("a.b", "x", "a\nb", Some("x"));
+        let regex = anchored("(.*)").expect("valid");
+        let half = "x".repeat(MAX_QUERY_LABEL_VALUE_BYTES / 2);
+        assert!(expand(&regex, "$1$1", &half).is_ok());
+        assert_eq!(expand(&regex, "$1$1.", &half), Err(TooLong));
     }
 }

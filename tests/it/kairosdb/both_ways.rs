@@ -17,7 +17,7 @@ use crate::cassandra::keyspace::{OwnedExemplar, Request};
 use crate::support::kairosdb::{KairosDb, KairosSeries, TagMap};
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::remote_read::{LabelMap, Point};
-use crate::support::{self, eventually};
+use crate::support::{self, api, eventually};
 
 /// Both on one keyspace.
 pub(super) struct Both {
@@ -165,6 +165,17 @@ async fn both_write_one_series_and_both_see_the_union() {
         })
         .await;
     assert_eq!(both.ours_agrees(metric).await, 400);
+    // The same by PromQL.
+    let time = ((AT + 1_000) / 1_000).to_string();
+    for (function, want) in [("count", "400"), ("sum", "400"), ("min", "0.5"), ("max", "1.5")] {
+        let query = format!("{function}_over_time({{__name__=\"{metric}\"}}[10s])");
+        let url = both.server.url("/api/v1/query");
+        let (status, answer) = api::get(&url, &[("query", &query), ("time", &time)]).await;
+        assert_eq!(status, 200, "{answer}");
+        let results = answer["data"]["result"].as_array().expect("a vector");
+        let values: Vec<&Json> = results.iter().map(|result| &result["value"][1]).collect();
+        assert_eq!(values, [&json!(want)], "{function}: {answer}");
+    }
 }
 
 /// The numbers that KairosDB shows at a time.

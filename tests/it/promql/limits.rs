@@ -18,7 +18,7 @@ async fn ask(
     store: Arc<dyn Store>,
     query: &str,
 ) -> Result<QueryResult, QueryError> {
-    let expr = parse(query, Features::Stable).expect(query);
+    let expr = parse(query, Features::Experimental).expect(query);
     Engine::new(settings).range(store, &expr, HOUR, &QueryOptions::default()).await
 }
 
@@ -45,6 +45,47 @@ async fn bytes_of_labels_count() {
     let error = ask(settings, counters(10, 1).await, "m").await.expect_err("too many");
     let text = "label sets of more than 200 bytes selected, which is the setting query-max-memory";
     assert!(error.to_string().contains(text), "{error}");
+}
+
+/// What operators need while they work counts too: no query takes the memory of the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_operators_work_with_counts() {
+    let store = counters(500, 10).await;
+    let settings = Settings { max_bytes: 8 << 20, ..Settings::default() };
+    let error = async |query: &str| {
+        let answer = ask(settings.clone(), Arc::clone(&store), query).await;
+        answer.expect_err(query).to_string()
+    };
+    for query in [
+        "count_over_time(vector(1)[100y:1ms])",
+        "max_over_time(m[7d:1ms])",
+        "max_over_time(absent(m)[7d:1ms])",
+        // Each with each, under labels of their own.
+        "m * on(job) group_left(n) label_replace(m, \"n\", \"$1\", \"i\", \"(.*)\")",
+        // Each in a group of its own, at all steps.
+        "m and m",
+        "m or m",
+        "limitk by (i) (1, m)",
+        "topk by (i) (1, m)",
+    ] {
+        let few = if query.contains("1ms") || query.contains("n)") { 8 << 20 } else { 100 << 10 };
+        let settings = Settings { max_bytes: few, ..Settings::default() };
+        let answer = ask(settings, Arc::clone(&store), query).await.map(|_| ()).expect_err(query);
+        let text =
+            format!("more than {few} bytes in memory, which is the setting query-max-memory");
+        assert!(answer.to_string().contains(&text), "{query}: {answer}");
+    }
+    // One side has no series for its own: that is told, however many pairs there are.
+    let twice = error("m + on() m").await;
+    assert!(twice.starts_with("found duplicate series for the match group {}"), "{twice}");
+    // Doubled again and again.
+    let doubled = (0..40).fold("m{i=\"499\"}".to_owned(), |inner, _| {
+        format!("label_join({inner}, \"i\", \"-\", \"i\", \"i\")")
+    });
+    let error = error(&doubled).await;
+    assert!(error.contains("label i of more than 1048576 bytes"), "{error}");
+    // Of what is selected only a little stays, and only that is held.
+    ask(settings, store, "topk(2, m)").await.expect("within");
 }
 
 #[tokio::test(flavor = "multi_thread")]

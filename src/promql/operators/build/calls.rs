@@ -53,14 +53,20 @@ impl Builder {
                 let texts: Option<Vec<_>> = texts.iter().map(string).collect();
                 let texts = texts.and_then(|texts| texts.try_into().ok());
                 let texts = texts.ok_or_else(|| wrong_arguments(call))?;
-                relabel::label_replace(self.build(&arg.node, scope)?, texts)
+                relabel::label_replace(self.build(&arg.node, scope)?, texts, &self.context)
             }
             (Function::LabelJoin, [arg, texts @ ..]) => {
                 let texts: Option<Vec<_>> = texts.iter().map(string).collect();
                 let Some([name, separator, sources @ ..]) = texts.as_deref() else {
                     return Err(wrong_arguments(call));
                 };
-                relabel::label_join(self.build(&arg.node, scope)?, name, separator, sources)
+                relabel::label_join(
+                    self.build(&arg.node, scope)?,
+                    name,
+                    separator,
+                    sources,
+                    &self.context,
+                )
             }
             (Function::Info, [base, rest @ ..]) => self.info(base, rest.first(), scope),
             (
@@ -285,6 +291,8 @@ impl Builder {
                 let input = self.build(node, &Scope { steps: *steps, counted })?;
                 if !input.series().is_empty() {
                     function.kernel.check_arguments()?;
+                    // At least one series at all of its steps comes together, whoever takes it.
+                    self.context.budget.nothing().take(steps.count(), 0)?;
                 }
                 OverSubquery::boxed(function, input, *steps)
             }

@@ -4,6 +4,7 @@ mod calls;
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::elementwise::Mapped;
@@ -15,6 +16,7 @@ use super::{BoxOperator, merged};
 use crate::promql::aggregate::{Aggregation, aggregate, count_values};
 use crate::promql::binary::{And, Join, Operation, Or, ScalarSide, Stays};
 use crate::promql::binary::{scalars, vector_and_scalar};
+use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
@@ -35,6 +37,8 @@ pub(crate) struct Builder {
     pub context: Arc<Context>,
     /// Where reads are awaited.
     pub runtime: Handle,
+    /// What the operators hold while they work: one series each, at all steps.
+    working: Mutex<Held>,
 }
 
 /// At which steps something is evaluated, and where the points that it looks at are counted.
@@ -47,9 +51,22 @@ pub(crate) struct Scope {
 }
 
 impl Builder {
+    /// Builds for a plan with these selections.
+    pub(crate) fn new(
+        selections: Vec<Arc<Selected>>,
+        store: Arc<dyn Store>,
+        context: Arc<Context>,
+        runtime: Handle,
+    ) -> Self {
+        let working = Mutex::new(context.budget.nothing());
+        Self { selections, store, context, runtime, working }
+    }
+
     /// The operator of a node that gives a scalar or an instant vector.
     pub(crate) fn build(&self, node: &Node, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
+        // A subquery may have any number of steps.
+        self.working.lock().take(0, steps.count().saturating_mul(size_of::<f64>()))?;
         if steps.count() == 0 {
             return Ok(Box::new(Nothing));
         }
@@ -127,9 +144,11 @@ impl Builder {
             };
         };
         match node.op {
-            BinaryOp::And => And::boxed(lhs, rhs, Stays::Present, &matching.labels, steps),
-            BinaryOp::Unless => And::boxed(lhs, rhs, Stays::Absent, &matching.labels, steps),
-            BinaryOp::Or => Ok(Or::boxed(lhs, rhs, &matching.labels, steps)),
+            BinaryOp::And => And::boxed(lhs, rhs, Stays::Present, &matching.labels, steps, context),
+            BinaryOp::Unless => {
+                And::boxed(lhs, rhs, Stays::Absent, &matching.labels, steps, context)
+            }
+            BinaryOp::Or => Ok(Or::boxed(lhs, rhs, &matching.labels, steps, context)),
             _ => Join::boxed(lhs, rhs, operation, matching, steps, context),
         }
     }
