@@ -1,7 +1,7 @@
 //! `/api/v1/status/tsdb`: which metrics, labels and values have the most series.
 //!
 //! Counted are the series of the last hours, as Prometheus counts those of its head; where there are
-//! none, all. What a store does not count is 0.
+//! none, all. Chunks are those in memory. What a store does not count is 0.
 
 use std::collections::HashMap;
 
@@ -68,8 +68,19 @@ pub(super) async fn cardinality(
     };
     let (stats, series) = state.in_time(counted).await?;
     let range = stats.time_range.unwrap_or(TimeRange::new(0, 0));
-    let num_series = stats.series.max(series.len() as u64);
-    Ok(Counts::of(&series).shown(limit, num_series, range))
+    // Of more than can be listed the store tells the number.
+    let num_series = match series.len() {
+        MAX_LABEL_RESULTS.. => stats.series.max(series.len() as u64),
+        all => all as u64,
+    };
+    let head = HeadStats {
+        num_series,
+        num_label_pairs: 0,
+        chunk_count: stats.chunks,
+        min_time: range.start,
+        max_time: range.end,
+    };
+    Ok(Counts::of(&series).shown(limit, head))
 }
 
 fn positive(text: &str) -> Result<usize, ApiError> {
@@ -108,20 +119,14 @@ impl<'a> Counts<'a> {
         counts
     }
 
-    fn shown(self, limit: usize, num_series: u64, range: TimeRange) -> Cardinality {
+    fn shown(self, limit: usize, head: HeadStats) -> Cardinality {
         let pairs = self.pairs.iter();
         let pairs = pairs.map(|((name, value), count)| (format!("{name}={value}"), *count));
         let texts = |counts: HashMap<&str, u64>| {
             greatest(counts.into_iter().map(|(name, count)| (name.to_owned(), count)), limit)
         };
         Cardinality {
-            head_stats: HeadStats {
-                num_series,
-                num_label_pairs: self.pairs.len(),
-                chunk_count: 0,
-                min_time: range.start,
-                max_time: range.end,
-            },
+            head_stats: HeadStats { num_label_pairs: self.pairs.len(), ..head },
             series_count_by_label_value_pair: greatest(pairs, limit),
             series_count_by_metric_name: texts(self.metrics),
             label_value_count_by_label_name: texts(self.values),
@@ -148,11 +153,13 @@ mod tests {
         let mut series: Vec<_> =
             series.map(|pairs| Labels::from_pairs(pairs).expect("valid")).into();
         series.push(Labels::from_pairs([("__name__", "b"), ("i", "1")]).expect("valid"));
-        let shown = Counts::of(&series).shown(1, 3, TimeRange::new(1, 2));
+        let (chunk_count, min_time, max_time) = (5, 1, 2);
+        let head = HeadStats { num_series: 3, num_label_pairs: 0, chunk_count, min_time, max_time };
+        let shown = Counts::of(&series).shown(1, head);
         let shown = serde_json::to_value(shown).expect("JSON");
         let want = serde_json::json!({
             "headStats": {
-                "numSeries": 3, "numLabelPairs": 4, "chunkCount": 0, "minTime": 1, "maxTime": 2
+                "numSeries": 3, "numLabelPairs": 4, "chunkCount": 5, "minTime": 1, "maxTime": 2
             },
             "seriesCountByMetricName": [{ "name": "b", "value": 2 }],
             "labelValueCountByLabelName": [{ "name": "__name__", "value": 2 }],

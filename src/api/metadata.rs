@@ -36,7 +36,8 @@ async fn families(
     // There is never more than one.
     count(parameters, "limit_per_metric")?;
     let metric = Some(parameters.first("metric")).filter(|metric| !metric.is_empty());
-    let families = state.store()?.metadata(metric).await?;
+    let store = state.store()?;
+    let families = state.in_time(async { Ok(store.metadata(metric).await?) }).await?;
     let entry = |(name, metadata): (String, crate::model::Metadata)| {
         let kind = metadata.kind.as_str();
         (name, [Entry { kind, unit: metadata.unit, help: metadata.help }])

@@ -30,6 +30,11 @@ impl TimeRange {
         self.start <= timestamp && timestamp <= self.end
     }
 
+    /// The range that reaches over both, and over what lies between.
+    pub fn hull(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
     /// Whether the two ranges share a millisecond.
     pub const fn overlaps(&self, other: &Self) -> bool {
         self.start <= other.end && other.start <= self.end

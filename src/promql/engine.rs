@@ -133,10 +133,10 @@ impl Engine {
         let context = Arc::new(context);
         let guard = CancelOnDrop(Arc::clone(&context));
         let deadline = tokio::time::Instant::from_std(context.deadline());
-        let place = "expression evaluation";
-        let late = || QueryError::TimedOut { place, limit: timeout, setting: TIMEOUT };
+        let mut place = "query queue";
         let work = async {
             let _turn = self.turn().await?;
+            place = "expression evaluation";
             let queued = begin.elapsed();
             let Plan { root, selections } = plan(expr, &query)?;
             let selections = select_all(&*store, &selections, &context.budget).await?;
@@ -150,7 +150,9 @@ impl Engine {
             result.stats.total = begin.elapsed();
             Ok(result)
         };
-        let result = timeout_at(deadline, work).await.unwrap_or_else(|_| Err(late()));
+        let result = timeout_at(deadline, work).await;
+        let late = QueryError::TimedOut { place, limit: timeout, setting: TIMEOUT };
+        let result = result.unwrap_or(Err(late));
         drop(guard);
         result
     }

@@ -152,6 +152,7 @@ impl Store for MemoryStore {
         Ok(Stats {
             series: state.series.values().filter(|series| !series.points.is_empty()).count() as u64,
             points: Some(points),
+            chunks: 0,
             time_range,
             flushed_through: state.flushed_through,
             disk_bytes: None,

@@ -220,6 +220,8 @@ pub struct Stats {
     pub series: u64,
     /// Points, where the store can tell cheaply.
     pub points: Option<u64>,
+    /// Chunks in memory, where there are any.
+    pub chunks: u64,
     /// Earliest and latest timestamp, where the store can tell cheaply.
     pub time_range: Option<TimeRange>,
     /// `through` of the last durable [`Flush`]; 0 = none.

@@ -20,6 +20,7 @@ use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::support::api::get;
 use super::support::promkairos::{Backend, Message as WriteMessage, Promkairos};
 use super::support::remote_read::Point;
 
@@ -289,6 +290,33 @@ pub(super) fn float_body(job: &str, timestamp: i64, value: f64) -> Vec<u8> {
     };
     let request = v1::WriteRequest { timeseries: vec![series], metadata: vec![] };
     snappy::compress(&request.encode_to_vec()).expect("small")
+}
+
+/// What Grafana and people who look for what costs ask for: counts of memory and of part files.
+#[tokio::test]
+async fn series_labels_chunks_and_times_are_counted() {
+    let data = tempfile::tempdir().expect("a folder");
+    for (write, chunks) in [(true, 2), (false, 0)] {
+        let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+        for (job, time) in
+            [("a", 1_700_000_000_000), ("a", 1_700_000_060_000), ("b", 1_700_000_030_000)]
+        {
+            if write {
+                let answer = server.write(WriteMessage::V1, float_body(job, time, 1.0)).await;
+                assert_eq!(answer.expect("an answer").status, 204);
+            }
+        }
+        let (status, answer) = get(&server.url("/api/v1/status/tsdb"), &[]).await;
+        assert_eq!(status, 200);
+        let want = serde_json::json!({
+            "numSeries": 2, "numLabelPairs": 3, "chunkCount": chunks,
+            "minTime": 1_700_000_000_000_i64, "maxTime": 1_700_000_060_000_i64,
+        });
+        assert_eq!(answer["data"]["headStats"], want);
+        let pairs = answer["data"]["seriesCountByLabelValuePair"].as_array().expect("a list");
+        assert_eq!(pairs[0], serde_json::json!({ "name": "__name__=up", "value": 2 }));
+        assert!(server.process.terminate().success());
+    }
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ impl Selections {
             if known.is_empty() {
                 *known = range;
             } else if !range.is_empty() {
-                *known = TimeRange::new(known.start.min(range.start), known.end.max(range.end));
+                *known = known.hull(range);
             }
             return id;
         }

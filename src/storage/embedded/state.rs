@@ -346,6 +346,7 @@ impl State {
         Stats {
             series: newest.map(|part| part.series.into()).max().unwrap_or(0),
             points: Some(parts.iter().map(|part| part.points).sum()),
+            chunks: 0,
             time_range: start.zip(end).map(|(start, end)| TimeRange::new(start, end)),
             flushed_through: self.manifest.flushed_through,
             disk_bytes: Some(parts.iter().map(|part| part.bytes).sum()),

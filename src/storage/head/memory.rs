@@ -211,6 +211,17 @@ impl Memory {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// How many chunks there are, and the first and the last time of their points.
+    pub(super) fn extent(&self) -> (u64, Option<TimeRange>) {
+        let (mut chunks, mut range) = (0, None);
+        self.map.read().for_each(|_, series| {
+            let (more, at) = series.extent();
+            chunks += more;
+            range = hull(range, at);
+        });
+        (chunks, range)
+    }
+
     /// How many series there are.
     pub(super) fn series_count(&self) -> usize {
         self.map.read().len()
@@ -282,6 +293,11 @@ fn present(
     let gone: RoaringBitmap = ids.iter().filter(|id| !pager.series(*id).may_have(range)).collect();
     ids -= gone;
     Ok(ids)
+}
+
+/// What reaches over both.
+pub(super) fn hull(a: Option<TimeRange>, b: Option<TimeRange>) -> Option<TimeRange> {
+    a.into_iter().chain(b).reduce(TimeRange::hull)
 }
 
 /// A chunk that cannot be read.

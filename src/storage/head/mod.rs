@@ -329,11 +329,14 @@ impl Store for Head {
     async fn stats(&self) -> Result<Stats, StoreError> {
         let below = self.inner.below.stats().await?;
         let wal = self.inner.wal.used_bytes();
+        let memory = self.inner.memory.clone();
+        let (chunks, range) = blocking(move || memory.extent()).await?;
         Ok(Stats {
             series: below.series.max(self.inner.memory.series_count() as u64),
             // Points in memory may be in the store below as well: not cheap to tell.
             points: None,
-            time_range: None,
+            chunks,
+            time_range: memory::hull(below.time_range, range),
             disk_bytes: below.disk_bytes.map(|bytes| bytes + wal),
             ..below
         })

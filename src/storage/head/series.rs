@@ -148,6 +148,21 @@ impl MemSeries {
             })
     }
 
+    /// How many chunks there are, and the first and the last time of their points.
+    pub(super) fn extent(&self) -> (u64, Option<TimeRange>) {
+        let sealed = self.flushing.iter().chain(&self.sealed);
+        let late = self.rare.iter().flat_map(|rare| &rare.late_sealed);
+        let closed = sealed.chain(late).map(|chunk| TimeRange::new(chunk.min_time, chunk.max_time));
+        let open = self.open.iter().map(|open| TimeRange::new(open.min_time(), open.max_time()));
+        let chunks = closed.chain(open);
+        // By rising time.
+        let late = self.rare.as_ref().map(|rare| &rare.late);
+        let late = late.and_then(|late| late.first().zip(late.last()));
+        let late = late.map(|((a, _), (b, _))| TimeRange::new(a.timestamp, b.timestamp));
+        let count = chunks.clone().count() as u64;
+        (count, chunks.chain(late).reduce(|a, b| a.hull(b)))
+    }
+
     /// The exemplars.
     pub(super) fn exemplars(&self) -> &[Exemplar] {
         self.rare.as_ref().map_or(&[], |rare| &rare.exemplars)

@@ -126,7 +126,15 @@ async fn queries_wait_for_their_turn_but_not_without_end() {
         let error = second.expect_err("nobody may wait");
         assert!(error.to_string().contains("query-max-queue"), "{error}");
     }
-    engine.instant(store, &short, 0, &options).await.expect("the turn is free again");
+    engine.instant(Arc::clone(&store), &short, 0, &options).await.expect("the turn is free again");
+    // Who waits too long is told that it never began.
+    let engine = Engine::new(Settings { max_concurrent: 1, ..Settings::default() });
+    let first = engine.instant(Arc::clone(&store), &long, 30_000_000, &options);
+    let mut first = std::pin::pin!(first);
+    assert!(futures::poll!(first.as_mut()).is_pending());
+    let options = QueryOptions { timeout: Some(Duration::from_millis(1)), ..options.clone() };
+    let error = engine.instant(store, &short, 0, &options).await.expect_err("no turn");
+    assert!(error.to_string().starts_with("query timed out in query queue: "), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
