@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
@@ -55,6 +56,11 @@ pub(super) async fn scrape_pool(parameters: Parameters) -> Response {
         "" => Err(ApiError::BadRequest("no scrapePool parameter provided".into())),
         _ => Err::<(), _>(ApiError::NotFound("scrape pool not found".into())),
     })
+}
+
+/// `GET` and `POST /api/v1/search/…`: experimental in Prometheus 3.14, and disabled there too unless asked for.
+pub(super) async fn search() -> Response {
+    envelope::error(StatusCode::INTERNAL_SERVER_ERROR, "unavailable", "search API disabled")
 }
 
 /// `GET /api/v1/scrape_pools`

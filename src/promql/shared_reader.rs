@@ -1,8 +1,8 @@
 //! Reads for several parts of a query from the store once.
 //!
-//! What one part reads is kept until every part has had it. All parts read the same runs of series;
-//! one that did not would read for itself. What is kept counts for the budget of the query and has at
-//! most a quarter of it; beyond that each part reads for itself too.
+//! Series are read block by block. What is read is kept until every part has had all of the block, whatever
+//! runs of series each of them works on. What is kept counts for the budget of the query and has at
+//! most a quarter of it; beyond that each part reads for itself.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,17 +16,23 @@ use super::budget::{Budget, Held};
 use crate::chunk::Chunk;
 use crate::storage::{SeriesReader, StoreError};
 
+/// Series of a block.
+const BLOCK: usize = 64;
+
 /// A reader for so many users.
 pub(super) struct SharedReader {
     reader: Box<dyn SeriesReader>,
+    series: usize,
     users: usize,
-    runs: Mutex<HashMap<Range<usize>, Run>>,
+    /// By the first series.
+    blocks: Mutex<HashMap<usize, Block>>,
     budget: Arc<Budget>,
 }
 
-/// A run of series that not every user has read.
-struct Run {
-    users_left: usize,
+/// A block that not every user has had.
+struct Block {
+    /// Series, each counted once a user.
+    left: usize,
     /// `None` = there is no room to keep it.
     read: Arc<OnceCell<Option<Kept>>>,
 }
@@ -37,23 +43,56 @@ struct Kept {
 }
 
 impl SharedReader {
-    /// Shares `reader` among so many users.
-    pub(super) fn new(reader: Box<dyn SeriesReader>, users: usize, budget: &Arc<Budget>) -> Self {
-        Self { reader, users, runs: Mutex::default(), budget: Arc::clone(budget) }
+    /// Shares the `reader` of so many series among so many users.
+    pub(super) fn new(
+        reader: Box<dyn SeriesReader>,
+        series: usize,
+        users: usize,
+        budget: &Arc<Budget>,
+    ) -> Self {
+        Self { reader, series, users, blocks: Mutex::default(), budget: Arc::clone(budget) }
     }
 
-    /// One more user has the run; the last one takes it away.
-    fn enter(&self, series: &Range<usize>) -> Arc<OnceCell<Option<Kept>>> {
-        let mut runs = self.runs.lock();
-        let run = runs
-            .entry(series.clone())
-            .or_insert_with(|| Run { users_left: self.users, read: Arc::default() });
-        run.users_left -= 1;
-        let read = Arc::clone(&run.read);
-        if run.users_left == 0 {
-            runs.remove(series);
+    /// The block that begins at a series.
+    fn block(&self, first: usize) -> Range<usize> {
+        first..self.series.min(first + BLOCK)
+    }
+
+    /// One more user has so many series of a block; the last one takes it away.
+    fn enter(&self, first: usize, series: usize) -> Arc<OnceCell<Option<Kept>>> {
+        let mut blocks = self.blocks.lock();
+        let all = self.block(first).len() * self.users;
+        let block =
+            blocks.entry(first).or_insert_with(|| Block { left: all, read: Arc::default() });
+        block.left = block.left.saturating_sub(series);
+        let read = Arc::clone(&block.read);
+        if block.left == 0 {
+            blocks.remove(&first);
         }
         read
+    }
+
+    /// Some series of one block.
+    async fn read_part(&self, part: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        let first = part.start - part.start % BLOCK;
+        let inside = part.start - first..part.end - first;
+        let read = self.enter(first, part.len());
+        let mut own = None;
+        let kept = read
+            .get_or_try_init(|| async {
+                let chunks = self.reader.read(self.block(first)).await?;
+                let Some(held) = self.hold(&chunks) else {
+                    own = Some(chunks);
+                    return Ok(None);
+                };
+                Ok::<_, StoreError>(Some(Kept { chunks, _held: held }))
+            })
+            .await?;
+        match (own, kept) {
+            (Some(chunks), _) => Ok(chunks[inside].to_vec()),
+            (None, Some(kept)) => Ok(kept.chunks[inside].to_vec()),
+            (None, None) => self.reader.read(part).await,
+        }
     }
 
     /// Room for these chunks, if there is some.
@@ -68,23 +107,14 @@ impl SharedReader {
 #[async_trait]
 impl SeriesReader for SharedReader {
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
-        let read = self.enter(&series);
-        let mut own = None;
-        let kept = read
-            .get_or_try_init(|| async {
-                let chunks = self.reader.read(series.clone()).await?;
-                let Some(held) = self.hold(&chunks) else {
-                    own = Some(chunks);
-                    return Ok(None);
-                };
-                Ok::<_, StoreError>(Some(Kept { chunks, _held: held }))
-            })
-            .await?;
-        match (own, kept) {
-            (Some(chunks), _) => Ok(chunks),
-            (None, Some(kept)) => Ok(kept.chunks.clone()),
-            (None, None) => self.reader.read(series).await,
+        let mut all = Vec::with_capacity(series.len());
+        let mut from = series.start;
+        while from < series.end {
+            let end = series.end.min(from - from % BLOCK + BLOCK);
+            all.extend(self.read_part(from..end).await?);
+            from = end;
         }
+        Ok(all)
     }
 }
 
@@ -97,7 +127,7 @@ mod tests {
     use crate::model::{Point, Value};
     use crate::promql::Settings;
 
-    /// Ten series of a point each; counts how often it is asked.
+    /// A hundred series of a point each; counts how often it is asked.
     #[derive(Default)]
     struct Counting(Arc<AtomicUsize>);
 
@@ -118,37 +148,51 @@ mod tests {
     fn shared(users: usize, max_bytes: usize) -> (SharedReader, Arc<AtomicUsize>, Arc<Budget>) {
         let budget = Budget::new(&Settings { max_bytes, ..Settings::default() });
         let reads = Arc::default();
-        let reader = SharedReader::new(Box::new(Counting(Arc::clone(&reads))), users, &budget);
+        let reader = Box::new(Counting(Arc::clone(&reads)));
+        let reader = SharedReader::new(reader, 100, users, &budget);
         (reader, reads, budget)
     }
 
-    #[tokio::test]
-    async fn a_run_is_read_once_and_forgotten_with_the_last_user() {
-        let (reader, reads, budget) = shared(3, 1 << 20);
-        let (first, second) = tokio::join!(reader.read(0..4), reader.read(0..4));
-        assert_eq!(first.expect("readable"), second.expect("readable"));
-        assert_eq!(reads.load(Relaxed), 1);
-        assert!(budget.bytes() > 0);
-        let third = reader.read(0..4).await.expect("readable");
-        assert_eq!(third.iter().map(|chunks| chunks[0].min_time).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        assert_eq!((reads.load(Relaxed), budget.bytes()), (1, 0));
-        assert!(reader.runs.lock().is_empty());
+    /// Reads all series in runs of so many, and checks whose they are.
+    async fn read_all(reader: &SharedReader, run: usize) {
+        for first in (0..100).step_by(run) {
+            let end = 100.min(first + run);
+            let found = reader.read(first..end).await.expect("readable");
+            let times: Vec<i64> = found.iter().map(|chunks| chunks[0].min_time).collect();
+            let want: Vec<i64> = (first..end).map(|at| at as i64).collect();
+            assert_eq!(times, want);
+        }
     }
 
     #[tokio::test]
-    async fn other_runs_are_read_by_themselves() {
-        let (reader, reads, _) = shared(2, 1 << 20);
-        assert_eq!(reader.read(0..4).await.expect("readable").len(), 4);
-        assert_eq!(reader.read(0..5).await.expect("readable").len(), 5);
+    async fn a_block_is_read_once_and_forgotten_with_the_last_user() {
+        let (reader, reads, budget) = shared(3, 1 << 20);
+        tokio::join!(read_all(&reader, 64), read_all(&reader, 64));
         assert_eq!(reads.load(Relaxed), 2);
+        assert!(budget.bytes() > 0);
+        read_all(&reader, 64).await;
+        assert_eq!((reads.load(Relaxed), budget.bytes()), (2, 0));
+        assert!(reader.blocks.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn users_may_work_on_other_runs() {
+        let (reader, reads, budget) = shared(4, 1 << 20);
+        tokio::join!(
+            read_all(&reader, 1),
+            read_all(&reader, 7),
+            read_all(&reader, 64),
+            read_all(&reader, 100)
+        );
+        assert_eq!((reads.load(Relaxed), budget.bytes()), (2, 0));
     }
 
     #[tokio::test]
     async fn without_room_each_user_reads() {
         let (reader, reads, budget) = shared(2, 40);
         for _ in 0..2 {
-            assert_eq!(reader.read(0..4).await.expect("readable").len(), 4);
+            read_all(&reader, 64).await;
         }
-        assert_eq!((reads.load(Relaxed), budget.bytes()), (2, 0));
+        assert_eq!((reads.load(Relaxed), budget.bytes()), (4, 0));
     }
 }

@@ -49,10 +49,10 @@ pub(crate) async fn select(
     let bytes = selection.series.iter().map(|labels| labels.as_bytes().len() + 32).sum();
     let mut held = budget.nothing();
     held.take(0, bytes)?;
-    let series = selection.series.into_iter().map(Series::new).collect();
+    let series: Vec<Series> = selection.series.into_iter().map(Series::new).collect();
     let reader = match requested.users {
         0 | 1 => selection.reader,
-        users => Box::new(SharedReader::new(selection.reader, users, budget)),
+        users => Box::new(SharedReader::new(selection.reader, series.len(), users, budget)),
     };
     Ok(Arc::new(Selected { series, reader, _held: held }))
 }

@@ -3,6 +3,7 @@
 
 mod queries;
 mod recorded;
+mod snapshots;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

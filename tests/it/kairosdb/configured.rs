@@ -1,13 +1,15 @@
 //! A KairosDB that is configured in another way than promkairos, or in the same: its own file, its list
 //! of indexed tags, its unit of time.
 
+use std::time::Duration;
+
 use promkairos::kairos::TimeUnit;
 use promkairos::model::MatchOp::Equal;
 use promkairos::model::{Labels, METRIC_NAME, TimeRange};
-use promkairos::storage::Store;
 use promkairos::storage::cassandra::{CassandraStore, Options, TagIndexTrust};
 use promkairos::telemetry::CassandraMetrics;
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
 use super::answers::open_as;
 use super::both_ways::{AT, unique};
@@ -59,25 +61,24 @@ async fn the_file_of_a_kairosdb_is_taken_over() {
 /// with `configured` when the audit has found them out.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kairosdb_without_the_list_is_found_by_tags_too() {
-    let kairosdb = KairosDb::shared(TimeUnit::Milliseconds).await;
+    // A keyspace of its own: an index is used when every adapter of the keyspace has seen it.
+    let keyspace = TestKeyspace::new().await;
+    let name = keyspace.name.clone();
+    let kairosdb = spawn_blocking(move || KairosDb::start(name, "")).await;
+    let kairosdb = kairosdb.expect("KairosDB starts");
     let metric = unique("unlisted");
     let options = |trust| {
-        let mut options = Options {
-            contact_points: vec![support::cassandra()],
-            keyspace: kairosdb.keyspace.parse().expect("a keyspace name"),
-            series_cache_bytes: 0,
-            ..Options::default()
-        };
+        let mut options = Options { series_cache_bytes: 0, ..keyspace.options() };
         options.tag_index.metrics = [(metric.clone(), ["host".to_owned()].into())].into();
         options.tag_index.trust = trust;
-        options.tag_index.audit_interval = std::time::Duration::from_millis(100);
         options
     };
     let series = |by: &str| {
         Labels::from_pairs([(METRIC_NAME, &*metric), ("by", by), ("host", "a")]).expect("labels")
     };
     let metrics = CassandraMetrics::default();
-    let configured = options(TagIndexTrust::Configured);
+    let mut configured = options(TagIndexTrust::Configured);
+    configured.tag_index.audit_interval = Duration::from_millis(100);
     let configured = CassandraStore::open(configured, metrics.clone()).await.expect("opens");
     Request::default().floats(&series("us"), &[(AT, 1.0)]).write(&configured).await;
     let tags: TagMap =
@@ -96,11 +97,12 @@ async fn a_kairosdb_without_the_list_is_found_by_tags_too() {
     assert_eq!(found(&verifying).await, both);
     eventually("the audit finds out", async || {
         let found = found(&configured).await;
-        if found == both { Ok(()) } else { Err(format!("{found:?}")) }
+        let gaps = metrics.tag_index_gaps.get();
+        if found == both && gaps == 1 { Ok(()) } else { Err(format!("{found:?} {gaps}")) }
     })
     .await;
-    assert_eq!(metrics.tag_index_gaps.get(), 1);
-    configured.close().await.expect("closed");
+    drop((configured, verifying, kairosdb));
+    keyspace.drop().await;
 }
 
 /// Who writes into seconds loses digits, and is told at the start.
