@@ -70,9 +70,7 @@ async fn rows(keyspace: &TestKeyspace, metric: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn kairosdb_finds_by_tag_what_we_wrote_and_we_what_it_wrote() {
     let keyspace = TestKeyspace::new().await;
-    let name = keyspace.name.clone();
-    let started = tokio::task::spawn_blocking(move || KairosDb::start(name, LIST)).await;
-    let kairosdb = started.expect("KairosDB starts");
+    let kairosdb = KairosDb::over(&keyspace.name, LIST).await;
     let store = open(&keyspace).await;
     // The same series of it and of us, under names that are configured alike.
     for (theirs, ours) in [("m", "n"), ("all", "every")] {

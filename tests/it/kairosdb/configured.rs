@@ -9,7 +9,6 @@ use promkairos::model::{Labels, METRIC_NAME, TimeRange};
 use promkairos::storage::cassandra::{CassandraStore, Options, TagIndexTrust};
 use promkairos::telemetry::CassandraMetrics;
 use serde_json::json;
-use tokio::task::spawn_blocking;
 
 use super::answers::open_as;
 use super::both_ways::{AT, unique};
@@ -63,9 +62,7 @@ async fn the_file_of_a_kairosdb_is_taken_over() {
 async fn a_kairosdb_without_the_list_is_found_by_tags_too() {
     // A keyspace of its own: an index is used when every adapter of the keyspace has seen it.
     let keyspace = TestKeyspace::new().await;
-    let name = keyspace.name.clone();
-    let kairosdb = spawn_blocking(move || KairosDb::start(name, "")).await;
-    let kairosdb = kairosdb.expect("KairosDB starts");
+    let kairosdb = KairosDb::over(&keyspace.name, "").await;
     let metric = unique("unlisted");
     let options = |trust| {
         let mut options = Options { series_cache_bytes: 0, ..keyspace.options() };

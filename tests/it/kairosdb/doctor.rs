@@ -73,10 +73,7 @@ async fn fill_special(store: &CassandraStore, metric: &str) {
 
 async fn beside_kairosdb(settings_of_kairosdb: &'static str, tag_index: TagIndexOptions) {
     let keyspace = TestKeyspace::new().await;
-    let name = keyspace.name.clone();
-    let started =
-        tokio::task::spawn_blocking(move || KairosDb::start(name, settings_of_kairosdb)).await;
-    let kairosdb = started.expect("KairosDB starts");
+    let kairosdb = KairosDb::over(&keyspace.name, settings_of_kairosdb).await;
     let mut options = keyspace.options();
     options.tag_index = tag_index;
     let store = keyspace.open_with(options).await.expect("opens");
@@ -126,9 +123,7 @@ async fn a_keyspace_of_both_with_its_tag_index_is_sound() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_kairosdb_lost_of_its_index_is_found_again() {
     let keyspace = TestKeyspace::new().await;
-    let name = keyspace.name.clone();
-    let started = tokio::task::spawn_blocking(move || KairosDb::start(name, INDEXED)).await;
-    let kairosdb = started.expect("KairosDB starts");
+    let kairosdb = KairosDb::over(&keyspace.name, INDEXED).await;
     let metric = &unique("lost");
     let tags: TagMap = (0..8).map(|n| (format!("t{n}"), "v".repeat(1_000))).collect();
     kairosdb.ingest(metric, &tags, "long", &[(AT, Json::from(7))]).await;
@@ -157,9 +152,7 @@ async fn what_kairosdb_lost_of_its_index_is_found_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_there_before_kairosdb_indexed_it_is_found_by_tag_again() {
     let keyspace = TestKeyspace::new().await;
-    let name = keyspace.name.clone();
-    let started = tokio::task::spawn_blocking(move || KairosDb::start(name, INDEXED)).await;
-    let kairosdb = started.expect("KairosDB starts");
+    let kairosdb = KairosDb::over(&keyspace.name, INDEXED).await;
     let metric = &unique("before");
     let series = Labels::from_pairs(labels(metric)).expect("labels");
     let store = keyspace.open().await;

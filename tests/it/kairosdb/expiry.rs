@@ -33,9 +33,8 @@ impl Expiring {
         let row_spec = RowSpec::new(TimeUnit::Milliseconds, ROW).expect("valid");
         let options = Options { row_spec, ..keyspace.options() };
         keyspace.open_with(options).await.expect("opens");
-        let name = keyspace.name.clone();
-        let started = tokio::task::spawn_blocking(move || KairosDb::start(name, ALL_TAGS)).await;
-        Self { kairosdb: started.expect("KairosDB starts"), keyspace }
+        let kairosdb = KairosDb::over(&keyspace.name, ALL_TAGS).await;
+        Self { kairosdb, keyspace }
     }
 
     async fn store(&self, ttl_seconds: u32) -> CassandraStore {

@@ -3,7 +3,6 @@
 
 use promkairos::model::{Labels, TimeRange};
 use serde_json::json;
-use tokio::task::spawn_blocking;
 
 use super::both_ways::{AT, labels, tags, unique};
 use super::deletes::now;
@@ -26,9 +25,7 @@ fn statements() -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn kairosdb_goes_on_alone() {
     let keyspace = TestKeyspace::new().await;
-    let name = keyspace.name.clone();
-    let started = spawn_blocking(move || KairosDb::start(name, "")).await;
-    let kairosdb = started.expect("KairosDB starts");
+    let kairosdb = KairosDb::over(&keyspace.name, "").await;
     let data = tempfile::tempdir().expect("a folder");
     let (address, name) = (support::cassandra(), keyspace.name.clone());
     let backend = Backend::CassandraWal { address, keyspace: name };

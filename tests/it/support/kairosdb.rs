@@ -57,14 +57,19 @@ impl KairosDb {
                 ""
             }
         };
-        let started = tokio::task::spawn_blocking(|| Self::start(keyspace, settings));
-        let started = Arc::new(started.await.expect("KairosDB starts"));
+        let started = Arc::new(Self::over(&keyspace, settings).await);
         *shared = Arc::downgrade(&started);
         started
     }
 
-    /// Starts one with lines for its configuration, and waits until it answers.
-    pub(crate) fn start(keyspace: String, settings: &str) -> Self {
+    /// One of its own for a keyspace, with lines for its configuration; it answers.
+    pub(crate) async fn over(keyspace: &str, settings: &'static str) -> Self {
+        let keyspace = keyspace.to_owned();
+        let started = tokio::task::spawn_blocking(move || Self::start(keyspace, settings)).await;
+        started.expect("KairosDB starts")
+    }
+
+    fn start(keyspace: String, settings: &str) -> Self {
         let home = std::env::var_os("PROMKAIROS_TEST_RUN").map(std::path::PathBuf::from);
         let home = home.unwrap_or_else(std::env::temp_dir);
         let run = tempfile::Builder::new().prefix("kairosdb.").tempdir_in(home);
