@@ -325,7 +325,8 @@ impl Writer<'_> {
     }
 
     fn of_histograms(&mut self) -> String {
-        let histograms = match self.below(5) {
+        let kind = self.below(5);
+        let histograms = match kind {
             0 => "sum by (le) (rate(latency_bucket[2m]))".to_owned(),
             1 => "native".to_owned(),
             2 => "native_custom".to_owned(),
@@ -334,6 +335,12 @@ impl Writer<'_> {
         };
         match self.below(if self.every() { 3 } else { 2 }) {
             0 => format!("histogram_quantile({}, {histograms})", self.scalar()),
+            // Of classic histograms and custom bounds 3.5 says NaN for what begins in the first bucket.
+            1 if !self.every() && kind != 1 => format!(
+                "histogram_fraction({}, {}, {histograms})",
+                self.pick(&["0.2", "0.5", "0.1"]),
+                self.pick(&["0.7", "2", "+Inf", "0.1"])
+            ),
             1 => format!(
                 "histogram_fraction({}, {}, {histograms})",
                 self.pick(&["0.2", "-1", "-Inf", "0"]),

@@ -101,16 +101,16 @@ impl Param {
         self.values.iter().any(|value| value.is_nan())
     }
 
-    /// The least; NaN if there is one.
+    /// The least; NaN if there is one and −∞ is not, as Go has it.
     fn min(&self) -> f64 {
         let min = self.values.iter().copied().fold(f64::MAX, f64::min);
-        if self.has_nan() { f64::NAN } else { min }
+        if self.has_nan() && min != f64::NEG_INFINITY { f64::NAN } else { min }
     }
 
-    /// The greatest; NaN if there is one.
+    /// The greatest; NaN if there is one and +∞ is not, as Go has it.
     fn max(&self) -> f64 {
         let max = self.values.iter().copied().fold(f64::MIN, f64::max);
-        if self.has_nan() { f64::NAN } else { max }
+        if self.has_nan() && max != f64::INFINITY { f64::NAN } else { max }
     }
 
     fn tell_bad_quantiles(&self, span: Span, context: &Context) {

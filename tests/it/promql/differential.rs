@@ -2,9 +2,12 @@
 //! errors, warnings and infos are the same, but for what Prometheus itself has changed since that version.
 //!
 //! The seed is printed. What once differed without such a reason stands in `tests/data/promql`.
+//! Prometheus 3.5 keeps the histograms of a query's ranges for the next one, and at times they share their
+//! buckets then: their count is no longer the sum of them. A new one that is asked nothing else decides.
 
 use std::collections::BTreeMap;
 
+use promkairos::api::proto::v1::TimeSeries;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::Value as Json;
@@ -21,11 +24,35 @@ type Explains = fn(query: &str, why: &str) -> bool;
 
 /// What may differ, most of it because the packaged Prometheus is 3.5 and this is 3.14.
 const DIFFERENT: &[(&str, Explains)] = &[
-    ("rate and increase of native histograms are limited by their counts", |query, _| {
-        query.contains("native") && (query.contains("rate(") || query.contains("increase("))
+    ("rate and increase of native histograms are limited by their counts", |query, why| {
+        let rate = query.contains("rate(") || query.contains("increase(");
+        rate && query.contains("native") && of_points(why)
     }),
-    ("histogram_fraction was NaN where the lower bound lies in the first bucket", |query, _| {
-        query.contains("histogram_fraction")
+    // 3.6: "Fix inconsistencies when using native histograms in subqueries".
+    ("histograms of a subquery were stepped over", |query, why| {
+        query.contains("native") && has_subquery(query) && of_points(why)
+    }),
+    ("`@` in the parameter of an aggregation moves with the steps, and start() is not read", {
+        |query, _| has_pinned_parameter(query)
+    }),
+    ("a remainder shows the last digits of what it is of", |query, why| {
+        query.contains(" % ") && of_points(why)
+    }),
+    // The same on both sides of a `>` can hold there.
+    (
+        "what topk picks is summed in any order, and a comparison sees the last digit",
+        |query, why| {
+            let compares = ["==", "!=", ">", "<"].iter().any(|operator| query.contains(operator));
+            compares
+                && ["topk", "bottomk"].iter().any(|call| query.contains(call))
+                && of_points(why)
+        },
+    ),
+    // 3.7: it reads histograms without buckets where their totals are asked for anywhere around.
+    ("totals of histograms lost what their counter resets say", |query, why| {
+        ["histogram_avg(", "histogram_count(", "histogram_sum("].iter().any(|c| query.contains(c))
+            && query.contains("native")
+            && why.contains("conflicting counter resets during histogram aggregation")
     }),
     ("several matches were looked for only among what a comparison keeps", |_, why| {
         why.contains("theirs Null\n    ours   String(\"multiple matches for labels")
@@ -34,8 +61,8 @@ const DIFFERENT: &[(&str, Explains)] = &[
         why.starts_with("  series") && query.contains("count_values")
     }),
     ("it evaluates subqueries at other times too, where something is told", |query, why| {
-        let subquery = query.contains("m:") || query.contains("s:");
-        subquery && ["  error", "  warnings", "  infos"].iter().any(|kind| why.starts_with(kind))
+        has_subquery(query)
+            && ["  error", "  warnings", "  infos"].iter().any(|kind| why.starts_with(kind))
     }),
 ];
 
@@ -56,7 +83,8 @@ async fn answers_are_those_of_a_real_prometheus() {
         assert_eq!(send(&url, series.clone()).await, 204);
     }
     let total = if long() { 6_000 } else { 400 };
-    let (mut answered, mut known, mut wrong) = (0, 0, Vec::new());
+    let (mut answered, mut retold, mut wrong) = (0, 0, Vec::new());
+    let mut known = [0; DIFFERENT.len()];
     for _ in 0..total {
         let query = expression(&mut |end| random.random_range(0..end), Words::Common);
         let (path, parameters) = asked(&query, &mut random);
@@ -65,17 +93,29 @@ async fn answers_are_those_of_a_real_prometheus() {
         let urls = [&prometheus.url(path), &embedded.url(path), &cassandra.url(path)];
         let [theirs, embedded, cassandra] = urls.map(|url| api::post(url, &form));
         let (theirs, embedded, cassandra) = tokio::join!(theirs, embedded, cassandra);
+        let mut theirs = theirs;
+        if differs(&query, &theirs, &embedded) && query.contains("native") {
+            let told = theirs;
+            theirs = alone(&series, path, &form).await;
+            retold += usize::from(compare(&query, &told, &theirs).is_err());
+        }
         let result = theirs.1["data"]["result"].as_array();
         answered += usize::from(result.is_some_and(|result| !result.is_empty()));
         for (store, ours) in [("embedded", embedded), ("cassandra", cassandra)] {
             let Err(why) = compare(&query, &theirs, &ours) else { continue };
-            match DIFFERENT.iter().any(|(_, explains)| explains(&query, &why)) {
-                true => known += 1,
-                false => wrong.push(format!("{store}: {path} {form:?}\n{why}")),
+            match DIFFERENT.iter().position(|(_, explains)| explains(&query, &why)) {
+                Some(reason) => known[reason] += 1,
+                None => wrong.push(format!("{store}: {path} {form:?}\n{why}")),
             }
         }
     }
-    println!("{total} queries, {answered} with points; {known} answers differ as listed");
+    println!(
+        "{total} queries, {answered} with points; a new Prometheus said otherwise to {retold}"
+    );
+    for ((reason, _), answers) in DIFFERENT.iter().zip(known) {
+        println!("{answers} answers differ: {reason}");
+    }
+    let known: usize = known.iter().sum();
     assert!(answered > total / 3, "only {answered} of {total} have an answer with points");
     assert!(known < 2 * total / 5, "{known} answers to {total} differ as listed");
     assert!(wrong.is_empty(), "{} answers to {total} differ\n{}", wrong.len(), wrong.join("\n"));
@@ -100,7 +140,11 @@ async fn steps_see_as_many_samples_as_in_a_real_prometheus() {
     for _ in 0..total {
         let query = expression(&mut |end| random.random_range(0..end), Words::Common);
         let totals = ["histogram_avg(", "histogram_count(", "histogram_sum("];
-        if query.contains("native") && totals.iter().any(|call| query.contains(call)) {
+        let totals = query.contains("native") && totals.iter().any(|call| query.contains(call));
+        // Computed histograms may keep their buckets in spans of another shape, which count. With the flag,
+        // names go later than in 3.5 without it.
+        let computed = query.contains("native") && has_subquery(&query);
+        if totals || computed || query.contains("(__name__") || has_pinned_parameter(&query) {
             continue;
         }
         let (path, mut parameters) = asked(&query, &mut random);
@@ -115,8 +159,11 @@ async fn steps_see_as_many_samples_as_in_a_real_prometheus() {
         let seen = |answer: &Json| {
             answer["data"]["stats"]["samples"]["totalQueryableSamplesPerStep"].clone()
         };
-        let (theirs, ours) = (seen(&theirs.1), seen(&ours.1));
+        let (mut theirs, ours) = (seen(&theirs.1), seen(&ours.1));
         counted += usize::from(theirs.is_array());
+        if theirs != ours && query.contains("native") {
+            theirs = seen(&alone(&series, path, &form).await.1);
+        }
         if theirs != ours {
             wrong.push(format!("{path} {form:?}\n    theirs {theirs}\n    ours   {ours}"));
         }
@@ -124,6 +171,43 @@ async fn steps_see_as_many_samples_as_in_a_real_prometheus() {
     println!("{counted} of {total} queries were counted");
     assert!(counted > total / 3, "only {counted} of {total} queries were counted");
     assert!(wrong.is_empty(), "{} of {counted} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Whether they differ for no listed reason.
+fn differs(query: &str, theirs: &(u16, Json), ours: &(u16, Json)) -> bool {
+    let why = compare(query, theirs, ours).err();
+    why.is_some_and(|why| !DIFFERENT.iter().any(|(_, explains)| explains(query, &why)))
+}
+
+/// What a Prometheus with these series answers to its first query.
+async fn alone(series: &[TimeSeries], path: &str, form: &[(&str, &str)]) -> (u16, Json) {
+    let prometheus = Prometheus::start().await;
+    assert_eq!(send(&prometheus.url(""), series.to_vec()).await, 204);
+    api::post(&prometheus.url(path), form).await
+}
+
+fn has_subquery(query: &str) -> bool {
+    query.contains("m:") || query.contains("s:")
+}
+
+/// Whether there is an aggregation with a computed parameter, and something of a fixed time.
+fn has_pinned_parameter(query: &str) -> bool {
+    let computed = |aggregation: &str| {
+        let uses = query.split(aggregation).skip(1);
+        uses.into_iter().any(|rest| {
+            let open = rest.split_once('(').map_or("", |(_, rest)| rest);
+            let by =
+                rest.trim_start().starts_with("by") || rest.trim_start().starts_with("without");
+            let open = if by { open.split_once('(').map_or("", |(_, rest)| rest) } else { open };
+            open.starts_with('(') || open.starts_with("scalar(")
+        })
+    };
+    query.contains(" @ ") && ["quantile ", "topk ", "bottomk "].iter().any(|name| computed(name))
+}
+
+/// Whether series or their points differ, not what is told about them.
+fn of_points(why: &str) -> bool {
+    ["  {", "  result", "  series"].iter().any(|kind| why.starts_with(kind))
 }
 
 /// A time or a range near the samples.
