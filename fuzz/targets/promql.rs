@@ -8,10 +8,16 @@ pub(crate) fn check(data: &[u8]) {
     let _ = parse_selector(query);
     let Ok(expr) = parse(query, Features::Experimental) else { return };
     let line = expr.to_string();
-    // Lengths of time below a millisecond print as 0s, which is refused.
     for text in [expr.pretty(), line.clone()] {
-        if let Ok(again) = parse(&text, Features::Experimental) {
-            assert_eq!(again.to_string(), line);
+        match parse(&text, Features::Experimental) {
+            Ok(again) => assert_eq!(again.to_string(), line),
+            Err(error) => assert!(refused(&text), "{text}: {error}"),
         }
     }
+}
+
+/// Lengths of time below a millisecond print as 0s, which is refused; `a offset +(5m) * b` loses its plus,
+/// so that the operator is the offset's.
+fn refused(text: &str) -> bool {
+    text.contains("0s") || text.contains(" offset ")
 }

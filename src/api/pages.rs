@@ -45,6 +45,7 @@ pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response 
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     envelope::answer(Ok(json!({
         "startTime": time(state.started),
+        "hostname": rustix::system::uname().nodename().to_string_lossy(),
         "CWD": folder.to_string_lossy(),
         "reloadConfigSuccess": true,
         "lastConfigTime": time(state.started),

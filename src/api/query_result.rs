@@ -11,7 +11,7 @@ use crate::promql::annotations::{SHOWN, Shown};
 use crate::promql::format::{fixed, push_sample_value, push_timestamp, sample_value, timestamp};
 use crate::promql::histogram::FloatHistogram;
 use crate::promql::{
-    QueryResult, QueryValue, Sample, SeriesPoints, Stats, StepCounts, Steps, Value,
+    QueryResult, QueryValue, Room, Sample, SeriesPoints, Stats, StepCounts, Steps, Value,
 };
 
 /// What is told when a limit cut a result.
@@ -24,7 +24,7 @@ pub(super) fn answer(
     limit: Option<usize>,
     stats: &str,
 ) -> Response {
-    let QueryResult { mut value, annotations, stats: counted } = result;
+    let QueryResult { mut value, annotations, stats: counted, room } = result;
     let mut shown = annotations.shown(query, SHOWN);
     if truncate(&mut value, limit) {
         shown.warnings.push(TRUNCATED.to_owned());
@@ -33,8 +33,8 @@ pub(super) fn answer(
     match value {
         QueryValue::Scalar(time, value) => single("scalar", time, &fixed(value), tail),
         QueryValue::String(time, text) => single("string", time, &text, tail),
-        QueryValue::Vector(samples) => list("vector", samples, write_sample, &tail),
-        QueryValue::Matrix(series) => list("matrix", series, write_series, &tail),
+        QueryValue::Vector(samples) => list("vector", samples, write_sample, room, &tail),
+        QueryValue::Matrix(series) => list("matrix", series, write_series, room, &tail),
     }
 }
 
@@ -56,10 +56,16 @@ fn list<T: Send + 'static>(
     kind: &str,
     items: Vec<T>,
     write: impl Fn(&mut String, &T) + Send + 'static,
+    room: Room,
     tail: &str,
 ) -> Response {
     let head = format!("{{\"resultType\":\"{kind}\",\"result\":");
-    json::list(&head, items, move |out, item| write(out, &item), tail)
+    let write = move |out: &mut String, item: T| {
+        // Given back when the last piece is made, or the client is gone.
+        let _room = &room;
+        write(out, &item);
+    };
+    json::list(&head, items, write, tail)
 }
 
 /// These have the time as a float, without zeros at its end.

@@ -35,7 +35,8 @@ pub fn router(state: Shared) -> Router {
         .route("/-/reload", lifecycle())
         .route("/-/quit", lifecycle())
         .route("/version", page(get(pages::version)))
-        .route("/federate", only("GET, OPTIONS", get(federate::federate)));
+        .route("/federate", only("GET, OPTIONS", get(federate::federate)))
+        .route_layer(CompressionLayer::new());
     Router::new()
         .merge(plain)
         .merge(api(&state))

@@ -8,6 +8,7 @@ use super::{ApiError, AppState};
 use crate::chunk::Chunk;
 use crate::limits::READ_RUN_SERIES;
 use crate::model::{Labels, Matcher, Point, TimeRange};
+use crate::promql::QueryError;
 use crate::storage::SelectHints;
 
 /// The points of one series in the range, in time order.
@@ -23,7 +24,9 @@ pub(super) async fn of_each_series<T: Send + 'static>(
     range: TimeRange,
     make: Make<T>,
 ) -> Result<Vec<T>, ApiError> {
-    let selection = state.store()?.select(matchers, range, &SelectHints::default()).await?;
+    let hints = SelectHints { sorted: true, max_label_bytes: state.engine.settings().max_bytes };
+    let selected = state.store()?.select(matchers, range, &hints).await;
+    let selection = selected.map_err(QueryError::of_selection)?;
     let mut made = Vec::new();
     let mut start = 0;
     for run in selection.series.chunks(READ_RUN_SERIES) {

@@ -158,12 +158,12 @@ impl Collector<'_> {
         visit(chunks, frame.reach(), &mut sliding)?;
         sliding.finish();
         let Some(series) = found? else { return Ok(None) };
-        self.hold(&series.labels, samples(&series))?;
+        self.hold(&series.labels, series.samples())?;
         Ok(Some(series))
     }
 
     fn count(&self, series: &SeriesPoints, counted: &Destination) {
-        let samples = samples(series) as u64;
+        let samples = series.samples() as u64;
         let mut tally = counted.tally();
         tally.add(0, samples, samples);
         self.context.counts.add(&tally);
@@ -178,11 +178,6 @@ impl Collector<'_> {
         results.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(results)
     }
-}
-
-fn samples(series: &SeriesPoints) -> usize {
-    let histograms = series.histograms.iter().map(|(_, histogram)| histogram.samples());
-    series.floats.len() + histograms.sum::<usize>()
 }
 
 fn push_all(series: &mut SeriesPoints, steps: Steps, points: &Points) {

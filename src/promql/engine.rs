@@ -22,15 +22,20 @@ use super::plan::{Node, Plan, Query, plan};
 use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings, TIMEOUT};
 use super::source::select_all;
 use super::steps::Steps;
+use super::unsent::{Room, Unsent};
 use super::value::{QueryResult, QueryValue, Stats};
 use super::value_type::ValueType;
 use crate::storage::Store;
+
+/// Where a query is that has its result.
+const UNSENT: &str = "the line behind results that are being sent, which fill query-max-memory";
 
 /// Evaluates queries.
 pub struct Engine {
     settings: Settings,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
+    unsent: Unsent,
 }
 
 /// What one query may set for itself.
@@ -55,7 +60,8 @@ impl Engine {
     /// An engine with these settings.
     pub fn new(settings: Settings) -> Self {
         let turns = Arc::new(Semaphore::new(settings.max_concurrent.max(1)));
-        Self { settings, turns, waiting: AtomicUsize::new(0) }
+        let unsent = Unsent::new(&settings);
+        Self { settings, turns, waiting: AtomicUsize::new(0), unsent }
     }
 
     /// Its settings.
@@ -145,6 +151,8 @@ impl Engine {
                 Evaluation { selections, store, context: Arc::clone(&context), query, when };
             let kind = expr.value_type();
             let mut result = evaluation.run(root, kind).await?;
+            place = UNSENT;
+            result.room = self.unsent.room(&result.value).await?;
             result.stats.queued = queued;
             result.stats.preparation = preparation;
             result.stats.total = begin.elapsed();
@@ -264,7 +272,8 @@ impl Evaluation {
             sorting,
             ..Stats::default()
         };
-        Ok(QueryResult { value, annotations: self.context.take_annotations(), stats })
+        let annotations = self.context.take_annotations();
+        Ok(QueryResult { value, annotations, stats, room: Room::default() })
     }
 }
 

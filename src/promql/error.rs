@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::duration::DurationError;
+use super::settings::MAX_BYTES;
 use crate::storage::StoreError;
 
 /// Why a query failed.
@@ -51,6 +52,16 @@ impl QueryError {
     /// An error of the evaluation with this text.
     pub fn execution(text: impl Into<String>) -> Self {
         Self::Execution(text.into())
+    }
+
+    /// Why a selection failed whose labels may take as much as a query may hold.
+    pub(crate) fn of_selection(error: StoreError) -> Self {
+        match error {
+            StoreError::Limit(what) => {
+                Self::Limit(format!("{what}, which is the setting {MAX_BYTES}"))
+            }
+            other => other.into(),
+        }
     }
 
     /// Two points of one label set at one time.

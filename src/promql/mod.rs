@@ -37,6 +37,7 @@ mod source;
 mod steps;
 mod strings;
 mod token;
+mod unsent;
 mod value;
 mod value_type;
 
@@ -55,5 +56,6 @@ pub use settings::{CounterSign, NameRemoval, Settings, StartTimestamps};
 pub use signature::{Function, Signature};
 pub use steps::Steps;
 pub use strings::{quoted, quoted_bytes};
+pub use unsent::Room;
 pub use value::{QueryResult, QueryValue, Sample, SeriesPoints, Stats};
 pub use value_type::ValueType;

@@ -8,7 +8,6 @@ use super::budget::{Budget, Held};
 use super::error::QueryError;
 use super::operators::Series;
 use super::plan::{Requested, Selections};
-use super::settings::MAX_BYTES;
 use super::shared_reader::SharedReader;
 use crate::chunk::{Chunk, ChunkError, ChunkKind};
 use crate::model::{Point, TimeRange, Value};
@@ -40,12 +39,7 @@ pub(crate) async fn select(
 ) -> Result<Arc<Selected>, QueryError> {
     let hints = SelectHints { sorted: true, max_label_bytes: budget.max_bytes() };
     let selected = store.select(&requested.matchers, requested.range, &hints).await;
-    let selection = selected.map_err(|error| match error {
-        StoreError::Limit(what) => {
-            QueryError::Limit(format!("{what}, which is the setting {MAX_BYTES}"))
-        }
-        other => other.into(),
-    })?;
+    let selection = selected.map_err(QueryError::of_selection)?;
     let bytes = selection.series.iter().map(|labels| labels.as_bytes().len() + 32).sum();
     let mut held = budget.nothing();
     held.take(0, bytes)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::annotations::Annotations;
 use super::counts::StepCounts;
 use super::points::Value;
+use super::unsent::Room;
 use crate::model::Labels;
 
 /// The answer to a query.
@@ -16,6 +17,8 @@ pub struct QueryResult {
     pub annotations: Annotations,
     /// What it took.
     pub stats: Stats,
+    /// Its place among the results that wait for their clients: kept until it has been sent.
+    pub room: Room,
 }
 
 /// The value of a query.
@@ -29,6 +32,23 @@ pub enum QueryValue {
     Scalar(i64, f64),
     /// A text at a time.
     String(i64, String),
+}
+
+impl QueryValue {
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let bytes = |labels: &Labels, samples: usize| labels.as_bytes().len() + samples * 16;
+        match self {
+            Self::Vector(samples) => {
+                samples.iter().map(|sample| bytes(&sample.labels, sample.value.samples())).sum()
+            }
+            Self::Matrix(series) => {
+                series.iter().map(|series| bytes(&series.labels, series.samples())).sum()
+            }
+            Self::Scalar(..) => 0,
+            Self::String(_, text) => text.len(),
+        }
+    }
 }
 
 /// A series with one point.
@@ -51,6 +71,14 @@ pub struct SeriesPoints {
     pub floats: Vec<(i64, f64)>,
     /// Histograms by rising time in milliseconds.
     pub histograms: Vec<(i64, std::sync::Arc<super::histogram::FloatHistogram>)>,
+}
+
+impl SeriesPoints {
+    /// How many samples its points count for.
+    pub(super) fn samples(&self) -> usize {
+        let histograms = self.histograms.iter().map(|(_, histogram)| histogram.samples());
+        self.floats.len() + histograms.sum::<usize>()
+    }
 }
 
 /// What a query took.

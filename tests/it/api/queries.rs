@@ -5,8 +5,13 @@ use promkairos::limits::MAX_QUERY_DEPTH;
 use promkairos::promql::{Features, Settings};
 use serde_json::Value as Json;
 
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
 use super::recorded::{in_process, load};
+use crate::support::eventually;
 use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::series::{floats, send};
 
 /// Status and body of a query at a time that has samples.
 async fn query(url: &str, text: &str) -> (u16, Json) {
@@ -80,5 +85,77 @@ async fn nothing_is_answered_before_the_store_is_open() {
             super::ask(address, reqwest::Method::GET, &format!("/api/v1/{path}"), vec![]).await;
         assert_eq!((status, retry_after.as_deref()), (503, Some("1")), "{path}");
         assert!(body.starts_with("Service Unavailable"), "{body}");
+    }
+}
+
+/// A server with 200 counters of 500 points, one in 15 s from 1970 on.
+async fn with_counters(data: &std::path::Path, flags: &[&str]) -> Promkairos {
+    let server = Promkairos::ready(data, &Backend::Embedded, flags).await;
+    let points: Vec<_> = (0..500).map(|at| (at * 15_000, at as f64)).collect();
+    let one = |i: i32| floats(&[("__name__", "m"), ("i", &i.to_string())], &points);
+    assert_eq!(send(&server.url(""), (0..200).map(one).collect()).await, 204);
+    server
+}
+
+/// The value of a metric of the server.
+async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
+    let (_, page) = server.get("/metrics").await.expect("an answer");
+    let line = page.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().parse().ok()
+}
+
+/// Nobody works for a client that went away: the turn of its query is the next one's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_whose_client_goes_away_ends() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = with_counters(data.path(), &["--query-max-concurrency=1"]).await;
+    let is = async |name: &str, value: f64| match metric(&server, name).await {
+        Some(found) if found == value => Ok(()),
+        other => Err(format!("{name} is {other:?}")),
+    };
+    // Minutes of work.
+    let long = "sum(max_over_time(sum(rate(m%5B1h%5D))%5B2h:100ms%5D))";
+    let url = server.url("");
+    let mut client = TcpStream::connect(url.trim_start_matches("http://")).await.expect("there");
+    let request = format!("GET /api/v1/query?query={long}&time=7200 HTTP/1.1\r\nHost: it\r\n\r\n");
+    client.write_all(request.as_bytes()).await.expect("sent");
+    eventually("it is under way", async || is("promkairos_queries_in_flight ", 1.0).await).await;
+    drop(client);
+    let canceled = "promkairos_queries_total{kind=\"Instant\",outcome=\"Canceled\"} ";
+    eventually("it is canceled", async || is(canceled, 1.0).await).await;
+    let (status, answer) = query(&url, "1").await;
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// What the system counts for the process stays near the setting, whatever is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_of_the_process_is_bounded() {
+    const LIMIT: u64 = 64 << 20;
+    let data = tempfile::tempdir().expect("a folder");
+    let limit = format!("--query-max-memory={LIMIT}");
+    let server = with_counters(data.path(), &[&limit]).await;
+    let peak = || {
+        let path = format!("/proc/{}/status", server.process.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kib << 10
+    };
+    query(&server.url(""), "sum(m)").await;
+    let before = peak();
+    for text in [
+        "count_over_time(vector(1)[100y:1ms])",
+        "max_over_time(m[7d:10ms])",
+        "max_over_time(absent(m)[7d:1ms])",
+        "m[7d:10ms]",
+        "quantile_over_time(0.5, (m + 1)[7d:10ms])",
+        "sort(label_replace(max_over_time(m[7d:1s]), \"i\", \"$1$1\", \"i\", \"(.*)\"))[100y:1s]",
+    ] {
+        let (status, answer) = query(&server.url(""), text).await;
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert_eq!(status, 422, "{text}: {error}");
+        assert!(error.contains("query-max-"), "{text}: {error}");
+        let grown = peak().saturating_sub(before);
+        assert!(grown < 2 * LIMIT, "{text} takes {} MiB", grown >> 20);
     }
 }

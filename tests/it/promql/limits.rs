@@ -156,3 +156,33 @@ async fn a_dropped_query_ends() {
         tokio::task::yield_now().await;
     }
 }
+
+/// Results that clients read slowly are not held without a bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_are_not_sent_yet_count() {
+    // A result of 100,000 points takes 1.6 MB.
+    let settings = Settings { max_bytes: 4 << 20, ..Settings::default() };
+    let engine = Engine::new(settings);
+    let store = counters(1, 1).await;
+    let steps = Steps { start: 0, end: 99_999, interval: 1 };
+    let ask = async |query: &str, timeout| {
+        let expr = parse(query, Features::Stable).expect(query);
+        let options = QueryOptions { timeout, ..QueryOptions::default() };
+        engine.range(Arc::clone(&store), &expr, steps, &options).await
+    };
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        held.push(ask("time()", None).await.expect("there is room"));
+    }
+    let error = ask("time()", Some(Duration::from_secs(2))).await.expect_err("full").to_string();
+    assert!(error.contains("results that are being sent, which fill query-max-memory"), "{error}");
+    // A small result needs no room; the large one gets what another gives back.
+    let small = parse("m", Features::Stable).expect("a query");
+    let small = engine.instant(Arc::clone(&store), &small, 0, &QueryOptions::default()).await;
+    small.expect("it waits for nothing");
+    let (third, ()) = tokio::join!(ask("time()", None), async {
+        tokio::task::yield_now().await;
+        held.pop();
+    });
+    third.expect("there is room again");
+}

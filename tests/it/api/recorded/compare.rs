@@ -1,4 +1,9 @@
 //! The rules by which a recorded answer and ours are compared; the recording names one a case.
+//!
+//! For every case: `peakSamples` is not compared, as another engine holds other samples; a body counts
+//! decompressed, so that `Content-Encoding` may differ, and with it `Vary`; who is refused is told what is
+//! allowed (`Allow`) in two places where Prometheus forgets it; what is not UTF-8 is written as the character
+//! U+FFFD, which Prometheus escapes: every JSON reader has the same text.
 
 use std::io::Read;
 
