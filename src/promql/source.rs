@@ -73,12 +73,13 @@ pub(crate) fn visit(
     range: TimeRange,
     visitor: &mut impl Visitor,
 ) -> Result<(), QueryError> {
-    for chunk in chunks {
-        if chunk.max_time >= range.start && chunk.min_time <= range.end {
-            visit_chunk(chunk, visitor).map_err(damaged)?;
-        }
-    }
-    Ok(())
+    in_range(chunks, range).try_for_each(|chunk| visit_chunk(chunk, visitor).map_err(damaged))
+}
+
+/// The chunks that may have points in `range`.
+pub(crate) fn in_range(chunks: &[Chunk], range: TimeRange) -> impl Iterator<Item = &Chunk> {
+    let has = move |chunk: &&Chunk| chunk.max_time >= range.start && chunk.min_time <= range.end;
+    chunks.iter().filter(has)
 }
 
 fn visit_chunk(chunk: &Chunk, visitor: &mut impl Visitor) -> Result<(), ChunkError> {
@@ -96,7 +97,7 @@ fn visit_chunk(chunk: &Chunk, visitor: &mut impl Visitor) -> Result<(), ChunkErr
     Ok(())
 }
 
-fn damaged(error: ChunkError) -> QueryError {
+pub(crate) fn damaged(error: ChunkError) -> QueryError {
     let source = Box::new(error);
     StoreError::Backend { what: "reading a chunk".into(), source }.into()
 }

@@ -39,7 +39,7 @@ fn floats(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<
     if growth.is_counter() {
         grown = with_resets(grown, window, notes);
     }
-    let mut sampled = Sampled::new(points.len(), first.time, last.time, window);
+    let mut sampled = Sampled::new(points.len(), first.time, last.time, window.start, window.end);
     if sampled.began_inside(growth, window.float_starts, window) {
         grown += first.value;
     } else if points.len() < 2 {
@@ -47,7 +47,7 @@ fn floats(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<
     } else if growth.is_counter() && grown > 0.0 && first.value >= 0.0 {
         sampled.limit_to_zero(first.value / grown);
     }
-    Some(Value::Float(grown * sampled.factor(growth, window)))
+    Some(Value::Float(grown * sampled.factor(growth, window.seconds())))
 }
 
 /// `grown` and what the counter had before each reset.
@@ -88,7 +88,7 @@ fn histograms(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Opt
         1 => None,
         _ => Some(histogram_rate::growth(growth, window, notes)?),
     };
-    let mut sampled = Sampled::new(points.len(), first.time, last.time, window);
+    let mut sampled = Sampled::new(points.len(), first.time, last.time, window.start, window.end);
     let mut grown: FloatHistogram = if sampled.began_inside(growth, window.histogram_starts, window)
     {
         match grown {
@@ -105,12 +105,62 @@ fn histograms(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Opt
         }
         grown
     };
-    grown.mul(sampled.factor(growth, window));
+    grown.mul(sampled.factor(growth, window.seconds()));
     Some(Value::Histogram(Arc::new(grown)))
+}
+
+/// What floats grew by in windows that follow each other. Points of a regular series lie in all of them
+/// alike, and what hangs on that alone is computed once.
+#[derive(Debug)]
+pub struct Extrapolation {
+    growth: Growth,
+    layout: Layout,
+    sampled: Sampled,
+    factor: f64,
+}
+
+/// Where the samples of a window lie: how far apart the first and the last, how far they are from its
+/// start and its end, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Layout(i64, i64, i64, usize);
+
+impl Extrapolation {
+    /// For windows of one length.
+    pub fn new(growth: Growth) -> Self {
+        let sampled = Sampled::new(0, 0, 0, 0, 0);
+        Self { growth, layout: Layout(0, 0, 0, 0), sampled, factor: 1.0 }
+    }
+
+    /// The value of the window from `start` to `end` with at least two samples, between which the series
+    /// grew by `grown`.
+    #[inline]
+    pub fn apply(
+        &mut self,
+        grown: f64,
+        (start, end): (i64, i64),
+        (first, last): (FloatPoint, FloatPoint),
+        samples: usize,
+    ) -> f64 {
+        let layout = Layout(last.time - first.time, first.time - start, end - last.time, samples);
+        let seconds = || (end - start) as f64 / 1000.0;
+        if layout != self.layout {
+            self.layout = layout;
+            self.sampled = Sampled::new(samples, first.time, last.time, start, end);
+            self.factor = self.sampled.factor(self.growth, seconds());
+        }
+        if self.growth.is_counter() && grown > 0.0 && first.value >= 0.0 {
+            let mut limited = self.sampled;
+            if limited.limit_to_zero(first.value / grown) {
+                return grown * limited.factor(self.growth, seconds());
+            }
+        }
+        grown * self.factor
+    }
 }
 
 /// The part of a window between its first and its last sample, in seconds, and how far it is
 /// to be extrapolated.
+#[derive(Debug, Clone, Copy)]
 struct Sampled {
     interval: f64,
     to_start: f64,
@@ -120,15 +170,15 @@ struct Sampled {
 }
 
 impl Sampled {
-    fn new(samples: usize, first: i64, last: i64, window: &Window<'_>) -> Self {
+    fn new(samples: usize, first: i64, last: i64, start: i64, end: i64) -> Self {
         let seconds = |milliseconds: i64| milliseconds as f64 / 1000.0;
         let interval = seconds(last - first);
         let average = if samples > 1 { interval / (samples - 1) as f64 } else { 0.0 };
         let near = |distance: f64| if distance >= average * 1.1 { average / 2.0 } else { distance };
         Self {
             interval,
-            to_start: near(seconds(first - window.start)),
-            to_end: near(seconds(window.end - last)),
+            to_start: near(seconds(first - start)),
+            to_end: near(seconds(end - last)),
             first,
             last,
         }
@@ -147,20 +197,23 @@ impl Sampled {
     }
 
     /// Extrapolates to the start at most so far that the counter gets zero there, when its first
-    /// sample is this share of what it grew.
-    fn limit_to_zero(&mut self, share: f64) {
+    /// sample is this share of what it grew. Gives whether that is nearer.
+    fn limit_to_zero(&mut self, share: f64) -> bool {
         let to_zero = self.interval * share;
-        if to_zero < self.to_start {
+        let nearer = to_zero < self.to_start;
+        if nearer {
             self.to_start = to_zero;
         }
+        nearer
     }
 
-    fn factor(&self, growth: Growth, window: &Window<'_>) -> f64 {
+    /// By what growth is multiplied, in a window of so many seconds.
+    fn factor(&self, growth: Growth, seconds: f64) -> f64 {
         let factor = match self.interval {
             0.0 => 1.0,
             interval => (interval + self.to_start + self.to_end) / interval,
         };
-        if growth == Growth::Rate { factor / window.seconds() } else { factor }
+        if growth == Growth::Rate { factor / seconds } else { factor }
     }
 }
 

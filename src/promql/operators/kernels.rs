@@ -3,7 +3,7 @@
 use crate::promql::ast::Edges;
 use crate::promql::error::QueryError;
 use crate::promql::functions::{
-    Arguments, Notes, RangeKernel, Window, check_smoothing, range_kernel,
+    Arguments, Growth, Notes, RangeKernel, Window, check_smoothing, range_kernel,
 };
 use crate::promql::points::Value;
 use crate::promql::signature::Function;
@@ -57,6 +57,16 @@ impl Kernel {
             *argument = values[now.step];
         }
         (self.kernel)(window, &arguments, notes)
+    }
+
+    /// Which growth it computes, if it does.
+    pub(crate) fn growth(&self) -> Option<Growth> {
+        match self.function {
+            Function::Rate => Some(Growth::Rate),
+            Function::Increase => Some(Growth::Increase),
+            Function::Delta => Some(Growth::Delta),
+            _ => None,
+        }
     }
 
     /// Whether start timestamps are of use to it.

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use super::growing::{Columns, Growing};
 use super::kernels::{Kernel, Now};
 use super::merged::{Merged, Refused};
 use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
 use super::{BoxOperator, Operator, Series};
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, ChunkKind};
 use crate::model::{Labels, METRIC_TYPE, TimeRange};
 use crate::promql::annotations::{Annotations, Note};
 use crate::promql::context::Context;
@@ -20,7 +21,7 @@ use crate::promql::points::Points;
 use crate::promql::position::Span;
 use crate::promql::settings::CounterSign;
 use crate::promql::signature::Function;
-use crate::promql::source::{Selected, visit};
+use crate::promql::source::{Selected, in_range, visit};
 use crate::promql::steps::Steps;
 
 /// After so many steps of one series it is asked whether the query goes on.
@@ -99,6 +100,37 @@ impl WindowFunction {
             self.context.annotate_all(annotations);
         }
         Ok(())
+    }
+
+    /// Computes one series of these chunks, if it is a growth of floats alone. Otherwise does nothing and
+    /// gives `false`.
+    fn grow(
+        &self,
+        series: &Series,
+        chunks: &[Chunk],
+        columns: &mut Columns,
+        points: &mut Points,
+    ) -> Result<bool, QueryError> {
+        let floats = chunks.iter().all(|chunk| chunk.kind == ChunkKind::Xor);
+        let every_step = self.steps.count() == self.frame.looks.count();
+        let Some(growth) = self.kernel.growth().filter(|_| floats && every_step) else {
+            return Ok(false);
+        };
+        let Some(mut growing) = Growing::new(growth, &self.frame, columns) else {
+            return Ok(false);
+        };
+        points.clear(self.steps.count());
+        let mut tally = self.counted.tally();
+        let range = self.frame.reach();
+        for chunk in in_range(chunks, range) {
+            self.context.check()?;
+            growing.read(chunk)?;
+            growing.give(&mut tally, points, &self.context)?;
+        }
+        growing.finish(&mut tally, points, &self.context)?;
+        self.context.counts.add(&tally);
+        self.tell_non_counter(series, points);
+        Ok(true)
     }
 
     /// Tells if what counters are made for was asked of floats that seem to be none.
@@ -217,17 +249,20 @@ impl OverSelection {
 }
 
 impl SeriesWork for SelectionWork {
-    type Scratch = Tracks;
+    type Scratch = (Tracks, Columns);
 
     fn work(
         &self,
         position: usize,
         chunks: &[Chunk],
-        tracks: &mut Tracks,
+        (tracks, columns): &mut (Tracks, Columns),
         points: &mut Points,
     ) -> Result<(), QueryError> {
         let range = self.function.frame.reach();
         let series = &self.selected.series[position];
+        if self.function.grow(series, chunks, columns, points)? {
+            return Ok(());
+        }
         self.function
             .compute(series, Read::FromStore, tracks, points, |feed| feed.chunks(chunks, range))
     }
