@@ -20,5 +20,6 @@ pub(crate) fn check(data: &[u8]) {
 /// Lengths of time below a millisecond print as 0s, which is refused; `a offset +(5m) * b` loses its plus,
 /// so that the operator is the offset's.
 fn refused(text: &str) -> bool {
-    text.contains("0s") || text.contains(" offset ")
+    let alone = |at: usize| !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
+    text.match_indices("0s").any(|(at, _)| alone(at)) || text.contains(" offset ")
 }

@@ -60,9 +60,10 @@ async fn newest(state: &AppState, parameters: &Parameters) -> Result<Vec<Newest>
         let mut found = Vec::new();
         for matchers in &selectors {
             found.extend(of_each_series(state, matchers, range, newest_of).await?);
+            // At once: the same selector may be given many times.
+            found.sort_by(|a, b| metric(a).cmp(metric(b)).then_with(|| a.labels.cmp(&b.labels)));
+            found.dedup_by(|a, b| a.labels == b.labels);
         }
-        found.sort_by(|a, b| metric(a).cmp(metric(b)).then_with(|| a.labels.cmp(&b.labels)));
-        found.dedup_by(|a, b| a.labels == b.labels);
         Ok(found)
     };
     state.in_time(found).await

@@ -69,7 +69,9 @@ pub(super) fn stream(
     let mut pieces =
         Pieces { head: format!("{{\"status\":\"success\",\"data\":{head}"), next, tail };
     let first = pieces.next().unwrap_or_default();
-    let body = match pieces.tail.is_empty() {
+    // What is large goes out as a stream even if it is one piece: what `next` holds is kept until it is
+    // sent.
+    let body = match pieces.tail.is_empty() && first.len() <= 2 * PIECE {
         true => Body::from(first),
         false => {
             let pieces = std::iter::once(first).chain(pieces).map(Ok::<Bytes, Infallible>);

@@ -61,7 +61,7 @@ fn list<T: Send + 'static>(
 ) -> Response {
     let head = format!("{{\"resultType\":\"{kind}\",\"result\":");
     let write = move |out: &mut String, item: T| {
-        // Given back when the last piece is made, or the client is gone.
+        // Given back when the last piece is taken for sending, or the client is gone.
         let _room = &room;
         write(out, &item);
     };

@@ -9,7 +9,7 @@ use crate::chunk::Chunk;
 use crate::limits::READ_RUN_SERIES;
 use crate::model::{Labels, Matcher, Point, TimeRange};
 use crate::promql::QueryError;
-use crate::storage::SelectHints;
+use crate::storage::{SelectHints, StoreError};
 
 /// The points of one series in the range, in time order.
 pub(super) type Points<'a> = &'a mut dyn Iterator<Item = Result<Point, ApiError>>;
@@ -26,7 +26,10 @@ pub(super) async fn of_each_series<T: Send + 'static>(
 ) -> Result<Vec<T>, ApiError> {
     let hints = SelectHints { sorted: true, max_label_bytes: state.engine.settings().max_bytes };
     let selected = state.store()?.select(matchers, range, &hints).await;
-    let selection = selected.map_err(QueryError::of_selection)?;
+    let selection = selected.map_err(|error| match error {
+        StoreError::Limit(_) => ApiError::Query(QueryError::of_selection(error)),
+        other => other.into(),
+    })?;
     let mut made = Vec::new();
     let mut start = 0;
     for run in selection.series.chunks(READ_RUN_SERIES) {

@@ -27,9 +27,6 @@ use super::value::{QueryResult, QueryValue, Stats};
 use super::value_type::ValueType;
 use crate::storage::Store;
 
-/// Where a query is that has its result.
-const UNSENT: &str = "the line behind results that are being sent, which fill query-max-memory";
-
 /// Evaluates queries.
 pub struct Engine {
     settings: Settings,
@@ -151,7 +148,6 @@ impl Engine {
                 Evaluation { selections, store, context: Arc::clone(&context), query, when };
             let kind = expr.value_type();
             let mut result = evaluation.run(root, kind).await?;
-            place = UNSENT;
             result.room = self.unsent.room(&result.value).await?;
             result.stats.queued = queued;
             result.stats.preparation = preparation;

@@ -2,21 +2,25 @@
 //! long after the query has ended.
 //!
 //! All large results together take no more than one query may. A query whose result finds no room keeps
-//! its turn and waits, at most until its time is over; small results are only as many as there are
-//! connections, and never wait. How fast a client has to read is not known here.
+//! its turn and waits a little, then it fails; small results need no room. How fast a client has to read is
+//! not known here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use super::error::QueryError;
-use super::settings::Settings;
+use super::settings::{MAX_BYTES, Settings};
 use super::value::QueryValue;
 
 /// Bytes of a result that needs no room.
 const SMALL: usize = 1 << 20;
 /// Bytes by which room is given.
 const UNIT: usize = 1 << 10;
+/// How long a result waits for room: meanwhile no other query has its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The room of an engine.
 pub(super) struct Unsent {
@@ -44,7 +48,51 @@ impl Unsent {
             return Ok(Room::default());
         }
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).min(self.units);
-        let taken = Arc::clone(&self.free).acquire_many_owned(units).await;
+        let taken = timeout(PATIENCE, Arc::clone(&self.free).acquire_many_owned(units)).await;
+        let full = format!(
+            "results that are being sent to other clients leave no room for this one of {bytes} bytes; \
+             together they may take the setting {MAX_BYTES}"
+        );
+        let taken = taken.map_err(|_| QueryError::Limit(full))?;
         Ok(Room { _taken: Some(taken.map_err(|_| QueryError::Canceled)?) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Labels;
+    use crate::promql::value::SeriesPoints;
+
+    fn result(bytes: usize) -> QueryValue {
+        let floats = vec![(0, 0.0); bytes / 16];
+        QueryValue::Matrix(vec![SeriesPoints {
+            labels: Labels::default(),
+            floats,
+            histograms: Vec::new(),
+        }])
+    }
+
+    #[tokio::test]
+    async fn large_results_wait_for_each_other() {
+        let unsent = Unsent::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
+        let first = unsent.room(&result(3 << 20)).await.expect("there is room");
+        unsent.room(&result(1 << 20)).await.expect("it needs none");
+        let (second, larger) = (result(2 << 20), result(9 << 20));
+        let mut waiting = std::pin::pin!(unsent.room(&second));
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        drop(first);
+        let second = waiting.await.expect("there is room again");
+        drop(second);
+        // It gets all there is.
+        unsent.room(&larger).await.expect("alone");
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_long() {
+        let unsent = Unsent::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
+        let _first = unsent.room(&result(4 << 20)).await.expect("there is room");
+        let error = unsent.room(&result(2 << 20)).await.expect_err("full").to_string();
+        assert!(error.contains("may take the setting query-max-memory"), "{error}");
     }
 }

@@ -16,7 +16,7 @@ use crate::promql::points::Points;
 use crate::promql::source::damaged;
 
 /// After so many steps it is asked whether the query goes on.
-const STEPS_PER_CHECK: usize = 1024;
+const STEPS_PER_CHECK: usize = 256;
 /// Points that are forgotten at a time, at least.
 const FORGET: usize = 512;
 
@@ -74,12 +74,17 @@ impl<'a> Growing<'a> {
         if self.first > FORGET && self.first > self.points.len() / 2 {
             self.forget();
         }
+        let steps = self.frame.looks;
+        let passed = match self.step < steps.count() {
+            true => steps.time(self.step).saturating_sub(self.frame.range),
+            false => i64::MAX,
+        };
         let points = &mut *self.points;
-        points.reserve(usize::from(chunk.count));
         let last = points.last().map(|last| (last.point.value, last.falls));
         let (mut before, mut falls) = last.unwrap_or((f64::NAN, 0));
         let read = chunk.visit_floats(|time, value| {
-            if is_stale(value) {
+            // What lies between windows is not kept: there may be years of it.
+            if is_stale(value) || time <= passed {
                 return;
             }
             falls += usize::from(value < before);
@@ -194,9 +199,10 @@ mod tests {
     use crate::chunk::encode_points;
     use crate::model::{Point, STALE_NAN_BITS, Value};
     use crate::promql::annotations::Annotations;
-    use crate::promql::counts::{Counting, SampleCounts};
+    use crate::promql::counts::{Counting, SampleCounts, StepCounts};
     use crate::promql::functions::{Arguments, Notes, range_kernel};
     use crate::promql::operators::sliding::{Sliding, Tracks};
+    use crate::promql::operators::windows::{Counter, Read};
     use crate::promql::plan::ResetHints;
     use crate::promql::position::Span;
     use crate::promql::settings::Settings;
@@ -204,29 +210,37 @@ mod tests {
     use crate::promql::source::visit;
     use crate::promql::steps::Steps;
 
-    /// Bits of the values at all steps, and the samples that were seen.
-    type Outcome = (Vec<u64>, u64);
+    /// Bits of the values at all steps, and the samples of each.
+    type Outcome = (Vec<u64>, Option<StepCounts>);
 
     /// Window by window.
     fn one_by_one(function: Function, frame: Frame, chunks: &[Chunk]) -> Outcome {
         let kernel = range_kernel(function).expect("a range function");
-        let (mut points, mut seen) = (Points::absent(frame.looks.count()), 0);
+        let mut points = Points::absent(frame.looks.count());
+        let counts = SampleCounts::new(Counting::ByStep, frame.looks);
+        let destination = counts.destination();
+        let (mut tally, mut counter) =
+            (destination.tally(), Counter::new(Read::FromStore, frame.hints));
         let (mut annotations, mut tracks) = (Annotations::default(), Tracks::default());
         let mut sliding = Sliding::new(frame, &mut tracks, |step, window| {
             let mut notes =
                 Notes { metric: "m", span: Span::default(), annotations: &mut annotations };
-            seen += window.floats.len() as u64;
+            if !window.is_empty() {
+                let (queryable, read) = counter.count(window);
+                tally.add(step, queryable, read);
+            }
             if let Some(value) = kernel(window, &Arguments::default(), &mut notes) {
                 points.set(step, value);
             }
         });
         visit(chunks, frame.reach(), &mut sliding).expect("readable");
         sliding.finish();
-        (points.floats().iter().map(|value| value.to_bits()).collect(), seen)
+        counts.add(&tally);
+        (points.floats().iter().map(|value| value.to_bits()).collect(), counts.by_step())
     }
 
     fn quickly(growth: Growth, frame: Frame, chunks: &[Chunk]) -> Outcome {
-        let counts = SampleCounts::new(Counting::Total, frame.looks);
+        let counts = SampleCounts::new(Counting::ByStep, frame.looks);
         let destination = counts.destination();
         let mut tally = destination.tally();
         let mut points = Points::absent(frame.looks.count());
@@ -241,7 +255,39 @@ mod tests {
         }
         growing.finish(&mut tally, &mut points, &context).expect("nobody cancels");
         counts.add(&tally);
-        (points.floats().iter().map(|value| value.to_bits()).collect(), counts.queryable())
+        (points.floats().iter().map(|value| value.to_bits()).collect(), counts.by_step())
+    }
+
+    #[test]
+    fn what_lies_between_windows_is_not_kept() {
+        let looks = Steps { start: 0, end: 100_000_000, interval: 50_000_000 };
+        let frame = Frame {
+            looks,
+            range: 5_000,
+            edges: None,
+            hints: ResetHints::AsStored,
+            lookback: 0,
+            starts: false,
+        };
+        let mut columns = Columns::default();
+        let mut growing = Growing::new(Growth::Rate, &frame, &mut columns).expect("no edges");
+        let counts = SampleCounts::new(Counting::Total, looks);
+        let destination = counts.destination();
+        let (mut tally, mut values) = (destination.tally(), Points::absent(3));
+        let settings = Settings::default();
+        let none = SampleCounts::new(Counting::Total, looks);
+        let context = Context::new(&settings, 0, none, Duration::from_secs(60), Instant::now());
+        let point = |time| Point { timestamp: time, start_timestamp: 0, value: Value::Float(1.0) };
+        for run in 0..1_000 {
+            let points: Vec<Point> = (0..100).map(|at| point((run * 100 + at) * 1_000)).collect();
+            for chunk in encode_points(&points) {
+                growing.read(&chunk).expect("readable");
+                growing.give(&mut tally, &mut values, &context).expect("nobody cancels");
+            }
+        }
+        growing.finish(&mut tally, &mut values, &context).expect("nobody cancels");
+        assert!(columns.points.len() < 500, "{} points are kept", columns.points.len());
+        assert_eq!(values.floats()[1], 0.0);
     }
 
     fn any_value() -> impl Strategy<Value = f64> {

@@ -67,7 +67,7 @@ impl WindowFunction {
         let mut annotations = Annotations::default();
         let metric = series.labels.as_ref().metric_name();
         let mut tally = self.counted.tally();
-        let mut counter = Counter { read, hints: self.frame.hints, last_end: i64::MIN };
+        let mut counter = Counter::new(read, self.frame.hints);
         let fixed = self.steps.count() != self.frame.looks.count();
         let mut failed = None;
         let each = |step: usize, window: &Window<'_>| {
@@ -171,7 +171,7 @@ fn non_counter(labels: &Labels, sign: CounterSign) -> Option<Note> {
 
 /// Whether points are counted as read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Read {
+pub(super) enum Read {
     /// They come from the store.
     FromStore,
     /// They come from a subquery, which counted them.
@@ -179,16 +179,21 @@ enum Read {
 }
 
 /// Counts the points of windows that follow each other.
-struct Counter {
+pub(super) struct Counter {
     read: Read,
     hints: ResetHints,
     last_end: i64,
 }
 
 impl Counter {
+    /// Has seen no window yet.
+    pub(super) fn new(read: Read, hints: ResetHints) -> Self {
+        Self { read, hints, last_end: i64::MIN }
+    }
+
     /// The samples of a window, and those of them that were in none before.
     #[inline]
-    fn count(&mut self, window: &Window<'_>) -> (u64, u64) {
+    pub(super) fn count(&mut self, window: &Window<'_>) -> (u64, u64) {
         let last = |time: Option<i64>| time.unwrap_or(i64::MIN);
         let new = |time: i64| time > self.last_end;
         let floats = window.floats.iter().rev().take_while(|point| new(point.time)).count();

@@ -114,7 +114,7 @@ async fn a_query_whose_client_goes_away_ends() {
         other => Err(format!("{name} is {other:?}")),
     };
     // Minutes of work.
-    let long = "sum(max_over_time(sum(rate(m%5B1h%5D))%5B2h:100ms%5D))";
+    let long = "sum(max_over_time(sum(quantile_over_time(0.5,m%5B1h%5D))%5B2h:100ms%5D))";
     let url = server.url("");
     let mut client = TcpStream::connect(url.trim_start_matches("http://")).await.expect("there");
     let request = format!("GET /api/v1/query?query={long}&time=7200 HTTP/1.1\r\nHost: it\r\n\r\n");

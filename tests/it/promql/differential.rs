@@ -25,7 +25,8 @@ type Explains = fn(query: &str, why: &str) -> bool;
 /// What may differ, most of it because the packaged Prometheus is 3.5 and this is 3.14.
 const DIFFERENT: &[(&str, Explains)] = &[
     ("rate and increase of native histograms are limited by their counts", |query, why| {
-        let rate = query.contains("rate(") || query.contains("increase(");
+        let rate = [" ", "("].iter().any(|before| query.contains(&format!("{before}rate(")));
+        let rate = rate || query.starts_with("rate(") || query.contains("increase(");
         rate && query.contains("native") && of_points(why)
     }),
     // 3.6: "Fix inconsistencies when using native histograms in subqueries".
@@ -120,7 +121,7 @@ async fn answers_are_those_of_a_real_prometheus() {
     }
     let known: usize = known.iter().sum();
     assert!(answered > total / 3, "only {answered} of {total} have an answer with points");
-    assert!(known < 2 * total / 5, "{known} answers to {total} differ as listed");
+    assert!(known < total / 20, "{known} answers to {total} differ as listed");
     assert!(wrong.is_empty(), "{} answers to {total} differ\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -214,7 +215,9 @@ fn has_pinned_parameter(query: &str) -> bool {
 }
 
 fn compares_picked(query: &str) -> bool {
-    let compares = ["==", "!=", ">", "<"].iter().any(|operator| query.contains(operator));
+    // Matchers have no blanks around.
+    let operators = [" == ", " != ", " > ", " < ", " >= ", " <= "];
+    let compares = operators.iter().any(|operator| query.contains(operator));
     compares && ["topk", "bottomk"].iter().any(|call| query.contains(call))
 }
 
