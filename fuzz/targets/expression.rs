@@ -335,17 +335,15 @@ impl Writer<'_> {
         };
         match self.below(if self.every() { 3 } else { 2 }) {
             0 => format!("histogram_quantile({}, {histograms})", self.scalar()),
-            // Of classic histograms and custom bounds 3.5 says NaN for what begins in the first bucket.
-            1 if !self.every() && kind != 1 => format!(
-                "histogram_fraction({}, {}, {histograms})",
-                self.pick(&["0.2", "0.5", "0.1"]),
-                self.pick(&["0.7", "2", "+Inf", "0.1"])
-            ),
-            1 => format!(
-                "histogram_fraction({}, {}, {histograms})",
-                self.pick(&["0.2", "-1", "-Inf", "0"]),
-                self.pick(&["0.7", "2", "+Inf", "0.1"])
-            ),
+            1 => {
+                // Of classic histograms and custom bounds 3.5 says NaN for what begins in the first bucket.
+                let lower: &[&str] = match self.every() || kind == 1 {
+                    true => &["0.2", "-1", "-Inf", "0"],
+                    false => &["0.2", "0.5", "0.1"],
+                };
+                let (lower, upper) = (self.pick(lower), self.pick(&["0.7", "2", "+Inf", "0.1"]));
+                format!("histogram_fraction({lower}, {upper}, {histograms})")
+            }
             _ => format!("histogram_quantiles({histograms}, \"q\", 0.5, {})", self.scalar()),
         }
     }
