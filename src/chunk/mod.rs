@@ -1,7 +1,7 @@
 //! Compressed samples: pure bytes, no I/O.
 //!
 //! Chunks of kinds 1 to 3 are byte for byte those of Prometheus' remote read, so that they
-//! can be answered as they are stored. Beside them lie two columns that Prometheus does not
+//! can be answered as they are stored; kind 4 is for files alone. Beside them lie two columns that Prometheus does not
 //! know: start timestamps and acceptance times.
 //!
 //! A chunk keeps every bit of a float. Of a histogram it keeps all but these, as Prometheus
@@ -12,8 +12,10 @@ mod bits;
 mod column;
 mod frame;
 mod histogram;
+mod integers;
 mod layout;
 mod open;
+mod packed;
 mod points;
 mod varbit;
 mod xor;
@@ -24,10 +26,11 @@ pub use column::ColumnValues;
 pub use frame::{decode_chunk, encode_chunk};
 pub use histogram::HistogramAppender;
 pub use open::{Appended, ChunkBuilder, OpenChunk, encode_points};
+pub use packed::{Floats, pack};
 pub use points::Points;
 pub use xor::XorAppender;
 
-/// What a chunk holds; the numbers are those of remote read.
+/// What a chunk holds; the numbers up to 3 are those of remote read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChunkKind {
@@ -37,6 +40,15 @@ pub enum ChunkKind {
     Histogram = 2,
     /// Float histograms.
     FloatHistogram = 3,
+    /// Floats in columns, as only files have them.
+    Packed = 4,
+}
+
+impl ChunkKind {
+    /// Whether it holds floats.
+    pub fn is_floats(self) -> bool {
+        matches!(self, Self::Xor | Self::Packed)
+    }
 }
 
 impl TryFrom<u8> for ChunkKind {
@@ -47,6 +59,7 @@ impl TryFrom<u8> for ChunkKind {
             1 => Ok(Self::Xor),
             2 => Ok(Self::Histogram),
             3 => Ok(Self::FloatHistogram),
+            4 => Ok(Self::Packed),
             _ => Err(ChunkError::Kind(number)),
         }
     }

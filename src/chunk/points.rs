@@ -5,6 +5,7 @@
 
 use super::column::ColumnValues;
 use super::histogram::HistogramReader;
+use super::packed::Unpacked;
 use super::xor::XorReader;
 use super::{Chunk, ChunkError, ChunkKind};
 use crate::model::{Point, Value};
@@ -14,6 +15,7 @@ impl Chunk {
     pub fn points(&self) -> Points<'_> {
         let body = match self.kind {
             ChunkKind::Xor => XorReader::new(&self.data, self.count).map(Body::Floats),
+            ChunkKind::Packed => self.unpack().map(|all| Body::Unpacked(Box::new(all), 0)),
             kind => HistogramReader::new(&self.data, self.count, kind)
                 .map(|reader| Body::Histograms(Box::new(reader))),
         };
@@ -35,21 +37,30 @@ impl Chunk {
     /// The fast way to read floats.
     #[inline]
     pub fn visit_floats(&self, mut visit: impl FnMut(i64, f64)) -> Result<(), ChunkError> {
-        if self.kind == ChunkKind::Xor {
-            let mut reader = XorReader::new(&self.data, self.count)?;
-            while let Some((timestamp, value)) = reader.next_sample()? {
-                visit(timestamp, value);
+        match self.kind {
+            ChunkKind::Xor => {
+                let mut reader = XorReader::new(&self.data, self.count)?;
+                while let Some((timestamp, value)) = reader.next_sample()? {
+                    visit(timestamp, value);
+                }
             }
+            ChunkKind::Packed => {
+                let Unpacked { times, values, .. } = self.unpack()?;
+                times.iter().zip(&values).for_each(|(&timestamp, &value)| visit(timestamp, value));
+            }
+            ChunkKind::Histogram | ChunkKind::FloatHistogram => {}
         }
         Ok(())
     }
 
+    fn unpack(&self) -> Result<Unpacked, ChunkError> {
+        let mut unpacked = Unpacked::default();
+        unpacked.read(self)?;
+        Ok(unpacked)
+    }
+
     /// Appends every timestamp and float to `floats`; a chunk of histograms has none.
     pub fn floats(&self, floats: &mut Vec<(i64, f64)>) -> Result<(), ChunkError> {
-        if self.kind == ChunkKind::Xor {
-            // A sample takes at least two bits.
-            floats.reserve(usize::from(self.count).min(self.data.len() * 4));
-        }
         self.visit_floats(|timestamp, value| floats.push((timestamp, value)))
     }
 
@@ -86,6 +97,8 @@ pub struct Points<'a> {
 enum Body<'a> {
     Floats(XorReader<'a>),
     Histograms(Box<HistogramReader<'a>>),
+    /// With the place of the next one.
+    Unpacked(Box<Unpacked>, usize),
     Failed(ChunkError),
 }
 
@@ -100,6 +113,14 @@ impl Points<'_> {
                 Some((timestamp, histogram)) => (timestamp, Value::Histogram(histogram)),
                 None => return Ok(None),
             },
+            Body::Unpacked(all, next) => {
+                let at = *next;
+                *next += 1;
+                match all.times.get(at) {
+                    Some(timestamp) => (*timestamp, Value::Float(all.values[at])),
+                    None => return Ok(None),
+                }
+            }
             Body::Failed(error) => return Err(*error),
         };
         let start_timestamp = self.starts.next().transpose()?.unwrap_or(0);
@@ -110,6 +131,7 @@ impl Points<'_> {
         match &self.body {
             Body::Floats(reader) => reader.remaining(),
             Body::Histograms(reader) => reader.remaining(),
+            Body::Unpacked(all, _) => all.trailing * 8,
             Body::Failed(_) => 0,
         }
     }

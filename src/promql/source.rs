@@ -9,7 +9,7 @@ use super::error::QueryError;
 use super::operators::Series;
 use super::plan::{Requested, Selections};
 use super::shared_reader::SharedReader;
-use crate::chunk::{Chunk, ChunkError, ChunkKind};
+use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Point, TimeRange, Value};
 use crate::storage::{SelectHints, SeriesReader, Store, StoreError};
 
@@ -84,7 +84,7 @@ pub(crate) fn in_range(chunks: &[Chunk], range: TimeRange) -> impl Iterator<Item
 
 fn visit_chunk(chunk: &Chunk, visitor: &mut impl Visitor) -> Result<(), ChunkError> {
     let plain = chunk.starts.is_empty() || !visitor.wants_starts();
-    if chunk.kind == ChunkKind::Xor && plain {
+    if chunk.kind.is_floats() && plain {
         return chunk.visit_floats(|time, value| visitor.float(time, 0, value));
     }
     for point in chunk.points() {

@@ -23,7 +23,7 @@ use crate::storage::{SelectHints, SharedStore};
 use super::frames::push_series;
 use super::request::Query;
 use super::runs::{Run, Runs};
-use super::window::{has_point, overlapping};
+use super::window::{has_point, of_protocol};
 
 /// What the task sends; `None` is the end.
 type Item = Result<Option<Bytes>, ApiError>;
@@ -149,11 +149,10 @@ fn encode(
     let mut sent = 0;
     for (labels, chunks) in run.series() {
         caller.check()?;
-        let chunks = overlapping(chunks, range);
-        let found = has_point(chunks, range)
-            .map_err(|source| ApiError::Chunk { series: labels.clone(), source })?;
-        if found {
-            push_series(&mut out, labels, chunks, index);
+        let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
+        let chunks = of_protocol(chunks, range).map_err(damaged)?;
+        if has_point(&chunks, range).map_err(damaged)? {
+            push_series(&mut out, labels, &chunks, index);
             sent += 1;
         }
     }

@@ -1,6 +1,8 @@
 //! Which chunks of a series belong to a closed range of time.
 
-use crate::chunk::{Chunk, ChunkError};
+use std::borrow::Cow;
+
+use crate::chunk::{Chunk, ChunkError, ChunkKind, encode_points};
 use crate::model::TimeRange;
 
 /// The chunks that overlap `range`; `chunks` rise in time.
@@ -8,6 +10,27 @@ pub(super) fn overlapping(chunks: &[Chunk], range: TimeRange) -> &[Chunk] {
     let start = chunks.partition_point(|chunk| chunk.max_time < range.start);
     let end = chunks.partition_point(|chunk| chunk.min_time <= range.end);
     chunks.get(start..end).unwrap_or_default()
+}
+
+/// The chunks that overlap `range`, all of kinds that the protocol knows; `chunks` rise in time.
+pub(super) fn of_protocol(
+    chunks: &[Chunk],
+    range: TimeRange,
+) -> Result<Cow<'_, [Chunk]>, ChunkError> {
+    let chunks = overlapping(chunks, range);
+    if chunks.iter().all(|chunk| chunk.kind != ChunkKind::Packed) {
+        return Ok(chunks.into());
+    }
+    let mut all = Vec::new();
+    for chunk in chunks {
+        if chunk.kind == ChunkKind::Packed {
+            let points = chunk.points().collect::<Result<Vec<_>, _>>()?;
+            all.extend(overlapping(&encode_points(&points), range).iter().cloned());
+        } else {
+            all.push(chunk.clone());
+        }
+    }
+    Ok(all.into())
 }
 
 /// Whether one of the `chunks`, all overlapping `range`, has a point in it.
@@ -35,8 +58,8 @@ pub(super) fn has_point(chunks: &[Chunk], range: TimeRange) -> Result<bool, Chun
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::encode_points;
-    use crate::model::{Point, Sample};
+    use crate::chunk::{Floats, pack};
+    use crate::model::{Point, Sample, Value};
 
     fn chunk(times: &[i64]) -> Chunk {
         let points: Vec<Point> = times
@@ -66,5 +89,26 @@ mod tests {
         check(70, i64::MAX, &[70], true);
         check(i64::MIN, 9, &[], false);
         check(50, 10, &[], false);
+    }
+
+    #[test]
+    fn what_is_packed_is_told_in_chunks_of_the_protocol() {
+        let times: Vec<i64> = (0..500).collect();
+        let values = times.iter().map(|time| *time as f64 / 4.0).collect();
+        let all = Floats { times, values, starts: Vec::new() };
+        let chunks = [pack(&all, 0..500).expect("decimal numbers"), chunk(&[600])];
+        let told = of_protocol(&chunks, TimeRange::new(130, 600)).expect("own bytes");
+        assert!(told.iter().all(|chunk| chunk.kind == ChunkKind::Xor && chunk.max_time >= 130));
+        let read: Vec<(i64, Value)> = told
+            .iter()
+            .flat_map(Chunk::points)
+            .map(|point| point.map(|point| (point.timestamp, point.value)).expect("own bytes"))
+            .collect();
+        let from = read[0].0;
+        assert!(from <= 130);
+        let mut want: Vec<(i64, Value)> =
+            (from..500).map(|time| (time, Value::Float(time as f64 / 4.0))).collect();
+        want.push((600, Value::Float(1.0)));
+        assert_eq!(read, want);
     }
 }

@@ -9,7 +9,7 @@ use super::merged::{Merged, Refused};
 use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
 use super::{BoxOperator, Operator, Series};
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::Chunk;
 use crate::model::{Labels, METRIC_TYPE, TimeRange};
 use crate::promql::annotations::{Annotations, Note};
 use crate::promql::context::Context;
@@ -111,7 +111,7 @@ impl WindowFunction {
         columns: &mut Columns,
         points: &mut Points,
     ) -> Result<bool, QueryError> {
-        let floats = chunks.iter().all(|chunk| chunk.kind == ChunkKind::Xor);
+        let floats = chunks.iter().all(|chunk| chunk.kind.is_floats());
         let every_step = self.steps.count() == self.frame.looks.count();
         let Some(growth) = self.kernel.growth().filter(|_| floats && every_step) else {
             return Ok(false);

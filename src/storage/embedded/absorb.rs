@@ -15,7 +15,7 @@ use crate::storage::{Absorbed, Flush, SeriesRun, StoreError};
 
 use super::state::{Flight, PartStore};
 use super::writer::PartWriter;
-use super::{blocking, cutting, metadata, names};
+use super::{blocking, cutting, metadata, names, packing};
 
 /// Bytes of chunks that are handed to the writing thread at once.
 const BATCH_BYTES: usize = 256 << 10;
@@ -98,10 +98,10 @@ struct Writers<'a> {
 
 impl Writers<'_> {
     fn add(&mut self, run: &SeriesRun) -> Result<(), StoreError> {
-        let parted = by_partition(&run.chunks).map_err(|error| {
-            StoreError::Invalid(format!("a flushed chunk of {}: {error}", run.labels))
-        })?;
-        for (partition, chunks) in parted {
+        let refuse =
+            |error| StoreError::Invalid(format!("a flushed chunk of {}: {error}", run.labels));
+        for (partition, chunks) in by_partition(&run.chunks).map_err(refuse)? {
+            let chunks = packing::packed(chunks).map_err(refuse)?;
             self.writer(partition).add_series(&run.labels, &chunks)?;
         }
         Ok(())

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::chunk::{Chunk, ChunkError, ChunkKind, encode_points};
-use crate::limits::MAX_CHUNK_POINTS;
+use crate::chunk::Chunk;
 use crate::model::{Labels, TimeRange};
 use crate::storage::index::evaluate;
 use crate::storage::{StoreError, merge};
@@ -24,7 +24,7 @@ use super::manifest::{PartEntry, Tombstone};
 use super::part::{Part, PartReader};
 use super::state::{PartStore, State};
 use super::writer::{Finished, PartWriter};
-use super::{cutting, frame, listing, names};
+use super::{cutting, frame, listing, names, packing};
 
 /// Parts merged at once.
 const MAX_INPUTS: usize = 16;
@@ -33,9 +33,44 @@ const MAX_BYTES: u64 = 8 << 30;
 /// A day is over for good so long after its end: late samples have come.
 const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 
+/// How fast parts are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speed {
+    /// As fast as it goes.
+    Full,
+    /// One thread, at most half of the time: what clients ask for comes first.
+    Background,
+}
+
+/// Keeps to a [`Speed`].
+struct Pace {
+    speed: Speed,
+    /// When the present piece of work began.
+    began: Instant,
+}
+
+impl Pace {
+    /// Works without a pause for so long.
+    const PIECE: Duration = Duration::from_millis(10);
+
+    fn new(speed: Speed) -> Self {
+        Self { speed, began: Instant::now() }
+    }
+
+    /// Called often: rests as long as it worked.
+    fn keep(&mut self) {
+        let worked = self.began.elapsed();
+        if self.speed == Speed::Background && worked > Self::PIECE {
+            // A longer one was no work of ours: another had the core.
+            std::thread::sleep(worked.min(Self::PIECE * 10));
+            self.began = Instant::now();
+        }
+    }
+}
+
 impl PartStore {
     /// Does the most useful piece of work, if there is any; returns whether there was.
-    pub(super) fn compact_once(&self, now: i64) -> Result<bool, StoreError> {
+    pub(super) fn compact_once(&self, now: i64, speed: Speed) -> Result<bool, StoreError> {
         let _one_at_a_time = self.compacting.lock();
         if self.stopping.load(Relaxed) {
             return Ok(false);
@@ -48,14 +83,19 @@ impl PartStore {
             self.mark_cut(&state, part)?;
             return Ok(true);
         }
-        let Some(merged) = self.merge(&state, &inputs)? else { return Ok(false) };
+        let Some(merged) = self.merge(&state, &inputs, Pace::new(speed))? else { return Ok(false) };
         self.replace(&inputs, merged)?;
         self.metrics.compactions.inc();
         Ok(true)
     }
 
     /// Writes one part in place of several; `None` when the store is being closed.
-    fn merge(&self, state: &State, inputs: &[Arc<Part>]) -> Result<Option<Merged>, StoreError> {
+    fn merge(
+        &self,
+        state: &State,
+        inputs: &[Arc<Part>],
+        mut pace: Pace,
+    ) -> Result<Option<Merged>, StoreError> {
         let id = self.new_id();
         let partition = inputs[0].entry.partition;
         let mut writer = PartWriter::new(self.files.clone(), &self.dir, partition, id);
@@ -68,6 +108,7 @@ impl PartStore {
                 return Ok(None);
             }
             writer.add_series(&labels, &chunks)?;
+            pace.keep();
         }
         let of_inputs = State { parts: inputs.to_vec(), ..State::clone(state) };
         for (labels, exemplars) in listing::exemplars(&of_inputs, &[], TimeRange::ALL)? {
@@ -205,7 +246,7 @@ impl Merging<'_> {
                 chunks.extend(scan.take(self.tombstones)?);
             }
         }
-        let merged = merge::merge(chunks).and_then(repack);
+        let merged = merge::merge(chunks).and_then(packing::packed);
         merged.map(|chunks| Some((labels, chunks))).map_err(|error| {
             let part = self.scans[0].reader.part;
             part.chunk_damage(0, error)
@@ -281,40 +322,6 @@ impl<'a> Scan<'a> {
         }
         Ok(heads)
     }
-}
-
-/// Joins neighbouring small chunks of floats. Histograms stay as they are: what is known of
-/// their counter resets belongs to the chunk.
-fn repack(chunks: Vec<Chunk>) -> Result<Vec<Chunk>, ChunkError> {
-    let mut packed = Vec::with_capacity(chunks.len());
-    let mut group: Vec<Chunk> = Vec::new();
-    let mut points = 0;
-    for chunk in chunks {
-        let count = usize::from(chunk.count);
-        if chunk.kind != ChunkKind::Xor || points + count > MAX_CHUNK_POINTS {
-            join(&mut packed, &mut group)?;
-            points = 0;
-        }
-        if chunk.kind == ChunkKind::Xor {
-            points += count;
-            group.push(chunk);
-        } else {
-            packed.push(chunk);
-        }
-    }
-    join(&mut packed, &mut group)?;
-    Ok(packed)
-}
-
-fn join(packed: &mut Vec<Chunk>, group: &mut Vec<Chunk>) -> Result<(), ChunkError> {
-    if group.len() <= 1 {
-        packed.append(group);
-        return Ok(());
-    }
-    let points = group.iter().flat_map(Chunk::points).collect::<Result<Vec<_>, _>>()?;
-    packed.extend(encode_points(&points));
-    group.clear();
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,14 +5,25 @@
 
 use super::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
 
-/// First bytes of a part file.
-pub(super) const PART_HEAD: &[u8; 8] = b"pkpart\x01\n";
-/// Last bytes of a part file.
-pub(super) const PART_TAIL: &[u8; 8] = b"pkpart\x01E";
-/// Version of the layout of part files.
-pub(super) const PART_VERSION: u32 = 1;
+/// Version of the layout of part files that are written. Those of version 1, which have no packed
+/// chunks, are read.
+pub(super) const PART_VERSION: u8 = 2;
+/// Bytes before the first frame.
+pub(super) const HEAD_BYTES: usize = 8;
+/// Bytes after the checksum of the footer.
+const TAIL_BYTES: usize = 8;
 /// Length of the footer.
 pub(super) const FOOTER_BYTES: usize = 72;
+
+/// First bytes of a part file.
+pub(super) fn part_head(version: u8) -> [u8; HEAD_BYTES] {
+    [b'p', b'k', b'p', b'a', b'r', b't', version, b'\n']
+}
+
+/// Last bytes of a part file.
+fn part_tail(version: u8) -> [u8; TAIL_BYTES] {
+    [b'p', b'k', b'p', b'a', b'r', b't', version, b'E']
+}
 
 /// Where a block lies in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +78,7 @@ pub(super) struct Directory {
 /// The last bytes of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
+    pub(super) version: u8,
     pub(super) directory: BlockRef,
     pub(super) series: u32,
     pub(super) points: u64,
@@ -81,7 +93,7 @@ pub(super) struct Footer {
 /// The checksum by which a manifest knows a footer: that of its numbers alone, since with its
 /// own checksum behind it every footer would have the same.
 pub(super) fn footer_crc(footer: &[u8]) -> u32 {
-    let numbers = footer.len().saturating_sub(PART_TAIL.len() + 4);
+    let numbers = footer.len().saturating_sub(TAIL_BYTES + 4);
     crc32c::crc32c(&footer[..numbers])
 }
 
@@ -199,7 +211,7 @@ fn next_block(offset: &mut u64, len: u32) -> Result<BlockRef, Damage> {
 impl Footer {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
-        out.extend_from_slice(&PART_VERSION.to_le_bytes());
+        out.extend_from_slice(&u32::from(self.version).to_le_bytes());
         out.extend_from_slice(&self.series.to_le_bytes());
         out.extend_from_slice(&self.points.to_le_bytes());
         out.extend_from_slice(&self.exemplars.to_le_bytes());
@@ -209,20 +221,23 @@ impl Footer {
         out.extend_from_slice(&self.directory.offset.to_le_bytes());
         out.extend_from_slice(&self.directory.len.to_le_bytes());
         seal(&mut out, 0);
-        out.extend_from_slice(PART_TAIL);
+        out.extend_from_slice(&part_tail(self.version));
         debug_assert_eq!(out.len(), FOOTER_BYTES);
         out
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
-        let Some(sealed) = bytes.strip_suffix(PART_TAIL) else {
-            return Err(Damage("it does not end as a part does"));
+        let versions = 1..=PART_VERSION;
+        let ended = |version| Some((version, bytes.strip_suffix(&part_tail(version))?));
+        let Some((version, sealed)) = versions.into_iter().find_map(ended) else {
+            return Err(Damage("it does not end as a part of a known version does"));
         };
         let mut cursor = Cursor(unseal(sealed)?);
-        if cursor.u32()? != PART_VERSION {
+        if cursor.u32()? != u32::from(version) {
             return Err(Damage("a part of another version"));
         }
         Ok(Self {
+            version,
             series: cursor.u32()?,
             points: cursor.u64()?,
             exemplars: cursor.u64()?,
@@ -283,6 +298,7 @@ mod tests {
     #[test]
     fn a_footer_comes_back_and_notices_every_flip() {
         let footer = Footer {
+            version: 1,
             directory: BlockRef { offset: 1 << 40, len: 77 },
             series: 5,
             points: 6,

@@ -70,12 +70,8 @@ pub(super) fn chunks_of(frame: &Bytes, partition: i64) -> Result<Vec<Chunk>, Dam
 }
 
 fn head(cursor: &mut Cursor<'_>, before: i64) -> Result<(Chunk, usize, usize), Damage> {
-    let kind = match cursor.u8()? {
-        1 => ChunkKind::Xor,
-        2 => ChunkKind::Histogram,
-        3 => ChunkKind::FloatHistogram,
-        _ => return Err(Damage("a chunk of an unknown kind")),
-    };
+    let kind = ChunkKind::try_from(cursor.u8()?);
+    let kind = kind.map_err(|_| Damage("a chunk of an unknown kind"))?;
     let count = u16::try_from(cursor.varint()?).map_err(|_| Damage("a chunk is too long"))?;
     let min_time = before.wrapping_add(cursor.zigzag()?);
     let max_time = min_time.wrapping_add(cursor.varint()? as i64);
@@ -106,6 +102,7 @@ mod tests {
             chunk(ChunkKind::Xor, 1_000, 2_000, b"samples"),
             chunk(ChunkKind::FloatHistogram, -5, 1_500, b"others"),
             chunk(ChunkKind::Histogram, i64::MIN, i64::MAX, b"extreme"),
+            chunk(ChunkKind::Packed, 0, 3_000, b"packed"),
         ];
         let mut out = Vec::new();
         assert_eq!(put_frame(&mut out, 86_400_000, &chunks), out.len());

@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::storage::StoreError;
 use crate::storage::clock::now_ms;
 
+use super::compaction::Speed;
 use super::names;
 use super::state::PartStore;
 
@@ -103,7 +104,7 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
             return;
         }
         drop(wishes);
-        if let Err(error) = store.maintain(now_ms()) {
+        if let Err(error) = store.maintain(now_ms(), Speed::Background) {
             store.metrics.maintenance_failures.inc();
             tracing::error!(%error, "maintenance of the embedded store failed");
         }
@@ -112,9 +113,9 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
 
 impl PartStore {
     /// Retention, then compaction until nothing is left to do.
-    pub(super) fn maintain(&self, now: i64) -> Result<(), StoreError> {
+    pub(super) fn maintain(&self, now: i64, speed: Speed) -> Result<(), StoreError> {
         self.enforce_retention(now)?;
-        while self.compact_once(now)? {}
+        while self.compact_once(now, speed)? {}
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod maintenance;
 mod manifest;
 mod metadata;
 mod names;
+mod packing;
 mod part;
 mod select;
 mod state;
@@ -41,6 +42,7 @@ use super::{
 
 pub use files::{Disk, Files, NewFile, OpenFile};
 
+use compaction::Speed;
 use maintenance::Maintenance;
 use state::PartStore;
 
@@ -93,7 +95,7 @@ impl Parts {
     /// Removes days beyond the retention, as seen at `now` (milliseconds since 1970), and
     /// compacts until nothing is left to do. Blocks.
     pub fn maintain(&self, now: i64) -> Result<(), StoreError> {
-        self.store.maintain(now)
+        self.store.maintain(now, Speed::Full)
     }
 }
 

@@ -16,7 +16,9 @@ use crate::storage::StoreError;
 
 use super::cache::{BlockCache, Cached};
 use super::codec::{Damage, unpack};
-use super::directory::{BlockRef, Directory, FOOTER_BYTES, Footer, PART_HEAD, footer_crc};
+use super::directory::{
+    BlockRef, Directory, FOOTER_BYTES, Footer, HEAD_BYTES, footer_crc, part_head,
+};
 use super::files::{Files, OpenFile};
 use super::manifest::PartEntry;
 use super::{io_error, names};
@@ -115,11 +117,11 @@ impl Part {
             let what = format!("the file has {size} bytes, not {}", self.entry.bytes);
             return Err(StoreError::Corrupt { path: self.path().to_owned(), offset: size, what });
         }
-        let head = self.read(file, 0, PART_HEAD.len() as u64)?;
-        if head != PART_HEAD.as_slice() {
+        let footer = self.footer(file)?;
+        let head = self.read(file, 0, HEAD_BYTES as u64)?;
+        if head != part_head(footer.version).as_slice() {
             return Err(self.damage(0, Damage("it does not begin as a part does")));
         }
-        let footer = self.footer(file)?;
         let entry = &self.entry;
         let same = (footer.partition, footer.series, footer.points, footer.exemplars)
             == (entry.partition, entry.series, entry.points, entry.exemplars);

@@ -16,7 +16,8 @@ use crate::storage::index::{LabelIndex, MemoryIndex};
 
 use super::codec::{pack, put_bytes, put_varint, put_zigzag, seal};
 use super::directory::{
-    BlockRef, Directory, Footer, NameEntry, PART_HEAD, SeriesBlock, ValueBlock, footer_crc,
+    BlockRef, Directory, Footer, HEAD_BYTES, NameEntry, PART_VERSION, SeriesBlock, ValueBlock,
+    footer_crc, part_head,
 };
 use super::files::{Files, NewFile};
 use super::frame::put_frame;
@@ -87,7 +88,7 @@ struct Blocks {
 
 impl PartWriter {
     pub(super) fn new(files: Arc<dyn Files>, dir: &Path, partition: i64, id: u64) -> Self {
-        let start = PART_HEAD.len() as u64;
+        let start = HEAD_BYTES as u64;
         Self {
             output: Output {
                 files,
@@ -95,7 +96,7 @@ impl PartWriter {
                 name: names::part(partition, id),
                 file: None,
                 created: false,
-                buffer: PART_HEAD.to_vec(),
+                buffer: part_head(PART_VERSION).to_vec(),
                 written: 0,
             },
             id,
@@ -175,6 +176,7 @@ impl PartWriter {
         output.put(&self.exemplars.packed)?;
         let packed = pack(&directory.encode());
         let footer = Footer {
+            version: PART_VERSION,
             directory: BlockRef { offset: output.position(), len: packed.len() as u32 },
             series: self.table.count,
             points: self.counts.points,
