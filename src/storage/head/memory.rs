@@ -55,6 +55,13 @@ impl Memory {
         Resolved { map, write, judged }
     }
 
+    /// What a write adds to [`bytes`](Self::bytes) at most.
+    pub(super) fn most_bytes(write: &Prepared) -> u64 {
+        let (samples, histograms) = (write.sample_count() as u64, write.histograms.len() as u64);
+        let others = (write.exemplars.len() + write.metadata.len()) as u64;
+        bytes_of(samples, samples + histograms, histograms + others)
+    }
+
     /// Puts a write in. `stamp` is the acceptance time; 0 = not kept. Only one thread applies.
     pub(super) fn apply(&self, mut write: Prepared, stamp: i64) -> WriteOutcome {
         let mut outcome = WriteOutcome::default();
@@ -87,7 +94,7 @@ impl Memory {
         }
         self.metrics.late_points.inc_by(late);
         let rare = outcome.histograms + outcome.exemplars + outcome.metadata;
-        let bytes = outcome.samples * 2 + late * 48 + rare * 256;
+        let bytes = bytes_of(outcome.samples, late, rare);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.metrics.bytes.set(self.bytes() as i64);
         outcome
@@ -227,8 +234,8 @@ impl Memory {
         self.map.read().len()
     }
 
-    /// Begins a flush: what was applied before is part of it, what comes later is not. The thread
-    /// that applies calls it, and not before the end of the last flush.
+    /// Begins a flush: what was applied before is part of it, what comes later is not. Called while
+    /// nothing is being applied, and not before the end of the last flush.
     pub(super) fn begin_flush(&self) {
         self.flush.fetch_add(1, Ordering::Relaxed);
         let bytes = self.bytes.swap(0, Ordering::Relaxed);
@@ -303,4 +310,10 @@ pub(super) fn hull(a: Option<TimeRange>, b: Option<TimeRange>) -> Option<TimeRan
 /// A chunk that cannot be read.
 pub(super) fn chunk_error(error: ChunkError) -> StoreError {
     StoreError::Backend { what: "a chunk cannot be read".into(), source: Box::new(error) }
+}
+
+/// What floats, those of them and of the histograms that came late, and all that is rarer than
+/// floats take, about.
+fn bytes_of(samples: u64, late: u64, rare: u64) -> u64 {
+    samples * 2 + late * 48 + rare * 256
 }

@@ -17,6 +17,7 @@ mod memory;
 mod open;
 mod prepared;
 mod read;
+mod repeater;
 mod series;
 pub mod wal;
 

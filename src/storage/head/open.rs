@@ -2,7 +2,8 @@
 //!
 //! Replay applies no policy: it repeats what was accepted, in the order of the log. A delete is
 //! applied to memory at its place; the store below gets it again before anything else, since it
-//! may not have been told before the process ended.
+//! may not have been told before the process ended. One thread reads and decodes, another
+//! applies what is decoded.
 //!
 //! When memory is full, what was read so far goes to the store below. The log is cut only once all
 //! of it is read: a process that is killed before that reads it again, from where the store below
@@ -21,10 +22,11 @@ use super::applier::Applier;
 use super::flush::Flusher;
 use super::handing_down::{HandingDown, PendingDelete};
 use super::memory::{Memory, Resolved};
-use super::prepared::Judge;
+use super::prepared::{Judge, Prepared};
+use super::repeater::Repeater;
 use super::wal::{self, Entry, Record, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
-use crate::model::{Body, WriteOutcome};
+use crate::model::{Body, Target};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::HeadMetrics;
 use crate::wire::{self, Policy, Scratch};
@@ -41,10 +43,10 @@ pub(super) async fn open(
             0
         }
     };
-    let replay = Replay::new(&options, below.clone(), metrics.clone());
+    let replay = Replay::new(&options, below.clone(), metrics.clone())?;
     let dir = options.clone();
-    let (wal, replay) = blocking(move || replay.read(&dir, flushed_through)).await??;
-    let Replay { memory, down, stamp, .. } = replay;
+    let (wal, read) = blocking(move || replay.read(&dir, flushed_through)).await??;
+    let ReadBack { memory, down, stamp } = read;
     let failed = down.pending.is_some();
     let inner = Inner {
         flusher: Flusher::new(down),
@@ -67,6 +69,8 @@ pub(super) async fn open(
 /// The log on its way back into memory, and further down where memory is full.
 struct Replay {
     memory: Arc<Memory>,
+    /// Applies the writes.
+    repeater: Repeater,
     down: HandingDown,
     stamps: Stamps,
     memory_limit: u64,
@@ -80,15 +84,27 @@ struct Replay {
     last: u64,
     /// The latest acceptance time.
     stamp: i64,
-    points: u64,
+}
+
+/// What the log held.
+struct ReadBack {
+    memory: Arc<Memory>,
+    down: HandingDown,
+    /// No later acceptance time may be before this.
+    stamp: i64,
 }
 
 impl Replay {
-    fn new(options: &Options, below: SharedStore, metrics: HeadMetrics) -> Self {
+    fn new(
+        options: &Options,
+        below: SharedStore,
+        metrics: HeadMetrics,
+    ) -> Result<Self, StoreError> {
         let memory = Arc::new(Memory::new(metrics.clone()));
         let memory_limit = options.memory_limit;
-        Self {
+        Ok(Self {
             down: HandingDown::new(memory.clone(), below, metrics.clone()),
+            repeater: Repeater::start(memory.clone())?,
             memory,
             stamps: options.stamps,
             memory_limit,
@@ -98,12 +114,11 @@ impl Replay {
             scratch: Scratch::default(),
             last: 0,
             stamp: 0,
-            points: 0,
-        }
+        })
     }
 
     /// Opens the log and takes what is not in the store below yet.
-    fn read(mut self, options: &Options, flushed: u64) -> Result<(Wal, Self), StoreError> {
+    fn read(mut self, options: &Options, flushed: u64) -> Result<(Wal, ReadBack), StoreError> {
         let wal_options = WalOptions {
             dir: options.dir.clone(),
             segment_bytes: options.segment_bytes.min(options.wal_limit / 8).max(1 << 16),
@@ -116,34 +131,39 @@ impl Replay {
         // Also of records that are in the store below: stamps never fall, whatever the clock does.
         // A flush may have had the last one.
         self.stamp = self.stamp.max(wal.accepted().saturating_add(1));
-        self.metrics.replayed_points.inc_by(self.points);
-        if self.points > 0 {
-            info!(points = self.points, "read back from the log");
+        let Self { memory, repeater, mut down, stamp, metrics, .. } = self;
+        let points = repeater.finish();
+        metrics.replayed_points.inc_by(points);
+        if points > 0 {
+            info!(points, "read back from the log");
         }
-        if let Some(through) = self.down.uncut {
+        if let Some(through) = down.uncut {
             match wal.forget(through) {
-                Ok(()) => self.down.uncut = None,
+                Ok(()) => down.uncut = None,
                 // The next flush tries it again.
                 Err(error) => warn!("the log cannot be cut: {error}"),
             }
         }
-        Ok((wal, self))
+        Ok((wal, ReadBack { memory, down, stamp }))
     }
 
     fn take(&mut self, entry: &Entry<'_>) -> Result<(), StoreError> {
         // Only where time has gone on: of two points of one time in different snapshots a store
         // below could not tell the later.
-        if self.memory.bytes() > self.full_at && entry.accepted > self.stamp {
+        if entry.accepted > self.stamp && self.is_full()? {
             self.make_room();
         }
         self.last = entry.sequence;
         self.stamp = self.stamp.max(entry.accepted);
         match &entry.record {
-            Record::Write { .. } => {
-                let outcome = repeat_write(&self.memory, self.stamps, &mut self.scratch, entry)?;
-                self.points += outcome.samples + outcome.histograms;
+            Record::Write { protocol, rejected, body } => {
+                let body = Body { protocol: *protocol, compressed: body };
+                let write =
+                    decode(&self.memory, &mut self.scratch, body, rejected, entry.sequence)?;
+                self.repeater.write(write, self.stamps.kept(entry.accepted))?;
             }
             Record::Delete { range, matchers } => {
+                self.repeater.settle()?;
                 self.memory.delete(matchers, range)?;
                 // As when it was accepted: no later write shares its time.
                 self.stamp = self.stamp.max(entry.accepted + 1);
@@ -156,6 +176,16 @@ impl Replay {
         Ok(())
     }
 
+    fn is_full(&self) -> Result<bool, StoreError> {
+        if self.repeater.waiting_bytes() + self.memory.bytes() <= self.full_at {
+            return Ok(false);
+        }
+        // Only now it is known.
+        self.repeater.settle()?;
+        Ok(self.memory.bytes() > self.full_at)
+    }
+
+    /// The repeater has settled.
     fn make_room(&mut self) {
         let runtime = self.runtime.clone();
         match runtime.block_on(self.hand_down()) {
@@ -186,24 +216,22 @@ impl Replay {
     }
 }
 
-fn repeat_write(
+/// What the body of a record does to memory.
+fn decode(
     memory: &Memory,
-    stamps: Stamps,
     scratch: &mut Scratch,
-    entry: &Entry<'_>,
-) -> Result<WriteOutcome, StoreError> {
-    let Record::Write { protocol, rejected, body } = &entry.record else {
-        return Ok(WriteOutcome::default());
-    };
-    let body = Body { protocol: *protocol, compressed: body };
+    body: Body<'_>,
+    rejected: &[Target],
+    sequence: u64,
+) -> Result<Prepared, StoreError> {
     let batch = wire::decode(body, scratch, Policy::Replay(rejected)).map_err(|error| {
-        let what = format!("record {} of the log cannot be decoded", entry.sequence);
+        let what = format!("record {sequence} of the log cannot be decoded");
         StoreError::Backend { what, source: Box::new(error) }
     })?;
     let Resolved { write, judged, .. } = memory.resolve(batch, Judge::Replay);
     if let Some(reject) = judged.rejections.kept().first() {
-        let what = format!("record {} of the log was accepted, but: {reject}", entry.sequence);
+        let what = format!("record {sequence} of the log was accepted, but: {reject}");
         return Err(StoreError::Invalid(what));
     }
-    Ok(memory.apply(write, stamps.kept(entry.accepted)))
+    Ok(write)
 }

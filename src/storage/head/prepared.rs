@@ -123,6 +123,11 @@ impl Prepared {
         }
     }
 
+    /// How many floats there are.
+    pub(super) fn sample_count(&self) -> usize {
+        self.samples.len()
+    }
+
     /// The floats of an entry.
     pub(super) fn samples(&self, entry: &Entry) -> &[Sample] {
         &self.samples[range(&entry.samples)]

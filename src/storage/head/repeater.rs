@@ -1,0 +1,97 @@
+//! Applying what is read back from the log to memory, on a thread of its own: while it takes one record
+//! the next is read and decoded.
+//!
+//! Writes are applied in the order in which they are given, and a few wait at most. Whoever else
+//! changes memory, or has to know what is in it, asks for [`Repeater::settle`] before.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use super::memory::Memory;
+use super::prepared::Prepared;
+use crate::storage::StoreError;
+
+/// Writes that wait, at most.
+const WAITING: usize = 16;
+
+enum Step {
+    /// With the acceptance time that points keep; 0 = none.
+    Write(Prepared, i64),
+    /// Answered when everything before is in memory.
+    Settle(SyncSender<()>),
+}
+
+/// The thread.
+pub(super) struct Repeater {
+    steps: SyncSender<Step>,
+    thread: JoinHandle<u64>,
+    /// What the writes that are not applied yet take in memory, at most.
+    waiting: Arc<AtomicU64>,
+}
+
+impl Repeater {
+    /// Starts the thread.
+    pub(super) fn start(memory: Arc<Memory>) -> Result<Self, StoreError> {
+        let (steps, taken) = sync_channel(WAITING);
+        let thread = std::thread::Builder::new().name("repeat".into());
+        let waiting = Arc::new(AtomicU64::new(0));
+        let left = waiting.clone();
+        let thread = thread.spawn(move || repeat(&memory, taken, &left));
+        let thread = thread.map_err(|source| StoreError::Backend {
+            what: "the thread that reads the log back does not start".into(),
+            source: Box::new(source),
+        })?;
+        Ok(Self { steps, thread, waiting })
+    }
+
+    /// Has a write applied.
+    pub(super) fn write(&self, write: Prepared, stamp: i64) -> Result<(), StoreError> {
+        self.waiting.fetch_add(Memory::most_bytes(&write), Relaxed);
+        self.steps.send(Step::Write(write, stamp)).map_err(|_| ended())
+    }
+
+    /// Bytes that memory may get yet by what was given, at most. Whoever adds what memory has asks for this first.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.waiting.load(Acquire)
+    }
+
+    /// Waits until everything given so far is in memory.
+    pub(super) fn settle(&self) -> Result<(), StoreError> {
+        let (settled, answer) = sync_channel(1);
+        self.steps.send(Step::Settle(settled)).map_err(|_| ended())?;
+        answer.recv().map_err(|_| ended())
+    }
+
+    /// Waits for the end; gives how many points were applied.
+    pub(super) fn finish(self) -> u64 {
+        drop(self.steps);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// Nothing that was given may be taken for applied.
+fn ended() -> StoreError {
+    StoreError::Backend {
+        what: "the thread that reads the log back has ended".into(),
+        source: "it has panicked".into(),
+    }
+}
+
+fn repeat(memory: &Memory, steps: Receiver<Step>, waiting: &AtomicU64) -> u64 {
+    let mut points = 0;
+    for step in steps {
+        match step {
+            Step::Write(write, stamp) => {
+                let bytes = Memory::most_bytes(&write);
+                let outcome = memory.apply(write, stamp);
+                waiting.fetch_sub(bytes, Release);
+                points += outcome.samples + outcome.histograms;
+            }
+            Step::Settle(settled) => drop(settled.send(())),
+        }
+    }
+    points
+}
