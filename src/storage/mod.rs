@@ -6,7 +6,9 @@
 pub mod cassandra;
 mod clock;
 pub mod clusters;
+mod codec;
 pub mod embedded;
+mod frame;
 pub mod head;
 pub mod index;
 pub mod memory;

@@ -15,16 +15,16 @@ use bytes::Bytes;
 
 use crate::chunk::Chunk;
 use crate::model::{Labels, TimeRange};
+use crate::storage::codec::{self, Cursor};
 use crate::storage::index::evaluate;
-use crate::storage::{StoreError, merge};
+use crate::storage::{StoreError, frame, merge};
 
-use super::codec::Cursor;
 use super::lookup::read_row;
 use super::manifest::{PartEntry, Tombstone};
 use super::part::{Part, PartReader};
 use super::state::{PartStore, State};
 use super::writer::{Finished, PartWriter};
-use super::{cutting, frame, listing, names, packing};
+use super::{cutting, listing, names, packing};
 
 /// Parts merged at once.
 const MAX_INPUTS: usize = 16;
@@ -314,9 +314,9 @@ impl<'a> Scan<'a> {
             offset += u64::from(row.frame.len);
             let to = offset - block.frames;
             if to > block.frames_len {
-                return Err(damage(super::codec::Damage("a series points beyond its block")));
+                return Err(damage(codec::Damage("a series points beyond its block")));
             }
-            let labels = super::codec::labels(row.labels).map_err(damage)?;
+            let labels = codec::labels(row.labels).map_err(damage)?;
             let frame = frames.slice(from as usize..to as usize);
             heads.push(Head { labels, offset: row.frame.offset, frame });
         }

@@ -3,7 +3,7 @@
 //! Pure bytes. Blocks of one kind lie one after the other, so the directory keeps lengths only.
 //! Values of different labels never share a block. `docs/EMBEDDED-FORMAT.md` has the boxes.
 
-use super::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
+use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
 
 /// Version of the layout of part files that are written. Those of version 1, which have no packed
 /// chunks, are read.

@@ -10,10 +10,10 @@ use std::ops::ControlFlow;
 use roaring::RoaringBitmap;
 
 use crate::model::{Exemplar, Labels, Matcher, TimeRange};
+use crate::storage::codec;
 use crate::storage::index::evaluate;
 use crate::storage::{Limited, SeriesQuery, StoreError};
 
-use super::codec;
 use super::cutting;
 use super::lookup::Walk;
 use super::part::PartReader;

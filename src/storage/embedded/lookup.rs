@@ -9,9 +9,9 @@ use roaring::RoaringBitmap;
 
 use crate::model::{Exemplar, Labels, TimeRange};
 use crate::storage::StoreError;
+use crate::storage::codec::{Cursor, Damage, unseal};
 use crate::storage::index::LabelIndex;
 
-use super::codec::{Cursor, Damage, unseal};
 use super::part::PartReader;
 use super::writer::INLINE_POSTINGS;
 

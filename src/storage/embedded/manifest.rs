@@ -8,8 +8,7 @@
 use std::sync::Arc;
 
 use crate::model::{MatchOp, Matcher, TimeRange};
-
-use super::codec::{Cursor, Damage, put_bytes, put_varint, put_zigzag, seal, unseal};
+use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, put_zigzag, seal, unseal};
 
 /// First bytes of a manifest.
 const HEAD: &[u8; 8] = b"pkmani\x01\n";

@@ -12,8 +12,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Metadata, MetricType};
-
-use super::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
+use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
 
 /// First bytes of a metadata file.
 const HEAD: &[u8; 8] = b"pkmeta\x01\n";

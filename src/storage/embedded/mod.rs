@@ -7,13 +7,11 @@
 
 mod absorb;
 mod cache;
-mod codec;
 mod compaction;
 mod cutting;
 mod direct;
 mod directory;
 mod files;
-mod frame;
 mod listing;
 mod lookup;
 mod maintenance;

@@ -13,9 +13,9 @@ use bytes::Bytes;
 
 use crate::chunk::ChunkError;
 use crate::storage::StoreError;
+use crate::storage::codec::{Damage, unpack};
 
 use super::cache::{BlockCache, Cached};
-use super::codec::{Damage, unpack};
 use super::directory::{
     BlockRef, Directory, FOOTER_BYTES, Footer, HEAD_BYTES, footer_crc, part_head,
 };

@@ -15,12 +15,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::index::evaluate;
-use crate::storage::{SelectHints, Selection, SeriesReader, StoreError, check_label_bytes, merge};
+use crate::storage::{
+    SelectHints, Selection, SeriesReader, StoreError, check_label_bytes, codec, frame, merge,
+};
 
 use super::lookup::Frame;
 use super::part::Part;
 use super::state::State;
-use super::{blocking, cutting, frame};
+use super::{blocking, cutting};
 
 /// Frames with at most so many bytes between them are read in one go.
 const READ_GAP: u64 = 16 << 10;
@@ -89,7 +91,7 @@ impl Found {
     }
 
     /// The number of a label set, new or known.
-    fn series(&mut self, bytes: &[u8]) -> Result<u32, super::codec::Damage> {
+    fn series(&mut self, bytes: &[u8]) -> Result<u32, codec::Damage> {
         let hash = xxh3_64(bytes);
         let labels = &self.labels;
         let known = self.by_labels.find(hash, |at| labels[*at as usize].as_bytes() == bytes);
@@ -97,7 +99,7 @@ impl Found {
             return Ok(*at);
         }
         let at = self.labels.len() as u32;
-        let set = super::codec::labels(bytes)?;
+        let set = codec::labels(bytes)?;
         self.label_bytes += bytes.len() + size_of::<Labels>();
         self.labels.push(set);
         let labels = &self.labels;

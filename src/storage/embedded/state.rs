@@ -14,11 +14,11 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use crate::model::{Metadata, TimeRange};
+use crate::storage::codec::Damage;
 use crate::storage::{Stats, StoreError};
 use crate::telemetry::StoreMetrics;
 
 use super::cache::BlockCache;
-use super::codec::Damage;
 use super::files::Files;
 use super::manifest::{Manifest, PartEntry};
 use super::metadata::{self, MetadataMap};

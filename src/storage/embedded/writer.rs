@@ -12,15 +12,15 @@ use roaring::RoaringBitmap;
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, TimeRange};
 use crate::storage::StoreError;
+use crate::storage::codec::{pack, put_bytes, put_varint, put_zigzag, seal};
+use crate::storage::frame::put_frame;
 use crate::storage::index::{LabelIndex, MemoryIndex};
 
-use super::codec::{pack, put_bytes, put_varint, put_zigzag, seal};
 use super::directory::{
     BlockRef, Directory, Footer, HEAD_BYTES, NameEntry, PART_VERSION, SeriesBlock, ValueBlock,
     footer_crc, part_head,
 };
 use super::files::{Files, NewFile};
-use super::frame::put_frame;
 use super::manifest::PartEntry;
 use super::{io_error, names};
 

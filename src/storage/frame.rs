@@ -1,14 +1,14 @@
-//! A frame: the chunks of one series in one part, in order of precedence.
+//! A frame: chunks of one series in a file, in order of precedence.
 //!
 //! Pure bytes. The data of a chunk comes back as a slice of the bytes read, without a copy.
-//! Acceptance times are not kept: here the order of parts and chunks decides who wins.
+//! Acceptance times are not kept: where chunks overlap, their order decides who wins.
 //!
 //! ```text
 //! ┌──────────┬──────────────┬─────────────┬────────────────────────────┐
 //! │ varint n │ n chunk heads │ n chunk data │ u32 crc32c of all before it │
 //! └──────────┴──────────────┴─────────────┴────────────────────────────┘
 //! chunk head: u8 kind · varint points · zigzag first time, from the last time of the chunk before
-//!             (the first chunk: from the start of the partition) · varint last time, from the first ·
+//!             (the first chunk: from a time that the reader knows) · varint last time, from the first ·
 //!             varint bytes of samples · varint bytes of start timestamps
 //! chunk data: the samples, then the start timestamps
 //! ```
@@ -20,10 +20,10 @@ use crate::chunk::{Chunk, ChunkKind};
 use super::codec::{Cursor, Damage, put_varint, put_zigzag, seal, unseal};
 
 /// Appends a frame; returns its length.
-pub(super) fn put_frame(out: &mut Vec<u8>, partition: i64, chunks: &[Chunk]) -> usize {
+pub(super) fn put_frame(out: &mut Vec<u8>, base: i64, chunks: &[Chunk]) -> usize {
     let start = out.len();
     put_varint(out, chunks.len() as u64);
-    let mut before = partition;
+    let mut before = base;
     for chunk in chunks {
         out.push(chunk.kind as u8);
         put_varint(out, chunk.count.into());
@@ -42,7 +42,7 @@ pub(super) fn put_frame(out: &mut Vec<u8>, partition: i64, chunks: &[Chunk]) -> 
 }
 
 /// The chunks of a frame.
-pub(super) fn chunks_of(frame: &Bytes, partition: i64) -> Result<Vec<Chunk>, Damage> {
+pub(super) fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> {
     let content = unseal(frame)?;
     let mut cursor = Cursor(content);
     let count = cursor.varint()?;
@@ -52,7 +52,7 @@ pub(super) fn chunks_of(frame: &Bytes, partition: i64) -> Result<Vec<Chunk>, Dam
     }
     let mut chunks = Vec::with_capacity(count as usize);
     let mut lengths = Vec::with_capacity(count as usize);
-    let mut before = partition;
+    let mut before = base;
     for _ in 0..count {
         let (chunk, samples, starts) = head(&mut cursor, before)?;
         before = chunk.max_time;

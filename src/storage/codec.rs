@@ -1,4 +1,4 @@
-//! The smallest pieces of the embedded store's files: varints, strings, checksums, blocks.
+//! The smallest pieces of files of chunks: varints, strings, checksums, blocks.
 //!
 //! Pure bytes, no I/O. Reading never panics and never allocates by a length that the bytes at
 //! hand do not bear out. A block is
