@@ -103,6 +103,7 @@ fn explanation_json(explanation: &Explanation) -> Value {
         "legacy": legacy.collect::<Vec<_>>(),
         "series": explanation.series,
         "data_partitions": explanation.partitions,
+        "cached_data_partitions": explanation.cached_partitions,
         "windows": windows.collect::<Vec<_>>(),
     })
 }

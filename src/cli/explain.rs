@@ -49,9 +49,10 @@ fn describe(data: &Value) -> String {
     let partitions = sum(windows, "partitions") + legacy.len() as u64;
     let rows = sum(windows, "rows") + sum(legacy, "rows");
     let (series, data_partitions) = (&data["series"], &data["data_partitions"]);
+    let cached = &data["cached_data_partitions"];
     text + &format!(
-        "series: {series}, partitions of data_points: {data_partitions}, read of the index: \
-         partitions: {partitions}, rows: {rows}\n"
+        "series: {series}, partitions of data_points: {data_partitions} (settled part in the read \
+         cache: {cached}), read of the index: partitions: {partitions}, rows: {rows}\n"
     )
 }
 
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn a_line_a_window_and_the_sum() {
         let data = serde_json::json!({
-            "series": 3, "data_partitions": 5,
+            "series": 3, "data_partitions": 5, "cached_data_partitions": 4,
             "windows": [
                 { "metric": "up", "table_name": "data_points", "row_time": 0, "partitions": 2,
                   "rows": 7, "paths": [{ "path": "tag_index", "tag": "a", "values": ["x", "y"] }] },
@@ -100,7 +101,8 @@ mod tests {
             "up 1970-01-01T00:00:00Z data_points: tag index a=x|y (partitions: 2, rows: 7)\n\
              up 1970-01-01T00:00:00Z prometheus: row_keys (partitions: 1, rows: 4)\n\
              up: row_key_index (partitions: 1, rows: 9)\n\
-             series: 3, partitions of data_points: 5, read of the index: partitions: 4, rows: 20\n"
+             series: 3, partitions of data_points: 5 (settled part in the read cache: 4), \
+             read of the index: partitions: 4, rows: 20\n"
         );
     }
 }

@@ -9,8 +9,8 @@ use clap::ArgMatches;
 use super::raw::Raw;
 use super::units::parse_size;
 use super::{
-    ConfigError, ReadClusterConfig, TagIndexConfig, choice, clusters, duration, switch,
-    ttl_by_metric,
+    ConfigError, ReadCacheConfig, ReadClusterConfig, TagIndexConfig, choice, clusters, duration,
+    switch, ttl_by_metric,
 };
 
 /// How to reach Cassandra and what to ask of it.
@@ -40,6 +40,8 @@ pub struct CassandraConfig {
     pub max_in_flight: usize,
     /// Bytes for the series that stand in the index, about.
     pub series_cache_bytes: usize,
+    /// Where settled points that were read are kept; `None` = they are not.
+    pub read_cache: Option<ReadCacheConfig>,
     /// How long samples are kept of the metrics whose names match; zero = for ever.
     pub ttl_by_metric: Vec<(String, Duration)>,
     /// Which tags are indexed.
@@ -163,6 +165,7 @@ impl CassandraConfig {
             request_timeout,
             max_in_flight,
             series_cache_bytes: series_cache(raw)?,
+            read_cache: ReadCacheConfig::from_raw(raw)?,
             ttl_by_metric: ttl_by_metric::from_raw(raw)?,
             tag_index: TagIndexConfig::from_raw(raw)?,
             read_clusters: clusters::read_clusters(raw)?,

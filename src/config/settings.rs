@@ -116,6 +116,24 @@ pub const SETTINGS: &[Setting] = &[
         "Memory for the series that stand in the index, about",
     ),
     setting(
+        "cassandra-read-cache-size",
+        "SIZE",
+        Some("1GiB"),
+        "Disk for points read from Cassandra, so that what is settled is not read again; 0 = off",
+    ),
+    setting(
+        "cassandra-read-cache-settled-after",
+        "DURATION",
+        Some("2h"),
+        "Age from which points are kept in the read cache; at least 10m",
+    ),
+    setting(
+        "cassandra-read-cache-max-age",
+        "DURATION",
+        Some("1h"),
+        "How long what is in the read cache is used; what a KairosDB writes late is seen after that",
+    ),
+    setting(
         "cassandra-ttl-by-metric",
         "TABLE",
         None,

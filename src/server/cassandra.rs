@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::{self, CassandraConfig, Config};
+use crate::config::{self, CassandraConfig, Config, StoreConfig};
 use crate::storage::StoreError;
 use crate::storage::cassandra::{
-    ClientCertificate, Compression, Consistency, Credentials, Options, TagIndexOptions, Tls,
+    ClientCertificate, Compression, Consistency, Credentials, Options, ReadCacheOptions,
+    TagIndexOptions, Tls,
 };
 
 /// The options of the store. `quarantine` is the file for rows that Cassandra refuses for good.
@@ -38,12 +39,24 @@ pub(super) fn options(
         write_consistency: consistency(cassandra.write_consistency),
         in_flight: cassandra.max_in_flight,
         series_cache_bytes: cassandra.series_cache_bytes,
+        read_cache: read_cache(config, cassandra),
         ttl_seconds,
         ttl_by_metric,
         tag_index: tag_index(&cassandra.tag_index),
         quarantine,
         ..Options::default()
     })
+}
+
+/// An even share of the disk for each cluster that is read. The files have no names, so they share a folder.
+fn read_cache(config: &Config, cassandra: &CassandraConfig) -> Option<ReadCacheOptions> {
+    let config::ReadCacheConfig { bytes, settled_after, max_age } = cassandra.read_cache.clone()?;
+    let clusters = match &config.store {
+        StoreConfig::Cassandra { cassandra, .. } => 1 + cassandra.read_clusters.len() as u64,
+        StoreConfig::Embedded => 1,
+    };
+    let dir = config.data_dir.join("cassandra/read-cache");
+    Some(ReadCacheOptions { dir, bytes: bytes / clusters, settled_after, max_age })
 }
 
 /// Seconds; 0 = for ever.

@@ -84,6 +84,18 @@ pub struct CassandraMetrics {
     pub series_cache_bytes: Gauge,
     /// Windows (partitions of `row_keys`) of which something is in memory.
     pub windows_cached: Gauge,
+    /// Reads of a series in a window whose settled part was all in the read cache.
+    pub read_cache_hits: Counter,
+    /// Reads of a series in a window of whose settled part something was not.
+    pub read_cache_misses: Counter,
+    /// Files of the read cache that made room for others.
+    pub read_cache_evictions: Counter,
+    /// Frames of the read cache that were not what was written.
+    pub read_cache_damaged: Counter,
+    /// Pieces in the read cache.
+    pub read_cache_entries: Gauge,
+    /// Bytes of the files of the read cache.
+    pub read_cache_bytes: Gauge,
     /// Points put into quarantine, each counted once.
     pub quarantined: Counter,
     /// Attempts to open the store that Cassandra refused: the login, the keyspace.
@@ -113,6 +125,12 @@ impl Default for CassandraMetrics {
             label_answer_hits: Counter::default(),
             series_cache_bytes: Gauge::default(),
             windows_cached: Gauge::default(),
+            read_cache_hits: Counter::default(),
+            read_cache_misses: Counter::default(),
+            read_cache_evictions: Counter::default(),
+            read_cache_damaged: Counter::default(),
+            read_cache_entries: Gauge::default(),
+            read_cache_bytes: Gauge::default(),
             quarantined: Counter::default(),
             open_refused: Counter::default(),
             clock_skew_ms: Gauge::default(),
@@ -139,6 +157,7 @@ impl CassandraMetrics {
         let help = "Indexed tags of metrics, by how far their index is";
         registry.register("tag_index_tags", help, new.tag_index_tags.clone());
         new.register_counters(registry);
+        new.register_read_cache(registry);
         new.register_gauges(registry);
         let (help, unit) = ("Bytes of series in memory, about", Unit::Bytes);
         registry.register_with_unit("series_cache", help, unit, new.series_cache_bytes.clone());
@@ -192,6 +211,38 @@ impl CassandraMetrics {
         }
     }
 
+    fn register_read_cache(&self, registry: &mut Registry) {
+        let counters = [
+            (
+                "read_cache_hits",
+                "Reads of a series in a window whose settled part was all in the read cache",
+                &self.read_cache_hits,
+            ),
+            (
+                "read_cache_misses",
+                "Reads of a series in a window of whose settled part something was not in the read cache",
+                &self.read_cache_misses,
+            ),
+            (
+                "read_cache_evictions",
+                "Files of the read cache that made room for others",
+                &self.read_cache_evictions,
+            ),
+            (
+                "read_cache_damaged",
+                "Frames of the read cache that were not what was written",
+                &self.read_cache_damaged,
+            ),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        let help = "Ranges of series in the read cache";
+        registry.register("read_cache_entries", help, self.read_cache_entries.clone());
+        let (help, unit) = ("Bytes of the files of the read cache", Unit::Bytes);
+        registry.register_with_unit("read_cache", help, unit, self.read_cache_bytes.clone());
+    }
+
     fn register_gauges(&self, registry: &mut Registry) {
         let gauges = [
             ("in_flight", "Statements in flight", &self.in_flight),
@@ -217,6 +268,8 @@ impl CassandraMetrics {
             series_cached: Family::default(),
             tag_index_tags: Family::default(),
             windows_cached: Gauge::default(),
+            read_cache_entries: Gauge::default(),
+            read_cache_bytes: Gauge::default(),
             clock_skew_ms: Gauge::default(),
             ..self.clone()
         }

@@ -10,6 +10,7 @@ mod index;
 pub(crate) mod keyspace;
 mod neighbour;
 mod points;
+pub(crate) mod read_cache;
 mod refusals;
 mod schema;
 mod secure;

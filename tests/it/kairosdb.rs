@@ -9,4 +9,5 @@ mod expiry;
 mod faults;
 mod leaving;
 mod points;
+mod read_cache;
 mod series_cache;

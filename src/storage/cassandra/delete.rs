@@ -10,7 +10,7 @@
 //! Writes wait for one window at a time. Index rows are deleted by a task of its own: what was
 //! begun is ended, even when the caller goes away. All tombstones carry milliseconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes points with a stamp; answers what was looked at.
+    /// Deletes points with a stamp, and lets read caches know; answers what was looked at.
     pub(super) async fn delete_points(
         &self,
         matchers: &[Matcher],
@@ -83,9 +83,16 @@ impl Shared {
     ) -> Result<Vec<FoundSeries>, StoreError> {
         let wanted = |kind: &DataType| kind.holds_points() || *kind == DataType::PromExemplar;
         let found = self.find(matchers, range, wanted, usize::MAX).await?;
+        let metrics: BTreeSet<&str> = found.iter().map(FoundSeries::metric).collect();
+        let metrics: Vec<&str> = metrics.into_iter().collect();
+        self.raise_epochs(&metrics, self.executor.deadline()).await?;
         let rows = found.iter().flat_map(|series| &series.rows);
         let deletes = rows.map(move |row| self.delete_row(row, range, stamp).boxed());
-        all(ROWS_AT_ONCE, Box::new(deletes)).await?;
+        let deleted = all(ROWS_AT_ONCE, Box::new(deletes)).await;
+        // What failed may be deleted in part.
+        let raised = self.raise_epochs(&metrics, self.executor.deadline()).await;
+        deleted?;
+        raised?;
         Ok(found)
     }
 

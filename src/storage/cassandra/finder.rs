@@ -21,7 +21,7 @@ use super::window::{Window, WindowKey};
 use super::window_reader::LastInsert;
 use crate::kairos::index::StringIndexRow;
 use crate::kairos::{DataType, RowTime, TableName};
-use crate::model::{Labels, Matcher, TimeRange};
+use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
 use crate::storage::{StoreError, check_label_bytes};
 
 /// Metrics and windows looked at at the same time by one query.
@@ -32,6 +32,12 @@ pub(super) const READS_AT_ONCE: usize = 32;
 pub(super) struct FoundSeries {
     pub(super) labels: Labels,
     pub(super) rows: Vec<FoundRow>,
+}
+
+impl FoundSeries {
+    pub(super) fn metric(&self) -> &str {
+        self.labels.get(METRIC_NAME)
+    }
 }
 
 /// A partition of `data_points`.

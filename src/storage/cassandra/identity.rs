@@ -19,6 +19,19 @@ impl Identity {
         Self(hasher.digest128())
     }
 
+    /// This and some parts, in order.
+    pub(super) fn and(self, parts: &[&[u8]]) -> Self {
+        let mut hasher = Xxh3::new();
+        hasher.update(&self.0.to_le_bytes());
+        hasher.update(&Self::of(parts).0.to_le_bytes());
+        Self(hasher.digest128())
+    }
+
+    /// 64 bits of it, for a table.
+    pub(super) fn short(self) -> u64 {
+        self.0 as u64
+    }
+
     /// This and a number.
     pub(super) fn with(self, number: i64) -> Self {
         let mut bytes = [0; 24];

@@ -11,12 +11,14 @@
 
 mod absorb;
 mod ahead;
+mod cached_reader;
 mod cached_window;
 mod cause;
 mod clock;
 mod datacenter;
 mod delete;
 pub mod doctor;
+mod epochs;
 mod executor;
 mod exemplars;
 mod finder;
@@ -35,6 +37,7 @@ mod options;
 mod permissions;
 mod plan;
 mod quarantine;
+mod read_cache;
 mod reader;
 mod retry;
 mod routing;
@@ -65,6 +68,7 @@ pub use options::{
     ClientCertificate, Credentials, ExpectedCluster, Keyspace, Options, OptionsError, Replication,
     Role, Tls,
 };
+pub use read_cache::ReadCacheOptions;
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
 pub use tag_index::{
@@ -73,6 +77,7 @@ pub use tag_index::{
 };
 
 use self::clock::Skew;
+use self::epochs::Epochs;
 use self::executor::Executor;
 use self::index_memory::IndexMemory;
 use self::label_answers::LabelAnswers;
@@ -80,10 +85,11 @@ use self::legacy_index::LegacyIndex;
 use self::lifetime::Lifetimes;
 use self::mtime::Mtimes;
 use self::quarantine::Quarantine;
+use self::read_cache::ReadCache;
 use self::reader::CassandraReader;
 use self::series_cache::SeriesCache;
 use self::shared::Shared;
-use self::statements::Statements;
+use self::statements::{Preparer, Statements};
 use self::tag_index::TagIndex;
 use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
@@ -121,6 +127,10 @@ impl CassandraStore {
         let found = schema::open(&session, &options).await?;
         lifetimes.cut_by(found.row_spec);
         let statements = Statements::prepare(&session, &options, &found.missing).await?;
+        let on = Preparer { session: &session, options: &options };
+        let epochs = Epochs::prepare(&on, &found.missing).await?;
+        let read_cache = options.read_cache.clone().filter(|_| epochs.is_some());
+        let read_cache = read_cache.map(|cache| ReadCache::new(cache, metrics.clone()));
         let series = SeriesCache::new(options.series_cache_bytes, metrics.clone());
         let executor = Executor::new(session, metrics, &options);
         let shared = Arc::new(Shared {
@@ -140,6 +150,8 @@ impl CassandraStore {
             index_delete: Arc::default(),
             quarantine: options.quarantine.clone().map(Quarantine::new),
             tags: TagIndex::new(options.tag_index.metrics.clone()),
+            epochs,
+            read_cache: read_cache.map(Arc::new),
             options,
         });
         shared.skew.measure(&shared.executor, &shared.statements.clock).await?;
@@ -259,8 +271,9 @@ impl Store for CassandraStore {
         if hints.sorted {
             found.sort_by(|a, b| a.labels.cmp(&b.labels));
         }
+        let cached = self.shared.cached(&found, range).await;
         let (series, rows) = found.into_iter().map(|found| (found.labels, found.rows)).unzip();
-        let reader = CassandraReader { shared: Arc::clone(&self.shared), range, rows };
+        let reader = CassandraReader { shared: Arc::clone(&self.shared), range, rows, cached };
         Ok(Selection { series, reader: Box::new(reader) })
     }
 

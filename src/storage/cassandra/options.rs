@@ -11,6 +11,7 @@ use scylla::client::Compression;
 use scylla::statement::Consistency;
 
 use super::lifetime::Lifetimes;
+use super::read_cache::ReadCacheOptions;
 use super::tag_index::TagIndexOptions;
 pub use crate::config::Replication;
 use crate::kairos::RowSpec;
@@ -71,6 +72,8 @@ pub struct Options {
     pub tag_index: TagIndexOptions,
     /// Bytes that the series of windows which were read may have in memory, about.
     pub series_cache_bytes: usize,
+    /// Where settled points that were read are kept, and how long; none = they are not.
+    pub read_cache: Option<ReadCacheOptions>,
     /// Points of flushes that Cassandra refuses for good are kept in this file; none = only reported.
     pub quarantine: Option<PathBuf>,
     /// Another cluster is refused before anything is made there; none = any will do.
@@ -112,6 +115,7 @@ impl Default for Options {
             clock: Clock::default(),
             tag_index: TagIndexOptions::default(),
             series_cache_bytes: 256 << 20,
+            read_cache: None,
             quarantine: None,
             expected_cluster: None,
         }

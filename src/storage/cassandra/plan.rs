@@ -3,7 +3,7 @@
 
 pub(super) mod planner;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::identity::Identity;
@@ -38,6 +38,8 @@ pub(super) struct PlannedSeries {
     pub(super) identity: Identity,
     /// Position in the request.
     index: u32,
+    /// Time of its first point; exemplars do not count.
+    first: i64,
     samples: u64,
     histograms: u64,
     exemplars: u64,
@@ -153,6 +155,7 @@ impl Plan {
                 identity: Identity::of(&[row.labels.as_bytes()]),
                 labels: row.labels,
                 index: series,
+                first: i64::MAX,
                 samples: 0,
                 histograms: 0,
                 exemplars: 0,
@@ -165,6 +168,12 @@ impl Plan {
     /// The partition key of a row.
     pub(super) fn key(&self, row: &PlannedRow) -> &[u8] {
         &self.keys[row.key.clone()]
+    }
+
+    /// The metrics with points before a time.
+    pub(super) fn metrics_before(&self, time: i64) -> BTreeSet<&str> {
+        let early = self.series.iter().filter(|series| series.first < time);
+        early.map(PlannedSeries::metric).collect()
     }
 
     /// Gives all cells one stamp.

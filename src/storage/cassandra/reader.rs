@@ -10,17 +10,20 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use futures::future::try_join_all;
+use scylla::response::query_result::QueryRowsResult;
 
+use super::cached_reader::Cached;
 use super::executor::{all, unreadable};
 use super::finder::FoundRow;
 use super::shared::Shared;
+use super::statements::Prepared;
 use crate::chunk::{Chunk, encode_points};
 use crate::kairos::{Cell, DataType, LegacyKind, Offset};
 use crate::model::{Point, TimeRange};
 use crate::storage::{SeriesReader, StoreError};
 
 /// Series read at the same time by one worker.
-const SERIES_AT_ONCE: usize = 32;
+pub(super) const SERIES_AT_ONCE: usize = 32;
 
 /// Reads the series of a selection.
 pub(super) struct CassandraReader {
@@ -28,15 +31,37 @@ pub(super) struct CassandraReader {
     pub(super) range: TimeRange,
     /// The rows of each series.
     pub(super) rows: Vec<Vec<FoundRow>>,
+    /// None: everything is read from Cassandra.
+    pub(super) cached: Option<Cached>,
 }
 
 #[async_trait]
 impl SeriesReader for CassandraReader {
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        if let Some(cached) = &self.cached {
+            return cached.read(&self.shared, self.range, &self.rows, series).await;
+        }
         let rows = self.rows[series].iter();
         let reads = rows.map(|rows| self.shared.read_series(rows, self.range).boxed());
         all(SERIES_AT_ONCE, Box::new(reads)).await
     }
+}
+
+/// What of a cell is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cells {
+    /// Column and value.
+    Bare,
+    /// When it expires too.
+    WithTtl,
+}
+
+/// What was read of a series in a window.
+pub(super) struct WindowPoints {
+    /// They rise in time.
+    pub(super) points: Vec<Point>,
+    /// Seconds until the first of their cells expires; None = none does, or that was not read.
+    pub(super) expires: Option<i32>,
 }
 
 /// A point and where it came from.
@@ -75,28 +100,27 @@ impl Shared {
         rows: &[FoundRow],
         range: TimeRange,
     ) -> Result<Vec<Chunk>, StoreError> {
-        let mut windows: BTreeMap<i64, Vec<&FoundRow>> = BTreeMap::new();
-        for row in rows {
-            // Before 1970 rows are not aligned, and one may hold points of the time of another.
-            windows.entry(row.row_time.millis().max(-1)).or_default().push(row);
-        }
         let mut chunks = Vec::new();
-        for rows in windows.into_values() {
-            let points = self.read_window_points(&rows, range).await?;
-            chunks.extend(encode_points(&points));
+        for rows in windows_of(rows).into_values() {
+            let read = self.read_window_points(&rows, range, Cells::Bare).await?;
+            chunks.extend(encode_points(&read.points));
         }
         Ok(chunks)
     }
 
-    async fn read_window_points(
+    /// The points of one series in one window.
+    pub(super) async fn read_window_points(
         &self,
         rows: &[&FoundRow],
         range: TimeRange,
-    ) -> Result<Vec<Point>, StoreError> {
+        cells: Cells,
+    ) -> Result<WindowPoints, StoreError> {
         let mut found: Vec<Found<'_>> = Vec::new();
-        let reads: Vec<_> = rows.iter().map(|row| self.read_row(row, range)).collect();
-        for row in try_join_all(reads).await? {
+        let mut expires = None;
+        let reads: Vec<_> = rows.iter().map(|row| self.read_row(row, range, cells)).collect();
+        for (row, ttl) in try_join_all(reads).await? {
             found.extend(row);
+            expires = sooner(expires, ttl);
         }
         found.sort_by_key(|found| found.point.timestamp);
         let mut points: Vec<Point> = Vec::with_capacity(found.len());
@@ -113,7 +137,7 @@ impl Shared {
                 self.later(first, same).await?
             });
         }
-        Ok(points)
+        Ok(WindowPoints { points, expires })
     }
 
     /// Of several points at one time that which was written last.
@@ -139,37 +163,63 @@ impl Shared {
         Ok(row.map_err(|e| unreadable(select.name, e))?.and_then(|(time,)| time))
     }
 
+    /// The points of a row, and when the first of its cells expires.
     async fn read_row<'a>(
         &self,
         row: &'a FoundRow,
         range: TimeRange,
-    ) -> Result<Vec<Found<'a>>, StoreError> {
-        let mut found = Vec::new();
-        self.read_cells(row, range, |column, value| {
-            let Ok(column) = <[u8; 4]>::try_from(column) else {
-                self.executor.metrics.skip("column", 1);
-                return Ok(());
-            };
-            let decoded = Offset::from_bytes(&column, self.spec.unit())
-                .and_then(|offset| Ok((offset, Cell::decode(&row.data_type, offset, value)?)));
-            let (offset, cell) = match decoded {
-                Ok(decoded) => decoded,
-                Err(error) if is_ours(&row.data_type) => return Err(damaged(row, error)),
-                Err(_) => {
-                    self.executor.metrics.skip("value", 1);
-                    return Ok(());
-                }
-            };
-            let timestamp = self.spec.timestamp(row.row_time, offset);
-            if let Some((value, start_timestamp)) = cell.into_value() {
-                let point = Point { timestamp, start_timestamp, value };
-                let rank = Rank::of(&row.data_type, offset);
-                found.push(Found { point, row, column, rank });
-            }
+        cells: Cells,
+    ) -> Result<(Vec<Found<'a>>, Option<i32>), StoreError> {
+        let (mut found, mut expires) = (Vec::new(), None);
+        let mut take = |column: &[u8], value: &[u8]| {
+            found.extend(self.point(row, column, value)?);
             Ok(())
-        })
-        .await?;
-        Ok(found)
+        };
+        match cells {
+            Cells::Bare => self.read_cells(row, range, take).await?,
+            Cells::WithTtl => {
+                let select = &self.statements.points.select_lasting;
+                self.read_pages(select, row, range, |page| {
+                    type Row<'f> = (&'f [u8], Option<&'f [u8]>, Option<i32>);
+                    for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                        let (column, value, ttl) = cell.map_err(|e| unreadable(select.name, e))?;
+                        expires = sooner(expires, ttl);
+                        take(column, value.unwrap_or_default())?;
+                    }
+                    Ok(ControlFlow::Continue(()))
+                })
+                .await?;
+            }
+        }
+        Ok((found, expires))
+    }
+
+    /// The point in a cell; None where a neighbour wrote what is none to us.
+    fn point<'a>(
+        &self,
+        row: &'a FoundRow,
+        column: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Found<'a>>, StoreError> {
+        let Ok(column) = <[u8; 4]>::try_from(column) else {
+            self.executor.metrics.skip("column", 1);
+            return Ok(None);
+        };
+        let decoded = Offset::from_bytes(&column, self.spec.unit())
+            .and_then(|offset| Ok((offset, Cell::decode(&row.data_type, offset, value)?)));
+        let (offset, cell) = match decoded {
+            Ok(decoded) => decoded,
+            Err(error) if is_ours(&row.data_type) => return Err(damaged(row, error)),
+            Err(_) => {
+                self.executor.metrics.skip("value", 1);
+                return Ok(None);
+            }
+        };
+        let timestamp = self.spec.timestamp(row.row_time, offset);
+        Ok(cell.into_value().map(|(value, start_timestamp)| {
+            let point = Point { timestamp, start_timestamp, value };
+            Found { point, row, column, rank: Rank::of(&row.data_type, offset) }
+        }))
     }
 
     /// Calls `visit` with column and value of each cell of the row in the range.
@@ -179,21 +229,50 @@ impl Shared {
         range: TimeRange,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let Some(columns) = self.spec.columns(row.row_time, range) else { return Ok(()) };
         let select = &self.statements.points.select;
+        self.read_pages(select, row, range, |page| {
+            type Row<'f> = (&'f [u8], Option<&'f [u8]>);
+            for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                let (column, value) = cell.map_err(|e| unreadable(select.name, e))?;
+                visit(column, value.unwrap_or_default())?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+        .await
+    }
+
+    /// Calls `visit` with what `select` has of the row in the range.
+    async fn read_pages(
+        &self,
+        select: &Prepared,
+        row: &FoundRow,
+        range: TimeRange,
+        mut visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some(columns) = self.spec.columns(row.row_time, range) else { return Ok(()) };
         let values = (&*row.key, &columns.start[..], &columns.end[..]);
         self.executor
             .pages(select, values, |page| {
                 self.executor.metrics.rows_read.inc_by(page.rows_num() as u64);
-                type Row<'f> = (&'f [u8], Option<&'f [u8]>);
-                for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                    let (column, value) = cell.map_err(|e| unreadable(select.name, e))?;
-                    visit(column, value.unwrap_or_default())?;
-                }
-                Ok(ControlFlow::Continue(()))
+                visit(page)
             })
             .await
     }
+}
+
+/// The rows of one series by the start of their window; all before 1970 together.
+pub(super) fn windows_of(rows: &[FoundRow]) -> BTreeMap<i64, Vec<&FoundRow>> {
+    let mut windows: BTreeMap<i64, Vec<&FoundRow>> = BTreeMap::new();
+    for row in rows {
+        // Before 1970 rows are not aligned, and one may hold points of the time of another.
+        windows.entry(row.row_time.millis().max(-1)).or_default().push(row);
+    }
+    windows
+}
+
+/// The sooner one of two ends, of which none is later than any.
+fn sooner(a: Option<i32>, b: Option<i32>) -> Option<i32> {
+    a.into_iter().chain(b).min()
 }
 
 /// Only we write these, so that bytes we cannot read are damage or from a later version.

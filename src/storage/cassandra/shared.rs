@@ -7,6 +7,7 @@ use scylla::value::CqlValue;
 use tokio::sync::{Mutex, RwLock};
 
 use super::clock::Skew;
+use super::epochs::Epochs;
 use super::executor::{Executor, unreadable};
 use super::index_memory::IndexMemory;
 use super::label_answers::LabelAnswers;
@@ -15,6 +16,7 @@ use super::lifetime::Lifetimes;
 use super::mtime::Mtimes;
 use super::options::Options;
 use super::quarantine::Quarantine;
+use super::read_cache::ReadCache;
 use super::series_cache::SeriesCache;
 use super::stamp::Stamps;
 use super::statements::{Prepared, Statements};
@@ -40,6 +42,9 @@ pub(super) struct Shared {
     pub(super) legacy: LegacyIndex,
     pub(super) skew: Skew,
     pub(super) tags: TagIndex,
+    /// None where no row can tell of changes.
+    pub(super) epochs: Option<Epochs>,
+    pub(super) read_cache: Option<Arc<ReadCache>>,
     /// Writes hold it to read, the delete of a window's index rows to write: it must not take away
     /// what a write has just relied on.
     pub(super) index_gate: RwLock<()>,

@@ -91,6 +91,8 @@ pub(super) struct PointStatements {
     pub(super) insert: Batches,
     /// key, first column, column after the last
     pub(super) select: Prepared,
+    /// the same, with the TTL of each cell
+    pub(super) select_lasting: Prepared,
     /// key, column1
     pub(super) write_time: Prepared,
     /// key; one cell, if there is any
@@ -230,6 +232,7 @@ impl Preparer<'_> {
             self.write("insert_point", format!("INSERT INTO {table} {columns} {STAMPED_TTL}"));
         let insert = insert.await?;
         let select = format!("SELECT column1, value FROM {table} WHERE {slice}");
+        let lasting = format!("SELECT column1, value, TTL(value) FROM {table} WHERE {slice}");
         let write_time =
             format!("SELECT WRITETIME(value) FROM {table} WHERE key = ? AND column1 = ?");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE {slice}");
@@ -238,6 +241,7 @@ impl Preparer<'_> {
         Ok(PointStatements {
             insert: Batches::new(insert),
             select: self.read("select_points", select).await?,
+            select_lasting: self.read("select_lasting_points", lasting).await?,
             write_time: self.read("select_write_time", write_time).await?,
             any: self.read("any_point", any).await?,
             delete: self.write("delete_points", delete).await?,

@@ -124,8 +124,8 @@ impl Shared {
         }
     }
 
-    /// Writes the rows of a plan, with the TTL of each series, but for the series in `without`.
-    /// Answers the rows that Cassandra refuses for good.
+    /// Writes the rows of a plan, with the TTL of each series, but for the series in `without`, and lets
+    /// read caches know. Answers the rows that Cassandra refuses for good.
     pub(super) async fn write_rows<'a>(
         &self,
         plan: &'a Plan,
@@ -133,9 +133,14 @@ impl Shared {
         without: &Refused,
         deadline: Deadline,
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
+        self.raise_epochs_of_late(plan, deadline).await?;
         let parcels = self.parcels(plan, ttls, without);
         let send = move |parcel| self.send(parcel, deadline).boxed();
-        let refused = all(BATCHES_AT_ONCE, Box::new(parcels.into_iter().map(send))).await?;
+        let refused = all(BATCHES_AT_ONCE, Box::new(parcels.into_iter().map(send))).await;
+        // By the time of now: what took long may have become late. What failed may be written in part.
+        let raised = self.raise_epochs_of_late(plan, self.executor.deadline()).await;
+        let refused = refused?;
+        raised?;
         self.executor.metrics.floored.inc_by(plan.floored);
         Ok(refused.into_iter().flatten().collect())
     }

@@ -11,7 +11,7 @@ use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
 
 const WIDTH: i64 = 1_814_400_000;
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.expect("after 1970").as_millis() as i64
 }

@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
 
-use super::deletes::flush_of;
+use super::deletes::{flush_of, now};
 use super::keyspace::{Request, bits, labels, named, read};
 use crate::batch::Batch;
 use crate::support::load::Load;
@@ -148,7 +148,9 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
     let store = opened.expect("the role gets in");
     let up = labels(&[("__name__", "up")]);
-    let flush = || flush_of(std::slice::from_ref(&up), &[(10, 1.0), (20, f64::INFINITY)]);
+    // No late ones, of which `service_index` would have to tell first.
+    let time = now();
+    let flush = || flush_of(std::slice::from_ref(&up), &[(time, 1.0), (time + 1, f64::INFINITY)]);
     store.absorb(flush()).await.expect("absorbed");
 
     cql(format!("REVOKE MODIFY ON KEYSPACE {keyspace} FROM {role}")).await;

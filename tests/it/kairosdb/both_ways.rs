@@ -40,7 +40,9 @@ impl Both {
             keyspace: kairosdb.keyspace.clone(),
         };
         // What is sent once must be taken, however slow this Cassandra is.
-        let flags = [flags, &["--cassandra-request-timeout=100s"]].concat();
+        // What KairosDB writes late is to be seen at once.
+        let always = ["--cassandra-request-timeout=100s", "--cassandra-read-cache-size=0"];
+        let flags = [flags, &always].concat();
         let server = Promkairos::ready(data.path(), &backend, &flags).await;
         let width = match unit {
             TimeUnit::Seconds => 1_814_400,

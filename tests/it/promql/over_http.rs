@@ -137,7 +137,11 @@ struct Pair {
 impl Pair {
     async fn start(folder: &Path, backend: &Backend, extent: Extent) -> Self {
         let samples = format!("--query-max-samples={}", runner::MAX_SAMPLES);
-        let flags = ["--promql-experimental", "--enable-admin-api", &samples];
+        let mut flags = vec!["--promql-experimental", "--enable-admin-api", &samples];
+        if !matches!(backend, Backend::Embedded) {
+            // Each query is answered by Cassandra itself.
+            flags.push("--cassandra-read-cache-size=0");
+        }
         let server = Promkairos::ready(folder, backend, &flags).await;
         let store = Arc::new(MemoryStore::new());
         let in_memory =

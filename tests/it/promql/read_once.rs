@@ -16,7 +16,9 @@ async fn reads_of_points(server: &Promkairos) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_selector_is_read_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Promkairos::ready(folder.path(), &Backend::cassandra_store(), &[]).await;
+    // What was read is to be read again.
+    let flags = ["--cassandra-read-cache-size=0"];
+    let server = Promkairos::ready(folder.path(), &Backend::cassandra_store(), &flags).await;
     let points: Vec<(i64, f64)> =
         (0..41).map(|at| ((START + at * 15) * 1000, at as f64 + 1.0)).collect();
     let series = (0..20).map(|number| {

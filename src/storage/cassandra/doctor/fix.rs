@@ -63,6 +63,14 @@ impl Doctor {
         stamp
     }
 
+    /// Read caches must not show what goes.
+    async fn raise_epoch(&self, metric: &str) -> Result<(), StoreError> {
+        match &self.epochs {
+            Some(epochs) => epochs.raise(&self.executor, &[metric], self.executor.deadline()).await,
+            None => Ok(()),
+        }
+    }
+
     async fn write_row_key(&self, row: &RowKeyRow, ttl: i32) -> Result<bool, StoreError> {
         if lasts(self.row_key(row).await?, ttl) {
             return Ok(true);
@@ -185,8 +193,12 @@ impl Doctor {
 
     async fn delete_data(&self, key: &RowKey) -> Result<bool, StoreError> {
         let Ok(bytes) = key.encode() else { return Ok(false) };
+        self.raise_epoch(&key.metric).await?;
         let values = (self.delete_stamp().await, &bytes[..]);
-        self.write(&self.statements.data.delete, values).await?;
+        let deleted = self.write(&self.statements.data.delete, values).await;
+        // Also when it failed: it may have been done.
+        self.raise_epoch(&key.metric).await?;
+        deleted?;
         if self.has_data(&bytes).await? {
             return Ok(false);
         }

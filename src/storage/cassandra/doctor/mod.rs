@@ -37,6 +37,7 @@ use self::progress::Gathered;
 use self::slices::Pace;
 use self::statements::Statements;
 use super::clock::Skew;
+use super::epochs::Epochs;
 use super::executor::Executor;
 use super::identity::Identity;
 use super::index_memory::Expiry;
@@ -113,6 +114,7 @@ pub enum Depth {
 pub struct Doctor {
     executor: Executor,
     statements: Statements,
+    epochs: Option<Epochs>,
     options: Options,
     settings: Settings,
     spec: RowSpec,
@@ -154,6 +156,7 @@ impl Doctor {
         keyspace::check_partitioner(&session).await?;
         let preparer = Preparer { session: &session, options: &options };
         let statements = Statements::prepare(&preparer, &found.missing).await?;
+        let epochs = Epochs::prepare(&preparer, &found.missing).await?;
         let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
         let clock = preparer.prepare("clock", clock, super::Consistency::One).await?;
         let last = last_expiry(&session).await;
@@ -165,6 +168,7 @@ impl Doctor {
         Ok(Self {
             executor,
             statements,
+            epochs,
             spec: found.spec.unwrap_or(RowSpec::LEGACY),
             last,
             stored_spec: found.spec,

@@ -146,6 +146,7 @@ impl Planner {
             labels,
             identity,
             index,
+            first: i64::MAX,
             samples: 0,
             histograms: 0,
             exemplars: 0,
@@ -210,6 +211,10 @@ impl Planner {
         let (row_time, offset) = self.spec.split(timestamp);
         if self.spec.timestamp(row_time, offset) != timestamp {
             self.plan.floored += 1;
+        }
+        if kind.exemplar().is_none() {
+            let first = &mut self.plan.series[series as usize].first;
+            *first = timestamp.min(*first);
         }
         let order = self.items.len() as u32;
         let offset = offset.to_bytes();

@@ -27,6 +27,8 @@ pub struct Explanation {
     pub series: usize,
     /// Partitions of `data_points` that may hold their points.
     pub partitions: usize,
+    /// Those of them whose settled part of the range is in the read cache.
+    pub cached_partitions: usize,
 }
 
 /// How the series of one window are found.
@@ -91,7 +93,8 @@ impl Shared {
         let legacy = self.explain_legacy(&names, range).await?;
         let found = self.find(matchers, range, DataType::holds_points, usize::MAX).await?;
         let partitions = found.iter().map(|series| series.rows.len()).sum();
-        Ok(Explanation { windows, legacy, series: found.len(), partitions })
+        let cached_partitions = self.count_cached(&found, range).await;
+        Ok(Explanation { windows, legacy, series: found.len(), partitions, cached_partitions })
     }
 
     async fn explain_legacy(

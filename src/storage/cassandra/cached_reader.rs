@@ -1,0 +1,373 @@
+//! Reads series through the read cache: what is settled from there, the rest from Cassandra, and what
+//! was read of settled time is kept.
+//!
+//! A run of series is one look into the cache, one read of its files, the reads of what is missing, and
+//! one write. Points of another piece follow without the point before them being known: see `unsure`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt;
+
+use super::epochs::Epoch;
+use super::executor::all;
+use super::finder::{FoundRow, FoundSeries};
+use super::identity::Identity;
+use super::read_cache::{Filled, Found, ReadCache, Wanted};
+use super::reader::{Cells, SERIES_AT_ONCE, windows_of};
+use super::shared::Shared;
+use super::stamp::now_ms;
+use crate::chunk::{Chunk, encode_points};
+use crate::model::{Point, ResetHint, TimeRange, Value};
+use crate::storage::StoreError;
+
+/// What is settled is kept up to a multiple of this many milliseconds, where what follows has to be
+/// read anyway: a range whose end is now brings a new piece that often, and not with every query.
+const STEP: i64 = 600_000;
+
+/// What a selection needs to read through the cache.
+pub(super) struct Cached {
+    cache: Arc<ReadCache>,
+    /// The last settled millisecond.
+    settled: i64,
+    /// Of the metric of each series, as they were before any of its rows are read.
+    epochs: Vec<Epoch>,
+}
+
+/// The rows of one series in one window.
+struct Group<'a> {
+    rows: Vec<&'a FoundRow>,
+    /// What of the selected range lies in the window.
+    range: TimeRange,
+    /// The part of that which is kept; None = nothing.
+    kept: Option<Wanted>,
+    /// The last millisecond that may be kept.
+    last: i64,
+}
+
+/// What is to be read of a group, and what there is.
+struct Partly {
+    chunks: Vec<Chunk>,
+    pieces: usize,
+    missing: Option<TimeRange>,
+}
+
+/// A series as it was read.
+#[derive(Default)]
+struct Whole {
+    chunks: Vec<Chunk>,
+    /// What is to be kept of it.
+    filled: Vec<Filled>,
+}
+
+impl Shared {
+    /// What is needed to read these series through the cache; None where that is off, of no use in the
+    /// range, or where it cannot be known whether it is right.
+    pub(super) async fn cached(&self, found: &[FoundSeries], range: TimeRange) -> Option<Cached> {
+        let (cache, epochs) = (self.read_cache.as_ref()?, self.epochs.as_ref()?);
+        let settled = cache.settled(now_ms());
+        if kept_part(range, settled).is_none() || self.skew.check().is_err() {
+            return None;
+        }
+        let metrics: BTreeSet<&str> = found.iter().map(FoundSeries::metric).collect();
+        let read = epochs.read(&self.executor, metrics.into_iter().collect()).await;
+        let by_metric: HashMap<&str, Epoch> = match read {
+            Ok(by_metric) => by_metric,
+            Err(error) => {
+                cache.warn_of_epochs(&error);
+                return None;
+            }
+        };
+        let epochs = found.iter().map(|series| by_metric[series.metric()]).collect();
+        Some(Cached { cache: Arc::clone(cache), settled, epochs })
+    }
+
+    /// Of these series, the rows whose settled part of the range is in the cache as a whole.
+    pub(super) async fn count_cached(&self, found: &[FoundSeries], range: TimeRange) -> usize {
+        let Some(cached) = self.cached(found, range).await else { return 0 };
+        let mut rows = 0;
+        for (series, epoch) in found.iter().zip(&cached.epochs) {
+            for group in cached.groups(self, &series.rows, range, *epoch) {
+                let Some(kept) = group.kept else { continue };
+                let is_whole = cached.cache.look_up(&[kept])[0].missing.is_none();
+                rows += if is_whole { group.rows.len() } else { 0 };
+            }
+        }
+        rows
+    }
+}
+
+impl Cached {
+    /// The chunks of some series of a selection.
+    pub(super) async fn read<'a>(
+        &self,
+        shared: &Shared,
+        range: TimeRange,
+        rows: &'a [Vec<FoundRow>],
+        run: Range<usize>,
+    ) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        let series = rows[run.clone()].iter().zip(&self.epochs[run]);
+        let series: Vec<Vec<Group<'a>>> =
+            series.map(|(rows, epoch)| self.groups(shared, rows, range, *epoch)).collect();
+        let wanted: Vec<Wanted> = series.iter().flatten().filter_map(|group| group.kept).collect();
+        let mut found = self.look_up(shared, wanted).await?.into_iter();
+        let mut with_found = |group: Group<'a>| {
+            let partly = if group.kept.is_some() { found.next() } else { None };
+            (group, partly)
+        };
+        let series: Vec<Vec<_>> = series
+            .into_iter()
+            .map(|groups| groups.into_iter().map(&mut with_found).collect())
+            .collect();
+        let reads = series.into_iter().map(|groups| self.read_series(shared, groups).boxed());
+        let read = all(SERIES_AT_ONCE, Box::new(reads)).await?;
+        let (mut chunks, mut filled) = (Vec::with_capacity(read.len()), Vec::new());
+        for whole in read {
+            chunks.push(whole.chunks);
+            filled.extend(whole.filled);
+        }
+        if !filled.is_empty() {
+            let cache = Arc::clone(&self.cache);
+            blocking(move || cache.keep(&filled)).await?;
+        }
+        Ok(chunks)
+    }
+
+    /// The windows of one series, in order of time.
+    fn groups<'a>(
+        &self,
+        shared: &Shared,
+        rows: &'a [FoundRow],
+        range: TimeRange,
+        epoch: Epoch,
+    ) -> Vec<Group<'a>> {
+        let of_window = |(row_time, rows): (i64, Vec<&'a FoundRow>)| {
+            if row_time < 0 {
+                // Which rows there are depends on the range.
+                return Group { rows, range, kept: None, last: range.end };
+            }
+            let end = row_time.saturating_add(shared.spec.width() - 1);
+            let range = TimeRange::new(range.start.max(row_time), range.end.min(end));
+            let keys: Vec<&[u8]> = rows.iter().map(|row| &*row.key).collect();
+            let kept = kept_part(range, self.settled);
+            let kept = kept.map(|range| Wanted { key: Identity::of(&keys), range, epoch });
+            Group { rows, range, kept, last: end.min(self.settled) }
+        };
+        windows_of(rows).into_iter().map(of_window).collect()
+    }
+
+    /// What there is of each.
+    async fn look_up(
+        &self,
+        shared: &Shared,
+        wanted: Vec<Wanted>,
+    ) -> Result<Vec<Partly>, StoreError> {
+        let found = self.cache.look_up(&wanted);
+        let cache = Arc::clone(&self.cache);
+        let (found, chunks) = match found.iter().any(Found::has_points) {
+            false => {
+                let none = found.iter().map(|_| Some(Vec::new())).collect();
+                (found, none)
+            }
+            true => {
+                blocking(move || {
+                    let chunks = cache.read(&found);
+                    (found, chunks)
+                })
+                .await?
+            }
+        };
+        let whole = chunks.iter().zip(&found);
+        let whole = whole.filter(|(chunks, found)| chunks.is_some() && found.missing.is_none());
+        let hits = whole.count();
+        let metrics = &shared.executor.metrics;
+        metrics.read_cache_hits.inc_by(hits as u64);
+        metrics.read_cache_misses.inc_by((wanted.len() - hits) as u64);
+        let partly = wanted.iter().zip(found).zip(chunks).map(|((wanted, found), chunks)| {
+            let Some(mut chunks) = chunks else {
+                return Partly { chunks: Vec::new(), pieces: 0, missing: Some(wanted.range) };
+            };
+            chunks.retain(|chunk| {
+                TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&wanted.range)
+            });
+            Partly { chunks, pieces: found.pieces, missing: found.missing }
+        });
+        Ok(partly.collect())
+    }
+
+    /// Reads what is missing, window by window.
+    async fn read_series(
+        &self,
+        shared: &Shared,
+        groups: Vec<(Group<'_>, Option<Partly>)>,
+    ) -> Result<Whole, StoreError> {
+        let mut whole = Whole::default();
+        for (group, partly) in groups {
+            let begin = whole.chunks.len();
+            let mut missing = None;
+            if let Some(partly) = partly {
+                whole.chunks.extend(partly.chunks);
+                missing = partly.missing.map(|missing| group.stretch(missing, partly.pieces));
+            }
+            for range in group.reads(missing) {
+                self.read_part(shared, &group, (range, missing), &mut whole).await?;
+            }
+            whole.chunks[begin..].sort_by_key(|chunk| chunk.min_time);
+        }
+        Ok(whole)
+    }
+
+    /// Reads a range of a window; what is `missing` of it in the cache is to be kept.
+    async fn read_part(
+        &self,
+        shared: &Shared,
+        group: &Group<'_>,
+        (range, missing): (TimeRange, Option<TimeRange>),
+        whole: &mut Whole,
+    ) -> Result<(), StoreError> {
+        let missing = missing.filter(|missing| missing.overlaps(&range));
+        let begin = Instant::now();
+        let (Some(missing), Some(Wanted { key, epoch, .. })) = (missing, group.kept) else {
+            let read = shared.read_window_points(&group.rows, range, Cells::Bare).await?;
+            whole.chunks.extend(encode(read.points));
+            return Ok(());
+        };
+        let mut read = shared.read_window_points(&group.rows, range, Cells::WithTtl).await?;
+        let is_kept = |point: &Point| point.timestamp <= missing.end;
+        let rest = read.points.split_off(read.points.partition_point(is_kept));
+        let chunks = encode(read.points);
+        whole.chunks.extend_from_slice(&chunks);
+        whole.chunks.extend(encode(rest));
+        if let Some(good) = self.cache.good(begin, read.expires) {
+            whole.filled.push(Filled { key, range: missing, epoch, good, chunks });
+        }
+        Ok(())
+    }
+}
+
+impl Group<'_> {
+    /// What is read beyond what is missing at the end of a settled range that slides, so that not every
+    /// query has a new end to read.
+    fn stretch(&self, missing: TimeRange, pieces: usize) -> TimeRange {
+        if pieces == 0 || missing.end != self.range.end {
+            return missing;
+        }
+        let end = missing.end.saturating_add(STEP - missing.end.rem_euclid(STEP) - 1);
+        TimeRange::new(missing.start, end.min(self.last).max(missing.end))
+    }
+
+    /// The ranges to read: what is missing, and what is not kept. Together where they touch.
+    fn reads(&self, missing: Option<TimeRange>) -> impl Iterator<Item = TimeRange> {
+        let rest = match self.kept {
+            None => Some(self.range),
+            Some(kept) if kept.range.end < self.range.end => {
+                Some(TimeRange::new(kept.range.end + 1, self.range.end))
+            }
+            Some(_) => None,
+        };
+        let ranges = match (missing, rest) {
+            (Some(missing), Some(rest)) if missing.end + 1 == rest.start => {
+                [Some(missing.hull(rest)), None]
+            }
+            both => [both.0, both.1],
+        };
+        ranges.into_iter().flatten()
+    }
+}
+
+/// The part of a range that is kept, if there is one.
+fn kept_part(range: TimeRange, settled: i64) -> Option<TimeRange> {
+    let end = match range.end <= settled {
+        true => range.end,
+        false => settled - settled.rem_euclid(STEP) - 1,
+    };
+    let part = TimeRange::new(range.start, end);
+    (!part.is_empty()).then_some(part)
+}
+
+fn encode(mut points: Vec<Point>) -> Vec<Chunk> {
+    if let Some(first) = points.first_mut() {
+        unsure(first);
+    }
+    encode_points(&points)
+}
+
+/// That a counter was not reset before a point says something of a point in another piece, which may
+/// have been deleted or written since. Whoever reads it compares the two.
+fn unsure(point: &mut Point) {
+    if let Value::Histogram(histogram) = &mut point.value
+        && histogram.reset_hint == ResetHint::NotReset
+    {
+        Arc::make_mut(histogram).reset_hint = ResetHint::Unknown;
+    }
+}
+
+/// Work on files, where it holds up nobody.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Backend {
+        what: "the read cache".into(),
+        source: Box::new(error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range((start, end): (i64, i64)) -> TimeRange {
+        TimeRange::new(start, end)
+    }
+
+    fn group(selected: (i64, i64), kept: Option<(i64, i64)>, last: i64) -> Group<'static> {
+        let (key, epoch) = (Identity::of(&[]), Identity::of(&[]));
+        let kept = kept.map(|kept| Wanted { key, range: range(kept), epoch });
+        Group { rows: Vec::new(), range: range(selected), kept, last }
+    }
+
+    #[test]
+    fn what_is_settled_is_kept_up_to_a_step_where_the_rest_is_read_anyway() {
+        let settled = 10 * STEP + 5;
+        for (selected, want) in [
+            ((0, settled), Some((0, settled))),
+            ((0, settled + 1), Some((0, 10 * STEP - 1))),
+            ((10 * STEP - 1, i64::MAX), Some((10 * STEP - 1, 10 * STEP - 1))),
+            ((10 * STEP, i64::MAX), None),
+            ((7, 7), Some((7, 7))),
+            ((8, 7), None),
+        ] {
+            assert_eq!(kept_part(range(selected), settled), want.map(range), "{selected:?}");
+        }
+    }
+
+    #[test]
+    fn one_read_where_what_is_missing_and_the_rest_touch() {
+        let check = |group: Group<'_>, missing: Option<(i64, i64)>, want: &[(i64, i64)]| {
+            let reads: Vec<TimeRange> = group.reads(missing.map(range)).collect();
+            let want: Vec<TimeRange> = want.iter().copied().map(range).collect();
+            assert_eq!(reads, want);
+        };
+        check(group((0, 99), Some((0, 99)), 99), None, &[]);
+        check(group((0, 99), Some((0, 99)), 99), Some((3, 5)), &[(3, 5)]);
+        check(group((0, 99), Some((0, 49)), 49), None, &[(50, 99)]);
+        check(group((0, 99), Some((0, 49)), 49), Some((40, 49)), &[(40, 99)]);
+        check(group((0, 99), Some((0, 49)), 49), Some((0, 4)), &[(0, 4), (50, 99)]);
+        check(group((0, 99), None, 49), None, &[(0, 99)]);
+    }
+
+    #[test]
+    fn the_end_of_a_range_that_slides_is_read_ahead() {
+        let stretch = |last, missing, pieces| {
+            let group = group((0, 1_000), Some((0, 1_000)), last);
+            let stretched = group.stretch(range(missing), pieces);
+            (stretched.start, stretched.end)
+        };
+        assert_eq!(stretch(i64::MAX, (900, 1_000), 1), (900, STEP - 1));
+        assert_eq!(stretch(5_000, (900, 1_000), 1), (900, 5_000), "not into the next window");
+        assert_eq!(stretch(i64::MAX, (0, 1_000), 0), (0, 1_000), "only if it slides");
+        assert_eq!(stretch(i64::MAX, (0, 999), 1), (0, 999), "only at the end");
+    }
+}

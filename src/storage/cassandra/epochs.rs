@@ -1,0 +1,163 @@
+//! Epochs of metrics: how all that keep settled points learn that such points were written or
+//! deleted by a promkairos.
+//!
+//! A metric is a partition of `service_index`, in which each process has a row of its own with a
+//! number that only rises. All rows together are the epoch. Since nobody else writes to a row, no
+//! clock but that of its process decides which number stands. Who writes or deletes settled points
+//! raises its number before it touches them and again before it answers: whoever read the epoch after
+//! the answer, and finds it equal to what it was before some rows were read, has rows with the change.
+//!
+//! The rows expire, long after all that was read under another epoch. A KairosDB knows nothing of
+//! them. Where there is no `service_index` (a keyspace to read), there are none, and nothing is kept.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::executor::{Deadline, Executor, all, unreadable};
+use super::finder::READS_AT_ONCE;
+use super::identity::Identity;
+use super::mtime::random;
+use super::plan::Plan;
+use super::shared::Shared;
+use super::stamp::now_ms;
+use super::statements::{Prepared, Preparer};
+use crate::config::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE};
+use crate::storage::StoreError;
+
+/// `service` of the rows; `service_key` is the metric, `key` the process.
+const SERVICE: &str = "prometheus_read_cache";
+/// How long a row lasts: longer than anybody uses what was read before it was written.
+const LASTS: Duration = Duration::from_secs(3 * MOST_CACHE_AGE.as_secs());
+/// Points that are older count as settled for who writes them. Somebody may keep points from twice this
+/// age on; the other half is for clocks that differ.
+const LATE_AFTER: Duration = Duration::from_secs(LEAST_SETTLED_AFTER.as_secs() / 2);
+/// Rows written at the same time.
+const ROWS_AT_ONCE: usize = 64;
+
+/// What a metric's rows say together.
+pub(super) type Epoch = Identity;
+
+/// The epochs of a keyspace.
+pub(super) struct Epochs {
+    /// This process.
+    key: String,
+    /// Its last number.
+    last: AtomicI64,
+    /// metric
+    select: Prepared,
+    /// metric, key, number as text, number, ttl
+    raise: Prepared,
+}
+
+impl Epochs {
+    /// None where the table is missing.
+    pub(super) async fn prepare(
+        on: &Preparer<'_>,
+        missing: &[&str],
+    ) -> Result<Option<Self>, StoreError> {
+        if missing.contains(&"service_index") {
+            return Ok(None);
+        }
+        let table = format!("{}.service_index", on.options.keyspace);
+        let rows = format!("service = '{SERVICE}' AND service_key = ?");
+        let select = format!("SELECT key, value FROM {table} WHERE {rows}");
+        let raise = format!(
+            "INSERT INTO {table} (service, service_key, key, value) \
+             VALUES ('{SERVICE}', ?, ?, ?) USING TIMESTAMP ? AND TTL ?"
+        );
+        Ok(Some(Self {
+            key: format!("{:016x}", random()),
+            last: AtomicI64::new(0),
+            select: on.read("select_epoch", select).await?,
+            raise: on.write("raise_epoch", raise).await?,
+        }))
+    }
+
+    /// Changes the epochs of metrics, each once in the list.
+    pub(super) async fn raise(
+        &self,
+        executor: &Executor,
+        metrics: &[&str],
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        let ttl = i32::try_from(LASTS.as_secs()).unwrap_or(i32::MAX);
+        let raise = move |metric: &&str| {
+            let (metric, number) = ((*metric).to_owned(), self.next());
+            async move {
+                let values = (metric, &*self.key, number.to_string(), number, ttl);
+                executor.run(&self.raise, values, deadline).await?;
+                Ok(())
+            }
+            .boxed()
+        };
+        all(ROWS_AT_ONCE, Box::new(metrics.iter().map(raise))).await.map(drop)
+    }
+
+    /// A number above all before.
+    fn next(&self) -> i64 {
+        let now = now_ms();
+        let next = |last: i64| Some(now.max(last + 1));
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        last.map_or(now, |last| now.max(last + 1))
+    }
+
+    /// The epochs of metrics, each once in the list.
+    pub(super) async fn read<'m>(
+        &self,
+        executor: &Executor,
+        metrics: Vec<&'m str>,
+    ) -> Result<HashMap<&'m str, Epoch>, StoreError> {
+        let read = move |metric: &'m str| {
+            async move { Ok((metric, self.read_one(executor, metric).await?)) }.boxed()
+        };
+        Ok(all(READS_AT_ONCE, Box::new(metrics.into_iter().map(read))).await?.into_iter().collect())
+    }
+
+    async fn read_one(&self, executor: &Executor, metric: &str) -> Result<Epoch, StoreError> {
+        let mut epoch = Identity::of(&[]);
+        let select = &self.select;
+        executor
+            .pages(select, (metric,), |page| {
+                type Row<'f> = (&'f str, Option<&'f str>);
+                // In the order of their keys.
+                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                    let (key, value) = row.map_err(|e| unreadable(select.name, e))?;
+                    epoch = epoch.and(&[key.as_bytes(), value.unwrap_or_default().as_bytes()]);
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await?;
+        Ok(epoch)
+    }
+}
+
+impl Shared {
+    /// Changes the epochs of metrics whose settled points change.
+    pub(super) async fn raise_epochs(
+        &self,
+        metrics: &[&str],
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        match &self.epochs {
+            Some(epochs) if !metrics.is_empty() => {
+                epochs.raise(&self.executor, metrics, deadline).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for those of a plan with points that count as settled now.
+    pub(super) async fn raise_epochs_of_late(
+        &self,
+        plan: &Plan,
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        let late = now_ms() - LATE_AFTER.as_millis() as i64;
+        let metrics: Vec<&str> = plan.metrics_before(late).into_iter().collect();
+        self.raise_epochs(&metrics, deadline).await
+    }
+}

@@ -1,0 +1,504 @@
+//! The read cache: settled points that were read lately, as chunks in files of a bounded size.
+//!
+//! What is kept of the rows of one series in one window are pieces: all points of a range of time, or
+//! that there are none. A piece answers as long as it is young, none of its points has expired, and
+//! the metric has the epoch that it had before the rows were read (see `epochs`). Nothing here is
+//! needed: a file that cannot be written, read or believed costs a read of the rows, no more.
+//!
+//! Times are those of the process' own monotonic clock. All methods that say so block; none knows
+//! Cassandra.
+
+mod cover;
+mod segment;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use self::cover::Cover;
+use self::segment::{Place, Segment};
+use super::epochs::Epoch;
+use super::identity::Identity;
+use crate::chunk::Chunk;
+use crate::model::TimeRange;
+use crate::storage::StoreError;
+use crate::storage::frame::put_frame;
+use crate::telemetry::{CassandraMetrics, Throttle};
+
+/// Files at most. The oldest one goes when another is needed.
+const SEGMENTS: usize = 8;
+/// A file has no more pieces than one for so many bytes that it may have: what is known of a piece
+/// takes 160 bytes of memory, with the room that a table has.
+const BYTES_A_PIECE: u64 = 2 << 10;
+/// Pieces of a file, however small it is.
+const LEAST_PIECES: usize = 64;
+/// How long nothing is kept after a failure to write.
+const REST: Duration = Duration::from_secs(60);
+
+/// Settings of the read cache.
+#[derive(Debug, Clone)]
+pub struct ReadCacheOptions {
+    /// Folder of its files, which have no names; made when it is needed.
+    pub dir: PathBuf,
+    /// Bytes that its files may have together.
+    pub bytes: u64,
+    /// Points are kept once they are older than this.
+    pub settled_after: Duration,
+    /// What was read is used for so long.
+    pub max_age: Duration,
+}
+
+/// Milliseconds since the cache was made.
+type Moment = u64;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// The rows.
+    pub(super) key: Identity,
+    /// All in here; not empty.
+    pub(super) range: TimeRange,
+    /// Of the metric.
+    pub(super) epoch: Epoch,
+}
+
+/// What there is of it.
+#[derive(Debug)]
+pub(super) struct Found {
+    places: Vec<Place>,
+    /// Pieces, those without points too.
+    pub(super) pieces: usize,
+    /// What is to be read.
+    pub(super) missing: Option<TimeRange>,
+}
+
+impl Found {
+    /// Whether there is something to read.
+    pub(super) fn has_points(&self) -> bool {
+        !self.places.is_empty()
+    }
+}
+
+/// Something to keep: all points of a range.
+pub(super) struct Filled {
+    pub(super) key: Identity,
+    pub(super) range: TimeRange,
+    /// Of the metric, before the rows were read.
+    pub(super) epoch: Epoch,
+    pub(super) good: Good,
+    /// They rise in time; none = there are no points.
+    pub(super) chunks: Vec<Chunk>,
+}
+
+/// Until when something is used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Good(Moment);
+
+/// What is known of something that is kept.
+#[derive(Debug, Clone)]
+struct Piece {
+    range: TimeRange,
+    epoch: Epoch,
+    until: Moment,
+    offset: u64,
+    /// 0 = no points.
+    len: u32,
+}
+
+impl Piece {
+    fn is_good(&self, epoch: Epoch, now: Moment) -> bool {
+        self.epoch == epoch && now < self.until
+    }
+}
+
+/// The cache of one keyspace.
+pub(super) struct ReadCache {
+    options: ReadCacheOptions,
+    metrics: CassandraMetrics,
+    begin: Instant,
+    segments: Mutex<Segments>,
+    /// Held by the one who writes to the newest file.
+    writing: Mutex<()>,
+    rests_until: Mutex<Option<Instant>>,
+    warnings: Mutex<Throttle>,
+}
+
+#[derive(Default)]
+struct Segments {
+    /// The newest last.
+    all: VecDeque<Segment>,
+    next: u64,
+}
+
+impl ReadCache {
+    pub(super) fn new(options: ReadCacheOptions, metrics: CassandraMetrics) -> Self {
+        Self {
+            options,
+            metrics,
+            begin: Instant::now(),
+            segments: Mutex::default(),
+            writing: Mutex::default(),
+            rests_until: Mutex::default(),
+            warnings: Mutex::default(),
+        }
+    }
+
+    /// The last settled millisecond.
+    pub(super) fn settled(&self, now_ms: i64) -> i64 {
+        let after = i64::try_from(self.options.settled_after.as_millis()).unwrap_or(i64::MAX);
+        now_ms.saturating_sub(after)
+    }
+
+    fn now(&self) -> Moment {
+        self.moment(Instant::now())
+    }
+
+    fn moment(&self, at: Instant) -> Moment {
+        u64::try_from(at.saturating_duration_since(self.begin).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Until when rows may be used whose read began at `read`, where the first of their cells expires
+    /// in so many seconds; None = not at all.
+    pub(super) fn good(&self, read: Instant, expires: Option<i32>) -> Option<Good> {
+        // Cassandra counts whole seconds, and the one that has begun is over sooner.
+        let expires = expires.map(|seconds| u64::try_from(i64::from(seconds) - 1).unwrap_or(0));
+        let age = expires.map_or(self.options.max_age, |seconds| {
+            self.options.max_age.min(Duration::from_secs(seconds))
+        });
+        let until = self.moment(read.checked_add(age)?);
+        (self.now() < until).then_some(Good(until))
+    }
+
+    /// What there is, for each.
+    pub(super) fn look_up(&self, wanted: &[Wanted]) -> Vec<Found> {
+        let now = self.now();
+        let segments = self.segments.lock();
+        wanted.iter().map(|wanted| segments.look_up(wanted, now)).collect()
+    }
+
+    /// The chunks of what there is, in order of time; None where a file is not what was written.
+    /// Blocks.
+    pub(super) fn read(&self, found: &[Found]) -> Vec<Option<Vec<Chunk>>> {
+        let places: Vec<&Place> = found.iter().flat_map(|found| &found.places).collect();
+        let mut read = segment::read(&places).into_iter().zip(&places);
+        let mut all = Vec::with_capacity(found.len());
+        for found in found {
+            let mut chunks = Some(Vec::new());
+            for (frame, place) in read.by_ref().take(found.places.len()) {
+                match frame {
+                    Ok(frame) => {
+                        chunks.iter_mut().for_each(|chunks| chunks.extend_from_slice(&frame))
+                    }
+                    Err(why) => {
+                        self.give_up_segment(place.segment, &why);
+                        chunks = None;
+                    }
+                }
+            }
+            all.push(chunks);
+        }
+        all
+    }
+
+    /// Keeps what was read, if that is possible. Blocks.
+    pub(super) fn keep(&self, filled: &[Filled]) {
+        let _one = self.writing.lock();
+        let rests = self.rests_until.lock().is_some_and(|until| Instant::now() < until);
+        if !rests && let Err(error) = self.write(filled) {
+            self.rest(&error);
+        }
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.options.bytes / SEGMENTS as u64
+    }
+
+    fn segment_pieces(&self) -> usize {
+        usize::try_from(self.segment_bytes() / BYTES_A_PIECE)
+            .unwrap_or(usize::MAX)
+            .max(LEAST_PIECES)
+    }
+
+    fn write(&self, filled: &[Filled]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        let frame = |filled: &Filled| match &filled.chunks[..] {
+            [] => 0,
+            chunks => put_frame(&mut bytes, filled.range.start, chunks),
+        };
+        let lens: Vec<usize> = filled.iter().map(frame).collect();
+        let is_too_much = bytes.len() as u64 > self.segment_bytes().min(u32::MAX.into())
+            || filled.len() > self.segment_pieces();
+        if is_too_much {
+            let (first, second) = filled.split_at(filled.len() / 2);
+            if first.is_empty() {
+                return Ok(());
+            }
+            self.write(first)?;
+            return self.write(second);
+        }
+        let (number, file, mut offset) = self.room(bytes.len() as u64, filled.len())?;
+        file.write_all_at(&bytes, offset)?;
+        let now = self.now();
+        let mut segments = self.segments.lock();
+        // It may have been given up meanwhile.
+        if let Some(segment) = segments.all.iter_mut().find(|segment| segment.number == number) {
+            for (filled, len) in filled.iter().zip(lens) {
+                let Filled { key, range, epoch, good, .. } = filled;
+                let (until, len) = (good.0, len as u32);
+                let piece = Piece { range: *range, epoch: *epoch, until, offset, len };
+                segment.add(*key, piece, now);
+                offset += u64::from(len);
+            }
+            segment.len = offset;
+        }
+        self.show(&segments);
+        Ok(())
+    }
+
+    /// The newest segment, its file and where that ends. The caller alone writes.
+    fn room(&self, bytes: u64, pieces: usize) -> io::Result<(u64, Arc<File>, u64)> {
+        let number = {
+            let mut segments = self.segments.lock();
+            if let Some(last) = segments.all.back()
+                && last.len + bytes <= self.segment_bytes()
+                && last.entries() + pieces <= self.segment_pieces()
+            {
+                return Ok((last.number, last.file.clone(), last.len));
+            }
+            while segments.all.len() >= SEGMENTS {
+                segments.all.pop_front();
+                self.metrics.read_cache_evictions.inc();
+            }
+            segments.next += 1;
+            segments.next
+        };
+        let segment = Segment::new(number, &self.options.dir)?;
+        let file = segment.file.clone();
+        self.segments.lock().all.push_back(segment);
+        Ok((number, file, 0))
+    }
+
+    /// Nothing of a file that holds something else than was written is believed.
+    fn give_up_segment(&self, number: u64, why: &str) {
+        self.metrics.read_cache_damaged.inc();
+        let mut segments = self.segments.lock();
+        segments.all.retain(|segment| segment.number != number);
+        self.show(&segments);
+        drop(segments);
+        if let Some(times) = self.warnings.lock().count(1, Instant::now()) {
+            let dir = self.options.dir.display();
+            tracing::warn!(%dir, why, times, "a file of the read cache is damaged and given up");
+        }
+    }
+
+    /// Gives the disk back what it may need for something better, and keeps nothing for a while.
+    fn rest(&self, error: &io::Error) {
+        *self.rests_until.lock() = Some(Instant::now() + REST);
+        let mut segments = self.segments.lock();
+        segments.all.clear();
+        self.show(&segments);
+        drop(segments);
+        if let Some(times) = self.warnings.lock().count(1, Instant::now()) {
+            let dir = self.options.dir.display();
+            tracing::warn!(%dir, %error, times, "the read cache cannot be written; it rests");
+        }
+    }
+
+    /// Says that nobody can tell whether what is kept is right.
+    pub(super) fn warn_of_epochs(&self, error: &StoreError) {
+        if let Some(times) = self.warnings.lock().count(1, Instant::now()) {
+            tracing::warn!(%error, times, "the read cache is not used: its epochs cannot be read");
+        }
+    }
+
+    fn show(&self, segments: &Segments) {
+        let bytes: u64 = segments.all.iter().map(|segment| segment.len).sum();
+        let entries: usize = segments.all.iter().map(Segment::entries).sum();
+        self.metrics.read_cache_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.metrics.read_cache_entries.set(i64::try_from(entries).unwrap_or(i64::MAX));
+    }
+}
+
+impl Segments {
+    fn look_up(&self, wanted: &Wanted, now: Moment) -> Found {
+        let mut ranges = Vec::new();
+        let mut pieces = Vec::new();
+        for segment in &self.all {
+            for piece in segment.pieces(wanted.key) {
+                if piece.is_good(wanted.epoch, now) {
+                    ranges.push(piece.range);
+                    pieces.push((segment, piece));
+                }
+            }
+        }
+        let Cover { chosen, missing } = Cover::of(wanted.range, &ranges);
+        let places = chosen.iter().filter_map(|at| pieces[*at].0.place(pieces[*at].1)).collect();
+        Found { places, pieces: chosen.len(), missing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::{Point, Value};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn cache(dir: &tempfile::TempDir, bytes: u64) -> ReadCache {
+        let dir = dir.path().join("made/when/needed");
+        let options = ReadCacheOptions { dir, bytes, settled_after: HOUR, max_age: HOUR };
+        ReadCache::new(options, CassandraMetrics::default())
+    }
+
+    fn key(number: i64) -> Identity {
+        Identity::of(&[b"rows"]).with(number)
+    }
+
+    fn epoch(number: i64) -> Epoch {
+        Identity::of(&[b"epoch"]).with(number)
+    }
+
+    /// A point each millisecond.
+    fn filled(cache: &ReadCache, key: Identity, range: (i64, i64)) -> Filled {
+        let point = |timestamp: i64| {
+            let value = Value::Float(timestamp as f64 / 3.0);
+            Point { timestamp, start_timestamp: 0, value }
+        };
+        let points: Vec<Point> = (range.0..=range.1).map(point).collect();
+        let good = cache.good(Instant::now(), None).expect("good");
+        let (range, epoch) = (TimeRange::new(range.0, range.1), epoch(1));
+        Filled { key, range, epoch, good, chunks: encode_points(&points) }
+    }
+
+    fn look_up(cache: &ReadCache, key: Identity, epoch: Epoch, range: (i64, i64)) -> Found {
+        let range = TimeRange::new(range.0, range.1);
+        cache.look_up(&[Wanted { key, range, epoch }]).remove(0)
+    }
+
+    /// The times of what there is, and what is missing.
+    fn times(cache: &ReadCache, found: Found) -> (Vec<i64>, Option<(i64, i64)>) {
+        let missing = found.missing.map(|range| (range.start, range.end));
+        let chunks = cache.read(&[found]).remove(0).expect("as it was written");
+        let points = chunks.iter().flat_map(Chunk::points);
+        (points.map(|point| point.expect("sound").timestamp).collect(), missing)
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_as_long_as_it_is_good() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let cache = cache(&dir, 1 << 20);
+        let none = Filled { chunks: Vec::new(), ..filled(&cache, key(1), (3, 5)) };
+        cache.keep(&[filled(&cache, key(1), (0, 2)), none, filled(&cache, key(2), (0, 9))]);
+        let found = |range| times(&cache, look_up(&cache, key(1), epoch(1), range));
+        assert_eq!(found((0, 5)), (vec![0, 1, 2], None));
+        assert_eq!(found((4, 5)), (vec![], None));
+        assert_eq!(found((1, 9)), (vec![0, 1, 2], Some((6, 9))));
+        cache.keep(&[filled(&cache, key(1), (6, 9))]);
+        assert_eq!(found((1, 9)), (vec![0, 1, 2, 6, 7, 8, 9], None));
+        let other = look_up(&cache, key(1), epoch(2), (0, 2));
+        assert_eq!((other.pieces, other.missing), (0, Some(TimeRange::new(0, 2))));
+        assert_eq!(look_up(&cache, key(3), epoch(1), (0, 2)).pieces, 0);
+        assert_eq!(cache.metrics.read_cache_entries.get(), 4);
+    }
+
+    #[test]
+    fn nothing_is_good_for_longer_than_its_points_last() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let cache = cache(&dir, 1 << 20);
+        let now = Instant::now();
+        let until = |expires| cache.good(now, expires).map(|good| good.0);
+        let age = u64::try_from(HOUR.as_millis()).expect("small");
+        assert!(until(None).is_some_and(|until| (age..age + 1_000).contains(&until)));
+        assert_eq!(until(Some(i32::MAX)), until(None));
+        assert!(until(Some(60)).is_some_and(|until| (59_000..60_000).contains(&until)));
+        assert_eq!([until(Some(1)), until(Some(0)), until(Some(-5))], [None; 3]);
+        assert!(cache.good(now.checked_sub(2 * HOUR).expect("a time"), None).is_none());
+    }
+
+    #[test]
+    fn the_oldest_file_goes_and_the_bounds_hold() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let bytes = 16 << 10;
+        let cache = cache(&dir, bytes);
+        let metrics = &cache.metrics;
+        for number in 0..200 {
+            cache.keep(&[filled(&cache, key(number), (0, 99))]);
+            assert_eq!(look_up(&cache, key(number), epoch(1), (0, 99)).missing, None);
+            assert!(metrics.read_cache_bytes.get() <= bytes as i64);
+        }
+        assert!(metrics.read_cache_evictions.get() > 0);
+        assert!(look_up(&cache, key(0), epoch(1), (0, 99)).missing.is_some());
+        // What takes no bytes is bounded too, and what is larger than a file is not kept.
+        for number in 0..10_000 {
+            let none = Filled { chunks: Vec::new(), ..filled(&cache, key(number), (0, 0)) };
+            cache.keep(&[none]);
+            assert!(metrics.read_cache_entries.get() <= (SEGMENTS * LEAST_PIECES) as i64);
+        }
+        let large = [filled(&cache, key(-1), (0, 9_999)), filled(&cache, key(-2), (0, 9))];
+        cache.keep(&large);
+        assert!(look_up(&cache, key(-1), epoch(1), (0, 9)).missing.is_some());
+        assert!(look_up(&cache, key(-2), epoch(1), (0, 9)).missing.is_none());
+    }
+
+    #[test]
+    fn what_is_useless_makes_room_in_its_place() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let cache = cache(&dir, 1 << 20);
+        for number in 0..20 {
+            let again = Filled { epoch: epoch(number), ..filled(&cache, key(1), (0, 9)) };
+            cache.keep(&[again]);
+        }
+        assert_eq!(cache.metrics.read_cache_entries.get(), 1);
+        assert_eq!(look_up(&cache, key(1), epoch(19), (0, 9)).missing, None);
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_was_written_is_given_up() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for at in 0..40 {
+            let cache = cache(&dir, 1 << 20);
+            cache.keep(&[filled(&cache, key(1), (0, 9)), filled(&cache, key(2), (0, 9))]);
+            let file = cache.segments.lock().all[0].file.clone();
+            let mut byte = [0];
+            match at {
+                0 => file.set_len(20).expect("cut"),
+                at => {
+                    file.read_exact_at(&mut byte, at).expect("read");
+                    file.write_all_at(&[byte[0] ^ 4], at).expect("written");
+                }
+            }
+            let found = [1, 2].map(|number| look_up(&cache, key(number), epoch(1), (0, 9)));
+            let read = cache.read(&found);
+            assert!(read.iter().any(Option::is_none), "byte {at}");
+            assert!(cache.metrics.read_cache_damaged.get() > 0);
+            assert_eq!(look_up(&cache, key(1), epoch(1), (0, 9)).pieces, 0);
+            cache.keep(&[filled(&cache, key(1), (0, 9))]);
+            let (times, missing) = times(&cache, look_up(&cache, key(1), epoch(1), (0, 9)));
+            assert_eq!((times.len(), missing), (10, None));
+        }
+    }
+
+    #[test]
+    fn without_a_place_to_write_nothing_is_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("made"), "a file").expect("written");
+        let cache = cache(&dir, 1 << 20);
+        for _ in 0..3 {
+            cache.keep(&[filled(&cache, key(1), (0, 9))]);
+            assert!(look_up(&cache, key(1), epoch(1), (0, 9)).missing.is_some());
+        }
+        std::fs::remove_file(dir.path().join("made")).expect("removed");
+        *cache.rests_until.lock() = Some(Instant::now());
+        cache.keep(&[filled(&cache, key(1), (0, 9))]);
+        assert!(look_up(&cache, key(1), epoch(1), (0, 9)).missing.is_none());
+        let left = std::fs::read_dir(dir.path().join("made/when/needed")).expect("a folder");
+        assert_eq!(left.count(), 0, "files have no names");
+    }
+}
