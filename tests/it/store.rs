@@ -4,8 +4,10 @@
 //! compare a store with the memory store, which is the oracle.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use promkairos::model::{
     Counts, Histogram, Labels, MatchOp, Matcher, MetricType, Point, ResetHint, STALE_NAN_BITS,
@@ -107,10 +109,12 @@ async fn cassandra_store() -> Harness {
     Harness { store: reopen().await, reopen: Box::new(reopen), keep: vec![Box::new(keyspace)] }
 }
 
-/// The KairosDB schema, beside a keyspace with older data, in which the metadata is too.
+/// The KairosDB schema, beside a keyspace with older data, in which the metadata is too; both with read
+/// caches.
 async fn clusters() -> Harness {
     let keyspaces = [(); 2].map(|()| Keyspace(support::keyspace()));
-    let options = keyspaces.each_ref().map(Keyspace::options);
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = keyspaces.each_ref().map(|keyspace| keyspace.cached(dir.path()));
     let reopen = move || {
         let [write, old] = options.clone();
         Box::pin(async move {
@@ -121,14 +125,16 @@ async fn clusters() -> Harness {
             Arc::new(Clusters { write, read, metadata }) as SharedStore
         }) as Opening
     };
-    let keep = keyspaces.map(|keyspace| Box::new(keyspace) as Box<dyn std::any::Any + Send>);
-    Harness { store: reopen().await, reopen: Box::new(reopen), keep: keep.into() }
+    let [write, old] = keyspaces;
+    let keep: Vec<Box<dyn std::any::Any + Send>> =
+        vec![Box::new(write), Box::new(old), Box::new(dir)];
+    Harness { store: reopen().await, reopen: Box::new(reopen), keep }
 }
 
-/// Log and head over the KairosDB schema.
+/// Log and head over the KairosDB schema, with a read cache.
 async fn head_over_cassandra() -> Harness {
     let (keyspace, dir) = (Keyspace(support::keyspace()), tempfile::tempdir().expect("a folder"));
-    let (options, path) = (keyspace.options(), dir.path().to_owned());
+    let (options, path) = (keyspace.cached(dir.path()), dir.path().join("log"));
     let reopen = move || {
         let (options, path) = (options.clone(), path.clone());
         Box::pin(async move {
@@ -154,6 +160,17 @@ impl Keyspace {
             request_timeout: support::DEADLINE,
             ..Default::default()
         }
+    }
+
+    /// The same with a read cache in a folder.
+    fn cached(&self, dir: &Path) -> cassandra::Options {
+        let cache = cassandra::ReadCacheOptions {
+            dir: dir.join("read-cache"),
+            bytes: 1 << 20,
+            settled_after: Duration::from_secs(600),
+            max_age: Duration::from_secs(3600),
+        };
+        cassandra::Options { read_cache: Some(cache), ..self.options() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Real servers with read caches on one keyspace: in either mode of acknowledgement, on a full disk,
 //! and with the cache off.
 
+use super::super::deletes::now;
 use crate::support::promkairos::{Backend, Promkairos, statements};
 use crate::support::series::{floats, send};
 use crate::support::{cassandra, eventually, keyspace};
@@ -93,7 +94,12 @@ async fn a_full_disk_and_a_cache_that_is_off_cost_nothing_but_time() {
         let backend = Backend::cassandra_store();
         let mut server = Promkairos::start_under(wrapper, data.path(), &backend, flags);
         server.wait_ready().await;
+        // What is written now is nobody's to keep; of what is late others are told, with a cache or not.
+        let fresh = floats(&[("__name__", "fresh")], &[(now(), 1.0)]);
+        assert_eq!(send(&server.url(""), vec![fresh]).await, 204);
+        assert_eq!(statements(&metrics(&server).await, "raise_epoch"), 0);
         write(&server, &[(0, 1.0), (1, 2.0)]).await;
+        assert_eq!(statements(&metrics(&server).await, "raise_epoch"), 2);
         for _ in 0..5 {
             assert_eq!(times(&server).await, [0, 1]);
         }
