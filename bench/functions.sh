@@ -1,50 +1,99 @@
-# Shared by the scripts of this folder: builds, starts and stops promkairos, notes figures. To be sourced
-# after `cd` to the project; sets load, work, peers; `finish` is run at the end.
+# shellcheck shell=bash
+# Sourced by run.sh: the folder of the run, starting and stopping a server, and records. A server keeps
+# its data in $work/NAME; `pid`, `address` and `ready` are those of the one that runs.
+. tests/peers/functions.sh
 peers=${PROMKAIROS_PEERS:-.peers}
-cargo build --release --workspace >&2
-load=$PWD/target/release/load
+scale=${BENCH_SCALE:-1}
 work=$(mktemp -d)
 pid=
 
 finish() {
-  status=$?
+  local status=$? run
   trap - EXIT
-  [ -z "$pid" ] || stop
-  for kairosdb in "$work"/kairosdb*; do
-    [ ! -d "$kairosdb" ] || tests/peers/kairosdb.sh down "$kairosdb"
+  [ -z "$pid" ] || kill_server
+  for run in "$work"/kairosdb*; do
+    [ ! -d "$run" ] || tests/peers/kairosdb.sh down "$run"
   done
   [ ! -d "$work/cassandra" ] || tests/peers/cassandra.sh down "$work/cassandra"
   rm -rf "$work"
   exit $status
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
-# start LOG [FLAG ...]: starts promkairos, waits until it is ready; sets address, and ready to the
-# seconds that took.
-start() {
-  local log=$1 from; shift
-  from=$(date +%s.%N)
-  target/release/promkairos --listen 127.0.0.1:0 --data-dir "$work/data" "$@" > "$log" 2>&1 &
+# serve NAME READY PROGRAM FLAG ...: starts a server and waits until the path READY answers; sets pid, and
+# ready to the seconds that took. Where address is empty the program chooses it and says so in its log.
+serve() {
+  local log=$work/$1.log path=$2 from
+  shift 2
+  from=$(now)
+  : > "$log"
+  "$@" >> "$log" 2>&1 &
   pid=$!
-  for _ in $(seq 6000); do
-    kill -0 "$pid" || { cat "$log" >&2; return 1; }
-    address=$(sed -n 's|.*listening on http://||p' "$log")
-    if [ -n "$address" ] && curl -sf -o /dev/null "http://$address/-/ready"; then
-      ready=$(awk -v a="$from" -v b="$(date +%s.%N)" "BEGIN { print b - a }")
+  while kill -0 "$pid" 2>/dev/null; do
+    [ -n "$address" ] || address=$(sed -n 's|.*listening on http://||p' "$log")
+    if [ -n "$address" ] && curl -sf -o /dev/null "http://$address$path"; then
+      ready=$(since "$from")
       return
     fi
     sleep 0.02
   done
+  tail -20 "$log" >&2
+  pid=
   return 1
 }
 
-stop() { kill "$pid"; wait "$pid" || true; pid=; }
-
-# note NAME: reads JSON and appends it to the result under this name.
-note() { printf '"%s": %s,\n' "$1" "$(cat)"; }
-
-# machine: where and what is measured.
-machine() {
-  printf '"date": "%s", "commit": "%s", "cores": %s, "cpu": "%s",\n' "$(date -u +%F)" \
-    "$(git rev-parse --short HEAD)" "$(nproc)" "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)"
+# Ends the server as a service manager does, and waits for it; sets stopping to the seconds that took.
+stop_server() {
+  local from
+  from=$(now)
+  kill "$pid"
+  wait "$pid" || true
+  pid=
+  stopping=$(since "$from")
 }
+
+# Ends the server without a warning.
+kill_server() {
+  kill -9 "$pid"
+  wait "$pid" 2>/dev/null || true
+  pid=
+}
+
+now() { date +%s.%N; }
+since() { awk -v a="$1" -v b="$(now)" 'BEGIN { print b - a }'; }
+# calculate EXPRESSION: of numbers.
+calculate() { awk "BEGIN { printf \"%.9g\", $1 }"; }
+# bytes [--exclude=NAME] DIR: the size of everything in it.
+bytes() { du -sb "$@" | cut -f1; }
+# scaled N: series at the size at which a part is tried out.
+scaled() { echo $(($1 / scale)); }
+# short N: 200000 as 200 k.
+short() {
+  if [ $(($1 % 1000000)) = 0 ]; then echo "$(($1 / 1000000)) M"
+  elif [ $(($1 % 1000)) = 0 ]; then echo "$(($1 / 1000)) k"
+  else echo "$1"; fi
+}
+
+# measure SERVER LOAD: whom and what the records that follow are about; sets subject for the generator.
+measure() {
+  measured_server=$1 measured_load=$2
+  subject=(--server "$1" --load "$2" --round "$round")
+  echo "$SECONDS s: $1, $2" >&2
+}
+
+# record FIGURE VALUE UNIT: prints one.
+record() {
+  printf '{"server":"%s","load":"%s","round":%s,"figure":"%s","value":%s,"unit":"%s"}\n' \
+    "$measured_server" "$measured_load" "$round" "$1" "$2" "$3"
+}
+
+# record_disk BYTES SAMPLES: what the samples take without the log.
+record_disk() {
+  record disk "$1" B
+  record "disk a sample" "$(calculate "$1 / $2")" B/sample
+}
+
+# value_of FIGURE: the value of the last record of it that this run has made.
+value_of() { sed -n "s|.*\"figure\":\"$1\",\"value\":\([^,]*\),.*|\1|p" "$records" | tail -1; }

@@ -1,51 +1,54 @@
 #!/usr/bin/env bash
-# Measures promkairos against its load generator, and against the bare Cassandra driver in the same
-# run. usage: bench/run.sh [RESULT_FILE]
-# Cassandra is fetched by tests/peers/ and started here. Everything stays on 127.0.0.1.
+# Measures promkairos and its peers one after the other on this machine, and prints one table.
+# usage: bench/run.sh [quick|full] [PART ...]
+# quick takes less than 5 minutes, full less than 90, building and fetching apart. PART is one of loads, sizes, kill,
+# cassandra_writes, cassandra_reads: only these. The peers are fetched by tests/peers/; everything stays on 127.0.0.1.
+# The table and its records are kept in BENCH_RESULTS, bench/results without it. BENCH_SCALE=N takes
+# an N-th of the series and BENCH_ROUNDS=1 one turn instead of three, to try a part out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-result=${1:-/dev/stdout}
-# shellcheck source=functions.sh
+
+mode=${1:-quick}
+case $mode in
+  quick) parts=(loads sizes kill cassandra_writes) rounds=1 query_minutes=5 ;;
+  full) parts=(loads sizes kill cassandra_writes cassandra_reads) rounds=${BENCH_ROUNDS:-3} query_minutes=15 ;;
+  *) sed -n 's/^# usage: /usage: /p' "$0" >&2; exit 2 ;;
+esac
+if [ $# -gt 1 ]; then parts=("${@:2}"); fi
+
 . bench/functions.sh
+. bench/queries.sh
+for file in bench/servers/*.sh bench/parts/*.sh; do . "$file"; done
+for part in "${parts[@]}"; do
+  declare -F "part_$part" > /dev/null || { echo "there is no part $part" >&2; exit 2; }
+done
 
-{
-  echo '{'
-  machine
+cargo build --release --workspace >&2
+tests/peers/fetch.sh "$peers" >&2
+load=$PWD/target/release/load
+results=${BENCH_RESULTS:-bench/results}
+name=$results/$(date -u +%F)-$mode-$(git rev-parse --short HEAD)
+records=$name.jsonl
+mkdir -p "$results"
+SECONDS=0
 
-  start "$work/log"
-  "$load" send --address "$address" --series 200000 --scrapes 100 --pid "$pid" | note ingest_200k
-  "$load" count --address "$address" --pid "$pid" | note count_200k
-  stop; rm -rf "$work/data"
+# Where and what is measured.
+cpu=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)
+memory=$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)
+prometheus=$("$peers/prometheus/usr/bin/prometheus" --version 2>&1 |
+  sed -n '1s/^prometheus, version \([^ ]*\).*/\1/p')
+victoria_metrics=$(zcat "$peers/victoria-metrics/usr/share/doc/victoria-metrics/changelog.Debian.gz" |
+  sed -n '1s/.*(\(.*\)).*/\1/p')
+cassandra_jar=$(basename "$peers"/cassandra/lib/cassandra-all-*.jar .jar)
+kairosdb_jar=$(basename "$peers"/kairosdb/lib/kairosdb-[0-9]*.jar .jar)
+printf '{"date":"%s","commit":"%s","mode":"%s","parts":"%s","scale":%s,"cores":%s,"cpu":"%s","memory":"%s",' \
+  "$(date -u +%FT%TZ)" "$(git describe --always --dirty)" "$mode" "${parts[*]}" "$scale" "$(nproc)" "$cpu" "$memory" \
+  > "$records"
+printf '"kernel":"%s","prometheus":"%s","victoria_metrics":"%s","cassandra":"%s","kairosdb":"%s"}\n' "$(uname -sr)" \
+  "$prometheus" "$victoria_metrics" "${cassandra_jar#cassandra-all-}" "${kairosdb_jar#kairosdb-}" >> "$records"
 
-  # The log holds 10 M samples when the process is killed.
-  start "$work/log"
-  "$load" send --address "$address" --series 200000 --scrapes 50 --pid "$pid" | note ingest_before_kill
-  kill -9 "$pid"; wait "$pid" || true
-  start "$work/log"
-  printf '"ready_seconds_after_kill_10M": %s,\n' "$ready"
-  "$load" count --address "$address" --pid "$pid" | note count_after_kill
-  stop; rm -rf "$work/data"
+for part in "${parts[@]}"; do "part_$part" >> "$records"; done
 
-  start "$work/log"
-  "$load" send --address "$address" --series 1000000 --scrapes 20 --pid "$pid" | note ingest_1M
-  "$load" count --address "$address" --pid "$pid" | note count_1M
-  stop
-  printf '"disk_bytes_1M_after_drain": %s,\n' "$(du -sb "$work/data/embedded" | cut -f1)"
-  rm -rf "$work/data"
-
-  tests/peers/fetch.sh "$peers" >&2
-  tests/peers/cassandra.sh up "$peers/cassandra" "$work/cassandra" >&2
-  cassandra=$(cat "$work/cassandra/address")
-  start "$work/log" --store cassandra --cassandra-contact-points "$cassandra" --cassandra-keyspace bench
-  # Twice in turn; the first pair warms the server up and its figures are only kept for comparison.
-  for round in warm_up measured; do
-    "$load" cql --address "$cassandra" --series 20000 --rounds 40 | note "driver_$round"
-    "$load" send --address "$address" --series 20000 --scrapes 40 --connections 4 --pid "$pid" \
-      --start "$((1700000000000 + $([ $round = measured ] && echo 1 || echo 0) * 1000000))" |
-      note "cassandra_$round"
-  done
-  "$load" count --address "$address" | note count_cassandra
-  stop
-  echo '"end": true'
-  echo '}'
-} > "$result"
+"$load" table "$records" > "$name.md"
+echo "$SECONDS s; records in $records" >&2
+cat "$name.md"

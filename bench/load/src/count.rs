@@ -1,17 +1,19 @@
-//! `load count`: how many samples are stored, and how long it takes to read them by remote read.
+//! `load count` reads what is stored by remote read, counts it and times it; `load stored` lets the
+//! server count by PromQL, which every peer can.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use clap::Args;
+use serde_json::Value;
 
-use crate::process;
+use crate::http::Connection;
 use crate::read::{self, Matcher};
-use crate::timing;
+use crate::record::Subject;
 
 #[derive(Args)]
-pub struct Options {
+pub struct ReadOptions {
     /// Address of the server, on the loopback.
     #[arg(long, default_value = "127.0.0.1:9201")]
     address: SocketAddr,
@@ -24,30 +26,87 @@ pub struct Options {
     /// Matchers, NAME=VALUE or NAME=~PATTERN.
     #[arg(long = "match", default_value = "__name__=~bench_.+", value_parser = read::parse_matcher)]
     matchers: Vec<Matcher>,
-    /// How often to read; the times are those of all but the first.
+    /// How often to read.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
-    /// Process of the server, for its memory.
-    #[arg(long, default_value_t = 0)]
-    pid: u32,
+    /// Samples that are to be there; fewer or more are an error.
+    #[arg(long)]
+    expected: Option<u64>,
+    /// Name of what is read.
+    #[arg(long, default_value = "read")]
+    figure: String,
+    #[command(flatten)]
+    subject: Subject,
 }
 
-pub fn run(options: &Options) -> io::Result<()> {
+pub fn read(options: &ReadOptions) -> io::Result<()> {
     let mut connection = read::connect(options.address)?;
-    let (mut last, mut times) = (read::Read::default(), Vec::new());
+    let (mut samples, mut times) = (0, Vec::new());
     for _ in 0..options.rounds {
         let began = Instant::now();
-        last = read::read(&mut connection, &options.matchers, (options.start, options.end))?;
+        let range = (options.start, options.end);
+        samples = read::read(&mut connection, &options.matchers, range)?;
         times.push(began.elapsed());
     }
-    let result = serde_json::json!({
-        "series": last.series.len(),
-        "samples": last.samples,
-        "chunk_bytes_per_sample": last.chunk_bytes as f64 / last.samples as f64,
-        "first_ms": times[0].as_secs_f64() * 1e3,
-        "then_ms": timing::summary(&times[1..]),
-        "peak_rss_bytes": process::peak_rss(options.pid),
-    });
-    println!("{result:#}");
+    if let Some(expected) = options.expected.filter(|expected| *expected != samples) {
+        return Err(io::Error::other(format!("{samples} samples instead of {expected}")));
+    }
+    let (subject, figure) = (&options.subject, &options.figure);
+    subject.print_times(figure, &times);
+    subject.print(figure, samples as f64, "samples");
     Ok(())
+}
+
+#[derive(Args)]
+pub struct StoredOptions {
+    /// Address of the server, on the loopback.
+    #[arg(long, default_value = "127.0.0.1:9201")]
+    address: SocketAddr,
+    /// First part of the metric names.
+    #[arg(long, default_value = "bench_subsystem")]
+    prefix: String,
+    /// Time of the first sample in milliseconds.
+    #[arg(long, default_value_t = 1_700_000_000_000)]
+    start: i64,
+    /// Scrapes.
+    #[arg(long)]
+    scrapes: usize,
+    /// Samples that are to be there.
+    #[arg(long)]
+    expected: u64,
+    #[command(flatten)]
+    subject: Subject,
+}
+
+/// Prints what share of the samples is there. What is not all there is said on standard error too.
+pub fn stored(options: &StoredOptions) -> io::Result<()> {
+    let mut samples = 0;
+    // A window at a time, so that no limit on the samples of a query is in the way.
+    for first in (0..options.scrapes).step_by(WINDOW) {
+        let scrapes = WINDOW.min(options.scrapes - first);
+        samples += count_window(options, first, scrapes)?;
+    }
+    if samples != options.expected {
+        eprintln!("load: {samples} samples are stored, {} were sent", options.expected);
+    }
+    let share = samples as f64 / options.expected as f64 * 100.0;
+    options.subject.print("counted back", share, "% of what was sent");
+    Ok(())
+}
+
+/// Scrapes that are counted by one query.
+const WINDOW: usize = 40;
+
+fn count_window(options: &StoredOptions, first: usize, scrapes: usize) -> io::Result<u64> {
+    let interval = crate::shape::SCRAPE_INTERVAL / 1000;
+    let end = options.start / 1000 + (first + scrapes - 1) as i64 * interval;
+    // The start of a range is not part of it.
+    let range = scrapes as i64 * interval;
+    let selector = format!("%7B__name__%3D~%22{}_.%2B%22%7D", options.prefix);
+    let count = format!("sum(count_over_time({selector}%5B{range}s%5D))");
+    let path = format!("/api/v1/query?query={count}&time={end}&timeout=10m");
+    let body = Connection::open_get(options.address, &path)?.ask(&[])?.expect_success()?;
+    let answer: Value = serde_json::from_slice(&body)?;
+    let count = &answer["data"]["result"][0]["value"][1];
+    Ok(count.as_str().and_then(|count| count.parse::<f64>().ok()).unwrap_or(0.0) as u64)
 }

@@ -1,7 +1,7 @@
-//! `load cql`: the bare driver, one prepared single-row statement a row, for comparison.
+//! `load cql`: the bare driver, a prepared statement a row, or unlogged batches for one partition.
 //!
 //! It writes rows of the shape of `data_points` (a key of about 308 bytes, a value of eight) into a
-//! table of its own and counts them back.
+//! table of its own and counts those of one partition back.
 
 use std::io;
 use std::sync::Arc;
@@ -11,6 +11,11 @@ use std::time::Instant;
 use clap::Args;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+
+use crate::process::CpuClock;
+use crate::record::Subject;
 
 #[derive(Args)]
 pub struct Options {
@@ -20,12 +25,23 @@ pub struct Options {
     /// Partitions; each gets one row a round.
     #[arg(long, default_value_t = 20_000)]
     series: u64,
-    /// Rounds.
+    /// Rows of each partition.
     #[arg(long, default_value_t = 20)]
-    rounds: u64,
+    rows: u64,
+    /// Rows of one partition that are sent together.
+    #[arg(long, default_value_t = 1)]
+    batch: u64,
     /// Statements in flight.
     #[arg(long, default_value_t = 256)]
     in_flight: u64,
+    /// Processes of Cassandra, for their CPU time.
+    #[arg(long = "pid")]
+    pids: Vec<u32>,
+    /// Name of what is measured.
+    #[arg(long, default_value = "ingest")]
+    figure: String,
+    #[command(flatten)]
+    subject: Subject,
 }
 
 pub fn run(options: &Options) -> io::Result<()> {
@@ -36,73 +52,104 @@ pub fn run(options: &Options) -> io::Result<()> {
     runtime.block_on(write_rows(options)).map_err(io::Error::other)
 }
 
-async fn write_rows(options: &Options) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+async fn write_rows(options: &Options) -> Result<(), Failure> {
     let session = SessionBuilder::new().known_node(&options.address).build().await?;
-    session
-        .query_unpaged(
-            "CREATE KEYSPACE IF NOT EXISTS bench_driver WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
-            (),
-        )
-        .await?;
-    session.query_unpaged("DROP TABLE IF EXISTS bench_driver.data_points", ()).await?;
-    session
-        .query_unpaged(
-            "CREATE TABLE bench_driver.data_points (key blob, column1 blob, value blob, \
-             PRIMARY KEY ((key), column1))",
-            (),
-        )
-        .await?;
-    let mut insert = session
-        .prepare(
-            "INSERT INTO bench_driver.data_points (key, column1, value) VALUES (?, ?, ?) \
-             USING TIMESTAMP ?",
-        )
-        .await?;
-    insert.set_is_idempotent(true);
-    let (session, insert) = (Arc::new(session), Arc::new(insert));
-    let next = Arc::new(AtomicU64::new(0));
-    let rows = options.series * options.rounds;
+    let insert = table(&session).await?;
+    let writer = Arc::new(Writer { session, insert, series: options.series, rows: options.rows });
+    // Round after round, as scrapes come: the partitions in turn, a batch of each.
+    let rounds = options.rows.div_ceil(options.batch);
+    let (next, all) = (Arc::new(AtomicU64::new(0)), options.series * rounds);
+    let (batch, cpu) = (options.batch, CpuClock::start(&options.pids));
     let began = Instant::now();
     let workers = (0..options.in_flight).map(|_| {
-        let (session, insert, next) = (session.clone(), insert.clone(), next.clone());
-        let series = options.series;
+        let (writer, next) = (writer.clone(), next.clone());
         tokio::spawn(async move {
             loop {
-                let row = next.fetch_add(1, Ordering::Relaxed);
-                if row >= rows {
-                    return Ok::<_, scylla::errors::ExecutionError>(());
+                let turn = next.fetch_add(1, Ordering::Relaxed);
+                if turn >= all {
+                    return Ok::<_, Failure>(());
                 }
-                let key = format!("{:0300}{:08}", 0, row % series).into_bytes();
-                let column = ((row / series * 15_000) as u32).to_be_bytes().to_vec();
-                let value = (row as f64).to_be_bytes().to_vec();
-                let stamp = 1_700_000_000_000i64 + (row / series) as i64;
-                session.execute_unpaged(&insert, (key, column, value, stamp)).await?;
+                writer.write(turn, batch).await?;
             }
         })
     });
     for worker in futures::future::join_all(workers).await {
         worker??;
     }
-    let seconds = began.elapsed().as_secs_f64();
-    println!(
-        "{:#}",
-        serde_json::json!({
-            "rows": rows,
-            "in_flight": options.in_flight,
-            "seconds": seconds,
-            "rows_per_second": rows as f64 / seconds,
-            "stored_of_one_partition": count_one(&session).await?,
-            "rounds": options.rounds,
-        })
-    );
+    let rows = (options.series * options.rows) as f64;
+    let rate = rows / began.elapsed().as_secs_f64();
+    let cpu = cpu.seconds();
+    let stored = writer.count_one().await?;
+    if stored != options.rows as i64 {
+        return Err(format!("a partition has {stored} rows, not {}", options.rows).into());
+    }
+    let (subject, figure) = (&options.subject, &options.figure);
+    subject.print(figure, rate, "samples/s");
+    subject.print(&format!("{figure} per server CPU second"), rows / cpu, "samples/CPU s");
     Ok(())
 }
 
-/// The rows of one partition, counted back.
-async fn count_one(session: &Session) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
-    let key = format!("{:0300}{:08}", 0, 0).into_bytes();
-    let query = "SELECT count(*) FROM bench_driver.data_points WHERE key = ?";
-    let result = session.query_unpaged(query, (key,)).await?.into_rows_result()?;
-    Ok(result.single_row::<(i64,)>()?.0)
+/// Makes the table anew; gives the statement that writes a row.
+async fn table(session: &Session) -> Result<PreparedStatement, Failure> {
+    let keyspace = "CREATE KEYSPACE IF NOT EXISTS bench_driver WITH replication = \
+                    {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    session.query_unpaged(keyspace, ()).await?;
+    session.query_unpaged("DROP TABLE IF EXISTS bench_driver.data_points", ()).await?;
+    let table = "CREATE TABLE bench_driver.data_points (key blob, column1 blob, value blob, \
+                 PRIMARY KEY ((key), column1))";
+    session.query_unpaged(table, ()).await?;
+    let insert = "INSERT INTO bench_driver.data_points (key, column1, value) VALUES (?, ?, ?) \
+                  USING TIMESTAMP ?";
+    let mut insert = session.prepare(insert).await?;
+    insert.set_is_idempotent(true);
+    Ok(insert)
+}
+
+struct Writer {
+    session: Session,
+    insert: PreparedStatement,
+    series: u64,
+    rows: u64,
+}
+
+/// Key, column, value and time of writing.
+type Row = (Vec<u8>, [u8; 4], [u8; 8], i64);
+
+impl Writer {
+    /// Writes the rows of a turn: the next `batch` rows of one partition, as far as there are any.
+    async fn write(&self, turn: u64, batch: u64) -> Result<(), Failure> {
+        let (partition, first) = (turn % self.series, turn / self.series * batch);
+        let mut rows: Vec<Row> =
+            (first..(first + batch).min(self.rows)).map(|row| self.row(partition, row)).collect();
+        if batch == 1 {
+            self.session.execute_unpaged(&self.insert, rows.remove(0)).await?;
+            return Ok(());
+        }
+        let mut statement = Batch::new(BatchType::Unlogged);
+        statement.set_is_idempotent(true);
+        for _ in &rows {
+            statement.append_statement(self.insert.clone());
+        }
+        self.session.batch(&statement, &rows).await?;
+        Ok(())
+    }
+
+    fn row(&self, partition: u64, row: u64) -> Row {
+        let column = ((row * 15_000) as u32).to_be_bytes();
+        let value = ((row * self.series + partition) as f64).to_be_bytes();
+        (key(partition), column, value, 1_700_000_000_000 + row as i64)
+    }
+
+    /// The rows of one partition, counted back.
+    async fn count_one(&self) -> Result<i64, Failure> {
+        let query = "SELECT count(*) FROM bench_driver.data_points WHERE key = ?";
+        let result = self.session.query_unpaged(query, (key(0),)).await?.into_rows_result()?;
+        Ok(result.single_row::<(i64,)>()?.0)
+    }
+}
+
+fn key(partition: u64) -> Vec<u8> {
+    format!("{:0300}{partition:08}", 0).into_bytes()
 }

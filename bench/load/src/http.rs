@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 /// One keep-alive connection.
 pub struct Connection {
     reader: BufReader<TcpStream>,
+    address: SocketAddr,
     head: String,
 }
 
@@ -13,6 +14,17 @@ pub struct Connection {
 pub struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body of a success; anything else is an error with the server's words.
+    pub fn expect_success(self) -> io::Result<Vec<u8>> {
+        if (200..300).contains(&self.status) {
+            return Ok(self.body);
+        }
+        let text = String::from_utf8_lossy(&self.body);
+        Err(io::Error::other(format!("status {}: {text}", self.status)))
+    }
 }
 
 impl Connection {
@@ -23,7 +35,12 @@ impl Connection {
 
     /// Connects for requests that only get `path`: their bodies are empty.
     pub fn open_get(address: SocketAddr, path: &str) -> io::Result<Self> {
-        Self::new(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n"))
+        Self::new(address, get_head(address, path))
+    }
+
+    /// Lets the requests that follow get `path`.
+    pub fn get(&mut self, path: &str) {
+        self.head = get_head(self.address, path);
     }
 
     fn new(address: SocketAddr, head: String) -> io::Result<Self> {
@@ -32,7 +49,7 @@ impl Connection {
         }
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        Ok(Self { reader: BufReader::with_capacity(1 << 20, stream), head })
+        Ok(Self { reader: BufReader::with_capacity(1 << 20, stream), address, head })
     }
 
     /// Sends `body` and reads the whole answer.
@@ -89,4 +106,8 @@ impl Connection {
         chunk.truncate(length);
         Ok((length > 0).then_some(chunk))
     }
+}
+
+fn get_head(address: SocketAddr, path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n")
 }

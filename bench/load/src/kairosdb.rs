@@ -1,6 +1,6 @@
 //! `load kairosdb-send` and `load kairosdb-query`: KairosDB's own REST, for comparison.
 //!
-//! KairosDB answers a write before it is stored: `load rows --wait` tells when it was.
+//! KairosDB answers a write before it is stored, so the clock goes on until it is.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,10 +11,11 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::bodies::{SCRAPE_INTERVAL, Shape, Values};
 use crate::http::Connection;
-use crate::process;
-use crate::timing;
+use crate::process::CpuClock;
+use crate::record::Subject;
+use crate::rows::{self, Stored};
+use crate::shape::{SCRAPE_INTERVAL, Shape, Values};
 
 #[derive(Args)]
 pub struct SendOptions {
@@ -35,15 +36,20 @@ pub struct SendOptions {
     /// Time of the first scrape in milliseconds.
     #[arg(long, default_value_t = 1_700_000_000_000)]
     start: i64,
-    /// Process of the server, for its CPU time.
-    #[arg(long, default_value_t = 0)]
-    pid: u32,
+    /// Processes of the server and of Cassandra, for their CPU time.
+    #[arg(long = "pid")]
+    pids: Vec<u32>,
+    #[command(flatten)]
+    stored: Stored,
+    #[command(flatten)]
+    subject: Subject,
 }
 
 /// Sends points one a series, as remote write does.
 pub fn send(options: &SendOptions) -> io::Result<()> {
     let bodies = bodies(options);
-    let (next, cpu) = (AtomicUsize::new(0), process::cpu_seconds(options.pid));
+    let runtime = tokio::runtime::Runtime::new()?;
+    let (next, cpu) = (AtomicUsize::new(0), CpuClock::start(&options.pids));
     let began = Instant::now();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..options.connections)
@@ -51,15 +57,17 @@ pub fn send(options: &SendOptions) -> io::Result<()> {
             .collect();
         workers.into_iter().try_for_each(|w| w.join().expect("a worker that does not panic"))
     })?;
-    let seconds = began.elapsed().as_secs_f64();
+    let accepted = began.elapsed().as_secs_f64();
+    let scrapes = (options.start, options.scrapes);
+    let wait = rows::wait_until_stored(&options.stored, &options.shape, scrapes);
+    runtime.block_on(wait).map_err(io::Error::other)?;
+    let stored = began.elapsed().as_secs_f64();
+    let cpu = cpu.seconds();
     let points = (options.shape.series * options.scrapes) as f64;
-    let result = json!({
-        "points": points,
-        "seconds_until_accepted": seconds,
-        "accepted_per_second": points / seconds,
-        "server_cpu_seconds": process::cpu_seconds(options.pid) - cpu,
-    });
-    println!("{result:#}");
+    let subject = &options.subject;
+    subject.print("ingest", points / stored, "samples/s");
+    subject.print("ingest per server CPU second", points / cpu, "samples/CPU s");
+    subject.print("accepted before it is stored", points / accepted, "samples/s");
     Ok(())
 }
 
@@ -68,10 +76,7 @@ fn post_all(options: &SendOptions, bodies: &[Vec<u8>], next: &AtomicUsize) -> io
     let mut connection = Connection::open(options.address, "/api/v1/datapoints", headers)?;
     while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
         let answer = connection.ask(body)?;
-        if answer.status >= 300 {
-            let text = String::from_utf8_lossy(&answer.body);
-            return Err(io::Error::other(format!("status {}: {text}", answer.status)));
-        }
+        answer.expect_success()?;
     }
     Ok(())
 }
@@ -121,9 +126,14 @@ pub struct QueryOptions {
     /// End of the range in milliseconds.
     #[arg(long, default_value_t = 1_700_003_600_000)]
     end: i64,
-    /// How often to ask; the times are those of all but the first.
+    /// How often to ask.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Name of what is asked.
+    #[arg(long, default_value = "read")]
+    figure: String,
+    #[command(flatten)]
+    subject: Subject,
 }
 
 /// Asks for all series of the metrics, each apart.
@@ -147,29 +157,15 @@ pub fn query(options: &QueryOptions) -> io::Result<()> {
     let (mut times, mut last) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
         let began = Instant::now();
-        let answer = connection.ask(&body)?;
+        last = connection.ask(&body)?.expect_success()?;
         times.push(began.elapsed());
-        if answer.status != 200 {
-            let text = String::from_utf8_lossy(&answer.body);
-            return Err(io::Error::other(format!("status {}: {text}", answer.status)));
-        }
-        last = answer.body;
     }
     let answer: Value = serde_json::from_slice(&last)?;
-    let (mut series, mut points) = (0, 0);
-    for result in answer["queries"].as_array().into_iter().flatten() {
-        for result in result["results"].as_array().into_iter().flatten() {
-            let values = result["values"].as_array().map_or(0, Vec::len);
-            series += usize::from(values > 0);
-            points += values;
-        }
-    }
-    let result = json!({
-        "series": series,
-        "points": points,
-        "first_ms": times[0].as_secs_f64() * 1e3,
-        "then_ms": timing::summary(&times[1..]),
-    });
-    println!("{result:#}");
+    let queries = answer["queries"].as_array().into_iter().flatten();
+    let results = queries.flat_map(|query| query["results"].as_array().into_iter().flatten());
+    let points: usize = results.map(|result| result["values"].as_array().map_or(0, Vec::len)).sum();
+    let (subject, figure) = (&options.subject, &options.figure);
+    subject.print_times(figure, &times);
+    subject.print(figure, points as f64, "samples");
     Ok(())
 }

@@ -1,20 +1,25 @@
-//! Load generator: sends remote-write bodies made beforehand, counts what is stored, and measures
-//! the bare Cassandra driver for comparison.
+//! Load generator: sends remote-write bodies made beforehand, counts what is stored, asks, and
+//! measures the bare Cassandra driver for comparison.
 //!
 //! Bodies are made before the clock starts, each with new timestamps and values, so that the
 //! clock sees the sending alone. The generator shares the machine with the server; it writes ready
-//! bytes to blocking sockets and does nothing else.
+//! bytes to blocking sockets and does nothing else. It prints records, and makes a table of them;
+//! it starts and stops no server.
 
-mod bodies;
+mod beside;
 mod count;
 mod cql;
+mod fleet;
 mod http;
 mod kairosdb;
 mod process;
 mod query;
 mod read;
+mod record;
 mod rows;
 mod send;
+mod shape;
+mod table;
 mod timing;
 
 use clap::{Parser, Subcommand};
@@ -27,31 +32,37 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Sends samples by remote write 1.0 and prints rates as JSON.
+    /// Sends samples by remote write.
     Send(send::Options),
-    /// Counts the stored samples by remote read, and times it.
-    Count(count::Options),
+    /// Lets the server count what is stored, by PromQL.
+    Stored(count::StoredOptions),
+    /// Counts what is stored by remote read, and times it.
+    Count(count::ReadOptions),
     /// Asks Prometheus' HTTP API, and times it.
     Query(query::Options),
-    /// Writes single rows with the bare driver.
+    /// Writes rows with the bare driver.
     Cql(cql::Options),
     /// Reads the rows of the samples with the bare driver, and times it.
     Rows(rows::Options),
-    /// Sends points to KairosDB.
+    /// Sends points to KairosDB until they are stored.
     KairosdbSend(kairosdb::SendOptions),
     /// Queries KairosDB, and times it.
     KairosdbQuery(kairosdb::QueryOptions),
+    /// Prints the records of a file as a table in Markdown.
+    Table(table::Options),
 }
 
 fn main() {
     let result = match Arguments::parse().command {
         Command::Send(options) => send::run(&options),
-        Command::Count(options) => count::run(&options),
+        Command::Stored(options) => count::stored(&options),
+        Command::Count(options) => count::read(&options),
         Command::Query(options) => query::run(&options),
         Command::Cql(options) => cql::run(&options),
         Command::Rows(options) => rows::run(&options),
         Command::KairosdbSend(options) => kairosdb::send(&options),
         Command::KairosdbQuery(options) => kairosdb::query(&options),
+        Command::Table(options) => table::run(&options),
     };
     if let Err(error) = result {
         eprintln!("load: {error}");

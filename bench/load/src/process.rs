@@ -1,29 +1,60 @@
-//! CPU time and memory of another process, from `/proc`.
+//! CPU time and memory of processes, from `/proc`. Several processes count as one server.
 
 use std::fs;
 
-/// CPU seconds of a process so far, user and system; 0 when it cannot be read.
-pub fn cpu_seconds(pid: u32) -> f64 {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return 0.0 };
-    // Fields count from after the command, which may hold blanks: utime and stime are 14 and 15.
-    let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields: Vec<&str> = after.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
-    (ticks(11) + ticks(12)) / 100.0
+/// The CPU time that processes take from its start on.
+pub struct CpuClock {
+    pids: Vec<u32>,
+    start: Option<f64>,
 }
 
-/// Peak resident memory of a process in bytes; 0 when it cannot be read.
-pub fn peak_rss(pid: u32) -> u64 {
-    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return 0 };
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+impl CpuClock {
+    /// Starts it.
+    pub fn start(pids: &[u32]) -> Self {
+        Self { pids: pids.to_vec(), start: cpu_seconds(pids) }
+    }
+
+    /// Starts one for this process.
+    pub fn start_own() -> Self {
+        Self::start(&[std::process::id()])
+    }
+
+    /// CPU seconds since the start, user and system; NaN where there is no process to look at.
+    pub fn seconds(&self) -> f64 {
+        let times = cpu_seconds(&self.pids).zip(self.start);
+        times.map_or(f64::NAN, |(now, start)| now - start)
+    }
 }
 
-/// Lets the peak resident memory of a process begin anew; gives its present one in bytes, 0 when it
-/// cannot be read.
-pub fn forget_peak_rss(pid: u32) -> u64 {
-    // 5: see proc(5), clear_refs.
-    let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
-    peak_rss(pid)
+fn cpu_seconds(pids: &[u32]) -> Option<f64> {
+    sum(pids, |pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Fields count from after the command, which may hold blanks: utime is 14, stime is 15.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+        Some((ticks(11)? + ticks(12)?) / 100.0)
+    })
+}
+
+/// Peak resident memory of processes in bytes, summed up; `None` where there is none to look at.
+pub fn peak_rss(pids: &[u32]) -> Option<f64> {
+    sum(pids, |pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
+    })
+}
+
+/// Lets the peak resident memory of processes begin anew; gives their present one in bytes.
+pub fn forget_peak_rss(pids: &[u32]) -> Option<f64> {
+    for pid in pids {
+        // 5: see proc(5), clear_refs.
+        let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+    }
+    peak_rss(pids)
+}
+
+fn sum(pids: &[u32], of: impl Fn(u32) -> Option<f64>) -> Option<f64> {
+    let all: Option<Vec<f64>> = pids.iter().map(|pid| of(*pid)).collect();
+    all.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
 }

@@ -1,16 +1,17 @@
-//! `load query`: a request of Prometheus' HTTP API, timed; promkairos, Prometheus and VictoriaMetrics
-//! answer the same ones.
+//! `load query`: a request of Prometheus' HTTP API, timed; promkairos, Prometheus and
+//! VictoriaMetrics answer the same ones. An answer without a result is an error: it would measure
+//! nothing.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::http::Connection;
 use crate::process;
-use crate::timing;
+use crate::record::Subject;
 
 #[derive(Args)]
 pub struct Options {
@@ -20,50 +21,41 @@ pub struct Options {
     /// Path with its query string, encoded.
     #[arg(long)]
     path: String,
-    /// How often to ask; the times are those of all but the first.
+    /// How often to ask.
     #[arg(long, default_value_t = 6)]
     rounds: usize,
-    /// Process of the server, for the memory of the first request.
-    #[arg(long, default_value_t = 0)]
-    pid: u32,
+    /// Processes of the server, for the memory of the first request.
+    #[arg(long = "pid")]
+    pids: Vec<u32>,
+    /// Name of what is asked.
+    #[arg(long, default_value = "query")]
+    figure: String,
+    #[command(flatten)]
+    subject: Subject,
 }
 
 pub fn run(options: &Options) -> io::Result<()> {
     let mut connection = Connection::open_get(options.address, &options.path)?;
     let (mut times, mut last) = (Vec::new(), Vec::new());
-    let idle = process::forget_peak_rss(options.pid);
-    let mut first_bytes = 0;
+    let idle = process::forget_peak_rss(&options.pids);
+    let mut above_idle = f64::NAN;
     for round in 0..options.rounds {
         let began = Instant::now();
-        let answer = connection.ask(&[])?;
+        last = connection.ask(&[])?.expect_success()?;
         times.push(began.elapsed());
-        if answer.status != 200 {
-            let text = String::from_utf8_lossy(&answer.body);
-            return Err(io::Error::other(format!("status {}: {text}", answer.status)));
-        }
         if round == 0 {
-            first_bytes = process::peak_rss(options.pid).saturating_sub(idle);
+            let peak = process::peak_rss(&options.pids);
+            above_idle = peak.zip(idle).map_or(f64::NAN, |(peak, idle)| (peak - idle).max(0.0));
         }
-        last = answer.body;
     }
     let answer: Value = serde_json::from_slice(&last)?;
-    let (results, points) = count(&answer["data"]);
-    let result = json!({
-        "results": results,
-        "points": points,
-        "answer_bytes": last.len(),
-        "first_ms": times[0].as_secs_f64() * 1e3,
-        "then_ms": timing::summary(&times[1..]),
-        "first_peak_above_idle_bytes": first_bytes,
-    });
-    println!("{result:#}");
-    Ok(())
-}
-
-/// Series, or values of a label, and points.
-fn count(data: &Value) -> (usize, usize) {
+    let data = &answer["data"];
     let results = data.as_array().or_else(|| data["result"].as_array());
-    let results = results.map_or(&[][..], |results| results);
-    let points = results.iter().filter_map(|result| result["values"].as_array()).map(Vec::len);
-    (results.len(), points.sum())
+    if results.is_none_or(Vec::is_empty) {
+        return Err(io::Error::other(format!("no result for {}", options.path)));
+    }
+    let (subject, figure) = (&options.subject, &options.figure);
+    subject.print_times(figure, &times);
+    subject.print(&format!("{figure}, memory above idle"), above_idle, "B");
+    Ok(())
 }

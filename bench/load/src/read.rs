@@ -1,24 +1,16 @@
-//! One remote read, streamed, whose series and samples are counted without decoding them.
+//! One remote read, streamed, whose samples are counted without decoding them.
 //!
 //! A chunk says in its first two bytes how many samples it holds.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 
-use crate::bodies::push_varint;
+use promkairos::model::varint::push as push_varint;
+
 use crate::http::Connection;
 
 const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
                        X-Prometheus-Remote-Read-Version: 0.1.0\r\n";
-
-/// What came back.
-#[derive(Default)]
-pub struct Read {
-    pub series: BTreeSet<Vec<u8>>,
-    pub samples: u64,
-    pub chunk_bytes: u64,
-}
 
 /// A matcher: its type in the protocol (0 `=`, 1 `!=`, 2 `=~`, 3 `!~`), name, value.
 pub type Matcher = (u8, String, String);
@@ -37,33 +29,33 @@ pub fn connect(address: SocketAddr) -> io::Result<Connection> {
     Connection::open(address, "/api/v1/read", HEADERS)
 }
 
-/// Reads everything that matches in the closed range of milliseconds.
+/// Reads everything that matches in the closed range of milliseconds; gives how many samples came.
 pub fn read(
     connection: &mut Connection,
     matchers: &[Matcher],
     range: (i64, i64),
-) -> io::Result<Read> {
+) -> io::Result<u64> {
     let body = snap::raw::Encoder::new().compress_vec(&request(matchers, range));
     let (status, length) = connection.begin(&body.map_err(io::Error::other)?)?;
     if status == 200 && length == Some(0) {
         // Nothing matches, or nothing lies in the range.
-        return Ok(Read::default());
+        return Ok(0);
     }
     if status != 200 || length.is_some() {
         return Err(io::Error::other(format!("status {status}, not a stream")));
     }
-    let (mut buffer, mut result) = (Vec::new(), Read::default());
+    let (mut buffer, mut samples) = (Vec::new(), 0);
     while let Some(chunk) = connection.next_chunk()? {
         buffer.extend_from_slice(&chunk);
         let mut rest = &buffer[..];
         while let Some((frame, after)) = split_frame(rest) {
-            count_frame(frame, &mut result);
+            samples += count_frame(frame);
             rest = after;
         }
         let keep = rest.len();
         buffer.drain(..buffer.len() - keep);
     }
-    Ok(result)
+    Ok(samples)
 }
 
 fn request(matchers: &[Matcher], (start, end): (i64, i64)) -> Vec<u8> {
@@ -96,43 +88,30 @@ fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(length).ok()?)
 }
 
-fn count_frame(frame: &[u8], result: &mut Read) {
-    for (tag, chunked_series) in fields(frame) {
-        if tag != 0x0A {
-            continue;
-        }
-        let mut labels = Vec::new();
-        for (tag, field) in fields(chunked_series) {
-            match tag {
-                0x0A => labels.extend_from_slice(field),
-                0x12 => {
-                    for (tag, data) in fields(field) {
-                        if tag == 0x22 {
-                            result.samples += u64::from(data[0]) << 8 | u64::from(data[1]);
-                            result.chunk_bytes += data.len() as u64;
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        result.series.insert(labels);
-    }
+/// The samples in the chunks of all series of a frame.
+fn count_frame(frame: &[u8]) -> u64 {
+    let series = fields(frame, 0x0A);
+    let chunks = series.flat_map(|series| fields(series, 0x12));
+    let data = chunks.flat_map(|chunk| fields(chunk, 0x22));
+    data.map(|data| u64::from(data[0]) << 8 | u64::from(data[1])).sum()
 }
 
-/// The length-delimited fields of a message; varints are passed over.
-fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
-    let mut result = Vec::new();
-    while let Some((tag, rest)) = varint(bytes) {
-        let Some((value, rest)) = varint(rest) else { break };
-        bytes = rest;
-        if tag & 7 == 2 {
-            let Some((field, rest)) = rest.split_at_checked(value as usize) else { break };
-            result.push((tag, field));
+/// The length-delimited fields of a message that have this tag; varints are passed over.
+fn fields(mut bytes: &[u8], wanted: u64) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        loop {
+            let (tag, rest) = varint(bytes)?;
+            let (value, rest) = varint(rest)?;
             bytes = rest;
+            if tag & 7 == 2 {
+                let (field, rest) = rest.split_at_checked(value as usize)?;
+                bytes = rest;
+                if tag == wanted {
+                    return Some(field);
+                }
+            }
         }
-    }
-    result
+    })
 }
 
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {

@@ -1,16 +1,24 @@
 //! `load send`: bodies first, then the clock, then the sockets.
+//!
+//! Each connection owns a fixed share of the series. Where the bodies of all scrapes would take too
+//! much memory, the clock stands still while the next ones are made; what the server does meanwhile
+//! counts as its CPU time, but not as time.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::bodies::{Fleet, SCRAPE_INTERVAL, Shape};
+use crate::beside::{self, Asked, Progress};
+use crate::fleet::{Form, Share};
 use crate::http::Connection;
-use crate::process;
+use crate::process::{self, CpuClock};
+use crate::record::Subject;
+use crate::shape::{SCRAPE_INTERVAL, Shape};
+use crate::timing::quantile_ms;
 
 #[derive(Args)]
 pub struct Options {
@@ -22,84 +30,193 @@ pub struct Options {
     path: String,
     #[command(flatten)]
     shape: Shape,
+    #[command(flatten)]
+    form: Form,
     /// Scrapes of all series; each is 15 s after the one before.
     #[arg(long, default_value_t = 40)]
     scrapes: usize,
-    /// Samples in a request.
-    #[arg(long, default_value_t = 2000)]
-    samples: usize,
+    /// The first scrape, in which all series are new, is a figure of its own, and in no other.
+    #[arg(long)]
+    first: bool,
     /// Connections.
     #[arg(long, default_value_t = 2)]
     connections: usize,
+    /// Samples a second, of all connections together; as fast as they are taken without it.
+    #[arg(long)]
+    rate: Option<f64>,
     /// Time of the first scrape in milliseconds.
     #[arg(long, default_value_t = 1_700_000_000_000)]
     start: i64,
-    /// Process of the server, for its CPU time and memory.
-    #[arg(long, default_value_t = 0)]
-    pid: u32,
+    /// Samples whose bodies are in memory at a time, at least one scrape.
+    #[arg(long, default_value_t = 20_000_000)]
+    at_once: usize,
+    /// Processes of the server, for its CPU time and memory.
+    #[arg(long = "pid")]
+    pids: Vec<u32>,
+    /// The rate without the queries beside it: prints what share of it is reached.
+    #[arg(long)]
+    undisturbed: Option<f64>,
+    #[command(flatten)]
+    queries: beside::Options,
+    #[command(flatten)]
+    subject: Subject,
 }
 
-const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
-                       X-Prometheus-Remote-Write-Version: 0.1.0\r\n";
-
 pub fn run(options: &Options) -> io::Result<()> {
-    let mut fleet = Fleet::new(&options.shape);
-    let mut bodies = Vec::new();
-    for scrape in 0..options.scrapes {
-        let timestamp = options.start + scrape as i64 * SCRAPE_INTERVAL;
-        bodies.extend(fleet.scrape(timestamp, options.samples));
+    let mut lanes = lanes(options);
+    let mut first = 0;
+    if options.first {
+        first = 1;
+        let sent = send_scrapes(options, &mut lanes, 0..1)?;
+        options.subject.print("all series new", sent.samples / sent.seconds, "series/s");
     }
-    let bytes: usize = bodies.iter().map(Vec::len).sum();
-    let (next, cpu) = (AtomicUsize::new(0), process::cpu_seconds(options.pid));
-    let began = Instant::now();
-    let mut latencies = thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.connections)
-            .map(|_| scope.spawn(|| send_all(options, &bodies, &next)))
-            .collect();
-        let mut all = Vec::with_capacity(bodies.len());
-        for worker in workers {
-            all.extend(worker.join().expect("a worker that does not panic")?);
-        }
-        Ok::<_, io::Error>(all)
-    })?;
-    let seconds = began.elapsed().as_secs_f64();
-    latencies.sort();
-    let samples = (fleet.len() * options.scrapes) as f64;
-    let cpu = process::cpu_seconds(options.pid) - cpu;
-    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
-    let result = serde_json::json!({
-        "series": options.shape.series,
-        "samples": samples,
-        "requests": bodies.len(),
-        "body_bytes_per_sample": bytes as f64 / samples,
-        "seconds": seconds,
-        "samples_per_second": samples / seconds,
-        "samples_per_server_cpu_second": if cpu > 0.0 { Some(samples / cpu) } else { None },
-        "p50_ms": at(0.5).as_secs_f64() * 1e3,
-        "p99_ms": at(0.99).as_secs_f64() * 1e3,
-        "peak_rss_bytes": process::peak_rss(options.pid),
-    });
-    println!("{result:#}");
+    let sent = send_scrapes(options, &mut lanes, first..options.scrapes)?;
+    print(options, &sent);
     Ok(())
 }
 
-/// Takes bodies in order until none is left. A series keeps its order since the scrapes are whole
-/// requests apart; two connections may still cross, as two shards of a sender do.
-fn send_all(
-    options: &Options,
-    bodies: &[Vec<u8>],
-    next: &AtomicUsize,
-) -> io::Result<Vec<Duration>> {
-    let mut connection = Connection::open(options.address, &options.path, HEADERS)?;
-    let mut latencies = Vec::new();
-    while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let began = Instant::now();
-        let answer = connection.ask(body)?;
-        if answer.status >= 300 {
-            let text = String::from_utf8_lossy(&answer.body);
-            return Err(io::Error::other(format!("status {}: {text}", answer.status)));
-        }
-        latencies.push(began.elapsed());
+/// What was sent, and how long that took.
+#[derive(Default)]
+struct Sent {
+    samples: f64,
+    seconds: f64,
+    server_cpu_seconds: f64,
+    own_cpu_seconds: f64,
+    latencies: Vec<Duration>,
+    asked: Asked,
+}
+
+fn send_scrapes(options: &Options, lanes: &mut [Lane], scrapes: Range<usize>) -> io::Result<Sent> {
+    let series = options.shape.series;
+    let samples = (series * scrapes.len()) as f64;
+    let (mut sent, mut cpu) = (Sent { samples, ..Sent::default() }, None);
+    let at_once = (options.at_once / series).max(1);
+    for first in scrapes.clone().step_by(at_once) {
+        let scrapes = first..(first + at_once).min(scrapes.end);
+        thread::scope(|scope| {
+            for lane in &mut *lanes {
+                let scrapes = scrapes.clone();
+                scope.spawn(move || lane.prepare(scrapes, options.start));
+            }
+        });
+        cpu.get_or_insert_with(|| CpuClock::start(&options.pids));
+        send_prepared(options, lanes, &mut sent)?;
     }
-    Ok(latencies)
+    sent.server_cpu_seconds = cpu.map_or(f64::NAN, |cpu| cpu.seconds());
+    Ok(sent)
+}
+
+fn send_prepared(options: &Options, lanes: &[Lane], sent: &mut Sent) -> io::Result<()> {
+    let progress = Progress::new(lanes[0].bodies.first().map_or(0, |(timestamp, _)| *timestamp));
+    let (began, own) = (Instant::now(), CpuClock::start_own());
+    thread::scope(|scope| {
+        let queries = scope.spawn(|| beside::ask(options.address, &options.queries, &progress));
+        let workers: Vec<_> =
+            lanes.iter().map(|lane| scope.spawn(|| lane.send(options, began, &progress))).collect();
+        let mut result = Ok(());
+        for worker in workers {
+            match worker.join().expect("a worker that does not panic") {
+                Ok(latencies) => sent.latencies.extend(latencies),
+                Err(error) => result = Err(error),
+            }
+        }
+        sent.seconds += began.elapsed().as_secs_f64();
+        progress.end();
+        sent.asked.add(queries.join().expect("queries that do not panic")?);
+        result
+    })?;
+    sent.own_cpu_seconds += own.seconds();
+    Ok(())
+}
+
+fn print(options: &Options, sent: &Sent) {
+    let (subject, cpu) = (&options.subject, sent.server_cpu_seconds);
+    let rate = sent.samples / sent.seconds;
+    subject.print("ingest", rate, "samples/s");
+    subject.print("ingest per server CPU second", sent.samples / cpu, "samples/CPU s");
+    subject.print("request p50", quantile_ms(&sent.latencies, 0.5), "ms");
+    subject.print("request p99", quantile_ms(&sent.latencies, 0.99), "ms");
+    subject.print("peak memory", process::peak_rss(&options.pids).unwrap_or(f64::NAN), "B");
+    if let Some(undisturbed) = options.undisturbed {
+        subject.print("ingest beside queries", rate / undisturbed * 100.0, "%");
+    }
+    sent.asked.print(subject, sent.seconds);
+    subject.print("sent", sent.samples, "samples");
+    subject.print("generator CPU a sample", sent.own_cpu_seconds * 1e6 / sent.samples, "µs");
+}
+
+/// A connection, its series, and the bodies that it sends next, with the times of their scrapes.
+struct Lane {
+    connection: usize,
+    share: Share,
+    bodies: Vec<(i64, Vec<u8>)>,
+}
+
+/// The series are shared out evenly; no connection is without any.
+fn lanes(options: &Options) -> Vec<Lane> {
+    let (series, connections) = (options.shape.series, options.connections);
+    let lane = |connection| {
+        let numbers = series * connection / connections..series * (connection + 1) / connections;
+        let share = Share::new(&options.shape, &options.form, numbers);
+        Lane { connection, share, bodies: Vec::new() }
+    };
+    thread::scope(|scope| {
+        let made: Vec<_> = (0..connections).map(|n| scope.spawn(move || lane(n))).collect();
+        made.into_iter().map(|lane| lane.join().expect("a lane")).collect()
+    })
+}
+
+impl Lane {
+    /// Makes the bodies of these scrapes.
+    fn prepare(&mut self, scrapes: Range<usize>, start: i64) {
+        self.bodies.clear();
+        for scrape in scrapes {
+            let timestamp = start + scrape as i64 * SCRAPE_INTERVAL;
+            let bodies = self.share.scrape(timestamp);
+            self.bodies.extend(bodies.into_iter().map(|body| (timestamp, body)));
+        }
+    }
+
+    /// Sends the bodies in order; gives how long each request took. With a rate, a request that
+    /// comes late because the one before was slow is counted from when it was due.
+    fn send(
+        &self,
+        options: &Options,
+        began: Instant,
+        progress: &Progress,
+    ) -> io::Result<Vec<Duration>> {
+        let headers = options.form.protocol.headers();
+        let mut connection = Connection::open(options.address, &options.path, headers)?;
+        let mut latencies = Vec::with_capacity(self.bodies.len());
+        let seconds = options.rate.map(|rate| self.mean_samples(options) / rate);
+        for (i, (timestamp, body)) in self.bodies.iter().enumerate() {
+            let due = seconds.map(|seconds| {
+                // The requests of the connections alternate.
+                let all = i * options.connections + self.connection;
+                began + Duration::from_secs_f64(seconds * all as f64)
+            });
+            let from = due.map_or_else(Instant::now, wait_until);
+            let answer = connection.ask(body)?;
+            answer.expect_success()?;
+            latencies.push(from.elapsed());
+            progress.reached(*timestamp);
+        }
+        Ok(latencies)
+    }
+
+    /// Samples in a request.
+    fn mean_samples(&self, options: &Options) -> f64 {
+        let a_scrape = self.share.requests_a_scrape() * options.connections;
+        options.shape.series as f64 / a_scrape as f64
+    }
+}
+
+/// Waits for a time and gives the present one; gives the time itself when it has passed.
+fn wait_until(due: Instant) -> Instant {
+    let wait = due.saturating_duration_since(Instant::now());
+    if wait.is_zero() {
+        return due;
+    }
+    thread::sleep(wait);
+    Instant::now()
 }

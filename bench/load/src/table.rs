@@ -1,0 +1,178 @@
+//! `load table`: the records of a run as one table in Markdown.
+//!
+//! A row is a figure of a load, a column a server. Several turns give their median. Beside the
+//! value of a peer stands how far promkairos is ahead of it: its rate divided by the peer's, or the
+//! peer's time or size divided by its own, the median of the ratios within a turn. Below 1 it is
+//! behind.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::record::{self, Record};
+
+/// The server that the others are held against.
+const OURS: &str = "promkairos";
+
+#[derive(Args)]
+pub struct Options {
+    /// File with one record a line.
+    records: PathBuf,
+}
+
+pub fn run(options: &Options) -> io::Result<()> {
+    print!("{}", table(&record::read(&options.records)?));
+    Ok(())
+}
+
+/// Values by turn.
+type Cell = BTreeMap<u32, f64>;
+
+fn table(records: &[Record]) -> String {
+    let servers = distinct(records.iter().map(|record| record.server.clone()));
+    let rows = distinct(records.iter().map(row));
+    let mut cells: BTreeMap<_, Cell> = BTreeMap::new();
+    for record in records {
+        let cell = cells.entry((row(record), record.server.clone())).or_default();
+        cell.insert(record.round, record.value);
+    }
+    let mut out = format!("| load | figure | {} |\n", servers.join(" | "));
+    out += &format!("|---|---|{}\n", "---:|".repeat(servers.len()));
+    // The figures of a load stand together, in the order in which the load and they came first.
+    for load in distinct(rows.iter().map(|(load, ..)| load.clone())) {
+        for row in rows.iter().filter(|row| row.0 == load) {
+            let ours = cells.get(&(row.clone(), OURS.to_owned()));
+            out += &format!("| {} | {}, {} |", row.0, row.1, row.2);
+            for server in &servers {
+                let cell = cells.get(&(row.clone(), server.clone()));
+                let peer = (server != OURS).then_some(ours).flatten();
+                out += &cell
+                    .map_or("  |".to_owned(), |cell| format!(" {} |", text(cell, peer, &row.2)));
+            }
+            out += "\n";
+        }
+    }
+    out
+}
+
+/// Load, figure and unit.
+fn row(record: &Record) -> (String, String, String) {
+    (record.load.clone(), record.figure.clone(), record.unit.clone())
+}
+
+/// Each once, in the order in which they come first.
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for one in all {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+    }
+    distinct
+}
+
+/// A value, and for a peer how far ahead of it promkairos is.
+fn text(cell: &Cell, ours: Option<&Cell>, unit: &str) -> String {
+    let value = with_prefix(median(cell.values().copied()));
+    let ratio = |(turn, peer): (&u32, &f64)| {
+        let ours = *ours?.get(turn)?;
+        match better(unit)? {
+            Better::Higher => Some(ours / peer),
+            Better::Lower => Some(peer / ours),
+        }
+    };
+    let ratios: Vec<f64> = cell.iter().filter_map(ratio).filter(|r| r.is_normal()).collect();
+    match ratios.is_empty() {
+        true => value,
+        false => format!("{value} ({}x)", digits(median(ratios.into_iter()))),
+    }
+}
+
+enum Better {
+    Higher,
+    Lower,
+}
+
+/// Which values of a unit are the better ones; `None` where it says nothing.
+fn better(unit: &str) -> Option<Better> {
+    match unit {
+        "s" | "ms" | "B" | "B/sample" => Some(Better::Lower),
+        "%" => Some(Better::Higher),
+        rate if rate.contains('/') => Some(Better::Higher),
+        _ => None,
+    }
+}
+
+/// A value with a prefix of its unit where it is large.
+fn with_prefix(value: f64) -> String {
+    match value {
+        1e9.. => format!("{} G", digits(value / 1e9)),
+        1e6.. => format!("{} M", digits(value / 1e6)),
+        1e4.. => format!("{} k", digits(value / 1e3)),
+        _ => digits(value),
+    }
+}
+
+/// Three digits that say something.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        0.1.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
+    (values[low] + values[high]) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(server: &str, round: u32, figure: &str, value: f64, unit: &str) -> Record {
+        let text = |text: &str| text.to_owned();
+        let (server, load) = (text(server), text("200 k series"));
+        Record { server, load, round, figure: text(figure), value, unit: text(unit) }
+    }
+
+    #[test]
+    fn a_peer_stands_beside_how_far_it_is_behind() {
+        let records = [
+            record("promkairos", 1, "ingest", 3e6, "samples/s"),
+            record("promkairos", 1, "request p99", 4.0, "ms"),
+            record("Prometheus", 1, "ingest", 0.3e6, "samples/s"),
+            record("Prometheus", 1, "request p99", 36.0, "ms"),
+            record("Prometheus", 1, "counted back", 100.0, "% of what was sent"),
+        ];
+        let expected = "\
+| load | figure | promkairos | Prometheus |
+|---|---|---:|---:|
+| 200 k series | ingest, samples/s | 3.00 M | 300 k (10.0x) |
+| 200 k series | request p99, ms | 4.00 | 36.0 (9.00x) |
+| 200 k series | counted back, % of what was sent |  | 100 |
+";
+        assert_eq!(table(&records), expected);
+    }
+
+    #[test]
+    fn turns_give_medians_of_values_and_of_ratios() {
+        let rounds = [(1, 10.0, 10.0), (2, 20.0, 5.0), (3, 90.0, 30.0)];
+        let records: Vec<Record> = rounds
+            .into_iter()
+            .flat_map(|(round, ours, peer)| {
+                [("promkairos", ours), ("bare driver", peer)]
+                    .map(|(server, value)| record(server, round, "flush", value, "samples/s"))
+            })
+            .collect();
+        let expected = "| 200 k series | flush, samples/s | 20.0 | 10.0 (3.00x) |";
+        assert_eq!(table(&records).lines().last(), Some(expected));
+    }
+}

@@ -1,0 +1,64 @@
+# shellcheck shell=bash
+# How costs grow: more series over an hour, more hours of the same series. Each is written, killed, started,
+# drained, started anew and asked. Servers for which a size would take too long are left out of it.
+
+part_sizes() {
+  round=1
+  size 20000 1 promkairos victoria_metrics prometheus
+  if [ "$mode" = quick ]; then return; fi
+  size 20000 4 promkairos victoria_metrics prometheus
+  size 20000 24 promkairos victoria_metrics
+  size 200000 1 promkairos victoria_metrics prometheus
+  size 1000000 1 promkairos victoria_metrics
+}
+
+# size SERIES HOURS SERVER ...
+size() {
+  local series hours=$2 server
+  series=$(scaled "$1")
+  for server in "${@:3}"; do size_of_one "$server" "$series" "$hours"; done
+}
+
+# size_of_one SERVER SERIES HOURS
+size_of_one() {
+  local server=$1 series=$2 hours=$3 shown=shown_$1 scrapes=$(($3 * 240))
+  local end=$((1700000000 + hours * 3600 - 15))
+  "start_$server"
+  measure "${!shown}" "$(short "$series") series x $hours h"
+  "$load" send "${subject[@]}" --address "$address" --pid "$pid" --series "$series" --scrapes "$scrapes" \
+    --only ingest --only "ingest per server CPU second" --only "peak memory"
+  record "server CPU" "$(calculate "$series * $scrapes / $(value_of "ingest per server CPU second")")" s
+  "settle_$server"
+  "$load" stored "${subject[@]}" --address "$address" --scrapes "$scrapes" --expected $((series * scrapes))
+  ask "sum by(rate) of 8,800 series over 1 h, from memory" "$(sum_rate_path "$fleet")&$(range 60 "$end")" again
+  "outlast_$server"
+  kill_server
+  "start_$server"
+  record "ready after kill -9" "$ready" s
+  "drain_$server" $((series * scrapes))
+  "start_$server"
+  record "ready after a drain" "$ready" s
+  ask_all "$hours" "$end"
+  stop_server
+  rm -rf "${work:?}/$server"
+}
+
+# ask_all HOURS END: the first query meets a server that has just started; pages of its files may be in memory.
+ask_all() {
+  local minutes=$(($1 * 60))
+  ask "sum by(rate) of 8,800 series over 1 h" "$(sum_rate_path "$fleet")&$(range 60 "$2")" \
+    first again "memory above idle"
+  ask "sum by(rate) of 8,800 series over all hours" "$(sum_rate_path "$fleet")&$(range $minutes "$2")" first again
+  ask "sum by(rate) of all series over 15 min" "$(sum_rate_path "$everything")&$(range 15 "$2")" \
+    first again "memory above idle"
+  ask "400 series raw over 1 h" "/api/v1/query_range?query=bench_subsystem_00000_operations_total&$(range 60 "$2")" \
+    first again
+  ask "values of __name__" "/api/v1/label/__name__/values?$(range $minutes "$2")" first again
+}
+
+# ask FIGURE PATH WHAT ...: records what of the figure is wanted.
+ask() {
+  local figure=$1 path=$2 what only=()
+  for what in "${@:3}"; do only+=(--only "$figure, $what"); done
+  "$load" query "${subject[@]}" --address "$address" --pid "$pid" --figure "$figure" --path "$path" "${only[@]}"
+}
