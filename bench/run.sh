@@ -3,7 +3,7 @@
 # usage: bench/run.sh [quick|full] [PART ...]
 # quick takes less than 5 minutes, full less than 90, building and fetching apart. PART is one of loads, sizes, kill,
 # cassandra_writes, cassandra_reads: only these. The peers are fetched by tests/peers/; everything stays on 127.0.0.1.
-# The table and its records are kept in BENCH_RESULTS, bench/results without it. BENCH_SCALE=N takes
+# The table, its records and the plots are kept in BENCH_RESULTS, bench/results without it. BENCH_SCALE=N takes
 # an N-th of the series and BENCH_ROUNDS=1 one turn instead of three, to try a part out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,5 +50,9 @@ printf '"kernel":"%s","prometheus":"%s","victoria_metrics":"%s","cassandra":"%s"
 for part in "${parts[@]}"; do "part_$part" >> "$records"; done
 
 "$load" table "$records" > "$name.md"
+if [ "$mode" = full ] && [[ " ${parts[*]} " = *" sizes "* ]]; then
+  "$load" plot "$records" --by series --svg "$name-series.svg"
+  "$load" plot "$records" --by hours --svg "$name-hours.svg"
+fi
 echo "$SECONDS s; records in $records" >&2
 cat "$name.md"

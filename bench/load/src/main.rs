@@ -3,8 +3,8 @@
 //!
 //! Bodies are made before the clock starts, each with new timestamps and values, so that the
 //! clock sees the sending alone. The generator shares the machine with the server; it writes ready
-//! bytes to blocking sockets and does nothing else. It prints records, and makes a table of them;
-//! it starts and stops no server.
+//! bytes to blocking sockets and does nothing else. It prints records, and makes tables and plots
+//! of them; it starts and stops no server.
 
 mod beside;
 mod count;
@@ -12,6 +12,7 @@ mod cql;
 mod fleet;
 mod http;
 mod kairosdb;
+mod plot;
 mod process;
 mod query;
 mod read;
@@ -50,6 +51,8 @@ enum Command {
     KairosdbQuery(kairosdb::QueryOptions),
     /// Prints the records of a file as a table in Markdown.
     Table(table::Options),
+    /// Draws how costs grow with the load.
+    Plot(plot::Options),
 }
 
 fn main() {
@@ -63,6 +66,7 @@ fn main() {
         Command::KairosdbSend(options) => kairosdb::send(&options),
         Command::KairosdbQuery(options) => kairosdb::query(&options),
         Command::Table(options) => table::run(&options),
+        Command::Plot(options) => plot::run(&options),
     };
     if let Err(error) = result {
         eprintln!("load: {error}");
