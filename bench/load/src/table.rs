@@ -31,7 +31,8 @@ pub fn run(options: &Options) -> io::Result<()> {
 type Cell = BTreeMap<u32, f64>;
 
 fn table(records: &[Record]) -> String {
-    let servers = distinct(records.iter().map(|record| record.server.clone()));
+    let mut servers = distinct(records.iter().map(|record| record.server.clone()));
+    servers.sort_by_key(|server| server != OURS);
     let rows = distinct(records.iter().map(row));
     let mut cells: BTreeMap<_, Cell> = BTreeMap::new();
     for record in records {
@@ -160,6 +161,14 @@ mod tests {
 | 200 k series | counted back, % of what was sent |  | 100 |
 ";
         assert_eq!(table(&records), expected);
+    }
+
+    #[test]
+    fn promkairos_stands_first() {
+        let records = [("bare driver", 1.0), ("promkairos", 2.0)]
+            .map(|(server, value)| record(server, 1, "ingest", value, "samples/s"));
+        let head = "| load | figure | promkairos | bare driver |";
+        assert_eq!(table(&records).lines().next(), Some(head));
     }
 
     #[test]
