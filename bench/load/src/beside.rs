@@ -21,7 +21,7 @@ use crate::timing::quantile_ms;
 const AT_A_TIME: usize = 4;
 
 #[derive(Args)]
-pub struct Options {
+pub struct Queries {
     /// Queries a second while the samples are sent.
     #[arg(long, default_value_t = 0.0)]
     queries_per_second: f64,
@@ -75,7 +75,7 @@ impl Asked {
 }
 
 /// Asks until the sending has ended.
-pub fn ask(address: SocketAddr, options: &Options, progress: &Progress) -> io::Result<Asked> {
+pub fn ask(address: SocketAddr, options: &Queries, progress: &Progress) -> io::Result<Asked> {
     let mut asked = Asked::default();
     if options.queries_per_second == 0.0 {
         return Ok(asked);
@@ -94,7 +94,7 @@ pub fn ask(address: SocketAddr, options: &Options, progress: &Progress) -> io::R
 
 fn ask_in_turn(
     address: SocketAddr,
-    options: &Options,
+    options: &Queries,
     progress: &Progress,
     (began, next): (Instant, &AtomicUsize),
 ) -> io::Result<Vec<Duration>> {
@@ -118,7 +118,7 @@ fn ask_in_turn(
 }
 
 /// No two turns ask for the same range: they differ by a millisecond at least.
-fn path(options: &Options, newest: i64, turn: usize) -> String {
+fn path(options: &Queries, newest: i64, turn: usize) -> String {
     let end = newest - turn as i64 % 15_000;
     let start = end - options.query_minutes * 60_000;
     let seconds = |ms: i64| format!("{}.{:03}", ms / 1000, ms % 1000);

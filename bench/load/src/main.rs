@@ -73,3 +73,15 @@ fn main() {
         std::process::exit(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    #[test]
+    fn the_commands_and_their_options_fit_together() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -20,6 +20,10 @@ use crate::record::Subject;
 use crate::shape::{SCRAPE_INTERVAL, Shape};
 use crate::timing::quantile_ms;
 
+/// How long a request that the server cannot take yet is sent again, and how often.
+const PATIENCE: Duration = Duration::from_secs(120);
+const RETRY: Duration = Duration::from_millis(100);
+
 #[derive(Args)]
 pub struct Options {
     /// Address of the server, on the loopback.
@@ -57,7 +61,7 @@ pub struct Options {
     #[arg(long)]
     undisturbed: Option<f64>,
     #[command(flatten)]
-    queries: beside::Options,
+    queries: beside::Queries,
     #[command(flatten)]
     subject: Subject,
 }
@@ -83,6 +87,7 @@ struct Sent {
     server_cpu_seconds: f64,
     own_cpu_seconds: f64,
     latencies: Vec<Duration>,
+    refused: usize,
     asked: Asked,
 }
 
@@ -116,7 +121,10 @@ fn send_prepared(options: &Options, lanes: &[Lane], sent: &mut Sent) -> io::Resu
         let mut result = Ok(());
         for worker in workers {
             match worker.join().expect("a worker that does not panic") {
-                Ok(latencies) => sent.latencies.extend(latencies),
+                Ok((latencies, refused)) => {
+                    sent.latencies.extend(latencies);
+                    sent.refused += refused;
+                }
                 Err(error) => result = Err(error),
             }
         }
@@ -141,6 +149,9 @@ fn print(options: &Options, sent: &Sent) {
         subject.print("ingest beside queries", rate / undisturbed * 100.0, "%");
     }
     sent.asked.print(subject, sent.seconds);
+    if sent.refused > 0 {
+        subject.print("sent again after 503", sent.refused as f64, "requests");
+    }
     subject.print("sent", sent.samples, "samples");
     subject.print("generator CPU a sample", sent.own_cpu_seconds * 1e6 / sent.samples, "µs");
 }
@@ -177,17 +188,18 @@ impl Lane {
         }
     }
 
-    /// Sends the bodies in order; gives how long each request took. With a rate, a request that
-    /// comes late because the one before was slow is counted from when it was due.
+    /// Sends the bodies in order; gives how long each took until it was taken, and how often the
+    /// server could not take one yet (503). With a rate, a request that comes late because the one
+    /// before was slow is counted from when it was due.
     fn send(
         &self,
         options: &Options,
         began: Instant,
         progress: &Progress,
-    ) -> io::Result<Vec<Duration>> {
+    ) -> io::Result<(Vec<Duration>, usize)> {
         let headers = options.form.protocol.headers();
         let mut connection = Connection::open(options.address, &options.path, headers)?;
-        let mut latencies = Vec::with_capacity(self.bodies.len());
+        let (mut latencies, mut refused) = (Vec::with_capacity(self.bodies.len()), 0);
         let seconds = options.rate.map(|rate| self.mean_samples(options) / rate);
         for (i, (timestamp, body)) in self.bodies.iter().enumerate() {
             let due = seconds.map(|seconds| {
@@ -196,12 +208,17 @@ impl Lane {
                 began + Duration::from_secs_f64(seconds * all as f64)
             });
             let from = due.map_or_else(Instant::now, wait_until);
-            let answer = connection.ask(body)?;
+            let mut answer = connection.ask(body)?;
+            while answer.status == 503 && from.elapsed() < PATIENCE {
+                refused += 1;
+                thread::sleep(RETRY);
+                answer = connection.ask(body)?;
+            }
             answer.expect_success()?;
             latencies.push(from.elapsed());
             progress.reached(*timestamp);
         }
-        Ok(latencies)
+        Ok((latencies, refused))
     }
 
     /// Samples in a request.
