@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Reading an hour of 15 s from one Cassandra: promkairos, the bare driver's SELECTs, KairosDB with and without its
 # tag index, in short turns, for Cassandra gets slower and faster while all this runs. A turn before the first
-# one warms all of them up. promkairos is started anew in each turn: its first query knows nothing.
+# one warms all of them up. promkairos is started anew in each turn: its first query knows nothing. Without its
+# read cache it reads as much as the others; with it, only the first time.
 
 part_cassandra_reads() {
   local turn
@@ -29,13 +30,17 @@ part_cassandra_reads() {
   stop_cassandra
 }
 
-start_reader() { over_cassandra read store --tag-indexed-row-key-lookup-metrics "$indexed_metric"; }
+# start_reader [FLAG ...]
+start_reader() { over_cassandra read store --tag-indexed-row-key-lookup-metrics "$indexed_metric" "$@"; }
 
 read_in_turn() {
-  start_reader
+  start_reader --cassandra-read-cache-size 0
   read_one
   read_400
   read_fleet
+  stop_server
+  start_reader
+  ask_for_fleet "promkairos, read cache"
   stop_server
 }
 
@@ -68,16 +73,21 @@ read_400() {
   "$load" kairosdb-query "${subject[@]}" --address "$kairosdb" --rounds 7 --metric "$indexed_metric" --tag "pod=$pods"
 }
 
+# ask_for_fleet NAME: the server that runs.
+ask_for_fleet() {
+  measure "$1" "Cassandra, $(short "$fleet_series") series, 1 h"
+  "$load" query "${subject[@]}" --address "$address" --pid "$pid" --rounds 3 --figure "sum by(rate)" \
+    --path "$(sum_rate_path "$everything")&$(range 60 1700003585)"
+  "$load" count "${subject[@]}" --address "$address" --rounds 3
+}
+
 read_fleet() {
   local metrics=() metric name
   name="Cassandra, $(short "$fleet_series") series, 1 h"
   for metric in $(seq -f %05.0f 0 $(((fleet_series - 1) / 400))); do
     metrics+=(--metric "bench_subsystem_${metric}_operations_total")
   done
-  measure promkairos "$name"
-  "$load" query "${subject[@]}" --address "$address" --pid "$pid" --rounds 3 --figure "sum by(rate)" \
-    --path "$(sum_rate_path "$everything")&$(range 60 1700003585)"
-  "$load" count "${subject[@]}" --address "$address" --rounds 3
+  ask_for_fleet promkairos
   # The driver only reads what the sum has to read.
   measure "bare driver" "$name"
   for figure in "sum by(rate)" read; do
