@@ -1,8 +1,8 @@
 //! Compressed samples: pure bytes, no I/O.
 //!
 //! Chunks of kinds 1 to 3 are byte for byte those of Prometheus' remote read, so that they
-//! can be answered as they are stored; kind 4 is for files alone. Beside them lie two columns that Prometheus does not
-//! know: start timestamps and acceptance times.
+//! can be answered as they are stored; kind 4 is for files alone. Beside them lie two columns
+//! that Prometheus does not know: start timestamps and acceptance times.
 //!
 //! A chunk keeps every bit of a float. Of a histogram it keeps all but these, as Prometheus
 //! does: only the first one's reset hint (see [`HistogramAppender`]), and of a stale marker

@@ -312,11 +312,11 @@ fn tls(raw: &Raw) -> Result<Option<TlsConfig>, ConfigError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::{Config, StoreConfig, arguments};
     use super::*;
 
-    fn load(settings: &[&str]) -> Result<CassandraConfig, String> {
+    pub(in super::super) fn load(settings: &[&str]) -> Result<CassandraConfig, String> {
         let fixed = ["promkairos", "--store=cassandra"];
         let matches = clap::Command::new("promkairos")
             .args(arguments())

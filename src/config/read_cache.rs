@@ -43,19 +43,11 @@ impl ReadCacheConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, StoreConfig, arguments};
+    use super::super::cassandra::tests as cassandra;
     use super::*;
 
     fn load(settings: &[&str]) -> Result<Option<ReadCacheConfig>, String> {
-        let fixed = ["promkairos", "--store=cassandra"];
-        let matches = clap::Command::new("promkairos")
-            .args(arguments())
-            .try_get_matches_from(fixed.iter().chain(settings))
-            .map_err(|error| error.to_string())?;
-        match Config::load(&matches).map_err(|error| error.to_string())?.store {
-            StoreConfig::Cassandra { cassandra, .. } => Ok(cassandra.read_cache),
-            StoreConfig::Embedded => panic!("embedded"),
-        }
+        cassandra::load(settings).map(|config| config.read_cache)
     }
 
     #[test]

@@ -19,6 +19,11 @@ use crate::chunk::{Chunk, ChunkKind};
 
 use super::codec::{Cursor, Damage, put_varint, put_zigzag, seal, unseal};
 
+/// Frames with at most so many bytes between them are read in one go.
+const READ_GAP: u64 = 16 << 10;
+/// Bytes read in one go at most, but for a single larger frame.
+const READ_SPAN: u64 = 4 << 20;
+
 /// Appends a frame; returns its length.
 pub(super) fn put_frame(out: &mut Vec<u8>, base: i64, chunks: &[Chunk]) -> usize {
     let start = out.len();
@@ -67,6 +72,24 @@ pub(super) fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> 
         return Err(Damage("a frame is too long"));
     }
     Ok(chunks)
+}
+
+/// How many of the frames at the front of a file are read in one go, and where they end. Each is its
+/// offset and its length; they rise.
+pub(super) fn together(frames: impl Iterator<Item = (u64, u32)>) -> (usize, u64) {
+    let mut count = 0;
+    let (mut start, mut end) = (0, 0);
+    for (offset, len) in frames {
+        let frame_end = offset.saturating_add(len.into());
+        if count == 0 {
+            (start, end) = (offset, frame_end);
+        } else if offset > end + READ_GAP || frame_end - start > READ_SPAN {
+            break;
+        }
+        end = end.max(frame_end);
+        count += 1;
+    }
+    (count, end)
 }
 
 fn head(cursor: &mut Cursor<'_>, before: i64) -> Result<(Chunk, usize, usize), Damage> {

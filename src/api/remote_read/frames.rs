@@ -6,8 +6,8 @@
 //! └───────────────┴───────────────────────┴─────────────────────┘  of the message alone
 //! ```
 //!
-//! Chunks are of kinds that the protocol knows, and are copied as they are. A client takes every frame for a series of its own, so
-//! a series is cut into several frames only when one would pass [`MAX_FRAME_BYTES`].
+//! Chunks are of kinds that the protocol knows, and are copied as they are. A client takes every
+//! frame for a series of its own, so a series is cut into several frames only when one would pass [`MAX_FRAME_BYTES`].
 
 use prost::encoding::encode_varint;
 

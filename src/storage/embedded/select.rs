@@ -24,11 +24,6 @@ use super::part::Part;
 use super::state::State;
 use super::{blocking, cutting};
 
-/// Frames with at most so many bytes between them are read in one go.
-const READ_GAP: u64 = 16 << 10;
-/// Bytes read in one go at most, but for a single larger frame.
-const READ_SPAN: u64 = 4 << 20;
-
 /// The series that match and have points in the range, about.
 pub(super) fn select(
     state: Arc<State>,
@@ -209,7 +204,8 @@ fn read_frames(parts: &[Arc<Part>], places: &[Place]) -> Result<Vec<Bytes>, Stor
         let mut here = here;
         while let Some(first) = here.first() {
             let start = places[*first].frame.offset;
-            let (count, end) = together(places, here);
+            let spans = here.iter().map(|at| (places[*at].frame.offset, places[*at].frame.len));
+            let (count, end) = frame::together(spans);
             let bytes = part.read(&*file, start, end - start)?;
             for at in &here[..count] {
                 let from = (places[*at].frame.offset - start) as usize;
@@ -220,22 +216,4 @@ fn read_frames(parts: &[Arc<Part>], places: &[Place]) -> Result<Vec<Bytes>, Stor
         rest = others;
     }
     Ok(frames)
-}
-
-/// How many of the frames at the front, sorted by offset, are read in one go, and where they end.
-fn together(places: &[Place], order: &[usize]) -> (usize, u64) {
-    let mut count = 0;
-    let (mut start, mut end) = (0, 0);
-    for at in order {
-        let frame = places[*at].frame;
-        let frame_end = frame.offset.saturating_add(frame.len.into());
-        if count == 0 {
-            (start, end) = (frame.offset, frame_end);
-        } else if frame.offset > end + READ_GAP || frame_end - start > READ_SPAN {
-            break;
-        }
-        end = end.max(frame_end);
-        count += 1;
-    }
-    (count, end)
 }

@@ -20,11 +20,6 @@ use crate::storage::cassandra::identity::Identity;
 use crate::storage::cassandra::mtime::random;
 use crate::storage::frame;
 
-/// Frames with at most so many bytes between them are read in one go.
-const READ_GAP: u64 = 16 << 10;
-/// Bytes read in one go at most, but for a single larger frame.
-const READ_SPAN: u64 = 4 << 20;
-
 /// A file with its index.
 pub(super) struct Segment {
     /// No other segment of the cache has it.
@@ -106,7 +101,10 @@ pub(super) fn read(places: &[&Place]) -> Vec<Result<Vec<Chunk>, String>> {
     let mut read: Vec<Result<Vec<Chunk>, String>> = vec![Ok(Vec::new()); places.len()];
     let mut rest = order.as_slice();
     while let Some(first) = rest.first() {
-        let (count, end) = together(places, rest);
+        let of_file = rest.iter().map(|at| places[*at]);
+        let of_file = of_file.take_while(|place| place.segment == places[*first].segment);
+        let (count, end) =
+            frame::together(of_file.map(|place| (place.piece.offset, place.piece.len)));
         let start = places[*first].piece.offset;
         let bytes = read_at(&places[*first].file, start, end - start);
         for at in &rest[..count] {
@@ -120,25 +118,6 @@ pub(super) fn read(places: &[&Place]) -> Vec<Result<Vec<Chunk>, String>> {
         rest = &rest[count..];
     }
     read
-}
-
-/// How many of the places at the front, sorted, are read in one go, and where they end.
-fn together(places: &[&Place], order: &[usize]) -> (usize, u64) {
-    let mut count = 0;
-    let (mut segment, mut start, mut end) = (0, 0, 0);
-    for at in order {
-        let Place { segment: own, piece, .. } = places[*at];
-        let piece_end = piece.offset + u64::from(piece.len);
-        if count == 0 {
-            (segment, start, end) = (*own, piece.offset, piece_end);
-        } else if *own != segment || piece.offset > end + READ_GAP || piece_end - start > READ_SPAN
-        {
-            break;
-        }
-        end = end.max(piece_end);
-        count += 1;
-    }
-    (count, end)
 }
 
 fn read_at(file: &File, offset: u64, len: u64) -> io::Result<Bytes> {
