@@ -143,6 +143,15 @@ impl Labels {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.as_ref().iter()
     }
+
+    /// The labels whose name passes.
+    pub fn filtered(&self, mut wanted: impl FnMut(&str) -> bool) -> Self {
+        let mut kept = Vec::with_capacity(self.0.len());
+        for (name, value) in self.as_ref().pairs().filter(|(name, _)| wanted(text(name))) {
+            push_label(&mut kept, name, value);
+        }
+        Self(kept.into())
+    }
 }
 
 impl PartialOrd for Labels {
@@ -186,18 +195,20 @@ impl<'a> LabelsRef<'a> {
 
     /// Names and values in order of the names.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        Pairs(self.0).map(|pair| {
-            let (name, value) = pair.expect("labels are well-formed by construction");
-            (text(name), text(value))
-        })
+        self.pairs().map(|(name, value)| (text(name), text(value)))
+    }
+
+    /// The same as bytes: UTF-8 need not be checked to be compared.
+    fn pairs(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        Pairs(self.0).map(|pair| pair.expect("labels are well-formed by construction"))
     }
 
     /// The value of `name`; a missing label is the empty string.
     pub fn get(self, name: &str) -> &'a str {
-        for (n, v) in self.iter() {
-            match n.cmp(name) {
+        for (n, v) in self.pairs() {
+            match n.cmp(name.as_bytes()) {
                 Ordering::Less => {}
-                Ordering::Equal => return v,
+                Ordering::Equal => return text(v),
                 Ordering::Greater => break,
             }
         }
@@ -222,9 +233,7 @@ impl PartialOrd for LabelsRef<'_> {
 
 impl Ord for LabelsRef<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Over the bytes: UTF-8 need not be checked to be compared.
-        let pairs = |bytes| Pairs(bytes).map(|p| p.expect("labels are well-formed"));
-        pairs(self.0).cmp(pairs(other.0))
+        self.pairs().cmp(other.pairs())
     }
 }
 
@@ -264,6 +273,9 @@ impl<'a> RawLabels<'a> {
 
     /// Checks and, where needed, sorts: borrowed when the bytes are canonical already.
     pub fn canonical(self) -> Result<Cow<'a, [u8]>, LabelError> {
+        if is_canonical_and_short(self.0) {
+            return Ok(Cow::Borrowed(self.0));
+        }
         let mut pairs = Vec::with_capacity(16);
         for pair in Pairs(self.0) {
             pairs.push(pair.ok_or(LabelError::Malformed)?);
@@ -359,6 +371,33 @@ impl RawLabels<'_> {
     pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         push_label(out, name, value);
     }
+}
+
+/// Whether these are, at a glance, canonical bytes all of whose lengths take one byte: nearly always.
+fn is_canonical_and_short(bytes: &[u8]) -> bool {
+    // Names and values lie between ASCII bytes, so they are UTF-8 if all of it is.
+    if std::str::from_utf8(bytes).is_err() {
+        return false;
+    }
+    let (mut rest, mut before): (_, &[u8]) = (bytes, &[]);
+    while let [0x0A, label_len, 0x0A, name_len, label @ ..] = rest {
+        let Some((name, [0x12, value_len, label @ ..])) =
+            label.split_at_checked(usize::from(*name_len))
+        else {
+            return false;
+        };
+        let Some((value, label)) = label.split_at_checked(usize::from(*value_len)) else {
+            return false;
+        };
+        // So neither of the lengths inside has a second byte.
+        let short = *label_len < 0x80 && usize::from(*label_len) == 4 + name.len() + value.len();
+        // The empty name is before no other.
+        if !short || value.is_empty() || name <= before {
+            return false;
+        }
+        (rest, before) = (label, name);
+    }
+    rest.is_empty()
 }
 
 fn canonical_pairs(pairs: &mut Vec<(&[u8], &[u8])>) -> Result<(), LabelError> {
@@ -465,6 +504,8 @@ fn take<'a>(input: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -534,6 +575,41 @@ mod tests {
             labels(&[("__name__", "ab")]),
         ];
         assert!(sets.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn labels_are_filtered_by_name() {
+        let set = labels(&[("__name__", "up"), ("job", "a"), ("zone", &"b".repeat(300))]);
+        let long = labels(&[("zone", &"b".repeat(300))]);
+        assert_eq!(set.filtered(|name| name == "zone"), long);
+        assert_eq!(set.filtered(|_| true), set);
+        assert_eq!(set.filtered(|_| false), Labels::default());
+    }
+
+    proptest! {
+        /// Whatever the bytes are, the glance agrees with looking at each label.
+        #[test]
+        fn a_glance_is_no_other_look(
+            labels in prop::collection::vec(("[a-c]{0,2}", prop_oneof!["[xé]{0,3}", "x{110,130}"]), 0..5),
+            changed in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
+        ) {
+            let mut raw = Vec::new();
+            for (name, value) in &labels {
+                push_label(&mut raw, name.as_bytes(), value.as_bytes());
+            }
+            if let (Some((at, byte)), false) = (changed, raw.is_empty()) {
+                let at = at.index(raw.len());
+                raw[at] = byte;
+            }
+            if is_canonical_and_short(&raw) {
+                let mut pairs = Vec::new();
+                for pair in Pairs(&raw) {
+                    pairs.push(pair.expect("well-formed"));
+                }
+                prop_assert_eq!(canonical_pairs(&mut pairs), Ok(()));
+                prop_assert_eq!(encode_pairs(&pairs), raw);
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) const METADATA_LABELS: [&str; 3] = [METRIC_NAME, METRIC_TYPE, METRIC_
 /// `labels` without those that describe the metric.
 pub(crate) fn without_metadata(labels: &Labels) -> Labels {
     if labels.iter().any(|(name, _)| METADATA_LABELS.contains(&name)) {
-        filtered(labels, |name| !METADATA_LABELS.contains(&name))
+        labels.filtered(|name| !METADATA_LABELS.contains(&name))
     } else {
         labels.clone()
     }
@@ -22,18 +22,12 @@ pub(crate) fn without_metadata(labels: &Labels) -> Labels {
 
 /// Only the labels with one of these names.
 pub(crate) fn keep(labels: &Labels, names: &[String]) -> Labels {
-    filtered(labels, |name| names.iter().any(|kept| kept == name))
+    labels.filtered(|name| names.iter().any(|kept| kept == name))
 }
 
 /// All labels but those with one of these names and the metric's name.
 pub(crate) fn without_and_name(labels: &Labels, names: &[String]) -> Labels {
-    filtered(labels, |name| name != METRIC_NAME && !names.iter().any(|dropped| dropped == name))
-}
-
-/// The labels whose name passes.
-pub(crate) fn filtered(labels: &Labels, mut wanted: impl FnMut(&str) -> bool) -> Labels {
-    let pairs = labels.iter().filter(|(name, _)| wanted(name));
-    Labels::from_pairs(pairs).unwrap_or_default()
+    labels.filtered(|name| name != METRIC_NAME && !names.iter().any(|dropped| dropped == name))
 }
 
 /// `labels` with one label set, or taken away when `value` is empty.

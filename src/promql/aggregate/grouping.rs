@@ -1,6 +1,6 @@
 //! Which series are in one group, and the labels of the groups.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use crate::model::Labels;
 use crate::promql::ast::Grouping;

@@ -18,7 +18,7 @@ use crate::promql::format::open_metrics;
 use crate::promql::histogram::{
     ClassicBucket, FloatHistogram, NanObservations, classic_fraction, classic_quantile,
 };
-use crate::promql::labelset::{self, with};
+use crate::promql::labelset::with;
 use crate::promql::points::Points;
 use crate::promql::position::Span;
 use crate::promql::steps::Steps;
@@ -263,7 +263,7 @@ fn sources(series: &[Series]) -> (Vec<Source>, Vec<Labels>) {
         let bound = parse_bound(one.labels.get(BUCKET_LABEL));
         // A series whose bound is none can only be a native histogram.
         let base = match bound {
-            Some(_) => labelset::filtered(&one.labels, |name| name != BUCKET_LABEL),
+            Some(_) => one.labels.filtered(|name| name != BUCKET_LABEL),
             None => one.labels.clone(),
         };
         let at = *known.entry(base).or_insert(sources.len());

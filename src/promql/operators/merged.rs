@@ -3,7 +3,7 @@
 //! Dropping or replacing labels can make label sets equal. That is allowed while the series have no
 //! point at one step; else the query fails.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::{BoxOperator, Operator, Series};
 use crate::model::Labels;
@@ -49,6 +49,7 @@ impl Merged {
             last[at] = position;
             target.push(at);
         }
+        drop(known);
         if series.len() == target.len() {
             return input;
         }
