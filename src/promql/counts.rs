@@ -5,6 +5,7 @@
 //! steps of the query: its [`Destination`] says to which. Totals are the sums over these steps.
 //! Nothing is read or evaluated here.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -285,6 +286,16 @@ impl Tally<'_> {
         }
         if let Some(by_step) = &mut self.by_step {
             by_step.push(Counted { step, queryable, read });
+        }
+    }
+
+    /// Adds for each of these steps as many.
+    pub(crate) fn add_alike(&mut self, steps: Range<usize>, queryable: u64, read: u64) {
+        if self.tells_steps() {
+            steps.for_each(|step| self.add(step, queryable, read));
+        } else {
+            self.queryable += queryable * steps.len() as u64;
+            self.read += read * steps.len() as u64;
         }
     }
 

@@ -14,7 +14,8 @@ pub enum Growth {
 }
 
 impl Growth {
-    pub(super) fn is_counter(self) -> bool {
+    /// Whether a fall is a reset.
+    pub fn is_counter(self) -> bool {
         self != Self::Delta
     }
 

@@ -21,7 +21,7 @@ mod window;
 pub use growth::Growth;
 pub use interpolate::{Metric, float_between, histogram_between};
 pub use quantile::{nan_first, quantile};
-pub use rate::Extrapolation;
+pub use rate::{Extrapolation, each};
 pub use sums::Average;
 pub use trend::check_smoothing;
 pub use window::{FloatPoint, HistogramPoint, Notes, PointRef, TimedPoint, Window};

@@ -116,6 +116,8 @@ pub struct Extrapolation {
     growth: Growth,
     layout: Layout,
     sampled: Sampled,
+    /// How long the window is.
+    seconds: f64,
     factor: f64,
 }
 
@@ -128,7 +130,7 @@ impl Extrapolation {
     /// For windows of one length.
     pub fn new(growth: Growth) -> Self {
         let sampled = Sampled::new(0, 0, 0, 0, 0);
-        Self { growth, layout: Layout(0, 0, 0, 0), sampled, factor: 1.0 }
+        Self { growth, layout: Layout(0, 0, 0, 0), sampled, seconds: 0.0, factor: 1.0 }
     }
 
     /// The value of the window from `start` to `end` with at least two samples, between which the series
@@ -142,19 +144,68 @@ impl Extrapolation {
         samples: usize,
     ) -> f64 {
         let layout = Layout(last.time - first.time, first.time - start, end - last.time, samples);
-        let seconds = || (end - start) as f64 / 1000.0;
         if layout != self.layout {
             self.layout = layout;
             self.sampled = Sampled::new(samples, first.time, last.time, start, end);
-            self.factor = self.sampled.factor(self.growth, seconds());
+            self.seconds = (end - start) as f64 / 1000.0;
+            self.factor = self.sampled.factor(self.growth, self.seconds);
         }
-        if self.growth.is_counter() && grown > 0.0 && first.value >= 0.0 {
+        self.value(grown, first.value)
+    }
+
+    /// The value of a window with the last layout, which begins with a sample of value `first`.
+    #[inline]
+    fn value(&self, grown: f64, first: f64) -> f64 {
+        if self.growth.is_counter() && grown > 0.0 && first >= 0.0 {
             let mut limited = self.sampled;
-            if limited.limit_to_zero(first.value / grown) {
-                return grown * limited.factor(self.growth, seconds());
+            if limited.limit_to_zero(first / grown) {
+                return grown * limited.factor(self.growth, self.seconds);
             }
         }
         grown * self.factor
+    }
+
+    /// Turns what the series grew by in each of some windows into their values. All have the layout of the
+    /// window that was the last to be applied to; they begin with every `stride`-th of the values `firsts`.
+    pub fn apply_to_all(&self, grown: &mut [f64], firsts: &[f64], stride: usize) {
+        // A first sample above this share of what the series grew by is too far from zero for a limit,
+        // however the quotient would be rounded.
+        let share = self.sampled.to_start / self.sampled.interval * (1.0 + 1e-9);
+        let mut limited = 0;
+        if self.growth.is_counter() {
+            each(grown, stride, firsts, firsts, |grown, first, _| {
+                let near = (grown > 0.0) & (first >= 0.0) & (first <= grown * share);
+                limited += u32::from(near);
+                grown
+            });
+        }
+        if limited == 0 {
+            grown.iter_mut().for_each(|grown| *grown *= self.factor);
+        } else {
+            each(grown, stride, firsts, firsts, |grown, first, _| self.value(grown, first));
+        }
+    }
+}
+
+/// Sets each of `column` to what `of` makes of it and of every `stride`-th value of two others, as many as
+/// are needed. Neighbours are computed together where they lie together.
+#[inline]
+pub fn each(
+    column: &mut [f64],
+    stride: usize,
+    one: &[f64],
+    other: &[f64],
+    mut of: impl FnMut(f64, f64, f64) -> f64,
+) {
+    if stride == 1 {
+        for (value, (one, other)) in column.iter_mut().zip(one.iter().zip(other)) {
+            *value = of(*value, *one, *other);
+        }
+        return;
+    }
+    let others = one.iter().step_by(stride).zip(other.iter().step_by(stride));
+    for (value, (one, other)) in column.iter_mut().zip(others) {
+        *value = of(*value, *one, *other);
     }
 }
 
