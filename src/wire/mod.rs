@@ -93,12 +93,23 @@ pub fn decode<'a>(
     scratch: &'a mut Scratch,
     policy: Policy<'_>,
 ) -> Result<WriteBatch<'a>, WireError> {
-    let raw = snappy::decompress(body.compressed, &mut scratch.raw)?;
-    let mut batch = match body.protocol {
-        Protocol::V1 => v1::decode(raw, &mut scratch.arena, policy)?,
-        Protocol::V2 => v2::decode(raw, &mut scratch.arena, policy)?,
-        Protocol::V2Typed => v2::decode_typed(raw, &mut scratch.arena, policy)?,
-    };
+    let message = snappy::decompress(body.compressed, &mut scratch.raw)?;
+    let mut batch = decode_message(body.protocol, message, &mut scratch.arena, policy)?;
     batch.body = Some(body);
     Ok(batch)
+}
+
+/// Decodes a message, which is a decompressed body. The batch has no body, and borrows from the message and
+/// from `arena`.
+pub fn decode_message<'a>(
+    protocol: Protocol,
+    message: &'a [u8],
+    arena: &'a mut Vec<u8>,
+    policy: Policy<'_>,
+) -> Result<WriteBatch<'a>, WireError> {
+    match protocol {
+        Protocol::V1 => v1::decode(message, arena, policy),
+        Protocol::V2 => v2::decode(message, arena, policy),
+        Protocol::V2Typed => v2::decode_typed(message, arena, policy),
+    }
 }

@@ -9,6 +9,7 @@
 //! log and in memory, and memory has nothing that the log has not. The head knows nothing of how
 //! the store below keeps data but for the width of a partition.
 
+mod ahead;
 mod applier;
 mod flush;
 mod handing_down;

@@ -2,8 +2,8 @@
 //!
 //! Replay applies no policy: it repeats what was accepted, in the order of the log. A delete is
 //! applied to memory at its place; the store below gets it again before anything else, since it
-//! may not have been told before the process ended. One thread reads and decodes, another
-//! applies what is decoded.
+//! may not have been told before the process ended. One thread reads and decompresses, one
+//! decodes, one applies.
 //!
 //! When memory is full, what was read so far goes to the store below. The log is cut only once all
 //! of it is read: a process that is killed before that reads it again, from where the store below
@@ -18,18 +18,19 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
+use super::ahead::{self, Change, Message, Read, undecodable};
 use super::applier::Applier;
 use super::flush::Flusher;
 use super::handing_down::{HandingDown, PendingDelete};
 use super::memory::{Memory, Resolved};
 use super::prepared::{Judge, Prepared};
 use super::repeater::Repeater;
-use super::wal::{self, Entry, Record, Wal, WalOptions};
+use super::wal::{self, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
-use crate::model::{Body, Target};
+use crate::model::{Protocol, Target};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::HeadMetrics;
-use crate::wire::{self, Policy, Scratch};
+use crate::wire::{self, Policy};
 
 pub(super) async fn open(
     options: Options,
@@ -79,7 +80,8 @@ struct Replay {
     /// Runs what has to wait for the store below.
     runtime: Handle,
     metrics: HeadMetrics,
-    scratch: Scratch,
+    /// A buffer of decoding.
+    arena: Vec<u8>,
     /// The last record that was taken.
     last: u64,
     /// The latest acceptance time.
@@ -111,7 +113,7 @@ impl Replay {
             full_at: memory_limit,
             runtime: Handle::current(),
             metrics,
-            scratch: Scratch::default(),
+            arena: Vec::new(),
             last: 0,
             stamp: 0,
         })
@@ -127,7 +129,8 @@ impl Replay {
         let after = wal::checkpoint(&options.dir, options.disk.as_ref())?.max(flushed);
         self.down.through = after;
         let metrics = self.metrics.clone();
-        let wal = wal::open(wal_options, metrics, after, &mut |entry| self.take(entry))?;
+        let log = self.take_all(|hand_on| wal::read(wal_options, after, hand_on))?;
+        let wal = log.start(metrics)?;
         // Also of records that are in the store below: stamps never fall, whatever the clock does.
         // A flush may have had the last one.
         self.stamp = self.stamp.max(wal.accepted().saturating_add(1));
@@ -147,33 +150,70 @@ impl Replay {
         Ok((wal, ReadBack { memory, down, stamp }))
     }
 
-    fn take(&mut self, entry: &Entry<'_>) -> Result<(), StoreError> {
+    /// Takes on another thread what `read` reads on this one.
+    fn take_all(
+        &mut self,
+        read: impl FnOnce(&mut wal::Visit<'_>) -> Result<wal::LogRead, StoreError>,
+    ) -> Result<wal::LogRead, StoreError> {
+        let (reading, taking) = ahead::channel();
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("replay".into());
+            let thread = thread.spawn_scoped(scope, || taking.each(|read| self.take(read)));
+            let thread = thread.map_err(|source| StoreError::Backend {
+                what: "the thread that takes what is read from the log does not start".into(),
+                source: Box::new(source),
+            })?;
+            let log = read(&mut |entry| reading.hand_on(entry));
+            drop(reading);
+            // If one was not taken, that is why reading was given up.
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            log
+        })
+    }
+
+    fn take(&mut self, read: &Read) -> Result<(), StoreError> {
         // Only where time has gone on: of two points of one time in different snapshots a store
         // below could not tell the later.
-        if entry.accepted > self.stamp && self.is_full()? {
+        if read.accepted > self.stamp && self.is_full()? {
             self.make_room();
         }
-        self.last = entry.sequence;
-        self.stamp = self.stamp.max(entry.accepted);
-        match &entry.record {
-            Record::Write { protocol, rejected, body } => {
-                let body = Body { protocol: *protocol, compressed: body };
-                let write =
-                    decode(&self.memory, &mut self.scratch, body, rejected, entry.sequence)?;
-                self.repeater.write(write, self.stamps.kept(entry.accepted))?;
+        self.last = read.sequence;
+        self.stamp = self.stamp.max(read.accepted);
+        match &read.change {
+            Change::Write { protocol, rejected, message } => {
+                let write = self.decode(*protocol, message, rejected, read.sequence)?;
+                self.repeater.write(write, self.stamps.kept(read.accepted))?;
             }
-            Record::Delete { range, matchers } => {
+            Change::Delete { range, matchers } => {
                 self.repeater.settle()?;
                 self.memory.delete(matchers, range)?;
                 // As when it was accepted: no later write shares its time.
-                self.stamp = self.stamp.max(entry.accepted + 1);
+                self.stamp = self.stamp.max(read.accepted + 1);
                 let (matchers, range) = (matchers.clone(), *range);
-                let delete = PendingDelete { matchers, range, accepted: entry.accepted };
+                let delete = PendingDelete { matchers, range, accepted: read.accepted };
                 self.down.deletes.push(delete);
             }
-            Record::Seal(_) | Record::Gap => {}
         }
         Ok(())
+    }
+
+    /// What a message does to memory.
+    fn decode(
+        &mut self,
+        protocol: Protocol,
+        message: &Message,
+        rejected: &[Target],
+        sequence: u64,
+    ) -> Result<Prepared, StoreError> {
+        let policy = Policy::Replay(rejected);
+        let batch = wire::decode_message(protocol, message.bytes(), &mut self.arena, policy);
+        let batch = batch.map_err(|error| undecodable(sequence, error))?;
+        let Resolved { write, judged, .. } = self.memory.resolve(batch, Judge::Replay);
+        if let Some(reject) = judged.rejections.kept().first() {
+            let what = format!("record {sequence} of the log was accepted, but: {reject}");
+            return Err(StoreError::Invalid(what));
+        }
+        Ok(write)
     }
 
     fn is_full(&self) -> Result<bool, StoreError> {
@@ -214,24 +254,4 @@ impl Replay {
         self.down.pending = Some(self.last);
         self.down.hand_down().await
     }
-}
-
-/// What the body of a record does to memory.
-fn decode(
-    memory: &Memory,
-    scratch: &mut Scratch,
-    body: Body<'_>,
-    rejected: &[Target],
-    sequence: u64,
-) -> Result<Prepared, StoreError> {
-    let batch = wire::decode(body, scratch, Policy::Replay(rejected)).map_err(|error| {
-        let what = format!("record {sequence} of the log cannot be decoded");
-        StoreError::Backend { what, source: Box::new(error) }
-    })?;
-    let Resolved { write, judged, .. } = memory.resolve(batch, Judge::Replay);
-    if let Some(reject) = judged.rejections.kept().first() {
-        let what = format!("record {sequence} of the log was accepted, but: {reject}");
-        return Err(StoreError::Invalid(what));
-    }
-    Ok(write)
 }

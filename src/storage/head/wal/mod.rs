@@ -58,21 +58,46 @@ pub fn is_new(dir: &Path) -> bool {
     std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none())
 }
 
-/// Opens the log: locks it, hands every record after `after` to `visit` in order, and starts
-/// the writer. Fails with [`StoreError::Corrupt`] when an acknowledged record is damaged.
-pub fn open(
+/// Takes the records of the log as they are read.
+pub type Visit<'v> = dyn FnMut(&Entry<'_>) -> Result<(), StoreError> + 'v;
+
+/// A log that was read, locked and not written to yet.
+pub struct LogRead {
     options: WalOptions,
-    metrics: HeadMetrics,
+    found: replay::Found,
+    stored: Option<checkpoint::Checkpoint>,
     after: u64,
-    visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), StoreError>,
-) -> Result<Wal, StoreError> {
+    lock: LogLock,
+}
+
+/// Locks the log and hands every record after `after` to `visit` in order. Fails with
+/// [`StoreError::Corrupt`] when an acknowledged record is damaged.
+pub fn read(options: WalOptions, after: u64, visit: &mut Visit<'_>) -> Result<LogRead, StoreError> {
     let WalOptions { dir, disk, .. } = &options;
     disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
     let lock = lock(dir)?;
     let stored = checkpoint::read(disk.as_ref(), dir)?;
     let newest = stored.unwrap_or_default().newest;
     let found = replay::replay(disk.as_ref(), dir, after, newest, visit)?;
-    Wal::start(options, metrics, found, stored, after, lock)
+    Ok(LogRead { options, found, stored, after, lock })
+}
+
+impl LogRead {
+    /// Starts the writer.
+    pub fn start(self, metrics: HeadMetrics) -> Result<Wal, StoreError> {
+        let Self { options, found, stored, after, lock } = self;
+        Wal::start(options, metrics, found, stored, after, lock)
+    }
+}
+
+/// Reads the log and starts the writer.
+pub fn open(
+    options: WalOptions,
+    metrics: HeadMetrics,
+    after: u64,
+    visit: &mut Visit<'_>,
+) -> Result<Wal, StoreError> {
+    read(options, after, visit)?.start(metrics)
 }
 
 /// Two processes on one log would destroy it. Held until it is dropped or the process ends.
