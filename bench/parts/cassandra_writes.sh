@@ -25,7 +25,7 @@ part_cassandra_writes() {
 # One sample a series in a request, until it is stored.
 store_in_turn() {
   local series scrapes=40 start=$((1700000000000 + round * 1000000)) name
-  if [ "$mode" = quick ]; then scrapes=10; fi
+  if [ "$mode" = quick ]; then scrapes=5; fi
   series=$(scaled 20000)
   name="Cassandra, $(short "$series") series, stored before the answer"
   measure "bare driver" "$name"
@@ -56,7 +56,7 @@ new_series() {
 # promkairos flushes. The series stand in the index before.
 flushed() {
   local rows=$1 series=20000 name samples keyspace=flushed_$1_$round
-  if [ "$rows" = 4 ]; then series=100000; elif [ "$rows" = 15 ]; then series=40000; fi
+  if [ "$rows" = 4 ]; then series=100000; elif [ "$mode$rows" = full15 ]; then series=40000; fi
   series=$(scaled $series) samples=$((series * rows))
   name="Cassandra, $rows samples a series flushed from the log"
   measure "bare driver" "$name"

@@ -6,8 +6,8 @@
 part_loads() {
   for round in $(seq "$rounds"); do
     if [ "$mode" = quick ]; then
-      beside=yes load_in_turn 200000 ", 2,000 a request" 40 40 12
-      load_in_turn 20000 ", 500 a request" 200 150 50 --samples 500
+      beside=yes load_in_turn 200000 ", 2,000 a request" 40 24 8
+      load_in_turn 20000 ", 500 a request" 120 90 30 --samples 500
     else
       beside=yes load_in_turn 200000 ", 2,000 a request" 120 80 60
       load_in_turn 1000000 ", 2,000 a request" 20 12 4
