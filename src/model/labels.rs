@@ -355,14 +355,18 @@ pub(super) fn push_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         out.extend_from_slice(value);
         return;
     }
-    let inner = 2 + varint_len(name.len()) + name.len() + varint_len(value.len()) + value.len();
+    let inner = 2
+        + varint::len(name.len() as u64)
+        + name.len()
+        + varint::len(value.len() as u64)
+        + value.len();
     out.push(0x0A);
-    push_varint(out, inner);
+    varint::push(out, inner as u64);
     out.push(0x0A);
-    push_varint(out, name.len());
+    varint::push(out, name.len() as u64);
     out.extend_from_slice(name);
     out.push(0x12);
-    push_varint(out, value.len());
+    varint::push(out, value.len() as u64);
     out.extend_from_slice(value);
 }
 
@@ -427,14 +431,6 @@ fn encode_pairs(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
         push_label(&mut out, name, value);
     }
     out
-}
-
-fn varint_len(value: usize) -> usize {
-    varint::len(value as u64)
-}
-
-fn push_varint(out: &mut Vec<u8>, value: usize) {
-    varint::push(out, value as u64);
 }
 
 /// Walks raw label bytes. Yields `None` once, and stops, where they are not a
