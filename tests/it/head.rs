@@ -61,11 +61,16 @@ fn options(dir: &TempDir) -> Options {
 }
 
 async fn open(options: Options, below: &Arc<Gate>) -> Head {
-    open_over(options, Arc::new(Fronted(below.clone())), HeadMetrics::default()).await
+    let below = Arc::new(Fronted(below.clone()));
+    open_over(options, below, HeadMetrics::default()).await.expect("the head opens")
 }
 
 /// Opens a head, as soon as a flush of one on the same log that was dropped has ended.
-async fn open_over(options: Options, below: SharedStore, metrics: HeadMetrics) -> Head {
+pub(crate) async fn open_over(
+    options: Options,
+    below: SharedStore,
+    metrics: HeadMetrics,
+) -> Result<Head, StoreError> {
     let start = Instant::now();
     loop {
         match Head::open(options.clone(), below.clone(), metrics.clone()).await {
@@ -74,7 +79,7 @@ async fn open_over(options: Options, below: SharedStore, metrics: HeadMetrics) -
             {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            opened => return opened.expect("the head opens"),
+            opened => return opened,
         }
     }
 }

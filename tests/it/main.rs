@@ -10,6 +10,7 @@ mod clients;
 mod clusters;
 mod delete_command;
 mod embedded;
+mod faults;
 mod full_disk;
 mod fuzz;
 mod grafana;

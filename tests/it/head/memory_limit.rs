@@ -156,7 +156,7 @@ async fn replay(dir: &Path, below: &Arc<Watched>) -> Head {
     options.memory_limit = LIMIT;
     options.stamps = Stamps::Kept;
     let metrics = below.metrics.clone();
-    open_over(options, Arc::new(Fronted(below.clone())), metrics).await
+    open_over(options, Arc::new(Fronted(below.clone())), metrics).await.expect("the head opens")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

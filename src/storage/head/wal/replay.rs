@@ -3,7 +3,8 @@
 //! A bad record before the sealed end of the newest segment, or anywhere in an older one, is
 //! damage: acknowledged data would be missing, so reading stops with an error that names file and
 //! offset. Behind the sealed end it is a torn tail, never acknowledged as durable by a seal:
-//! it is zeroed with a warning. Between segments the sequence must go on, and the newest one that
+//! it is zeroed with a warning. What is sound there is written once more and synced: it may have been in
+//! the memory of the kernel alone, and what comes behind it relies on it. Between segments the sequence must go on, and the newest one that
 //! the checkpoint knows must be there, so that no segment can be missing or shorter than it was.
 
 use std::path::Path;
@@ -67,7 +68,7 @@ pub(super) fn replay(
         }
         let newest = number + 1 == listed.len();
         found.last = reader.header.previous;
-        let end = scan(&mut reader, newest, &mut |entry| {
+        let Scanned { end, sealed } = scan(&mut reader, newest, &mut |entry| {
             found.last = entry.sequence;
             found.accepted = found.accepted.max(entry.accepted);
             if entry.sequence > after { visit(entry) } else { Ok(()) }
@@ -81,6 +82,9 @@ pub(super) fn replay(
             // Made, but no record came before the end: the next segment may get the same name.
             disk.remove(path).map_err(|source| io_error(path, source))?;
             break;
+        }
+        if newest && sealed < end {
+            segment::harden(&mut reader, sealed, end)?;
         }
         // A crash leaves the reserved space behind; only space, so a failure is no harm.
         let _ = reader.file.release(end);
@@ -112,13 +116,22 @@ pub(super) fn check_header(reader: &Reader, first: u64) -> Result<(), StoreError
     Ok(())
 }
 
-/// Visits the records of one segment, without seals and gaps. Gives the offset behind the last.
+/// Where the records of a segment end.
+struct Scanned {
+    /// Behind the last.
+    end: u64,
+    /// Everything before is durable.
+    sealed: u64,
+}
+
+/// Visits the records of one segment, without seals and gaps.
 fn scan(
     reader: &mut Reader,
     newest: bool,
     visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), StoreError>,
-) -> Result<u64, StoreError> {
+) -> Result<Scanned, StoreError> {
     let mut offset = HEADER_LEN as u64;
+    let mut sealed = offset;
     let mut last = reader.header.first.saturating_sub(1);
     let what = loop {
         match reader.frame(offset)? {
@@ -128,9 +141,12 @@ fn scan(
                 if !entry.may_follow(last, offset) {
                     break OUT_OF_ORDER;
                 }
-                if !matches!(entry.record, Record::Seal(_)) {
-                    last = entry.sequence;
-                    visit(&entry)?;
+                match entry.record {
+                    Record::Seal(through) => sealed = through,
+                    _ => {
+                        last = entry.sequence;
+                        visit(&entry)?;
+                    }
                 }
                 offset = next;
             }
@@ -138,7 +154,7 @@ fn scan(
     };
     let litter = reader.last_nonzero(offset)?;
     if litter == offset {
-        return Ok(offset);
+        return Ok(Scanned { end: offset, sealed });
     }
     if !newest {
         return Err(reader.corrupt(offset, what));
@@ -154,5 +170,5 @@ fn scan(
     );
     let wiped = segment::wipe(reader.file.as_ref(), offset, litter);
     wiped.map_err(|error| error.at(&reader.path))?;
-    Ok(offset)
+    Ok(Scanned { end: offset, sealed })
 }

@@ -233,6 +233,23 @@ pub(super) fn wipe(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), Append
     file.sync_data().map_err(AppendError::Sync)
 }
 
+/// Makes a range of a file durable that a process before may have left in the memory of the kernel alone:
+/// written but not synced, or clean after a sync that failed. So it is written once more.
+pub(super) fn harden(reader: &mut Reader, from: u64, to: u64) -> Result<(), StoreError> {
+    let failed = |reader: &Reader, source| io_error(&reader.path, source);
+    let mut at = from;
+    while at < to {
+        let bytes = reader.bytes(at, WINDOW.min((to - at) as usize))?.to_vec();
+        if bytes.is_empty() {
+            return Err(reader.corrupt(at, "the file has become shorter"));
+        }
+        let written = write_all(reader.file.as_ref(), &bytes, at);
+        written.map_err(|(_, error)| failed(reader, error))?;
+        at += bytes.len() as u64;
+    }
+    reader.file.sync_data().map_err(|error| failed(reader, error))
+}
+
 /// A segment being read, through a window that moves forward.
 pub(super) struct Reader {
     pub(super) path: PathBuf,

@@ -1,0 +1,227 @@
+//! Random histories of the whole embedded store, the log with the part files behind it, on a disk that
+//! fails: errors of single operations, short writes, failed syncs, a full disk, kill -9, power cuts, damage.
+//!
+//! The law: what was acknowledged is found, with its bits, or a loud error says why not. What was refused may be
+//! there or not, but nothing else may. A history is known by its seed, which is printed when it breaks the law.
+
+mod disk;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use promkairos::model::{MatchOp, Matcher, Point, TimeRange, Value};
+use promkairos::storage::embedded::{self, Parts};
+use promkairos::storage::head::{Head, Options};
+use promkairos::storage::{SelectHints, Store, StoreError};
+use promkairos::telemetry::{HeadMetrics, StoreMetrics};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tempfile::TempDir;
+
+use crate::batch::Batch;
+use crate::head::open_over;
+use crate::support::{long, seed};
+use disk::PowerDisk;
+
+const DAY: i64 = 86_400_000;
+const SERIES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// What may be found of a point: its bits, or nothing.
+type Possible = Vec<Option<u64>>;
+
+/// A store and what must be in it.
+struct History {
+    dir: TempDir,
+    disk: PowerDisk,
+    parts: Arc<Parts>,
+    head: Head,
+    points: BTreeMap<(&'static str, i64), Possible>,
+    random: StdRng,
+    value: f64,
+}
+
+/// What the histories met, so that they cannot be about nothing.
+#[derive(Debug, Default)]
+struct Met {
+    acknowledged: u32,
+    refused: u32,
+    failures: u32,
+    cuts: u32,
+    damaged_opened: u32,
+    damaged_refused: u32,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_is_found_or_an_error_says_why_not() {
+    let (first, histories) = (seed(), if long() { 5_000 } else { 200 });
+    let mut met = Met::default();
+    for number in 0..histories {
+        let seed = first.wrapping_add(number);
+        println!("history {seed}");
+        let mut history = History::new(seed).await;
+        for _ in 0..40 {
+            history = history.step(&mut met).await;
+        }
+        history.end(&mut met).await;
+    }
+    println!("{met:?}");
+    let Met { acknowledged, refused, failures, cuts, damaged_opened, damaged_refused } = met;
+    let all = [acknowledged, refused, failures, cuts, damaged_opened, damaged_refused];
+    assert!(all.iter().all(|count| *count > 10), "{all:?}");
+}
+
+/// Opens the store; only the lock of its log is a real file, in `dir`.
+async fn open(disk: &PowerDisk, dir: &Path) -> Result<(Arc<Parts>, Head), StoreError> {
+    let options = embedded::Options { maintenance: None, ..embedded::Options::default() };
+    let (files, metrics) = (Arc::new(disk.clone()), StoreMetrics::default());
+    let parts = Arc::new(Parts::open_with(files, &dir.join("parts"), options, metrics)?);
+    let mut options = Options::new(dir);
+    options.segment_bytes = 1 << 15;
+    options.flush_interval = Duration::from_secs(1 << 20);
+    options.disk = Arc::new(disk.clone());
+    let head = open_over(options, parts.clone(), HeadMetrics::default()).await?;
+    Ok((parts, head))
+}
+
+/// All that is found, by series and time.
+async fn found(head: &Head) -> Result<BTreeMap<(String, i64), u64>, StoreError> {
+    let selection = head.select(&[], TimeRange::ALL, &SelectHints::default()).await?;
+    let chunks = selection.reader.read(0..selection.series.len()).await?;
+    let mut found = BTreeMap::new();
+    for (labels, chunks) in selection.series.iter().zip(chunks) {
+        for chunk in chunks {
+            for point in chunk.points() {
+                let error = |error| StoreError::Invalid(format!("a chunk: {error}"));
+                let Point { timestamp, value, .. } = point.map_err(error)?;
+                let Value::Float(value) = value else { panic!("no histogram was written") };
+                // Chunks are in order of acceptance: the later wins.
+                found.insert((labels.get("host").to_owned(), timestamp), value.to_bits());
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl History {
+    async fn new(seed: u64) -> Self {
+        let (dir, disk) = (tempfile::tempdir().expect("a folder"), PowerDisk::new(seed));
+        let (parts, head) = open(&disk, dir.path()).await.expect("a store is made");
+        let random = StdRng::seed_from_u64(seed.rotate_left(32));
+        Self { dir, disk, parts, head, points: BTreeMap::new(), random, value: 0.0 }
+    }
+
+    async fn step(mut self, met: &mut Met) -> Self {
+        match self.random.random_range(0..20) {
+            0..9 => self.write(met).await,
+            9 => self.delete().await,
+            10 | 11 => drop(self.head.flush().await),
+            12 => drop(self.parts.maintain(20_000 * DAY)),
+            13 => self.disk.fail(self.random.random_range(3..60)),
+            14 => self.disk.fill(true),
+            15 => self.disk.fill(false),
+            16 => self.disk.cut_after(self.random.random_range(1..80)),
+            17 => return self.restart(met).await,
+            _ => return self.crash(met).await,
+        }
+        self
+    }
+
+    async fn write(&mut self, met: &mut Met) {
+        let (mut batch, mut written) = (Batch::new(), Vec::new());
+        for _ in 0..self.random.random_range(1..5) {
+            let host = SERIES[self.random.random_range(0..SERIES.len())];
+            batch = batch.series(&[("__name__", "m"), ("host", host)]);
+            for _ in 0..self.random.random_range(1..40) {
+                // Some times come again, in another request or in the same.
+                let time = 19_000 * DAY + self.random.random_range(0..400) * (DAY / 100);
+                self.value += 1.0;
+                batch = batch.sample(time, self.value);
+                written.push(((host, time), self.value.to_bits()));
+            }
+        }
+        let acknowledged = self.head.write(batch.build()).await.is_ok();
+        *if acknowledged { &mut met.acknowledged } else { &mut met.refused } += 1;
+        for (point, bits) in written {
+            let possible = self.points.entry(point).or_insert_with(|| vec![None]);
+            if acknowledged {
+                possible.clear();
+            }
+            possible.push(Some(bits));
+        }
+    }
+
+    async fn delete(&mut self) {
+        let host = SERIES[self.random.random_range(0..SERIES.len())];
+        let matcher = Matcher::new(MatchOp::Equal, "host", host).expect("a matcher");
+        let start = 19_000 * DAY + self.random.random_range(0..400) * (DAY / 100);
+        let range = TimeRange::new(start, start + DAY / 2);
+        let deleted = self.head.delete(&[matcher], range).await.is_ok();
+        let inside =
+            self.points.iter_mut().filter(|((of, time), _)| *of == host && range.contains(*time));
+        for (_, possible) in inside {
+            if deleted {
+                possible.clear();
+            }
+            possible.push(None);
+        }
+    }
+
+    /// Closed as far as the disk lets it, and opened again on a sound disk.
+    async fn restart(self, met: &mut Met) -> Self {
+        let _ = self.head.close().await;
+        self.crash(met).await
+    }
+
+    /// A kill, or a power cut; then all must be there, and the disk is sound.
+    async fn crash(mut self, met: &mut Met) -> Self {
+        met.cuts += 1;
+        met.failures += self.disk.failures();
+        let disk = match self.random.random_bool(0.5) {
+            true => self.disk.after_cut(),
+            false => self.disk.after_kill(),
+        };
+        let Self { dir, points, random, value, head, parts, .. } = self;
+        drop((head, parts));
+        let (parts, head) = open(&disk, dir.path()).await.expect("nothing is damaged");
+        let mut history = Self { dir, disk, parts, head, points, random, value };
+        history.check().await.expect("nothing is damaged");
+        history
+    }
+
+    /// Compares all that is found with what may be. From now on it is known what is there.
+    async fn check(&mut self) -> Result<(), StoreError> {
+        let mut found = found(&self.head).await?;
+        for ((host, time), possible) in &mut self.points {
+            let bits = found.remove(&((*host).to_owned(), *time));
+            assert!(
+                possible.contains(&bits),
+                "{host} at {time}: {bits:?} is found, {possible:?} may be"
+            );
+            *possible = vec![bits];
+        }
+        assert!(found.is_empty(), "nobody wrote {found:?}");
+        Ok(())
+    }
+
+    /// Closed soundly, and then one file is damaged.
+    async fn end(self, met: &mut Met) {
+        let history = self.crash(met).await;
+        let closed = history.head.close().await;
+        closed.expect("the disk is sound");
+        let Self { dir, disk, points, random, value, head, parts } = history;
+        drop((head, parts));
+        let disk = disk.after_kill();
+        let what = disk.damage();
+        println!("damage: {what}");
+        let opened = match open(&disk, dir.path()).await {
+            Ok((parts, head)) => {
+                let mut history = Self { dir, disk, parts, head, points, random, value };
+                history.check().await
+            }
+            Err(error) => Err(error),
+        };
+        *if opened.is_ok() { &mut met.damaged_opened } else { &mut met.damaged_refused } += 1;
+    }
+}

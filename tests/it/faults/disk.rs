@@ -1,0 +1,409 @@
+//! A disk in memory, for the log and for the part files, that fails at random and loses at a power cut
+//! what was not synced, sector by sector.
+//!
+//! After a failed sync the pages count as clean, as Linux has it: a later sync does not write them.
+//! Clones are handles of the same disk; handles of a disk whose power was cut fail for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use promkairos::storage::embedded::{Files, NewFile, OpenFile};
+use promkairos::storage::head::wal::disk::{Disk, DiskFile};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const SECTOR: usize = 512;
+
+#[derive(Clone)]
+pub(super) struct PowerDisk(Arc<Mutex<State>>);
+
+struct State {
+    names: BTreeMap<PathBuf, Inode>,
+    durable_names: BTreeMap<PathBuf, Inode>,
+    random: StdRng,
+    /// One in so many operations fails; 0 = none.
+    one_in: u32,
+    /// Nothing more fits.
+    full: bool,
+    /// Operations until the power goes.
+    power: Option<u32>,
+    dead: bool,
+    failures: u32,
+}
+
+type Inode = Arc<Mutex<Content>>;
+
+#[derive(Default, Clone)]
+struct Content {
+    data: Vec<u8>,
+    durable: Vec<u8>,
+    /// Sectors that the next sync writes.
+    dirty: BTreeSet<usize>,
+}
+
+impl Content {
+    fn write_at(&mut self, bytes: &[u8], offset: usize) {
+        let end = offset + bytes.len();
+        if self.data.len() < end {
+            self.data.resize(end, 0);
+        }
+        self.data[offset..end].copy_from_slice(bytes);
+        self.dirty.extend(offset / SECTOR..end.div_ceil(SECTOR));
+    }
+
+    fn sync(&mut self) {
+        self.durable.resize(self.data.len(), 0);
+        for sector in std::mem::take(&mut self.dirty) {
+            let at = sector * SECTOR..((sector + 1) * SECTOR).min(self.data.len());
+            self.durable[at.clone()].copy_from_slice(&self.data[at]);
+        }
+    }
+
+    /// What is left after a power cut: of each sector the old or the new.
+    fn cut(&self, random: &mut StdRng) -> Vec<u8> {
+        let mut left = self.durable.clone();
+        if random.random_bool(0.5) {
+            left.resize(self.data.len(), 0);
+        }
+        for (sector, old) in left.chunks_mut(SECTOR).enumerate() {
+            let new = self.data.get(sector * SECTOR..).unwrap_or_default();
+            let new = &new[..new.len().min(old.len())];
+            if new.len() == old.len() && random.random_bool(0.5) {
+                old.copy_from_slice(new);
+            }
+        }
+        left
+    }
+}
+
+impl PowerDisk {
+    pub(super) fn new(seed: u64) -> Self {
+        Self::holding(BTreeMap::new(), StdRng::seed_from_u64(seed))
+    }
+
+    fn holding(names: BTreeMap<PathBuf, Inode>, random: StdRng) -> Self {
+        let (durable_names, one_in, full) = (names.clone(), 0, false);
+        let (power, dead, failures) = (None, false, 0);
+        let state = State { names, durable_names, random, one_in, full, power, dead, failures };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// From now on one in so many operations fails; 0 = none.
+    pub(super) fn fail(&self, one_in: u32) {
+        self.state().one_in = one_in;
+    }
+
+    /// Whether anything more fits.
+    pub(super) fn fill(&self, full: bool) {
+        self.state().full = full;
+    }
+
+    /// The power goes after so many operations.
+    pub(super) fn cut_after(&self, operations: u32) {
+        self.state().power = Some(operations);
+    }
+
+    /// How many operations failed.
+    pub(super) fn failures(&self) -> u32 {
+        self.state().failures
+    }
+
+    /// A healthy disk with what a power cut leaves. This one is dead.
+    pub(super) fn after_cut(&self) -> Self {
+        let mut state = self.state();
+        state.dead = true;
+        let seed = state.random.random();
+        // Names that were not synced are there or not, all together.
+        let names = if state.random.random_bool(0.5) { &state.names } else { &state.durable_names };
+        let names = names.clone();
+        let random = &mut state.random;
+        let left = names.into_iter().map(|(path, inode)| {
+            let data = lock(&inode).cut(random);
+            let (durable, dirty) = (data.clone(), BTreeSet::new());
+            (path, Arc::new(Mutex::new(Content { data, durable, dirty })))
+        });
+        Self::holding(left.collect(), StdRng::seed_from_u64(seed))
+    }
+
+    /// A disk with all that the process saw, as kill -9 leaves it. This one is dead.
+    pub(super) fn after_kill(&self) -> Self {
+        let mut state = self.state();
+        state.dead = true;
+        let seed = state.random.random();
+        let all = state.names.iter().map(|(path, inode)| {
+            let content = Arc::new(Mutex::new(lock(inode).clone()));
+            (path.clone(), content)
+        });
+        let names: BTreeMap<PathBuf, Inode> = all.collect();
+        let durable = state
+            .durable_names
+            .keys()
+            .filter_map(|path| names.get(path).map(|inode| (path.clone(), inode.clone())));
+        let durable_names: BTreeMap<PathBuf, Inode> = durable.collect();
+        let killed = Self::holding(names, StdRng::seed_from_u64(seed));
+        killed.state().durable_names = durable_names;
+        killed
+    }
+
+    /// Flips a bit of one file, cuts it or takes it away; says what it did.
+    pub(super) fn damage(&self) -> String {
+        let mut state = self.state();
+        let paths: Vec<PathBuf> = state.names.keys().cloned().collect();
+        let path = paths[state.random.random_range(0..paths.len())].clone();
+        let length = lock(&state.names[&path]).data.len();
+        let at = state.random.random_range(0..length.max(1));
+        match state.random.random_range(0..3) {
+            0 if length > 0 => {
+                lock(&state.names[&path]).data[at] ^= 1 << (at % 8);
+                format!("a bit of byte {at} of {length} of {}", path.display())
+            }
+            1 => {
+                lock(&state.names[&path]).data.truncate(at);
+                format!("{} cut at {at} of {length}", path.display())
+            }
+            _ => {
+                state.names.remove(&path);
+                format!("{} is gone", path.display())
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0)
+    }
+
+    /// An operation that changes something. Fails at random, and for ever once the power is gone.
+    fn operate(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        if let Some(left) = &mut state.power {
+            *left = left.saturating_sub(1);
+            state.dead |= *left == 0;
+        }
+        let one_in = state.one_in;
+        let fails = one_in > 0 && state.random.random_ratio(1, one_in);
+        if state.dead || fails {
+            state.failures += 1;
+            return Err(io::Error::other("simulated fault"));
+        }
+        Ok(state)
+    }
+
+    /// The same for what takes space.
+    fn grow(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.operate()?;
+        if state.full {
+            state.failures += 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(state)
+    }
+
+    fn list_all(&self, dir: &Path) -> Vec<String> {
+        let state = self.state();
+        let inside = state.names.keys().filter(|path| path.parent() == Some(dir));
+        let name = |path: &PathBuf| path.file_name()?.to_str().map(str::to_owned);
+        inside.filter_map(name).collect()
+    }
+
+    fn handle(&self, path: &Path) -> io::Result<Handle> {
+        let inode = self.state().names.get(path).cloned().ok_or(io::ErrorKind::NotFound)?;
+        Ok(Handle { disk: self.clone(), inode })
+    }
+
+    fn make(&self, path: &Path, data: Vec<u8>) -> io::Result<Handle> {
+        let mut state = self.grow()?;
+        let inode = Inode::default();
+        lock(&inode).write_at(&data, 0);
+        state.names.insert(path.to_owned(), inode.clone());
+        Ok(Handle { disk: self.clone(), inode })
+    }
+
+    fn give_name(&self, from: &Path, to: &Path, and_take: bool) -> io::Result<()> {
+        let mut state = self.operate()?;
+        let inode = state.names.get(from).cloned().ok_or(io::ErrorKind::NotFound)?;
+        state.names.insert(to.to_owned(), inode);
+        if and_take {
+            state.names.remove(from);
+        }
+        Ok(())
+    }
+
+    fn take_name(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.operate()?;
+        state.names.remove(path).map(drop).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn sync_names(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.operate()?;
+        let State { names, durable_names, .. } = &mut *state;
+        durable_names.retain(|path, _| path.parent() != Some(dir));
+        let inside = names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        durable_names.extend(inside.map(|(path, inode)| (path.clone(), inode.clone())));
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no test panics while it holds this")
+}
+
+struct Handle {
+    disk: PowerDisk,
+    inode: Inode,
+}
+
+impl Handle {
+    fn sync_content(&self) -> io::Result<()> {
+        let operated = self.disk.operate().map(drop);
+        let mut content = lock(&self.inode);
+        match operated {
+            Ok(()) => content.sync(),
+            Err(_) => content.dirty.clear(),
+        }
+        operated
+    }
+
+    /// How much of a write of so many bytes is done: all, or a part where it fails.
+    fn room(&self, bytes: usize) -> (usize, io::Result<()>) {
+        let grown = self.disk.grow().map(drop);
+        let part = match &grown {
+            Ok(()) => bytes,
+            Err(_) if self.disk.state().dead || bytes == 0 => 0,
+            Err(_) => self.disk.state().random.random_range(0..bytes),
+        };
+        (part, grown)
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let content = lock(&self.inode);
+        let from = content.data.get(offset as usize..).unwrap_or_default();
+        let count = from.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&from[..count]);
+        count
+    }
+}
+
+impl Files for PowerDisk {
+    fn create_dir(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Ok(self.list_all(dir))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        Ok(Box::new(self.make(path, Vec::new())?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+        Ok(Box::new(self.handle(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.give_name(from, to, true)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.take_name(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.sync_names(dir)
+    }
+}
+
+impl NewFile for Handle {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let (part, done) = self.room(bytes.len());
+        let mut content = lock(&self.inode);
+        let end = content.data.len();
+        content.write_at(&bytes[..part], end);
+        done
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_content()
+    }
+}
+
+impl OpenFile for Handle {
+    fn size(&self) -> io::Result<u64> {
+        Ok(lock(&self.inode).data.len() as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        match self.read(buffer, offset) == buffer.len() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl Disk for PowerDisk {
+    fn create_dir(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(self.make(path, vec![0; bytes as usize])?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(self.handle(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.give_name(from, to, true)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.give_name(from, to, false)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.take_name(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.sync_names(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Ok(self.list_all(dir))
+    }
+}
+
+impl DiskFile for Handle {
+    fn size(&self) -> io::Result<u64> {
+        OpenFile::size(self)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.read(buffer, offset))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        // Reserved space is there, whether the disk is full or not.
+        let reserved = lock(&self.inode).data.len() >= offset as usize + bytes.len();
+        let (part, done) = match reserved {
+            true => match self.disk.operate().map(drop) {
+                Ok(()) => (bytes.len(), Ok(())),
+                Err(error) => (0, Err(error)),
+            },
+            false => self.room(bytes.len()),
+        };
+        lock(&self.inode).write_at(&bytes[..part], offset as usize);
+        if part > 0 { Ok(part) } else { done.map(|()| 0) }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync_content()
+    }
+
+    fn release(&self, _offset: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
