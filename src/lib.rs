@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! main -> cli -> server -> api -> promql -> storage -> { kairos, chunk, wire } -> model, limits
-//!         cli,   server,  api,             storage -> telemetry -> config
+//!         cli,   server,  api,             storage -> telemetry -> config -> model, limits
 //! ```
 //!
 //! Modules in reading order: [`model`] is the vocabulary; [`chunk`], [`wire`] and [`kairos`] are

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::api::{self, AppState};
@@ -36,12 +36,15 @@ mod later;
 mod lock;
 mod obstacles;
 mod places;
+mod reload;
 mod stores;
 mod unserved;
 
 use lock::DataLock;
 use places::Limits;
+use reload::Reloader;
 
+pub use reload::Rereading;
 pub use stores::wal_dir;
 
 /// Why the server did not start, or broke.
@@ -93,13 +96,12 @@ pub fn cassandra_options(
 }
 
 /// Serves on `listener` until `shutdown` completes; then no new requests are taken, those under
-/// way are finished, and the store is flushed and closed. Meanwhile the tags that are indexed may
-/// change.
+/// way are finished, and the store is flushed and closed. Meanwhile settings may be read again.
 pub async fn run(
     config: Config,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
-    indexed: watch::Receiver<IndexedTags>,
+    rereading: Rereading,
 ) -> Result<(), ServerError> {
     let _lock = match config.keeps_files() {
         true => Some(DataLock::acquire(&config.data_dir)?),
@@ -112,6 +114,7 @@ pub async fn run(
     let state = AppState::new(metrics.clone())
         .with_admin_api(config.admin_api)
         .with_query_config(&config.queries)
+        .with_limits(&config.limits)
         .with_type_and_unit_labels(config.type_and_unit_labels);
     let state = Arc::new(state);
 
@@ -121,13 +124,18 @@ pub async fn run(
         shutdown.await;
         signals.send_replace(true);
     });
-    let reload_task = tokio::spawn(follow(indexed.clone(), state.clone()));
+    let (list, indexed) = watch::channel(config.indexed_tags());
+    let (reload, reloads) = mpsc::channel(1);
+    state.reload_by(reload);
+    let reloader = Reloader::new(rereading, &config, state.clone(), list);
+    let reload_task = tokio::spawn(reloader.run(reloads));
     if let Ok(address) = listener.local_addr() {
         tracing::info!("listening on http://{address}");
     }
     let router = api::router(state.clone());
     let stop = until_true(stopped.clone());
-    let mut server = tokio::spawn(http::serve(listener, router, Limits::default(), stop));
+    let limits = Limits { connections: config.limits.connections, ..Limits::default() };
+    let mut server = tokio::spawn(http::serve(listener, router, limits, stop));
 
     let opened = tokio::select! {
         opened = open_patiently(&config, &state, &indexed) => Some(opened),
@@ -188,16 +196,6 @@ async fn serve_until(
 
 fn broken(panic: JoinError) -> ServerError {
     ServerError::Serve(std::io::Error::other(panic))
-}
-
-/// Tells the store whenever other tags are to be indexed.
-async fn follow(mut indexed: watch::Receiver<IndexedTags>, state: Arc<AppState>) {
-    while indexed.changed().await.is_ok() {
-        let list = indexed.borrow_and_update().clone();
-        if let Ok(store) = state.cassandra() {
-            store.configure_tag_index(list);
-        }
-    }
 }
 
 async fn until_true(mut flag: watch::Receiver<bool>) {

@@ -13,7 +13,6 @@ use axum::response::{IntoResponse, Response};
 use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
 use super::{ApiError, AppState, json, label_name, matches};
-use crate::limits::MAX_LABEL_RESULTS;
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::promql::annotations::Shown;
 use crate::promql::quoted_bytes;
@@ -73,7 +72,7 @@ async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Resp
     if let Some(why) = &parameters.malformed {
         return Err(ApiError::BadRequest(format!("error parsing form values: {why}")));
     }
-    let (limit, range) = Question::bounds(parameters)?;
+    let (limit, range) = Question::bounds(state, parameters)?;
     let question =
         Question { selectors: matches::required(state, parameters).await?, limit, range };
     let series = |store: SharedStore, query| async move { store.series(&query).await };
@@ -91,7 +90,7 @@ struct Question {
 impl Question {
     /// Where selectors may be left out, and an error in one says nothing of its parameter.
     async fn read(state: &AppState, parameters: &Parameters) -> Result<Self, ApiError> {
-        let (limit, range) = Self::bounds(parameters)?;
+        let (limit, range) = Self::bounds(state, parameters)?;
         let selectors = matches::parse(state, parameters.list("match[]")).await?;
         let mut selectors = selectors.map_err(ApiError::BadRequest)?;
         if selectors.is_empty() {
@@ -100,8 +99,8 @@ impl Question {
         Ok(Self { selectors, range, limit })
     }
 
-    fn bounds(parameters: &Parameters) -> Result<(usize, TimeRange), ApiError> {
-        let limit = parameters.limit()?.unwrap_or(usize::MAX).min(MAX_LABEL_RESULTS);
+    fn bounds(state: &AppState, parameters: &Parameters) -> Result<(usize, TimeRange), ApiError> {
+        let limit = parameters.limit()?.unwrap_or(usize::MAX).min(state.label_results);
         Ok((limit, parameters.range()?))
     }
 

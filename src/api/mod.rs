@@ -36,6 +36,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 pub use error::ApiError;
@@ -45,11 +46,17 @@ use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 use workers::Workers;
 
-use crate::config::{AdminApi, Language, QueryConfig, TypeAndUnitLabels};
+use crate::config::{
+    AdminApi, Language, LimitsConfig, QueryConfig, TypeAndUnitLabels, WriteLimits,
+};
+use crate::limits::MAX_LABEL_RESULTS;
 use crate::promql::{CounterSign, Engine, Features, NameRemoval, Settings, StartTimestamps};
 use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, SharedStore};
 use crate::telemetry::Metrics;
+
+/// A wish that the settings be read again: answered with what changed, or why nothing did.
+pub type Reload = oneshot::Sender<Result<String, String>>;
 
 /// What the handlers share.
 pub struct AppState {
@@ -68,6 +75,10 @@ pub struct AppState {
     /// Decode requests, compile patterns and encode answers.
     workers: Workers,
     intake: remote_write::Intake,
+    /// The limits of remote writes that are settings.
+    writes: remote_write::Gate,
+    /// Most names, values or series in the answer of a label endpoint.
+    label_results: usize,
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
@@ -77,6 +88,8 @@ pub struct AppState {
     engine: Engine,
     /// What queries may use of the language.
     features: Features,
+    /// Who reads the settings again.
+    reloader: OnceLock<mpsc::Sender<Reload>>,
     clock: Clock,
     /// When this state was made, in milliseconds since 1970.
     started: i64,
@@ -86,6 +99,7 @@ impl AppState {
     /// The state before the store is open.
     pub fn new(metrics: Arc<Metrics>) -> Self {
         let clock = Clock::default();
+        metrics.config.taken_over(clock.now_ms());
         Self {
             store: OnceLock::new(),
             cassandra: OnceLock::new(),
@@ -96,11 +110,14 @@ impl AppState {
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
+            writes: remote_write::Gate::default(),
+            label_results: MAX_LABEL_RESULTS,
             forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
             type_and_unit_labels: TypeAndUnitLabels::Disabled,
             engine: Engine::new(Settings::default()),
             features: Features::Stable,
+            reloader: OnceLock::new(),
             started: clock.now_ms(),
             clock,
         }
@@ -144,6 +161,17 @@ impl AppState {
         Self { type_and_unit_labels, engine: Engine::new(settings), ..self }
     }
 
+    /// What is taken of senders and askers.
+    pub fn with_limits(self, limits: &LimitsConfig) -> Self {
+        self.set_write_limits(limits.writes);
+        Self { label_results: limits.label_results, ..self }
+    }
+
+    /// What a remote write may bring from now on.
+    pub fn set_write_limits(&self, limits: WriteLimits) {
+        self.writes.set(limits);
+    }
+
     /// Whether the admin API answers.
     pub fn with_admin_api(self, admin_api: AdminApi) -> Self {
         Self { admin_api, ..self }
@@ -169,6 +197,11 @@ impl AppState {
     pub fn cassandra(&self) -> Result<&Arc<CassandraStore>, ApiError> {
         let none = "no Cassandra store is open: this is about --store cassandra";
         self.cassandra.get().ok_or_else(|| ApiError::BadRequest(none.into()))
+    }
+
+    /// Says who reads the settings again, once.
+    pub fn reload_by(&self, reloader: mpsc::Sender<Reload>) {
+        let _ = self.reloader.set(reloader);
     }
 
     /// Says why the store is not open yet.

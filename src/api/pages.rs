@@ -8,10 +8,11 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::parameters::Parameters;
 use super::{AppState, json as envelope};
-use crate::config::TypeAndUnitLabels;
+use crate::config::{AdminApi, TypeAndUnitLabels};
 use crate::promql::Features;
 
 /// The Prometheus whose API and language this is.
@@ -42,13 +43,14 @@ pub(super) async fn version() -> Response {
 pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response {
     let time = |millis| Timestamp::from_millisecond(millis).unwrap_or_default().to_string();
     let folder = std::env::current_dir().unwrap_or_default();
+    let config = &state.metrics.config;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     envelope::answer(Ok(json!({
         "startTime": time(state.started),
         "hostname": rustix::system::uname().nodename().to_string_lossy(),
         "CWD": folder.to_string_lossy(),
-        "reloadConfigSuccess": true,
-        "lastConfigTime": time(state.started),
+        "reloadConfigSuccess": config.last_reload_successful.get() != 0,
+        "lastConfigTime": time(config.last_reload_success.get() * 1000),
         "corruptionCount": 0,
         "goroutineCount": 0,
         "GOMAXPROCS": threads,
@@ -93,8 +95,28 @@ pub(super) async fn tsdb(State(state): State<Arc<AppState>>, parameters: Paramet
     envelope::answer(super::cardinality::cardinality(&state, &parameters).await)
 }
 
-/// `/-/reload` and `/-/quit`: signals do that.
-pub(super) async fn lifecycle() -> Response {
+/// `/-/reload`, with the admin API only: reads the settings again.
+pub(super) async fn reload(State(state): State<Arc<AppState>>) -> Response {
+    let (AdminApi::Enabled, Some(reloader)) = (state.admin_api, state.reloader.get()) else {
+        return quit().await;
+    };
+    let (answer, answered) = oneshot::channel();
+    let reloaded = match reloader.send(answer).await {
+        Ok(()) => answered.await.ok(),
+        Err(_) => None,
+    };
+    match reloaded {
+        Some(Ok(said)) => format!("{said}\n").into_response(),
+        Some(Err(why)) => {
+            let text = format!("failed to reload config: {why}\n");
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n").into_response(),
+    }
+}
+
+/// `/-/quit`: a signal does that.
+pub(super) async fn quit() -> Response {
     (StatusCode::FORBIDDEN, "Lifecycle API is not enabled.").into_response()
 }
 

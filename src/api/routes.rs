@@ -32,8 +32,8 @@ pub fn router(state: Shared) -> Router {
         .route("/-/healthy", page(get(status::healthy)))
         .route("/-/ready", page(get(status::ready)))
         .route("/metrics", page(get(status::metrics)))
-        .route("/-/reload", lifecycle())
-        .route("/-/quit", lifecycle())
+        .route("/-/reload", lifecycle(pages::reload))
+        .route("/-/quit", lifecycle(pages::quit))
         .route("/version", page(get(pages::version)))
         .route("/federate", only("GET, OPTIONS", get(federate::federate)))
         .route_layer(CompressionLayer::new());
@@ -152,9 +152,9 @@ fn refuse(
     move || ready((StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], why))
 }
 
-fn lifecycle() -> MethodRouter<Shared> {
+fn lifecycle<T: 'static>(handler: impl Handler<T, Shared>) -> MethodRouter<Shared> {
     const ONLY: &str = "Only POST or PUT requests allowed";
-    on(MethodFilter::POST.or(MethodFilter::PUT), pages::lifecycle)
+    on(MethodFilter::POST.or(MethodFilter::PUT), handler)
         .fallback(async || (StatusCode::METHOD_NOT_ALLOWED, ONLY))
 }
 

@@ -1,13 +1,14 @@
-//! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT. SIGHUP reads the settings
-//! again and takes over the list of indexed tags, and nothing else.
+//! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT. On SIGHUP the server reads the
+//! settings again.
 
 use clap::{ArgMatches, Command};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
-use crate::config::{Config, IndexedTags, KairosDbConf};
+use crate::config::{Config, KairosDbConf};
 use crate::limits::THREAD_STACK_BYTES;
+use crate::telemetry::LogFilter;
 use crate::{server, telemetry};
 
 use super::CliError;
@@ -20,14 +21,14 @@ pub(super) fn command() -> Command {
 /// Serves until a signal comes and everything is drained.
 pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let config = Config::load_to_serve(matches)?;
-    telemetry::start_log(&config.log);
+    let log = telemetry::start_log(&config.log);
     say_what_was_taken_over(&config.kairosdb);
     tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(THREAD_STACK_BYTES)
         .enable_all()
         .build()
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?
-        .block_on(serve_on_runtime(config, matches.clone()))
+        .block_on(serve_on_runtime(config, log, matches.clone()))
 }
 
 /// The settings that came from a KairosDB, and what of its own was left.
@@ -42,7 +43,11 @@ fn say_what_was_taken_over(kairosdb: &KairosDbConf) {
     }
 }
 
-async fn serve_on_runtime(config: Config, matches: ArgMatches) -> Result<(), CliError> {
+async fn serve_on_runtime(
+    config: Config,
+    log: LogFilter,
+    matches: ArgMatches,
+) -> Result<(), CliError> {
     let listener = TcpListener::bind(&config.listen).await.map_err(|source| CliError::System {
         what: format!("cannot listen on {}", config.listen),
         source,
@@ -51,29 +56,23 @@ async fn serve_on_runtime(config: Config, matches: ArgMatches) -> Result<(), Cli
     let no_signals = |source| CliError::System { what: "cannot wait for signals".into(), source };
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
-    let hangup = signal(SignalKind::hangup()).map_err(no_signals)?;
-    let (list, indexed) = watch::channel(config.indexed_tags());
-    let reload = tokio::spawn(read_again(hangup, matches, list));
+    let mut hangup = signal(SignalKind::hangup()).map_err(no_signals)?;
+    let (hung_up, signals) = mpsc::channel(1);
+    let listening = tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            // One that waits already stands for this one too.
+            let _ = hung_up.try_send(());
+        }
+    });
+    let read = Box::new(move || Config::load_to_serve(&matches));
+    let rereading = server::Rereading { signals, read, log };
     let shutdown = async move {
         tokio::select! {
             _ = terminate.recv() => tracing::info!("SIGTERM: draining"),
             _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
         }
     };
-    let served = server::run(config, listener, shutdown, indexed).await;
-    reload.abort();
+    let served = server::run(config, listener, shutdown, rereading).await;
+    listening.abort();
     Ok(served?)
-}
-
-/// Reads the settings again whenever SIGHUP comes.
-async fn read_again(mut hangup: Signal, matches: ArgMatches, list: watch::Sender<IndexedTags>) {
-    while hangup.recv().await.is_some() {
-        match Config::load_to_serve(&matches) {
-            Ok(config) => {
-                tracing::info!("SIGHUP: the list of indexed tags was read again");
-                list.send_replace(config.indexed_tags());
-            }
-            Err(error) => tracing::error!("SIGHUP: everything stays as it was: {error}"),
-        }
-    }
 }

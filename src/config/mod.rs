@@ -6,9 +6,11 @@
 //! connected here, but for the file of settings and the file with the password.
 
 mod cassandra;
+mod changes;
 mod clusters;
 mod environment;
 mod kairosdb_conf;
+mod limits;
 mod queries;
 mod raw;
 mod read_cache;
@@ -18,6 +20,7 @@ mod tag_index;
 mod ttl_by_metric;
 mod units;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,8 +29,10 @@ use clap::ArgMatches;
 pub use cassandra::{
     CassandraConfig, Compression, Consistency, Credentials, Replication, Secret, TlsConfig,
 };
+pub use changes::{changed, is_live};
 pub use clusters::ReadClusterConfig;
 pub use kairosdb_conf::KairosDbConf;
+pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
 pub use queries::{Language, QueryConfig};
 pub use raw::Origin;
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
@@ -52,6 +57,8 @@ pub struct Config {
     pub retention: Option<Duration>,
     /// How queries are evaluated.
     pub queries: QueryConfig,
+    /// What is taken of senders and askers.
+    pub limits: LimitsConfig,
     /// Whether type and unit of a metric are labels of its series.
     pub type_and_unit_labels: TypeAndUnitLabels,
     /// Whether the admin API answers.
@@ -60,6 +67,8 @@ pub struct Config {
     pub log: LogConfig,
     /// What was taken over from a KairosDB's configuration.
     pub kairosdb: KairosDbConf,
+    /// The text of every setting that has one.
+    said: HashMap<&'static str, String>,
 }
 
 /// Which store holds the samples, and what an acknowledgement means.
@@ -92,6 +101,8 @@ pub struct HeadConfig {
     pub flush_interval: Duration,
     /// Bytes that the log may have.
     pub wal_limit: u64,
+    /// Bytes of points in memory that make a flush begin early, about.
+    pub memory_limit: u64,
 }
 
 /// Whether the type and unit that remote write 2.0 brings are labels of the series, by which queries
@@ -242,6 +253,7 @@ impl Config {
             head: head(&raw)?,
             retention: (!retention.is_zero()).then_some(retention),
             queries: QueryConfig::from_raw(&raw)?,
+            limits: LimitsConfig::from_raw(&raw)?,
             type_and_unit_labels: match switch(&raw, "type-and-unit-labels")? {
                 true => TypeAndUnitLabels::Enabled,
                 false => TypeAndUnitLabels::Disabled,
@@ -258,6 +270,7 @@ impl Config {
                 )?,
                 filter: log_filter(&raw)?,
             },
+            said: raw.texts(),
             kairosdb: raw.kairosdb,
         })
     }
@@ -321,16 +334,21 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
 
 fn head(raw: &Raw) -> Result<HeadConfig, ConfigError> {
     const LEAST_WAL: u64 = 64 << 20;
+    const LEAST_MEMORY: u64 = 16 << 20;
     let flush_interval = duration(raw, "flush-interval")?;
     if flush_interval.is_zero() {
         return Err(raw.refuse("flush-interval", "must be more than 0"));
     }
-    let wal_limit =
-        parse_size(raw.required("wal-limit")).map_err(|error| raw.refuse("wal-limit", error))?;
-    if wal_limit < LEAST_WAL {
-        return Err(raw.refuse("wal-limit", "must be at least 64MiB"));
-    }
-    Ok(HeadConfig { flush_interval, wal_limit })
+    let at_least = |name, least: u64, said: &str| {
+        let bytes = parse_size(raw.required(name)).map_err(|error| raw.refuse(name, error))?;
+        match bytes < least {
+            true => Err(raw.refuse(name, format!("must be at least {said}"))),
+            false => Ok(bytes),
+        }
+    };
+    let wal_limit = at_least("wal-limit", LEAST_WAL, "64MiB")?;
+    let memory_limit = at_least("flush-memory", LEAST_MEMORY, "16MiB")?;
+    Ok(HeadConfig { flush_interval, wal_limit, memory_limit })
 }
 
 /// A level, or levels of targets with commas between them. To `tracing` a word alone may be a target
@@ -356,6 +374,14 @@ fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
 
 fn duration(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
     parse_duration(raw.required(name)).map_err(|error| raw.refuse(name, error))
+}
+
+/// A whole number that is not too small.
+fn count(raw: &Raw, name: &'static str, least: usize) -> Result<usize, ConfigError> {
+    match raw.required(name).parse::<u32>() {
+        Ok(count) if count as usize >= least => Ok(count as usize),
+        _ => Err(raw.refuse(name, format!("must be a whole number of at least {least}"))),
+    }
 }
 
 fn switch(raw: &Raw, name: &'static str) -> Result<bool, ConfigError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::raw::Raw;
-use super::{ConfigError, duration, parse_size, switch};
+use super::{ConfigError, count, duration, parse_size, switch};
 
 /// How queries are evaluated.
 #[derive(Debug, Clone)]
@@ -56,13 +56,5 @@ impl QueryConfig {
                 false => Language::Stable,
             },
         })
-    }
-}
-
-/// A whole number that is not too small.
-fn count(raw: &Raw, name: &'static str, least: usize) -> Result<usize, ConfigError> {
-    match raw.required(name).parse::<u32>() {
-        Ok(count) if count as usize >= least => Ok(count as usize),
-        _ => Err(raw.refuse(name, format!("must be a whole number of at least {least}"))),
     }
 }

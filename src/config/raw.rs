@@ -95,6 +95,11 @@ impl Raw {
         self.get(name).expect("the table of settings gives it a default")
     }
 
+    /// The text of every setting that has one.
+    pub(super) fn texts(&self) -> HashMap<&'static str, String> {
+        self.values.iter().map(|(name, (value, _))| (*name, value.clone())).collect()
+    }
+
     /// The first of the settings that `wanted` picks to which somebody gave a value. What was taken
     /// over from a KairosDB was said by who named its file.
     pub(super) fn said(&self, wanted: impl Fn(&str) -> bool) -> Option<&'static str> {

@@ -150,6 +150,16 @@ pub enum RejectReason {
     /// Metadata that is none.
     #[error("metadata {0}")]
     Metadata(&'static str),
+    /// Beyond a limit that is a setting.
+    #[error("{what}, and the setting {setting} is {most}")]
+    Limit {
+        /// What there is.
+        what: String,
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        most: u64,
+    },
     /// The store below cannot represent it.
     #[error("{0}")]
     Store(String),
@@ -166,6 +176,7 @@ impl RejectReason {
             Self::Histogram(_) => "histogram",
             Self::ExemplarTooLong(_) => "exemplar",
             Self::Metadata(_) => "metadata",
+            Self::Limit { setting, .. } => setting,
             Self::Store(_) => "store",
         }
     }

@@ -177,6 +177,6 @@ fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<
 }
 
 fn head_options(dir: PathBuf, config: &HeadConfig) -> head::Options {
-    let HeadConfig { flush_interval, wal_limit } = *config;
-    head::Options { flush_interval, wal_limit, ..head::Options::new(dir) }
+    let HeadConfig { flush_interval, wal_limit, memory_limit } = *config;
+    head::Options { flush_interval, wal_limit, memory_limit, ..head::Options::new(dir) }
 }

@@ -20,6 +20,8 @@ pub struct IngestMetrics {
     pub metadata: Counter,
     /// Parts of requests that were refused for good.
     pub rejected: Family<ReasonLabels, Counter>,
+    /// Series written to within the last hour, where their number has a limit.
+    pub active_series: Gauge,
     /// Answered requests.
     pub requests: Family<WriteLabels, Counter>,
     /// Seconds from the request's head to the answer.
@@ -52,6 +54,7 @@ impl IngestMetrics {
             exemplars: Counter::default(),
             metadata: Counter::default(),
             rejected: Family::default(),
+            active_series: Gauge::default(),
             requests: Family::default(),
             duration: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
             in_flight: Gauge::default(),
@@ -69,6 +72,11 @@ impl IngestMetrics {
             "write_rejected",
             "Parts of remote-write requests that were refused for good",
             metrics.rejected.clone(),
+        );
+        registry.register(
+            "active_series",
+            "Series written to within the last hour; counted only where a limit is set for them",
+            metrics.active_series.clone(),
         );
         registry.register(
             "write_requests",

@@ -4,17 +4,33 @@ use std::fmt::Debug;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
+use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Starts the log of the process. A second call changes nothing.
-pub fn start_log(config: &LogConfig) {
+/// What is logged, for who changes it later.
+pub struct LogFilter(Handle<Targets, Registry>);
+
+impl LogFilter {
+    /// Logs what this configuration wants, in the format of before.
+    pub fn set(&self, config: &LogConfig) {
+        // Fails only when the log is gone.
+        let _ = self.0.reload(targets(config));
+    }
+}
+
+fn targets(config: &LogConfig) -> Targets {
     // The configuration has checked the filter; `info` is for a caller that has not.
-    let filter: Targets =
-        config.filter.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
+    config.filter.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
+}
+
+/// Starts the log of the process. A second call changes nothing.
+pub fn start_log(config: &LogConfig) -> LogFilter {
+    let (filter, handle) = reload::Layer::new(targets(config));
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let layer = match config.format {
         LogFormat::Text => layer.with_ansi(false).boxed(),
@@ -23,6 +39,7 @@ pub fn start_log(config: &LogConfig) {
     let layer = layer.with_filter(filter.and(NoBatchWarnings));
     // Fails only when a log was started before.
     let _ = tracing_subscriber::registry().with(layer).try_init();
+    LogFilter(handle)
 }
 
 /// Leaves out two warnings of Cassandra's, which the driver logs for each batch of ours: that an

@@ -4,6 +4,7 @@
 //! a metric, its help and its unit stand in one place.
 
 mod cassandra;
+mod config;
 mod head;
 mod http;
 mod in_flight;
@@ -16,17 +17,20 @@ mod throttle;
 use prometheus_client::registry::Registry;
 
 pub use cassandra::{CassandraMetrics, StatementOutcome};
+pub use config::ConfigMetrics;
 pub use head::HeadMetrics;
 pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
 pub use in_flight::InFlight;
 pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};
-pub use log::start_log;
+pub use log::{LogFilter, start_log};
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
 pub use throttle::Throttle;
 
 /// All metrics of the process, and the registry that prints them.
 pub struct Metrics {
+    /// How the settings were read.
+    pub config: ConfigMetrics,
     /// Requests by path and status.
     pub http: HttpMetrics,
     /// What remote write brought.
@@ -47,6 +51,7 @@ impl Metrics {
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("promkairos");
         Self {
+            config: ConfigMetrics::register(&mut registry),
             http: HttpMetrics::register(&mut registry),
             ingest: IngestMetrics::register(&mut registry),
             queries: QueryMetrics::register(&mut registry),

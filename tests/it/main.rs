@@ -18,6 +18,7 @@ mod head;
 mod kairos;
 mod kairosdb;
 mod kill;
+mod limits;
 mod packaging;
 mod prometheus;
 mod promql;

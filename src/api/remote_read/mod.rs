@@ -29,7 +29,8 @@ use super::remote_write::{Intake, Refusal};
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::{
-    ANSWER_STALL, MAX_CONCURRENT_READS, MAX_CONCURRENT_SAMPLE_READS, READ_WAIT, RETRY_AFTER,
+    ANSWER_STALL, MAX_BODY_BYTES, MAX_CONCURRENT_READS, MAX_CONCURRENT_SAMPLE_READS, READ_WAIT,
+    RETRY_AFTER,
 };
 use crate::storage::StoreError;
 
@@ -93,7 +94,7 @@ pub(super) async fn remote_read(
     body: Body,
 ) -> Result<Response, Refusal> {
     let gate = &state.reads;
-    let body = gate.bodies.read(&headers, body).await?;
+    let body = gate.bodies.read(&headers, body, MAX_BODY_BYTES).await?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline).await?;

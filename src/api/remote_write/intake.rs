@@ -70,19 +70,20 @@ impl Intake {
         }
     }
 
-    /// Reads a body within its limits of size and time.
+    /// Reads a body of at most `most` bytes, within its time.
     pub(crate) async fn read(
         &self,
         headers: &HeaderMap,
         body: Body,
+        most: usize,
     ) -> Result<ReceivedBody<'_>, Refusal> {
         let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
         let declared: usize = declared.and_then(|v| v.parse().ok()).unwrap_or(0);
-        if declared > limits::MAX_BODY_BYTES {
-            return Err(Refusal::BodyTooLarge(limits::MAX_BODY_BYTES));
+        if declared > most {
+            return Err(Refusal::BodyTooLarge(most));
         }
         let permit = self.in_time(self.bodies.acquire_many(1)).await?;
-        let reading = self.read_pieces(permit, body, declared.min(PIECE));
+        let reading = self.read_pieces(permit, body, declared.min(PIECE), most);
         timeout(self.body_timeout, reading).await.map_err(|_| Refusal::BodyTooSlow)?
     }
 
@@ -91,14 +92,15 @@ impl Intake {
         mut permit: SemaphorePermit<'a>,
         body: Body,
         reserve: usize,
+        most: usize,
     ) -> Result<ReceivedBody<'a>, Refusal> {
         let mut bytes = BytesMut::with_capacity(reserve);
         let mut pieces = body.into_data_stream();
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(Refusal::BodyBroken)?;
             let length = bytes.len() + piece.len();
-            if length > limits::MAX_BODY_BYTES {
-                return Err(Refusal::BodyTooLarge(limits::MAX_BODY_BYTES));
+            if length > most {
+                return Err(Refusal::BodyTooLarge(most));
             }
             let more = length.div_ceil(PIECE).saturating_sub(permit.num_permits());
             if more > 0 {
@@ -175,6 +177,8 @@ mod tests {
     use super::*;
     use crate::api::ApiError;
 
+    const MOST: usize = limits::MAX_BODY_BYTES;
+
     fn small(body_pieces: usize, decoded_pieces: usize) -> Intake {
         Intake {
             bodies: Semaphore::new(body_pieces),
@@ -193,13 +197,14 @@ mod tests {
     async fn a_body_takes_room_for_what_has_come() {
         let intake = small(4, 0);
         let headers = HeaderMap::new();
-        let first = intake.read(&headers, Body::from(vec![1; 3 * PIECE])).await.expect("room");
+        let first =
+            intake.read(&headers, Body::from(vec![1; 3 * PIECE]), MOST).await.expect("room");
         assert_eq!(first.bytes, vec![1; 3 * PIECE]);
-        assert!(is_overloaded(intake.read(&headers, Body::from(vec![1; 2 * PIECE])).await));
-        let second = intake.read(&headers, Body::from(vec![1; PIECE])).await.expect("room");
-        assert!(is_overloaded(intake.read(&headers, Body::empty()).await));
+        assert!(is_overloaded(intake.read(&headers, Body::from(vec![1; 2 * PIECE]), MOST).await));
+        let second = intake.read(&headers, Body::from(vec![1; PIECE]), MOST).await.expect("room");
+        assert!(is_overloaded(intake.read(&headers, Body::empty(), MOST).await));
         drop((first, second));
-        intake.read(&headers, Body::from(vec![1; 4 * PIECE])).await.expect("room again");
+        intake.read(&headers, Body::from(vec![1; 4 * PIECE]), MOST).await.expect("room again");
     }
 
     #[tokio::test]
@@ -207,16 +212,16 @@ mod tests {
         let intake = small(limits::MAX_BODY_BYTES / PIECE, 0);
         let headers = HeaderMap::new();
         let largest = Body::from(vec![0; limits::MAX_BODY_BYTES]);
-        intake.read(&headers, largest).await.expect("just within the limit");
+        intake.read(&headers, largest, MOST).await.expect("just within the limit");
         let larger = Body::from(vec![0; limits::MAX_BODY_BYTES + 1]);
-        let refused = intake.read(&headers, larger).await;
+        let refused = intake.read(&headers, larger, MOST).await;
         assert!(matches!(refused, Err(Refusal::BodyTooLarge(limits::MAX_BODY_BYTES))));
         let endless = futures::stream::pending::<Result<Bytes, std::io::Error>>();
         let hasty = Intake { body_timeout: Duration::from_millis(1), ..small(1, 0) };
-        let refused = hasty.read(&headers, Body::from_stream(endless)).await;
+        let refused = hasty.read(&headers, Body::from_stream(endless), MOST).await;
         assert!(matches!(refused, Err(Refusal::BodyTooSlow)));
         let broken = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("gone"))]);
-        let refused = intake.read(&headers, Body::from_stream(broken)).await;
+        let refused = intake.read(&headers, Body::from_stream(broken), MOST).await;
         assert!(matches!(refused, Err(Refusal::BodyBroken(_))));
         assert_eq!(intake.bodies.available_permits(), limits::MAX_BODY_BYTES / PIECE);
     }

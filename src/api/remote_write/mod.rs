@@ -2,27 +2,31 @@
 //!
 //! What can never be accepted is 400 (or 413, 415) and the rest of the request is stored; trouble
 //! of ours is 503 or 500, which senders repeat. Type and encoding are judged before the body is
-//! read. Answers to version 2 say how much was stored, failures included; answers to
+//! read, and a rate that is a setting before anything is stored. Answers to version 2 say how much was stored, failures included; answers to
 //! version 1 never do, as senders take these headers for the sign of version 2.
 
+mod gate;
+mod guard;
 mod intake;
 mod negotiate;
+mod rate;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::{ApiError, AppState};
-use crate::config::TypeAndUnitLabels;
+use crate::config::{SeriesAnswer, TypeAndUnitLabels};
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
 use crate::storage::StoreError;
 use crate::telemetry::{InFlight, IngestMetrics, ReasonLabels, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
+pub(crate) use gate::Gate;
 pub(crate) use intake::Intake;
 
 /// The handler. One request is one batch for the store.
@@ -35,7 +39,8 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
         Err(refusal) => (None, Err(refusal)),
     };
     let metrics = &state.metrics.ingest;
-    let response = respond(protocol, result, metrics);
+    let beyond_series = state.writes.limits().series_answer;
+    let response = respond(protocol, result, beyond_series, metrics);
     let protocol = match protocol {
         Some(Protocol::V1) => "1",
         Some(Protocol::V2 | Protocol::V2Typed) => "2",
@@ -54,6 +59,10 @@ pub(crate) enum Refusal {
     UnsupportedType(String),
     #[error("body has more than {0} bytes")]
     BodyTooLarge(usize),
+    #[error("{what} in one request, and the setting {setting} is {most}")]
+    Limit { what: String, setting: &'static str, most: usize },
+    #[error("more samples than the {most} a second of the setting max-samples-per-second")]
+    TooFast { most: u64, retry_after: Duration },
     #[error("body did not arrive in time")]
     BodyTooSlow,
     #[error("body broke off: {0}")]
@@ -79,7 +88,8 @@ async fn accept(
 ) -> Result<WriteOutcome, Refusal> {
     negotiate::encoding(headers)?;
     let store = state.store()?;
-    let body = state.intake.read(headers, body).await?;
+    let limits = state.writes.limits();
+    let body = state.intake.read(headers, body, limits.body_bytes).await?;
     let decoded = snappy::declared_len(&body.bytes)?;
     let mut room = state.intake.room_to_decode(decoded).await?;
     let protocol = match (protocol, state.type_and_unit_labels) {
@@ -88,7 +98,9 @@ async fn accept(
     };
     let compressed = model::Body { protocol, compressed: &body.bytes };
     let scratch = room.scratch();
-    let batch = intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))?;
+    let mut batch =
+        intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))?;
+    state.writes.judge(&limits, &mut batch, &state.metrics.ingest)?;
     if batch.series.is_empty() && batch.metadata.is_empty() {
         return Ok(WriteOutcome { rejections: batch.rejections, ..WriteOutcome::default() });
     }
@@ -98,6 +110,7 @@ async fn accept(
 fn respond(
     protocol: Option<Protocol>,
     result: Result<WriteOutcome, Refusal>,
+    beyond_series: SeriesAnswer,
     metrics: &IngestMetrics,
 ) -> Response {
     let mut written = WriteOutcome::default();
@@ -110,7 +123,7 @@ fn respond(
             } else {
                 let reasons = reasons(&written.rejections);
                 tracing::debug!("parts of a remote write were refused: {}", reasons.trim_end());
-                (StatusCode::BAD_REQUEST, reasons).into_response()
+                (refused_status(&written.rejections, beyond_series), reasons).into_response()
             }
         }
         Err(refusal) => {
@@ -133,6 +146,16 @@ fn respond(
         }
     }
     response
+}
+
+/// What is said where parts were refused for good.
+fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
+    let only_series =
+        rejections.counts().iter().all(|(reason, _)| guard::SETTINGS.contains(reason));
+    match beyond_series {
+        SeriesAnswer::Retry if only_series => StatusCode::TOO_MANY_REQUESTS,
+        SeriesAnswer::Retry | SeriesAnswer::Drop => StatusCode::BAD_REQUEST,
+    }
 }
 
 fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
@@ -180,11 +203,16 @@ impl IntoResponse for Refusal {
             // Not 408: senders give up what a 4xx refuses, and a slow network passes.
             Self::BodyTooSlow => StatusCode::SERVICE_UNAVAILABLE,
             // Malformed chunks, a body cut short, a client that went away.
-            Self::BodyBroken(_) | Self::Wire(_) => StatusCode::BAD_REQUEST,
+            Self::BodyBroken(_) | Self::Wire(_) | Self::Limit { .. } => StatusCode::BAD_REQUEST,
+            Self::TooFast { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Api(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         match self {
             Self::Api(error) => error.into_response(),
+            Self::TooFast { retry_after, .. } => {
+                let after = HeaderValue::from(retry_after.as_secs_f64().ceil() as u64);
+                (status, [(header::RETRY_AFTER, after)], format!("{self}\n")).into_response()
+            }
             refusal => (status, format!("{refusal}\n")).into_response(),
         }
     }

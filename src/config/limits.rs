@@ -1,0 +1,181 @@
+//! The limits that are settings. Those of `crate::limits` hold beyond them.
+
+use super::raw::Raw;
+use super::{ConfigError, choice, count, parse_size};
+use crate::limits;
+use crate::model::LabelLimits;
+
+/// What one process takes of its senders and askers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitsConfig {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Names, values or series in the answer of a label endpoint.
+    pub label_results: usize,
+    /// What a remote write may bring.
+    pub writes: WriteLimits,
+}
+
+/// What a remote write may bring. Changes while the server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteLimits {
+    /// Bytes of a body, compressed.
+    pub body_bytes: usize,
+    /// Series in one request.
+    pub series_per_request: usize,
+    /// Floats and histograms in one request.
+    pub samples_per_request: usize,
+    /// Labels of a series that is not known yet.
+    pub labels: LabelLimits,
+    /// Series written to within an hour; `None` = no limit.
+    pub active_series: Option<u64>,
+    /// The same of one metric.
+    pub active_series_per_metric: Option<u64>,
+    /// What the sender of a series beyond them is told.
+    pub series_answer: SeriesAnswer,
+    /// Floats and histograms a second; `None` = no limit.
+    pub samples_per_second: Option<u64>,
+}
+
+/// What the sender of a series beyond a limit is told. The rest of its request is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeriesAnswer {
+    /// 400: it goes on without the series.
+    Drop,
+    /// 429: it may be set to send again.
+    Retry,
+}
+
+impl Default for WriteLimits {
+    /// Those of `crate::limits` alone.
+    fn default() -> Self {
+        Self {
+            body_bytes: limits::MAX_BODY_BYTES,
+            series_per_request: limits::MAX_SERIES_PER_REQUEST,
+            samples_per_request: limits::MAX_SAMPLES_PER_REQUEST,
+            labels: limits::LABEL_LIMITS,
+            active_series: None,
+            active_series_per_metric: None,
+            series_answer: SeriesAnswer::Drop,
+            samples_per_second: None,
+        }
+    }
+}
+
+impl LimitsConfig {
+    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+        let most = WriteLimits::default();
+        let body_bytes = size(raw, "max-request-body-size", 1 << 10, most.body_bytes)?;
+        let series_answer = [("400", SeriesAnswer::Drop), ("429", SeriesAnswer::Retry)];
+        Ok(Self {
+            connections: count(raw, "max-connections", 1)?,
+            label_results: count(raw, "max-label-results", 1)?,
+            writes: WriteLimits {
+                body_bytes,
+                series_per_request: up_to(raw, "max-series-per-request", most.series_per_request)?,
+                samples_per_request: up_to(
+                    raw,
+                    "max-samples-per-request",
+                    most.samples_per_request,
+                )?,
+                labels: LabelLimits {
+                    labels: up_to(raw, "max-labels-per-series", most.labels.labels)?,
+                    name_bytes: size(raw, "max-label-name-size", 8, most.labels.name_bytes)?,
+                    value_bytes: size(raw, "max-label-value-size", 8, most.labels.value_bytes)?,
+                    total_bytes: most.labels.total_bytes,
+                },
+                active_series: unless_zero(raw, "max-active-series")?,
+                active_series_per_metric: unless_zero(raw, "max-active-series-per-metric")?,
+                series_answer: choice(raw, "series-limit-answer", &series_answer)?,
+                samples_per_second: unless_zero(raw, "max-samples-per-second")?,
+            },
+        })
+    }
+}
+
+/// A number of at least 1 and at most `most`.
+fn up_to(raw: &Raw, name: &'static str, most: usize) -> Result<usize, ConfigError> {
+    match count(raw, name, 1)? {
+        many if many > most => Err(raw.refuse(name, format!("must be at most {most}"))),
+        few => Ok(few),
+    }
+}
+
+/// A number; 0 = none.
+fn unless_zero(raw: &Raw, name: &'static str) -> Result<Option<u64>, ConfigError> {
+    count(raw, name, 0).map(|count| (count > 0).then_some(count as u64))
+}
+
+/// A size within bounds, in bytes.
+fn size(raw: &Raw, name: &'static str, least: u64, most: usize) -> Result<usize, ConfigError> {
+    let bytes = parse_size(raw.required(name)).map_err(|error| raw.refuse(name, error))?;
+    if bytes < least || bytes > most as u64 {
+        let reason = format!("must be at least {least} and at most {most} bytes");
+        return Err(raw.refuse(name, reason));
+    }
+    Ok(bytes as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, arguments};
+    use super::*;
+
+    fn load(settings: &[&str]) -> Result<LimitsConfig, String> {
+        let matches = clap::Command::new("promkairos")
+            .args(arguments())
+            .try_get_matches_from(std::iter::once("promkairos").chain(settings.iter().copied()))
+            .map_err(|error| error.to_string())?;
+        let config = Config::load(&matches).map_err(|error| error.to_string())?;
+        Ok(config.limits)
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_program() {
+        let limits = load(&[]).expect("valid");
+        assert_eq!(limits.connections, limits::MAX_CONNECTIONS);
+        assert_eq!(limits.label_results, limits::MAX_LABEL_RESULTS);
+        assert_eq!(limits.writes, WriteLimits::default());
+    }
+
+    #[test]
+    fn what_is_said_holds() {
+        let limits = load(&[
+            "--max-active-series=1000000",
+            "--max-active-series-per-metric=5000",
+            "--series-limit-answer=429",
+            "--max-request-body-size=1MiB",
+            "--max-labels-per-series=30",
+            "--max-connections=9",
+        ]);
+        let limits = limits.expect("valid");
+        assert_eq!(limits.connections, 9);
+        assert_eq!(limits.writes.active_series, Some(1_000_000));
+        assert_eq!(limits.writes.active_series_per_metric, Some(5_000));
+        assert_eq!(limits.writes.series_answer, SeriesAnswer::Retry);
+        assert_eq!((limits.writes.body_bytes, limits.writes.labels.labels), (1 << 20, 30));
+    }
+
+    #[test]
+    fn what_no_limit_can_be() {
+        let check = |argument: &str, want: &str| {
+            assert_eq!(load(&[argument]).err().as_deref(), Some(want), "{argument}");
+        };
+        check(
+            "--max-connections=0",
+            "--max-connections \"0\": must be a whole number of at least 1",
+        );
+        check(
+            "--max-samples-per-request=2000000",
+            "--max-samples-per-request \"2000000\": must be at most 1048576",
+        );
+        check(
+            "--max-request-body-size=64MiB",
+            "--max-request-body-size \"64MiB\": must be at least 1024 and at most 33554432 bytes",
+        );
+        check(
+            "--series-limit-answer=500",
+            "--series-limit-answer \"500\": must be one of 400, 429",
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! Limits that are settings, and settings that are read again while the server runs, on the real
+//! program with both stores.
+
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::eventually;
+use crate::support::load::compress;
+use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
+use crate::support::proto;
+
+/// A series `metric{host}` with so many points.
+fn series(metric: &str, host: &str, points: u64) -> proto::Message {
+    let label = |name: &str, value: &str| proto::Message::default().bytes(1, name).bytes(2, value);
+    let labels = [label("__name__", metric), label("host", host)];
+    let point = |at| proto::Message::default().double(1, 1.0).varint(2, 1_700_000_000_000 + at);
+    proto::Message::default().messages(1, labels).messages(2, (0..points).map(point))
+}
+
+async fn send(server: &Promkairos, series: &[proto::Message]) -> Answer {
+    let body = compress(&proto::Message::default().messages(1, series.to_vec()));
+    server.write(Message::V1, body).await.expect("an answer")
+}
+
+/// The hosts of a metric that are stored.
+async fn stored(server: &Promkairos, metric: &str) -> Vec<String> {
+    let path = format!("/api/v1/label/host/values?match[]={metric}");
+    let (status, text) = server.get(&path).await.expect("an answer");
+    assert_eq!(status, 200, "{text}");
+    let answer: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    serde_json::from_value(answer["data"].clone()).expect("a list")
+}
+
+async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
+    let (_, text) = server.get("/metrics").await.expect("an answer");
+    let line = text.lines().find(|line| line.starts_with(&format!("promkairos_{name} ")))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--max-active-series=3", "--max-active-series-per-metric=2"];
+    let mut server = Promkairos::ready(data.path(), &backend, &flags).await;
+    let first = send(&server, &[series("m", "a", 1), series("m", "b", 1)]).await;
+    assert_eq!(first.status, 204, "{}", first.body);
+    let second =
+        send(&server, &[series("m", "c", 1), series("m", "a", 2), series("n", "d", 1)]).await;
+    assert_eq!(second.status, 400, "{}", second.body);
+    let why = "m has 2 active series, and the setting max-active-series-per-metric is 2 for series \
+               {__name__=\"m\", host=\"c\"}\n";
+    assert_eq!(second.body, why);
+    let third = send(&server, &[series("o", "e", 1)]).await;
+    assert_eq!(third.status, 400, "{}", third.body);
+    assert!(third.body.contains("the setting max-active-series is 3"), "{}", third.body);
+    assert_eq!(stored(&server, "m").await, ["a", "b"]);
+    assert_eq!(stored(&server, "n").await, ["d"]);
+    assert!(stored(&server, "o").await.is_empty());
+    assert_eq!(metric(&server, "active_series").await, Some(3.0));
+    let refused = "write_rejected_total{reason=\"max-active-series\"}";
+    assert_eq!(metric(&server, refused).await, Some(1.0));
+    assert!(server.process.terminate().success());
+    // What was refused does not come back out of the log.
+    let server = Promkairos::ready(data.path(), &backend, &[]).await;
+    assert_eq!(stored(&server, "m").await, ["a", "b"]);
+    assert!(stored(&server, "o").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn series_of_the_embedded_store() {
+    new_series_are_refused_and_known_ones_go_on(Backend::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn series_of_cassandra() {
+    new_series_are_refused_and_known_ones_go_on(Backend::cassandra_store()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn series_of_cassandra_behind_the_log() {
+    new_series_are_refused_and_known_ones_go_on(Backend::cassandra_wal()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_beyond_a_setting_are_told_which() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = [
+        "--max-series-per-request=2",
+        "--max-samples-per-request=5",
+        "--max-request-body-size=2KiB",
+        "--max-label-value-size=9",
+        "--max-label-results=1",
+    ];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let some = |count: usize| ["a", "b", "c"][..count].iter().map(|host| series("m", host, 1));
+    let answer = send(&server, &some(3).collect::<Vec<_>>()).await;
+    let why = "3 series in one request, and the setting max-series-per-request is 2\n";
+    assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    let answer = send(&server, &[series("m", "a", 6)]).await;
+    let why = "6 samples in one request, and the setting max-samples-per-request is 5\n";
+    assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    let answer = server.write(Message::V1, vec![0; 2049]).await.expect("an answer");
+    assert_eq!((answer.status, answer.body.as_str()), (413, "body has more than 2048 bytes\n"));
+    let answer = send(&server, &[series("m", "0123456789", 1), series("m", "a", 1)]).await;
+    let why = "value of label \"host\" of 10 bytes, and the setting max-label-value-size is 9 for \
+               series {__name__=\"m\", host=\"0123456789\"}\n";
+    assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    assert_eq!(stored(&server, "m").await, ["a"]);
+    assert_eq!(send(&server, &some(2).collect::<Vec<_>>()).await.status, 204);
+    assert_eq!(stored(&server, "m").await, ["a"], "one more is there, and cut off");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--max-samples-per-second=1"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    // All that a request has passes, and is waited for by the next.
+    assert_eq!(send(&server, &[series("m", "a", 100_000)]).await.status, 204);
+    let answer = send(&server, &[series("m", "b", 1)]).await;
+    assert_eq!(answer.status, 429, "{}", answer.body);
+    assert!(answer.body.contains("the setting max-samples-per-second"), "{}", answer.body);
+    let after: u64 = answer.retry_after.expect("told").parse().expect("seconds");
+    assert!((1..=100_000).contains(&after), "{after}");
+    assert_eq!(stored(&server, "m").await, ["a"]);
+}
+
+fn write_settings(file: &Path, text: &str) {
+    std::fs::write(file, format!("enable_admin_api = true\n{text}")).expect("written");
+}
+
+async fn reload(server: &Promkairos) -> (u16, String) {
+    let client = reqwest::Client::new();
+    let answer = client.post(server.url("/-/reload")).send().await.expect("an answer");
+    (answer.status().as_u16(), answer.text().await.expect("a text"))
+}
+
+/// What a server has logged is read a moment later.
+async fn logged(server: &Promkairos, text: &str) {
+    eventually(text, async || {
+        let log = server.process.log();
+        if log.contains(text) { Ok(()) } else { Err(log) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, file) = (folder.path().join("data"), folder.path().join("promkairos.toml"));
+    write_settings(&file, "max_active_series = 1\n");
+    let flag = format!("--config={}", file.display());
+    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+    assert_eq!(send(&server, &[series("m", "a", 1)]).await.status, 204);
+    assert_eq!(send(&server, &[series("m", "b", 1)]).await.status, 400);
+    let nothing = "nothing that holds at once has changed\n";
+    assert_eq!(reload(&server).await, (200, nothing.to_owned()));
+
+    write_settings(
+        &file,
+        "max_active_series = 2\nseries_limit_answer = 429\nretention = \"1y\"\nlog_level = \"debug\"\n",
+    );
+    let changed = "changed: max-active-series, series-limit-answer, log-level; \
+                   needs a restart: retention\n";
+    assert_eq!(reload(&server).await, (200, changed.to_owned()));
+    assert_eq!(send(&server, &[series("m", "b", 1)]).await.status, 204);
+    assert_eq!(send(&server, &[series("m", "c", 1)]).await.status, 429);
+    logged(&server, " DEBUG ").await;
+
+    // What is refused changes nothing, and says where.
+    write_settings(&file, "max_active_series = 9\nmax_activ_series = 9\n");
+    let (status, why) = reload(&server).await;
+    let hint =
+        "promkairos.toml:3: unknown setting max_activ_series, did you mean max_active_series?\n";
+    assert!(status == 500 && why.ends_with(hint), "{status} {why}");
+    assert_eq!(send(&server, &[series("m", "c", 1)]).await.status, 429);
+    assert_eq!(metric(&server, "config_last_reload_successful").await, Some(0.0));
+
+    // A signal does the same. What needs a restart is said again.
+    write_settings(&file, "max_active_series = 3\nretention = \"1y\"\n");
+    let pid = i32::try_from(server.process.id()).expect("a pid");
+    kill_process(Pid::from_raw(pid).expect("a pid"), Signal::HUP).expect("it runs");
+    eventually("the third series is taken", async || {
+        match send(&server, &[series("m", "c", 1)]).await.status {
+            204 => Ok(()),
+            status => Err(status.to_string()),
+        }
+    })
+    .await;
+    let said = "SIGHUP: the settings were read again, changed: max-active-series, \
+                series-limit-answer, log-level; needs a restart: retention";
+    logged(&server, said).await;
+    assert_eq!(metric(&server, "config_last_reload_successful").await, Some(1.0));
+    assert!(server.process.terminate().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_reloads_where_the_admin_api_is_off() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    assert_eq!(reload(&server).await, (403, "Lifecycle API is not enabled.".to_owned()));
+}
