@@ -4,20 +4,11 @@
 //! `UPDATE_EXPECT=1` writes the page anew.
 
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use super::api::run;
 use super::support::promkairos::{Backend, Promkairos};
 use super::tidy::root;
-
-fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_promkairos"))
-        .current_dir(folder)
-        .args(arguments)
-        .envs(variables.iter().copied())
-        .output()
-        .expect("it runs")
-}
 
 #[track_caller]
 fn printed(arguments: &[&str]) -> String {
@@ -63,7 +54,7 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |text: &str, arguments: &[&str], want: &str| {
         std::fs::write(folder.path().join("p.toml"), text).expect("written");
-        let arguments = [&["check-config", "p.toml"], arguments].concat();
+        let arguments = [&["check-config", "p.toml"][..], arguments].concat();
         let output = run(folder.path(), &arguments, &[]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(output.stdout.is_empty());
@@ -108,7 +99,7 @@ async fn health_is_an_exit_code() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Promkairos::ready(folder.path(), &Backend::Embedded, &[]).await;
     let ask = |url: &str, more: &[&str]| {
-        let arguments = [&["health", "--server", url], more].concat();
+        let arguments = [&["health", "--server", url][..], more].concat();
         let output = run(root(), &arguments, &[]);
         (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
     };

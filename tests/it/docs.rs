@@ -84,7 +84,8 @@ fn links_lead_to_pages_and_headings() {
     assert!(count > 40, "{count} links");
 }
 
-fn help(arguments: &[&str]) -> String {
+/// What `--help` of a command says.
+pub(crate) fn help(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_promkairos"))
         .args(arguments)
         .arg("--help")
@@ -95,7 +96,7 @@ fn help(arguments: &[&str]) -> String {
 }
 
 /// The commands that a help lists.
-fn commands(help: &str) -> BTreeSet<String> {
+pub(crate) fn commands(help: &str) -> BTreeSet<String> {
     let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default();
     let listed = listed.lines().take_while(|line| !line.is_empty());
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());

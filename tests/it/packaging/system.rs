@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use super::text;
+use crate::docs::{commands, help};
 use crate::tidy::root;
 
 const UNIT: &str = "packaging/promkairos.service";
@@ -141,16 +142,13 @@ fn assert_shell(shell: &str, path: &str) {
 fn every_command_has_its_manual_page_in_the_package() {
     const SCRIPT: &str = "packaging/deb.sh";
     assert_shell("bash", SCRIPT);
-    let help = Command::new(BINARY).arg("--help").output().expect("it runs");
-    let help = String::from_utf8(help.stdout).expect("UTF-8");
-    let commands = help.split("\nCommands:\n").nth(1).expect("a list of commands");
-    let commands = commands.lines().take_while(|line| !line.is_empty());
-    let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    // They are for packages and pages themselves.
-    let makers = ["", "help", "completions", "man"];
-    let names: BTreeSet<&str> = names.filter(|name| !makers.contains(name)).collect();
+    let mut commands = commands(&help(&[]));
+    // These make packages and pages themselves.
+    for maker in ["help", "completions", "man"] {
+        assert!(commands.remove(maker), "{maker}");
+    }
     let script = text(SCRIPT);
     let listed = script.split("for command in ").nth(1).and_then(|rest| rest.split(';').next());
-    let listed: BTreeSet<&str> = listed.expect("a list of commands").split(' ').collect();
-    assert_eq!(listed, names);
+    let listed = listed.expect("a list of commands").split(' ').map(str::to_owned);
+    assert_eq!(listed.collect::<BTreeSet<_>>(), commands);
 }
