@@ -67,8 +67,10 @@ pub(super) fn run_man(matches: &ArgMatches, mut whole: Command) -> Result<(), Cl
             .find_subcommand(name)
             .ok_or_else(|| CliError::Usage(format!("{name:?} is no command")))?;
     }
+    let source = format!("promkairos {}", whole.get_version().unwrap_or_default());
     let mut page = Vec::new();
     Man::new(command.clone())
+        .source(source)
         .render(&mut page)
         .map_err(|source| CliError::System { what: "the manual page".into(), source })?;
     output::print(&String::from_utf8_lossy(&page))
