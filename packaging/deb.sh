@@ -13,7 +13,8 @@ mkdir -p "$generated"
 "$binary" completions zsh > "$generated/_promkairos"
 "$binary" completions fish > "$generated/promkairos.fish"
 "$binary" man > "$generated/promkairos.1"
-for command in serve check-config settings health delete doctor explain index wal; do
-  "$binary" man "$command" > "$generated/promkairos-$command.1"
+commands=$("$binary" --help | sed -n '/^Commands:$/,/^$/s/^  \([a-z-]\+\) .*/\1/p')
+for command in $commands; do
+  if [ "$command" != help ]; then "$binary" man "$command" > "$generated/promkairos-$command.1"; fi
 done
 cargo deb --no-build --locked ${target:+--target "$target"}
