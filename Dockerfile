@@ -17,4 +17,6 @@ VOLUME /data
 EXPOSE 9201
 # Not in a CMD: arguments of `docker run` would take its place.
 ENV PROMKAIROS_LISTEN=0.0.0.0:9201 PROMKAIROS_DATA_DIR=/data
+# Where the port is another one, --health-cmd says so: `promkairos health --server URL`.
+HEALTHCHECK --start-period=60s CMD ["promkairos", "health"]
 ENTRYPOINT ["promkairos"]

@@ -95,6 +95,12 @@ pub fn cassandra_options(
     cassandra::options(config, cassandra, None)
 }
 
+/// Refuses what can be known to be wrong before any store is opened; touches no file.
+pub fn check(config: &Config) -> Result<(), ServerError> {
+    stores::check(config)
+        .map_err(|source| ServerError::Store { what: "cannot open the store", source })
+}
+
 /// Serves on `listener` until `shutdown` completes; then no new requests are taken, those under
 /// way are finished, and the store is flushed and closed. Meanwhile settings may be read again.
 pub async fn run(
@@ -107,8 +113,7 @@ pub async fn run(
         true => Some(DataLock::acquire(&config.data_dir)?),
         false => None,
     };
-    stores::check(&config)
-        .map_err(|source| ServerError::Store { what: "cannot open the store", source })?;
+    check(&config)?;
     unserved::check(&config)?;
     let metrics = Arc::new(Metrics::new());
     let state = AppState::new(metrics.clone())

@@ -38,6 +38,16 @@ impl Client {
         Self { url: url.to_owned(), agent: config.into() }
     }
 
+    /// Status and text of a page, or why there is no answer in so long.
+    pub(super) fn page(&self, path: &str, patience: Duration) -> Result<(u16, String), CliError> {
+        let failed = |error: ureq::Error| CliError::Command(format!("{}: {error}", self.url));
+        let request = self.agent.get(format!("{}{path}", self.url)).config();
+        let request = request.timeout_global(Some(patience)).build();
+        let mut answer = request.call().map_err(failed)?;
+        let text = answer.body_mut().read_to_string().map_err(failed)?;
+        Ok((answer.status().as_u16(), text))
+    }
+
     /// `data` of the answer to a GET.
     pub(super) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, CliError> {
         let request = self.agent.get(format!("{}{path}", self.url));

@@ -3,12 +3,15 @@
 //! Flags may stand before or after the command. A wrong command line is one line of text, not the
 //! page that clap would print.
 
+mod check_config;
 mod client;
 mod delete;
 mod doctor;
 mod explain;
+mod health;
 mod index;
 mod output;
+mod reference;
 mod serve;
 mod wal;
 
@@ -53,11 +56,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Cl
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
         Some(("doctor", matches)) => return doctor::run_doctor(matches),
+        Some(("health", matches)) => return health::run(matches),
+        Some(("check-config", matches)) => check_config::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("delete", matches)) => delete::run_delete(matches),
         Some(("explain", matches)) => explain::run(matches),
         Some(("index", matches)) => index::run(matches),
         Some(("wal", matches)) => wal::run(matches),
+        Some(("settings", _)) => reference::run_settings(),
+        Some(("completions", matches)) => reference::run_completions(matches, command()),
+        Some(("man", matches)) => reference::run_man(matches, command()),
         _ => serve::run(&matches),
     }?;
     Ok(ExitCode::SUCCESS)
@@ -88,6 +96,9 @@ fn command() -> Command {
         .subcommand(wal::command())
         .subcommand(explain::command())
         .subcommand(index::command())
+        .subcommand(check_config::command())
+        .subcommand(health::command())
+        .subcommands(reference::commands())
 }
 
 /// What `--version` says. The commit is known of a release that was built in a clone.

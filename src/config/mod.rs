@@ -21,7 +21,7 @@ mod ttl_by_metric;
 mod units;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -34,7 +34,7 @@ pub use clusters::ReadClusterConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
 pub use queries::{Language, QueryConfig};
-pub use raw::Origin;
+pub use raw::{Origin, Said};
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
 pub use settings::{SETTINGS, Setting, arguments};
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
@@ -234,7 +234,24 @@ impl Config {
 
     /// The same for who serves: settings of a store that is not chosen are refused.
     pub fn load_to_serve(matches: &ArgMatches) -> Result<Self, ConfigError> {
-        let raw = Raw::gather(matches)?;
+        Self::to_serve(Raw::gather(matches)?)
+    }
+
+    /// The same of the settings of another `file` than that of `--config`, if there is one, and
+    /// what was said of them, in the order of [`SETTINGS`].
+    pub fn check(
+        matches: &ArgMatches,
+        file: Option<&Path>,
+    ) -> Result<(Self, Vec<Said>), ConfigError> {
+        let raw = match file {
+            Some(path) => Raw::gather_with(matches, path)?,
+            None => Raw::gather(matches)?,
+        };
+        let said = raw.all_said();
+        Ok((Self::to_serve(raw)?, said))
+    }
+
+    fn to_serve(raw: Raw) -> Result<Self, ConfigError> {
         let of_cassandra = raw.said(is_of_cassandra);
         let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
         let config = Self::from_raw(raw)?;

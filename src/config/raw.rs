@@ -40,6 +40,29 @@ pub enum Origin {
     Default,
 }
 
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("the command line"),
+            Self::Environment => f.write_str("the environment"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::KairosDb { path, entry } => write!(f, "{entry} in {}", path.display()),
+            Self::Default => f.write_str("nobody"),
+        }
+    }
+}
+
+/// A setting that somebody gave a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Its name as a flag, without the dashes.
+    pub name: &'static str,
+    /// The text of its value: never a secret, as those stand in files of their own.
+    pub value: String,
+    /// Who said it.
+    pub origin: Origin,
+}
+
 /// All settings that have a value.
 #[derive(Debug, Default)]
 pub(super) struct Raw {
@@ -51,6 +74,26 @@ pub(super) struct Raw {
 impl Raw {
     /// Gathers the command line, the environment (which clap read) and the file of `--config`.
     pub(super) fn gather(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        match matches.get_one::<String>("config") {
+            None => Self::merge(matches, None),
+            Some(path) if path.is_empty() => {
+                let (name, value, reason) = ("config", String::new(), "must name a file".into());
+                let origin = match matches.value_source(name) {
+                    Some(ValueSource::EnvVariable) => Origin::Environment,
+                    _ => Origin::Flag,
+                };
+                Err(ConfigError::Invalid { name, value, origin, reason })
+            }
+            Some(path) => Self::merge(matches, Some(Path::new(path))),
+        }
+    }
+
+    /// The same with this file instead of that of `--config`.
+    pub(super) fn gather_with(matches: &ArgMatches, file: &Path) -> Result<Self, ConfigError> {
+        Self::merge(matches, Some(file))
+    }
+
+    fn merge(matches: &ArgMatches, file: Option<&Path>) -> Result<Self, ConfigError> {
         environment::check(environment::variables())?;
         let mut raw = Self::default();
         for setting in SETTINGS {
@@ -58,16 +101,8 @@ impl Raw {
                 raw.values.insert(setting.name, (default.to_owned(), Origin::Default));
             }
         }
-        if let Some(path) = matches.get_one::<String>("config") {
-            if path.is_empty() {
-                let (name, value, reason) = ("config", String::new(), "must name a file".into());
-                let origin = match matches.value_source(name) {
-                    Some(ValueSource::EnvVariable) => Origin::Environment,
-                    _ => Origin::Flag,
-                };
-                return Err(ConfigError::Invalid { name, value, origin, reason });
-            }
-            raw.read_file(Path::new(path))?;
+        if let Some(path) = file {
+            raw.read_file(path)?;
         }
         for setting in SETTINGS {
             let key = setting.key();
@@ -109,6 +144,16 @@ impl Raw {
         };
         let mut names = SETTINGS.iter().map(|setting| setting.name);
         names.find(|name| wanted(name) && is_said(*name))
+    }
+
+    /// Everything that somebody said, in the order of the help.
+    pub(super) fn all_said(&self) -> Vec<Said> {
+        let said = |setting: &Setting| {
+            let (value, origin) = self.values.get(setting.name)?;
+            let (value, origin) = (value.clone(), origin.clone());
+            (origin != Origin::Default).then_some(Said { name: setting.name, value, origin })
+        };
+        SETTINGS.iter().filter_map(said).collect()
     }
 
     /// The settings of another cluster: the same but for these.

@@ -126,7 +126,7 @@ async fn metrics_are_open_metrics_and_count_requests() {
 }
 
 /// Runs the binary, which must end by itself.
-fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+pub(super) fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_promkairos"))
         .current_dir(folder)
         .args(arguments)

@@ -1,5 +1,9 @@
 //! The Docker files, read as data: every flag is one that the binary knows, every port and host
 //! is one that somebody serves, every path is there. Nothing here runs a container.
+//!
+//! What is for a machine without containers is in [`system`].
+
+mod system;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -32,6 +36,9 @@ fn the_dockerfile_keeps_its_settings_beside_arguments_and_copies_what_is_there()
         assert!(known.iter().any(|known| known == name), "{name}");
     }
     assert_eq!(instructions(&file, "EXPOSE"), ["9201"]);
+    assert_eq!(instructions(&file, "USER"), ["promkairos"]);
+    let health = instructions(&file, "HEALTHCHECK");
+    assert_eq!(health, ["--start-period=60s CMD [\"promkairos\", \"health\"]"]);
     assert_eq!(instructions(&file, "VOLUME"), ["/data"]);
     assert_eq!(instructions(&file, "ENTRYPOINT"), ["[\"promkairos\"]"]);
     copied_paths_exist(&file);
@@ -105,7 +112,11 @@ fn the_compose_file_mounts_where_the_programs_look() {
     let mut mounts = 0;
     for (name, service) in compose["services"].as_object().expect("services") {
         let file = service["build"]["dockerfile"].as_str().map(text).unwrap_or_default();
-        let read = if name == "grafana" { text(DASHBOARDS) } else { String::new() };
+        let read = match name.as_str() {
+            "grafana" => text(DASHBOARDS),
+            "prometheus" => text("docker/prometheus.yml"),
+            _ => String::new(),
+        };
         let said = [strings(&service["command"]).join("\n"), file, read].join("\n");
         let is_path = |c: char| c.is_alphanumeric() || "/._-".contains(c);
         let paths: BTreeSet<&str> = said.split(|c| !is_path(c)).chain(of_images).collect();
@@ -154,6 +165,7 @@ fn every_address_is_served() {
 #[test]
 fn prometheus_and_grafana_are_pointed_at_what_is_there() {
     let prometheus = yaml("docker/prometheus.yml");
+    assert_eq!(strings(&prometheus["rule_files"]), ["/etc/prometheus/alerts.yml"]);
     let write = &prometheus["remote_write"][0];
     assert_eq!(write["url"], "http://promkairos:9201/api/v1/write");
     assert_eq!(write["protobuf_message"], "io.prometheus.write.v2.Request");

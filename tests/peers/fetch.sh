@@ -14,6 +14,7 @@ command -v mvn >/dev/null || missing+=(maven)
 command -v strace >/dev/null || missing+=(strace)
 command -v curl >/dev/null || missing+=(curl)
 command -v unzip >/dev/null || missing+=(unzip)
+command -v systemd-analyze >/dev/null || missing+=(systemd)
 command -v openssl >/dev/null || missing+=(openssl)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,5 +1,6 @@
-//! The dashboards against the program: each metric and each label that a panel names is there on
-//! `/metrics` of a running server, over one store or the other, and each expression is answered.
+//! The dashboards and the alert rules against the program: each metric and each label that a panel or
+//! a rule names is there on `/metrics` of a running server, over one store or the other, and each
+//! expression is answered.
 //!
 //! The servers are asked, written to and scraped some times; what they say of themselves is written
 //! back to them, as a Prometheus would, and the panels' expressions are asked over that.
@@ -11,6 +12,7 @@ use promkairos::promql::ast::{Expr, Grouping};
 use promkairos::promql::{Features, parse};
 use serde_json::Value as Json;
 
+use super::alerts;
 use super::scrape::Scrape;
 use crate::cassandra::keyspace::TestKeyspace;
 use crate::support::promkairos::{Backend, Promkairos};
@@ -160,6 +162,14 @@ async fn every_metric_is_there_and_every_expression_is_answered() {
             if !answered && !trouble.iter().any(|word| query.contains(word)) {
                 wrong.push(format!("{place}: nobody has it"));
             }
+        }
+    }
+    for (name, query) in alerts::expressions() {
+        let place = format!("{name}: {query}");
+        let expr = parse(&query, Features::Stable).unwrap_or_else(|e| panic!("{place}: {e}"));
+        wrong.extend(unknown(&expr, &scrapes).into_iter().map(|why| format!("{place}: {why}")));
+        for server in [&embedded, &cassandra] {
+            ask(server, &query).await;
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

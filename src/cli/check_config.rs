@@ -1,0 +1,87 @@
+//! `promkairos check-config [FILE]`: validates what `serve` would load, and shows what of it
+//! somebody said, and where.
+//!
+//! Nothing is opened or connected but for the files that hold settings, and nothing secret is shown:
+//! of a password the name of its file is all that stands among the settings. What is wrong is one
+//! line that names file and line, variable or flag, and exit code 2.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use clap::{Arg, ArgMatches, Command};
+
+use crate::config::{Config, Said};
+use crate::server;
+
+use super::CliError;
+use super::output;
+
+/// The command's definition.
+pub(super) fn command() -> Command {
+    Command::new("check-config")
+        .about("Validate the settings that serve would load, and show which are no defaults")
+        .arg(Arg::new("file").value_name("FILE").help("TOML file, instead of that of --config"))
+}
+
+/// Runs `check-config`.
+pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let file = matches.get_one::<String>("file").map(Path::new);
+    let (config, said) = Config::check(matches, file)?;
+    server::check(&config)?;
+    output::print(&describe(&said, &config.kairosdb.ignored))
+}
+
+/// A line a setting as a file would have it, and who said it.
+fn describe(said: &[Said], ignored: &[String]) -> String {
+    let mut text = String::from("The settings are valid.\n");
+    let pair = |one: &Said| format!("{} = {:?}", one.name.replace('-', "_"), one.value);
+    let width = said.iter().map(|one| pair(one).chars().count()).max().unwrap_or_default();
+    for one in said {
+        let pair = pair(one);
+        writeln!(text, "{pair:width$}  # {}", one.origin)
+            .expect("writing to a String does not fail");
+    }
+    text.push_str(match said.is_empty() {
+        true => "All have their defaults.\n",
+        false => "All others have their defaults.\n",
+    });
+    if !ignored.is_empty() {
+        writeln!(text, "Not understood in the file of KairosDB: {}", ignored.join(", "))
+            .expect("writing to a String does not fail");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Origin;
+
+    #[test]
+    fn a_line_a_setting_says_who_said_it() {
+        let said = |name, value: &str, origin| Said { name, value: value.to_owned(), origin };
+        let file = Origin::File { path: "p.toml".into(), line: 3 };
+        let entry = "write_cluster.keyspace".to_owned();
+        let kairosdb = Origin::KairosDb { path: "k.conf".into(), entry };
+        let all = [
+            said("listen", "a:1", Origin::Flag),
+            said("store", "cassandra", Origin::Environment),
+            said("cassandra-keyspace", "k", kairosdb),
+            said("retention", "2y", file),
+        ];
+        assert_eq!(
+            describe(&all, &[]),
+            "The settings are valid.\n\
+             listen = \"a:1\"            # the command line\n\
+             store = \"cassandra\"       # the environment\n\
+             cassandra_keyspace = \"k\"  # write_cluster.keyspace in k.conf\n\
+             retention = \"2y\"          # p.toml:3\n\
+             All others have their defaults.\n"
+        );
+        assert_eq!(
+            describe(&[], &["a".into(), "b".into()]),
+            "The settings are valid.\nAll have their defaults.\n\
+             Not understood in the file of KairosDB: a, b\n"
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! What is written from the definitions of the command line: `promkairos settings` prints the
+//! reference page of all settings, `completions SHELL` a script for a shell, `man [COMMAND...]` a
+//! manual page.
+//!
+//! Nothing about a setting stands here: names, defaults and sentences are those of `--help`.
+
+use std::fmt::Write;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::config::{SETTINGS, Setting};
+
+use super::CliError;
+use super::output;
+
+/// What stands before the table of settings.
+const HEAD: &str = "# Settings
+
+The flag `--a-b` is also the environment variable `PROMKAIROS_A_B`, and the key `a_b` of the TOML
+file that `--config FILE` (`PROMKAIROS_CONFIG`) names. Flags win over the environment, the environment
+over the file. `promkairos check-config` says whether they are valid, and who said what.
+
+Durations are written `15s`, `2h`, `1h30m`, `2y`; sizes `512MB`, `8GiB`. A flag of `true|false` may
+stand alone, which means `true`. In the file a list may be an array.
+
+`promkairos settings` prints this page, from the definitions that `--help` has.
+
+| flag | default | meaning |
+|---|---|---|
+";
+
+/// The definitions of the three commands.
+pub(super) fn commands() -> [Command; 3] {
+    let shell = Arg::new("shell").value_name("SHELL").required(true);
+    let page = Arg::new("page").value_name("COMMAND").num_args(0..).help("Without it: promkairos");
+    [
+        Command::new("settings").about("Print the reference page of all settings, in Markdown"),
+        Command::new("completions")
+            .about("Print the script that completes commands and flags in a shell")
+            .arg(shell.value_parser(value_parser!(Shell)).help("The shell")),
+        Command::new("man").about("Print the manual page of a command").arg(page),
+    ]
+}
+
+/// Runs `settings`.
+pub(super) fn run_settings() -> Result<(), CliError> {
+    output::print(&page(SETTINGS))
+}
+
+/// Runs `completions` for the whole command line.
+pub(super) fn run_completions(matches: &ArgMatches, mut whole: Command) -> Result<(), CliError> {
+    let shell = *matches.get_one::<Shell>("shell").expect("clap requires it");
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut whole, "promkairos", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}
+
+/// Runs `man` for a command of the whole command line.
+pub(super) fn run_man(matches: &ArgMatches, mut whole: Command) -> Result<(), CliError> {
+    // Gives the commands their full names and the flags of all.
+    whole.build();
+    let mut command = &whole;
+    for name in matches.get_many::<String>("page").into_iter().flatten() {
+        command = command
+            .find_subcommand(name)
+            .ok_or_else(|| CliError::Usage(format!("{name:?} is no command")))?;
+    }
+    let source = format!("promkairos {}", whole.get_version().unwrap_or_default());
+    let mut page = Vec::new();
+    Man::new(command.clone())
+        .source(source)
+        .render(&mut page)
+        .map_err(|source| CliError::System { what: "the manual page".into(), source })?;
+    output::print(&String::from_utf8_lossy(&page))
+}
+
+/// The page of these settings.
+fn page(settings: &[Setting]) -> String {
+    let mut text = HEAD.to_owned();
+    for Setting { name, value, default, help } in settings {
+        let default = default.map_or_else(String::new, |text| format!("`{text}`"));
+        writeln!(text, "| `--{name}` {} | {default} | {} |", escaped(value), escaped(help))
+            .expect("writing to a String does not fail");
+    }
+    text
+}
+
+/// Text that Markdown shows as it is, in a cell of a table.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '*' | '_' | '<' | '|' | '[' | '`') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_a_setting_that_markdown_shows_as_it_is() {
+        let setting = |name, value, default, help| Setting { name, value, default, help };
+        let settings = [
+            setting("a-b", "true|false", Some("false"), "Make __type__ of {\"n_.*\" = 1}"),
+            setting("c", "FILE", None, "[a] <b>"),
+        ];
+        let page = page(&settings);
+        let rows: Vec<&str> = page.lines().skip_while(|line| !line.starts_with("|---")).collect();
+        assert_eq!(
+            rows[1..],
+            [
+                r#"| `--a-b` true\|false | `false` | Make \_\_type\_\_ of {"n\_.\*" = 1} |"#,
+                r"| `--c` FILE |  | \[a] \<b> |",
+            ]
+        );
+    }
+}

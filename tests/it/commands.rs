@@ -1,0 +1,166 @@
+//! Commands that only ask or print: `check-config`, `health`, and what is made from the definitions of
+//! the command line: the page of all settings, completions, manual pages.
+//!
+//! `UPDATE_EXPECT=1` writes the page anew.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use super::api::run;
+use super::support::promkairos::{Backend, Promkairos};
+use super::tidy::root;
+
+#[track_caller]
+fn printed(arguments: &[&str]) -> String {
+    let output = run(root(), arguments, &[]);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn what_is_in_force_is_shown_with_who_said_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
+    write("password", "do-not-show\n").expect("written");
+    let settings = "\nstore = \"cassandra\"\ncassandra_username = \"u\"\n\
+                    cassandra_password_file = \"password\"\nretention = \"2y\"\n";
+    write("p.toml", settings).expect("written");
+    let output = run(
+        folder.path(),
+        &["check-config", "p.toml", "--listen=127.0.0.1:1"],
+        &[("PROMKAIROS_RETENTION", "1y"), ("PROMKAIROS_CONFIG", "absent.toml")],
+    );
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        String::from_utf8(output.stdout).expect("UTF-8"),
+        "The settings are valid.\n\
+         listen = \"127.0.0.1:1\"                # the command line\n\
+         store = \"cassandra\"                   # p.toml:2\n\
+         cassandra_username = \"u\"              # p.toml:3\n\
+         cassandra_password_file = \"password\"  # p.toml:4\n\
+         retention = \"1y\"                      # the environment\n\
+         All others have their defaults.\n"
+    );
+    assert!(output.stderr.is_empty());
+    let output = run(folder.path(), &["check-config"], &[]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(text, "The settings are valid.\nAll have their defaults.\n");
+    // No folder, no port and no Cassandra was touched.
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2);
+}
+
+#[test]
+fn what_serve_would_refuse_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |text: &str, arguments: &[&str], want: &str| {
+        std::fs::write(folder.path().join("p.toml"), text).expect("written");
+        let arguments = [&["check-config", "p.toml"][..], arguments].concat();
+        let output = run(folder.path(), &arguments, &[]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty());
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(said, format!("promkairos: {want}\n"));
+    };
+    check(
+        "listen = \"a:1\"\nretenton = \"1y\"\n",
+        &[],
+        "p.toml:2: unknown setting retenton, did you mean retention?",
+    );
+    check(
+        "\nwal_limit = \"1MiB\"\n",
+        &[],
+        "wal_limit = \"1MiB\" in p.toml:2: must be at least 64MiB",
+    );
+    check(
+        "cassandra_keyspace = \"k\"\n",
+        &[],
+        "cassandra_keyspace = \"k\" in p.toml:1: needs --store cassandra",
+    );
+    check("", &["--ack=stroe"], "--ack \"stroe\": must be one of wal, store");
+    let output = run(folder.path(), &["check-config", "absent.toml"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(said, "promkairos: absent.toml: No such file or directory (os error 2)\n");
+    // What only the store knows to be wrong.
+    let arguments = ["check-config", "--store=cassandra", "--retention=30y"];
+    let checked = run(folder.path(), &arguments, &[]);
+    let served =
+        run(folder.path(), &["--store=cassandra", "--retention=30y", "--listen=127.0.0.1:0"], &[]);
+    assert_eq!(checked.status.code(), Some(2));
+    let last = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        text.lines().last().unwrap_or_default().to_owned()
+    };
+    assert_eq!(last(&checked.stderr), last(&served.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_is_an_exit_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Promkairos::ready(folder.path(), &Backend::Embedded, &[]).await;
+    let ask = |url: &str, more: &[&str]| {
+        let arguments = [&["health", "--server", url][..], more].concat();
+        let output = run(root(), &arguments, &[]);
+        (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
+    };
+    let url = server.url("");
+    assert_eq!(ask(&url, &[]), (Some(0), "promkairos is healthy.\n".into()));
+    assert_eq!(ask(&url, &["--ready"]), (Some(0), "promkairos is ready.\n".into()));
+    // Whoever answers otherwise is not healthy: there is no such page.
+    let (code, said) = ask(&server.url("/nowhere"), &[]);
+    assert_eq!((code, &*said), (Some(1), "404: 404 page not found\n"));
+    // Nor is who takes the connection and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", silent.local_addr().expect("bound"));
+    let (code, said) = ask(&url, &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with(&url), "{said}");
+}
+
+#[test]
+fn the_page_of_settings_is_what_the_program_prints() {
+    let page = printed(&["settings"]);
+    for setting in promkairos::config::SETTINGS {
+        assert!(page.contains(&format!("\n| `--{}` ", setting.name)), "{}", setting.name);
+    }
+    let path = root().join("docs/settings.md");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, &page).expect("written");
+    }
+    let written = std::fs::read_to_string(&path).expect("docs/settings.md");
+    assert!(written == page, "write it anew: promkairos settings > docs/settings.md");
+}
+
+#[test]
+fn completions_know_commands_and_flags() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = printed(&["completions", shell]);
+        for word in ["check-config", "data-dir", "cassandra-contact-points", "doctor"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let script = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(script.path(), printed(&["completions", "bash"])).expect("written");
+    let asked = "source \"$1\"; COMP_WORDS=(promkairos --wal-); COMP_CWORD=1; \
+                 _promkairos promkairos --wal- promkairos; echo \"${COMPREPLY[@]}\"";
+    let output =
+        Command::new("bash").args(["-c", asked, "bash"]).arg(script.path()).output().expect("bash");
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(said, "--wal-limit\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn manual_pages_describe_what_help_describes() {
+    let page = printed(&["man"]);
+    assert!(page.contains("\n.TH promkairos 1 "), "{page}");
+    for setting in promkairos::config::SETTINGS {
+        let flag = format!("--{}", setting.name).replace('-', "\\-");
+        assert!(page.contains(&flag), "{flag}");
+    }
+    assert!(printed(&["man", "doctor"]).contains("\n.TH promkairos-doctor 1 "));
+    assert!(printed(&["man", "index", "build"]).contains("\n.TH promkairos-index-build 1 "));
+    let output = run(root(), &["man", "nonsense"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(said, "promkairos: \"nonsense\" is no command; see promkairos --help\n");
+}

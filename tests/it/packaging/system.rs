@@ -1,0 +1,159 @@
+//! What a machine without containers gets: the systemd unit by systemd's own checks, the file of
+//! settings by `check-config`, the list of what is in the Debian package by what is there.
+//!
+//! Nothing here installs a package or starts the unit.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::text;
+use crate::docs::{commands, help};
+use crate::tidy::root;
+
+const UNIT: &str = "packaging/promkairos.service";
+const SETTINGS: &str = "packaging/promkairos.toml";
+const BINARY: &str = env!("CARGO_BIN_EXE_promkairos");
+
+/// The value of a key of the unit that it has once.
+fn unit(key: &str) -> String {
+    let unit = text(UNIT);
+    let of_key = |line: &str| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned());
+    let mut values = unit.lines().filter_map(of_key);
+    let value = values.next().unwrap_or_else(|| panic!("{UNIT} has no {key}"));
+    assert_eq!(values.next(), None, "{key}");
+    value
+}
+
+#[test]
+fn systemd_takes_the_unit_and_calls_it_safe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("promkairos.service");
+    // It looks whether the program is there.
+    std::fs::write(&path, text(UNIT).replace("/usr/bin/promkairos", BINARY)).expect("written");
+    let analyze = |arguments: &[&str]| {
+        let mut command = Command::new("systemd-analyze");
+        command.args(arguments).arg(&path).output().expect("systemd-analyze runs")
+    };
+    let verified = analyze(&["verify"]);
+    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+    // What is unknown is a line and no failure.
+    assert!(verified.status.success() && !said.contains("promkairos"), "{said}");
+    // In tenths, from 0 (nothing is exposed) to 100.
+    let rated = analyze(&["security", "--offline=true", "--no-pager", "--threshold=15"]);
+    assert!(rated.status.success(), "{}", String::from_utf8_lossy(&rated.stdout));
+}
+
+fn check_config(path: &Path) -> Output {
+    Command::new(BINARY).arg("check-config").arg(path).output().expect("it runs")
+}
+
+#[test]
+fn the_file_of_settings_is_valid_with_and_without_what_is_commented_out() {
+    let checked = check_config(&root().join(SETTINGS));
+    assert!(checked.status.success(), "{checked:?}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let password = folder.path().join("password");
+    std::fs::write(&password, "secret\n").expect("written");
+    let is_setting = |line: &str| {
+        let name = line.split_once(" = ").map_or("", |(name, _)| name);
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    let mut count = 0;
+    let mut all = String::new();
+    for line in text(SETTINGS).lines() {
+        match line.strip_prefix("# ") {
+            Some(setting) if is_setting(setting) => {
+                count += 1;
+                all.push_str(setting);
+            }
+            _ => all.push_str(line),
+        }
+        all.push('\n');
+    }
+    assert!(count >= 5, "{all}");
+    let named = "/etc/promkairos/cassandra-password";
+    assert!(all.contains(named), "{all}");
+    let path = folder.path().join("promkairos.toml");
+    std::fs::write(&path, all.replace(named, &password.display().to_string())).expect("written");
+    let checked = check_config(&path);
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+fn the_package_holds_what_the_unit_starts_and_what_is_there() {
+    let manifest: toml::Table = text("Cargo.toml").parse().expect("TOML");
+    let package = &manifest["package"]["metadata"]["deb"];
+    let list = |value: &toml::Value| -> Vec<String> {
+        let items = value.as_array().expect("a list").iter();
+        items.map(|item| item.as_str().expect("a text").to_owned()).collect()
+    };
+    let assets: Vec<Vec<String>> =
+        package["assets"].as_array().expect("assets").iter().map(list).collect();
+    let mut placed = BTreeSet::new();
+    for asset in &assets {
+        let [source, place, mode] = &asset[..] else { panic!("{asset:?}") };
+        assert!(["644", "755"].contains(&mode.as_str()), "{asset:?}");
+        let name = source.rsplit('/').next().expect("a name");
+        let whole = if place.ends_with('/') { format!("{place}{name}") } else { place.clone() };
+        assert!(placed.insert(format!("/{whole}")), "{asset:?}");
+        // What the build makes.
+        if source.starts_with("target/") {
+            continue;
+        }
+        match source.split_once('*') {
+            None => assert!(root().join(source).is_file(), "{source}"),
+            Some((folder, ending)) => {
+                let files = std::fs::read_dir(root().join(folder)).expect(folder);
+                let names = files.map(|file| file.expect("a file").file_name());
+                let mut names = names.map(|name| name.to_string_lossy().into_owned());
+                assert!(names.any(|name| name.ends_with(ending)), "{source}");
+            }
+        }
+    }
+    let start = unit("ExecStart");
+    let words: Vec<&str> = start.split(' ').collect();
+    let [program, "serve", "--config", settings] = words[..] else { panic!("{start}") };
+    assert!(placed.contains(program) && placed.contains(settings), "{placed:?}");
+    assert_eq!(list(&package["conf-files"]), [settings]);
+    let data = format!("data_dir = \"/var/lib/{}\"", unit("StateDirectory"));
+    assert!(text(SETTINGS).contains(&data), "{data}");
+    let units = &package["systemd-units"];
+    let folder = units["unit-scripts"].as_str().expect("a folder");
+    let name = units["unit-name"].as_str().expect("a name");
+    assert_eq!(format!("{folder}/{name}.service"), UNIT);
+    let scripts = package["maintainer-scripts"].as_str().expect("a folder");
+    for script in ["postinst", "postrm"] {
+        let path = format!("{scripts}/{script}");
+        // There cargo-deb puts what enables and starts the unit.
+        assert!(text(&path).contains("\n#DEBHELPER#\n"), "{path}");
+        assert_shell("sh", &path);
+    }
+    assert!(text("packaging/debian/postinst").contains(&format!(" {}\n", unit("User"))));
+}
+
+/// That a shell can read a script.
+fn assert_shell(shell: &str, path: &str) {
+    let read = Command::new(shell).arg("-n").arg(root().join(path)).output().expect("it runs");
+    assert!(read.status.success(), "{path}: {}", String::from_utf8_lossy(&read.stderr));
+}
+
+#[test]
+fn every_command_has_its_manual_page_in_the_package() {
+    const SCRIPT: &str = "packaging/deb.sh";
+    assert_shell("bash", SCRIPT);
+    // The script's own way to list them.
+    let listing = text(SCRIPT).lines().find_map(|line| {
+        Some(line.strip_prefix("commands=$(\"$binary\" --help | ")?.strip_suffix(')')?.to_owned())
+    });
+    let piped = format!("\"$0\" --help | {}", listing.expect("a list of commands"));
+    let listed = Command::new("bash").args(["-c", &piped, BINARY]).output().expect("bash");
+    let listed = String::from_utf8(listed.stdout).expect("UTF-8");
+    let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
+    assert_eq!(listed, commands(&help(&[])));
+    for command in listed.iter().filter(|command| *command != "help") {
+        let page = Command::new(BINARY).args(["man", command]).output().expect("it runs");
+        let page = String::from_utf8(page.stdout).expect("UTF-8");
+        assert!(page.contains(&format!("\n.TH promkairos-{command} 1 ")), "{command}: {page}");
+    }
+}
