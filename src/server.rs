@@ -37,10 +37,14 @@ mod lock;
 mod obstacles;
 mod places;
 mod stores;
+mod tls;
 mod unserved;
+mod web;
 
+use http::Front;
 use lock::DataLock;
 use places::Limits;
+use tls::Tls;
 
 pub use stores::wal_dir;
 
@@ -109,7 +113,9 @@ pub async fn run(
         .map_err(|source| ServerError::Store { what: "cannot open the store", source })?;
     unserved::check(&config)?;
     let metrics = Arc::new(Metrics::new());
+    let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
     let state = AppState::new(metrics.clone())
+        .with_web(web.clone())
         .with_admin_api(config.admin_api)
         .with_query_config(&config.queries)
         .with_type_and_unit_labels(config.type_and_unit_labels);
@@ -122,12 +128,15 @@ pub async fn run(
         signals.send_replace(true);
     });
     let reload_task = tokio::spawn(follow(indexed.clone(), state.clone()));
+    let tls = Tls::of(web, metrics.web.clone());
     if let Ok(address) = listener.local_addr() {
-        tracing::info!("listening on http://{address}");
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        tracing::info!("listening on {scheme}://{address}");
     }
-    let router = api::router(state.clone());
+    let front = Front { router: api::router(state.clone()), tls };
     let stop = until_true(stopped.clone());
-    let mut server = tokio::spawn(http::serve(listener, router, Limits::default(), stop));
+    let mut server = tokio::spawn(http::serve(listener, front, Limits::default(), stop));
+    let web_task = tokio::spawn(web::follow(renewed, metrics.web.clone()));
 
     let opened = tokio::select! {
         opened = open_patiently(&config, &state, &indexed) => Some(opened),
@@ -154,6 +163,7 @@ pub async fn run(
     };
     signal_task.abort();
     reload_task.abort();
+    web_task.abort();
     result
 }
 

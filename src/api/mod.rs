@@ -4,6 +4,7 @@
 //! and encodes; it decides nothing about samples.
 
 mod absent;
+mod access;
 mod admin;
 mod cardinality;
 mod cors;
@@ -36,16 +37,18 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 pub use error::ApiError;
 pub use routes::router;
 
+use access::Access;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 use workers::Workers;
 
-use crate::config::{AdminApi, Language, QueryConfig, TypeAndUnitLabels};
+use crate::config::{AdminApi, Language, QueryConfig, TypeAndUnitLabels, WebConfig};
 use crate::promql::{CounterSign, Engine, Features, NameRemoval, Settings, StartTimestamps};
 use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, SharedStore};
@@ -71,6 +74,8 @@ pub struct AppState {
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
+    /// Who may ask what.
+    access: Access,
     /// What becomes of the type and unit in a remote write.
     type_and_unit_labels: TypeAndUnitLabels,
     /// Evaluates queries.
@@ -98,6 +103,7 @@ impl AppState {
             intake: remote_write::Intake::new(),
             forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
+            access: Access::open(),
             type_and_unit_labels: TypeAndUnitLabels::Disabled,
             engine: Engine::new(Settings::default()),
             features: Features::Stable,
@@ -147,6 +153,11 @@ impl AppState {
     /// Whether the admin API answers.
     pub fn with_admin_api(self, admin_api: AdminApi) -> Self {
         Self { admin_api, ..self }
+    }
+
+    /// Who may ask what, as it is at any time.
+    pub fn with_web(self, web: watch::Receiver<Arc<WebConfig>>) -> Self {
+        Self { access: Access::new(web), ..self }
     }
 
     /// How long remote reads may wait.

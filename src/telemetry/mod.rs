@@ -12,6 +12,7 @@ mod log;
 mod query;
 mod store;
 mod throttle;
+mod web;
 
 use prometheus_client::registry::Registry;
 
@@ -24,11 +25,14 @@ pub use log::start_log;
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
 pub use throttle::Throttle;
+pub use web::WebMetrics;
 
 /// All metrics of the process, and the registry that prints them.
 pub struct Metrics {
     /// Requests by path and status.
     pub http: HttpMetrics,
+    /// TLS and the web configuration.
+    pub web: WebMetrics,
     /// What remote write brought.
     pub ingest: IngestMetrics,
     /// PromQL queries.
@@ -48,6 +52,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("promkairos");
         Self {
             http: HttpMetrics::register(&mut registry),
+            web: WebMetrics::register(&mut registry),
             ingest: IngestMetrics::register(&mut registry),
             queries: QueryMetrics::register(&mut registry),
             head: HeadMetrics::register(&mut registry),
