@@ -21,6 +21,8 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a client may take nothing of an answer, or of a piece of it; then it loses its
 /// connection.
 pub const ANSWER_STALL: Duration = Duration::from_secs(60);
+/// How often the files of the web configuration are looked at.
+pub const WEB_CONFIG_CHECK: Duration = Duration::from_secs(2);
 /// How long no connection is accepted after one could not be: file handles may be short.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of a compressed request body.

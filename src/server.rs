@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::api::{self, AppState};
 use crate::config::{CassandraConfig, Config, IndexedTags};
@@ -38,11 +38,15 @@ mod obstacles;
 mod places;
 mod reload;
 mod stores;
+mod tls;
 mod unserved;
+mod web;
 
+use http::Front;
 use lock::DataLock;
 use places::Limits;
 use reload::Reloader;
+use tls::Tls;
 
 pub use reload::Rereading;
 pub use stores::wal_dir;
@@ -116,7 +120,9 @@ pub async fn run(
     check(&config)?;
     unserved::check(&config)?;
     let metrics = Arc::new(Metrics::new());
+    let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
     let state = AppState::new(metrics.clone())
+        .with_web(web.clone())
         .with_admin_api(config.admin_api)
         .with_query_config(&config.queries)
         .with_limits(&config.limits)
@@ -125,22 +131,26 @@ pub async fn run(
 
     let (stop, stopped) = watch::channel(false);
     let signals = stop.clone();
-    let signal_task = tokio::spawn(async move {
+    // They end with this function.
+    let mut beside = JoinSet::new();
+    beside.spawn(async move {
         shutdown.await;
         signals.send_replace(true);
     });
     let (list, indexed) = watch::channel(config.indexed_tags());
     let (reload, reloads) = mpsc::channel(1);
     state.reload_by(reload);
-    let reloader = Reloader::new(rereading, &config, state.clone(), list);
-    let reload_task = tokio::spawn(reloader.run(reloads));
+    beside.spawn(Reloader::new(rereading, &config, state.clone(), list).run(reloads));
+    let tls = Tls::of(web, metrics.web.clone());
     if let Ok(address) = listener.local_addr() {
-        tracing::info!("listening on http://{address}");
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        tracing::info!("listening on {scheme}://{address}");
     }
-    let router = api::router(state.clone());
+    let front = Front { router: api::router(state.clone()), tls };
     let stop = until_true(stopped.clone());
     let limits = Limits { connections: config.limits.connections, ..Limits::default() };
-    let mut server = tokio::spawn(http::serve(listener, router, limits, stop));
+    let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
+    beside.spawn(web::follow(renewed, metrics.web.clone()));
 
     let opened = tokio::select! {
         opened = open_patiently(&config, &state, &indexed) => Some(opened),
@@ -150,7 +160,7 @@ pub async fn run(
             None
         }
     };
-    let result = match opened {
+    match opened {
         Some(Ok(store)) => {
             state.open(store.clone());
             tracing::info!("ready");
@@ -164,10 +174,7 @@ pub async fn run(
             server.abort();
             Ok(())
         }
-    };
-    signal_task.abort();
-    reload_task.abort();
-    result
+    }
 }
 
 /// Waits until `stopped` or the end of the server, which before that is a defect; then for the

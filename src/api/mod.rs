@@ -4,6 +4,7 @@
 //! and encodes; it decides nothing about samples.
 
 mod absent;
+mod access;
 mod admin;
 mod cardinality;
 mod cors;
@@ -36,18 +37,19 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 pub use error::ApiError;
 pub use routes::router;
 
+use access::Access;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 use workers::Workers;
 
 use crate::config::{
-    AdminApi, Language, LimitsConfig, QueryConfig, TypeAndUnitLabels, WriteLimits,
+    AdminApi, Language, LimitsConfig, QueryConfig, TypeAndUnitLabels, WebConfig, WriteLimits,
 };
 use crate::limits::MAX_LABEL_RESULTS;
 use crate::promql::{CounterSign, Engine, Features, NameRemoval, Settings, StartTimestamps};
@@ -82,6 +84,8 @@ pub struct AppState {
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
+    /// Who may ask what.
+    access: Access,
     /// What becomes of the type and unit in a remote write.
     type_and_unit_labels: TypeAndUnitLabels,
     /// Evaluates queries.
@@ -114,6 +118,7 @@ impl AppState {
             label_results: MAX_LABEL_RESULTS,
             forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
+            access: Access::open(),
             type_and_unit_labels: TypeAndUnitLabels::Disabled,
             engine: Engine::new(Settings::default()),
             features: Features::Stable,
@@ -175,6 +180,11 @@ impl AppState {
     /// Whether the admin API answers.
     pub fn with_admin_api(self, admin_api: AdminApi) -> Self {
         Self { admin_api, ..self }
+    }
+
+    /// Who may ask what, as it is at any time.
+    pub fn with_web(self, web: watch::Receiver<Arc<WebConfig>>) -> Self {
+        Self { access: Access::new(web), ..self }
     }
 
     /// How long remote reads may wait.

@@ -17,25 +17,31 @@ use axum::routing::{MethodFilter, MethodRouter, get, on, post};
 use tower_http::compression::CompressionLayer;
 
 use super::{
-    AppState, absent, admin, cors, exemplars, federate, labels, metadata, pages, query,
+    AppState, absent, access, admin, cors, exemplars, federate, labels, metadata, pages, query,
     remote_read, remote_write, status, tag_index,
 };
+use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::{HandlerLabels, InFlight, RequestLabels};
 
 type Shared = Arc<AppState>;
 
-/// All routes.
+/// All routes. Each stands with those that need the same right; health needs none.
 pub fn router(state: Shared) -> Router {
-    let plain = Router::new()
-        .route("/", page(get(status::index)))
+    let health = Router::new()
         .route("/-/healthy", page(get(status::healthy)))
-        .route("/-/ready", page(get(status::ready)))
+        .route("/-/ready", page(get(status::ready)));
+    let shown = Router::new()
+        .route("/", page(get(status::index)))
         .route("/metrics", page(get(status::metrics)))
-        .route("/-/reload", lifecycle(pages::reload))
-        .route("/-/quit", lifecycle(pages::quit))
         .route("/version", page(get(pages::version)))
-        .route("/federate", only("GET, OPTIONS", get(federate::federate)))
+        .route("/federate", only("GET, OPTIONS", get(federate::federate)));
+    let steers = Router::new()
+        .route("/-/reload", lifecycle(pages::reload))
+        .route("/-/quit", lifecycle(pages::quit));
+    let plain = health
+        .merge(needs(Right::Read, shown))
+        .merge(needs(Right::Admin, steers))
         .route_layer(CompressionLayer::new());
     Router::new()
         .merge(plain)
@@ -44,8 +50,14 @@ pub fn router(state: Shared) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn(say_when_to_return))
         .layer(middleware::from_fn(cors::preflight))
+        .layer(middleware::from_fn_with_state(state.clone(), access::admit))
         .layer(middleware::from_fn_with_state(state.clone(), observe))
         .with_state(state)
+}
+
+/// Routes that only who has this right may take.
+fn needs(right: Right, routes: Router<Shared>) -> Router<Shared> {
+    routes.route_layer(middleware::from_fn_with_state(right, access::demand))
 }
 
 fn api(state: &Shared) -> Router<Shared> {
@@ -53,17 +65,21 @@ fn api(state: &Shared) -> Router<Shared> {
         .merge(told())
         .route_layer(middleware::from_fn_with_state(state.clone(), when_open))
         .route_layer(CompressionLayer::new());
-    let others = Router::new()
+    let reads = Router::new()
         .route("/api/v1/read", send(remote_read::remote_read))
-        .route("/api/v1/write", send(remote_write::remote_write))
+        .route("/api/v1/explain", ask(tag_index::explain))
+        .route("/api/v1/status/tag_index", ask(tag_index::status));
+    let writes = Router::new().route("/api/v1/write", send(remote_write::remote_write));
+    let admin = Router::new()
         .route("/api/v1/admin/tsdb/delete_series", change(admin::delete_series))
         .route("/api/v1/admin/tsdb/clean_tombstones", change(admin::clean_tombstones))
         .route("/api/v1/admin/tsdb/snapshot", change(admin::snapshot))
-        .route("/api/v1/explain", ask(tag_index::explain))
-        .route("/api/v1/status/tag_index", ask(tag_index::status))
         .route("/api/v1/admin/tag_index/build", send(tag_index::build))
         .route("/api/v1/admin/tag_index/drop", send(tag_index::drop_index));
-    queries.merge(others).route_layer(middleware::from_fn(cors::share))
+    needs(Right::Read, queries.merge(reads))
+        .merge(needs(Right::Write, writes))
+        .merge(needs(Right::Admin, admin))
+        .route_layer(middleware::from_fn(cors::share))
 }
 
 /// What is asked about data.

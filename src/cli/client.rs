@@ -1,13 +1,19 @@
 //! The running server as a command sees it: questions over HTTP, JSON as answers.
 //!
-//! An error names the server, or is what the server said.
+//! An error names the server, or is what the server said. Passwords and tokens come from files:
+//! command lines are seen by everybody on a machine.
 
+use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches};
 use serde_json::Value;
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::CliError;
+use crate::config::Secret;
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -16,26 +22,52 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(super) struct Client {
     url: String,
     agent: ureq::Agent,
+    /// The value of the header `Authorization`.
+    authorization: Option<Secret>,
 }
 
-/// `--server`
-pub(super) fn argument() -> Arg {
-    Arg::new("server")
-        .long("server")
-        .value_name("URL")
-        .default_value("http://127.0.0.1:9201")
-        .help("The running promkairos that is asked")
+/// `--server`, and how to be let in there.
+pub(super) fn arguments() -> [Arg; 7] {
+    let file = |name: &'static str| Arg::new(name).long(name).value_name("FILE");
+    [
+        Arg::new("server")
+            .long("server")
+            .value_name("URL")
+            .default_value("http://127.0.0.1:9201")
+            .help("The running promkairos that is asked"),
+        file("server-ca")
+            .help("PEM file with the authorities that the server's certificate is checked against"),
+        file("server-cert")
+            .requires("server-key")
+            .help("PEM file with the certificate to show to the server"),
+        file("server-key")
+            .requires("server-cert")
+            .help("PEM file with the key of that certificate"),
+        Arg::new("server-username")
+            .long("server-username")
+            .value_name("NAME")
+            .requires("server-password-file")
+            .help("User to log in as"),
+        file("server-password-file")
+            .requires("server-username")
+            .help("File with the password, and nothing else"),
+        file("server-token-file")
+            .conflicts_with("server-username")
+            .help("File with a bearer token, and nothing else"),
+    ]
 }
 
 impl Client {
     /// The server that `--server` names.
-    pub(super) fn of(matches: &ArgMatches) -> Self {
+    pub(super) fn of(matches: &ArgMatches) -> Result<Self, CliError> {
         let url = matches.get_one::<String>("server").map_or("", |url| url.trim_end_matches('/'));
+        let authorization = authorization(matches)?;
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(PATIENCE))
+            .tls_config(tls(matches)?)
             .build();
-        Self { url: url.to_owned(), agent: config.into() }
+        Ok(Self { url: url.to_owned(), agent: config.into(), authorization })
     }
 
     /// Status and text of a page, or why there is no answer in so long.
@@ -51,13 +83,20 @@ impl Client {
     /// `data` of the answer to a GET.
     pub(super) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, CliError> {
         let request = self.agent.get(format!("{}{path}", self.url));
-        self.data(request.query_pairs(query.iter().copied()).call())
+        self.data(self.authorized(request).query_pairs(query.iter().copied()).call())
     }
 
     /// `data` of the answer to a POST; null when there is nothing to say.
     pub(super) fn post(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, CliError> {
         let request = self.agent.post(format!("{}{path}", self.url));
-        self.data(request.query_pairs(query.iter().copied()).send_empty())
+        self.data(self.authorized(request).query_pairs(query.iter().copied()).send_empty())
+    }
+
+    fn authorized<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.authorization {
+            Some(secret) => request.header("Authorization", secret.reveal()),
+            None => request,
+        }
     }
 
     fn data(
@@ -74,5 +113,61 @@ impl Client {
             None if answer.status() == 204 => Ok(Value::Null),
             None => Err(failed(format!("{}: {}", answer.status(), text.trim()))),
         }
+    }
+}
+
+/// What says to the server who asks.
+fn authorization(matches: &ArgMatches) -> Result<Option<Secret>, CliError> {
+    let get = |name| matches.get_one::<String>(name);
+    let secret =
+        |path: &String| Secret::from_file(Path::new(path)).map_err(|source| unread(path, source));
+    match (get("server-username"), get("server-password-file"), get("server-token-file")) {
+        (Some(user), Some(path), _) => {
+            let login = format!("{user}:{}", secret(path)?.reveal());
+            Ok(Some(Secret::new(format!("Basic {}", STANDARD.encode(login)))))
+        }
+        (_, _, Some(path)) => {
+            let token = secret(path)?;
+            Ok(Some(Secret::new(format!("Bearer {}", token.reveal().trim()))))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn unread(path: &str, source: std::io::Error) -> CliError {
+    CliError::System { what: path.to_owned(), source }
+}
+
+fn tls(matches: &ArgMatches) -> Result<TlsConfig, CliError> {
+    let pem = |name| match matches.get_one::<String>(name) {
+        None => Ok(None),
+        Some(path) => match std::fs::read(path) {
+            Ok(bytes) => Ok(Some((path, bytes))),
+            Err(source) => Err(unread(path, source)),
+        },
+    };
+    let mut builder = TlsConfig::builder();
+    if let Some((path, bytes)) = pem("server-ca")? {
+        builder = builder.root_certs(RootCerts::new_with_certs(&certificates(path, &bytes)?));
+    }
+    if let (Some((path, chain)), Some((key_path, key))) = (pem("server-cert")?, pem("server-key")?)
+    {
+        let no_key = |_| CliError::Command(format!("{key_path}: holds no private key in PEM"));
+        let key = PrivateKey::from_pem(&key).map_err(no_key)?;
+        let client = ClientCert::new_with_certs(&certificates(path, &chain)?, key);
+        builder = builder.client_cert(Some(client));
+    }
+    Ok(builder.build())
+}
+
+fn certificates(path: &str, pem: &[u8]) -> Result<Vec<Certificate<'static>>, CliError> {
+    let certificate = |item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    };
+    let all: Vec<_> = parse_pem(pem).filter_map(certificate).collect();
+    match all.is_empty() {
+        true => Err(CliError::Command(format!("{path}: holds no certificate in PEM"))),
+        false => Ok(all),
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Only show the series and how many points of each would go"),
         )
-        .arg(client::argument())
+        .args(client::arguments())
 }
 
 /// Runs `delete`.
@@ -67,7 +67,7 @@ pub(super) fn run_delete(matches: &ArgMatches) -> Result<(), CliError> {
     if is_dry {
         form.push(("dry_run", "true"));
     }
-    let data = Client::of(matches).post("/api/v1/admin/tsdb/delete_series", &form)?;
+    let data = Client::of(matches)?.post("/api/v1/admin/tsdb/delete_series", &form)?;
     if !is_dry {
         return output::print("Deleted.\n");
     }

@@ -18,7 +18,7 @@ pub(super) fn command() -> Command {
         .arg(Arg::new("selector").value_name("SELECTOR").required(true).help("As in PromQL"))
         .arg(time("start", "Unix seconds or RFC 3339; without it from the beginning"))
         .arg(time("end", "Unix seconds or RFC 3339; without it to the end"))
-        .arg(client::argument())
+        .args(client::arguments())
 }
 
 /// Runs `explain`.
@@ -27,7 +27,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let names = [("match[]", "selector"), ("start", "start"), ("end", "end")];
     let query = names.into_iter().filter_map(|(name, argument)| Some((name, get(argument)?)));
     let query: Vec<_> = query.collect();
-    let data = Client::of(matches).get("/api/v1/explain", &query)?;
+    let data = Client::of(matches)?.get("/api/v1/explain", &query)?;
     output::print(&describe(&data))
 }
 

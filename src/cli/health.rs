@@ -26,7 +26,7 @@ pub(super) fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Ask /-/ready, whether it takes writes, instead of /-/healthy"),
         )
-        .arg(client::argument())
+        .args(client::arguments())
 }
 
 /// Runs `health`.
@@ -35,7 +35,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         true => "/-/ready",
         false => "/-/healthy",
     };
-    match Client::of(matches).page(path, PATIENCE) {
+    match Client::of(matches)?.page(path, PATIENCE) {
         Ok((200, text)) => {
             output::print(&text)?;
             Ok(ExitCode::SUCCESS)

@@ -32,7 +32,7 @@ pub(super) fn command() -> Command {
             .help("Rows of row_keys done a second at most [default: 2000]")
     };
     let job = |name: &'static str, about: &'static str| {
-        Command::new(name).about(about).arg(metric()).arg(pace()).arg(client::argument())
+        Command::new(name).about(about).arg(metric()).arg(pace()).args(client::arguments())
     };
     Command::new("index")
         .about("Build, drop or show the tag index of a metric in the cluster for writes")
@@ -43,14 +43,14 @@ pub(super) fn command() -> Command {
             Command::new("status")
                 .about("Show what is indexed, from when on, and what is under way")
                 .arg(metric().required(false))
-                .arg(client::argument()),
+                .args(client::arguments()),
         )
 }
 
 /// Runs `index`.
 pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let (name, matches) = matches.subcommand().expect("clap requires one");
-    let client = Client::of(matches);
+    let client = Client::of(matches)?;
     let metric = matches.get_one::<String>("metric").map(String::as_str);
     if name == "status" {
         let data = client.get("/api/v1/status/tag_index", &[])?;

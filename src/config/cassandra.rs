@@ -1,6 +1,5 @@
 //! Settings of the Cassandra store.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use clap::ArgMatches;
 use super::raw::Raw;
 use super::units::parse_size;
 use super::{
-    ConfigError, ReadCacheConfig, ReadClusterConfig, TagIndexConfig, choice, clusters, duration,
-    switch, ttl_by_metric,
+    ConfigError, ReadCacheConfig, ReadClusterConfig, Secret, TagIndexConfig, choice, clusters,
+    duration, switch, ttl_by_metric,
 };
 
 /// How to reach Cassandra and what to ask of it.
@@ -89,23 +88,6 @@ pub struct Credentials {
     pub username: String,
     /// The password.
     pub password: Secret,
-}
-
-/// A text that is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The text itself.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<secret>")
-    }
 }
 
 /// Encryption of the connections.
@@ -275,9 +257,8 @@ fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
     match (raw.get("cassandra-username"), raw.get("cassandra-password-file")) {
         (None, None) => Ok(None),
         (Some(username), Some(path)) => {
-            let text = std::fs::read_to_string(path)
+            let password = Secret::from_file(Path::new(path))
                 .map_err(|source| ConfigError::File { path: path.into(), source })?;
-            let password = Secret(text.trim_end_matches(['\r', '\n']).to_owned());
             Ok(Some(Credentials { username: username.to_owned(), password }))
         }
         (Some(_), None) => Err(raw.refuse("cassandra-username", "needs --cassandra-password-file")),

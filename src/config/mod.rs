@@ -3,7 +3,8 @@
 //!
 //! Two stages: [`raw`] holds what was written and by whom, [`Config::load`] what the program
 //! needs. Each part of the program receives only its own part of the result. Nothing is opened or
-//! connected here, but for the file of settings and the file with the password.
+//! connected here, but for the file of settings, the files with passwords, and the web
+//! configuration with what it names.
 
 mod cassandra;
 mod changes;
@@ -14,11 +15,13 @@ mod limits;
 mod queries;
 mod raw;
 mod read_cache;
+mod secret;
 mod settings;
 mod table;
 mod tag_index;
 mod ttl_by_metric;
 mod units;
+mod web;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +30,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 pub use cassandra::{
-    CassandraConfig, Compression, Consistency, Credentials, Replication, Secret, TlsConfig,
+    CassandraConfig, Compression, Consistency, Credentials, Replication, TlsConfig,
 };
 pub use changes::{changed, is_live};
 pub use clusters::ReadClusterConfig;
@@ -36,9 +39,11 @@ pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said};
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
+pub use secret::Secret;
 pub use settings::{SETTINGS, Setting, arguments};
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
 pub use units::{UnitError, parse_duration, parse_size};
+pub use web::{Right, Rights, Token, User, WebConfig};
 
 use raw::Raw;
 
@@ -47,6 +52,8 @@ use raw::Raw;
 pub struct Config {
     /// `host:port` to listen on.
     pub listen: String,
+    /// TLS of the listener, and who may do what; everybody everything for who does not serve.
+    pub web: WebConfig,
     /// Folder of the log and of the embedded store.
     pub data_dir: PathBuf,
     /// Which store.
@@ -163,6 +170,16 @@ pub enum ConfigError {
         /// What is wrong.
         reason: String,
     },
+    /// A web configuration that is not YAML, not of the form expected, or that cannot be followed.
+    #[error("{path}:{line}: {reason}", path = path.display())]
+    Web {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, with the key where it is about one.
+        reason: String,
+    },
     /// A key that is no setting.
     #[error(
         "{path}:{line}: unknown setting {key}{hint}",
@@ -254,7 +271,8 @@ impl Config {
     fn to_serve(raw: Raw) -> Result<Self, ConfigError> {
         let of_cassandra = raw.said(is_of_cassandra);
         let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
-        let config = Self::from_raw(raw)?;
+        let web = web(&raw)?;
+        let config = Self { web, ..Self::from_raw(raw)? };
         match (&config.store, refused) {
             (StoreConfig::Embedded, Some(error)) => Err(error),
             _ => Ok(config),
@@ -265,6 +283,7 @@ impl Config {
         let retention = duration(&raw, "retention")?;
         Ok(Self {
             listen: listen(&raw)?,
+            web: WebConfig::default(),
             data_dir: data_dir(&raw)?,
             store: store(&raw)?,
             head: head(&raw)?,
@@ -321,6 +340,14 @@ fn listen(raw: &Raw) -> Result<String, ConfigError> {
         }
         Some(Ok(_)) => Ok(text.to_owned()),
         _ => Err(raw.refuse("listen", "not of the form host:port")),
+    }
+}
+
+fn web(raw: &Raw) -> Result<WebConfig, ConfigError> {
+    match raw.get("web-config-file") {
+        None => Ok(WebConfig::default()),
+        Some("") => Err(raw.refuse("web-config-file", "must name a file")),
+        Some(path) => WebConfig::read(path.as_ref()),
     }
 }
 

@@ -40,6 +40,12 @@ const fn setting(
 /// All settings, in the order of the help.
 pub const SETTINGS: &[Setting] = &[
     setting("listen", "HOST:PORT", Some("127.0.0.1:9201"), "Address to listen on"),
+    setting(
+        "web-config-file",
+        "FILE",
+        None,
+        "YAML file as Prometheus has it: TLS, users, and rights of users and tokens; read again when it changes",
+    ),
     setting("data-dir", "DIR", Some("./data"), "Folder of the log and of the embedded store"),
     setting("store", "STORE", Some("embedded"), "Where samples live: embedded or cassandra"),
     setting(

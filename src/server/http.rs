@@ -1,8 +1,8 @@
 //! Connections: accepted while there are places, served, and closed when they are overdue.
 //!
 //! What a connection may owe and for how long, and who gives way when all places are taken, is
-//! decided in `places`; bodies are bounded by `api`. On `stop` no more connections are taken and
-//! the requests under way are finished. Dropping the future ends them all.
+//! decided in `places`, a TLS handshake included; bodies are bounded by `api`. On `stop` no more
+//! connections are taken and the requests under way are finished. Dropping the future ends them all.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,18 +14,39 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::connection::{Requests, Watched};
 use super::places::{Limits, Place, Places};
+use super::tls::Tls;
 use crate::limits::ACCEPT_PAUSE;
 use crate::telemetry::Throttle;
+
+/// What connections are served with.
+#[derive(Clone)]
+pub(super) struct Front {
+    /// Answers requests.
+    pub(super) router: Router,
+    /// `None` = plain text.
+    pub(super) tls: Option<Tls>,
+}
+
+/// The same, as each connection has it.
+#[derive(Clone)]
+struct Serving {
+    front: Front,
+    builder: Builder<TokioExecutor>,
+    /// Closed when no more requests are taken.
+    open: watch::Receiver<()>,
+}
 
 /// Serves until `stop` completes and the requests under way are answered.
 pub(super) async fn serve(
     listener: TcpListener,
-    router: Router,
+    front: Front,
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) {
@@ -33,6 +54,8 @@ pub(super) async fn serve(
     // How long a head may take is for `places`.
     builder.http1().header_read_timeout(None);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(limits.idle_timeout);
+    let (stays_open, open) = watch::channel(());
+    let serving = Serving { front, builder, open };
     let places = Places::new(limits);
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
@@ -53,9 +76,9 @@ pub(super) async fn serve(
             place = places.take() => Arc::new(place),
             () = &mut stop => break,
         };
-        connections.spawn(run(stream, place, router.clone(), builder.clone(), graceful.watcher()));
+        connections.spawn(run(stream, place, serving.clone(), graceful.watcher()));
     }
-    drop(listener);
+    drop((listener, stays_open));
     graceful.shutdown().await;
 }
 
@@ -76,25 +99,42 @@ async fn accept(listener: &TcpListener, failures: &mut Throttle) -> TcpStream {
 }
 
 /// Serves a connection until it ends or is overdue.
-async fn run(
-    stream: TcpStream,
-    place: Arc<Place>,
-    router: Router,
-    builder: Builder<TokioExecutor>,
-    watcher: Watcher,
-) {
+async fn run(stream: TcpStream, place: Arc<Place>, serving: Serving, watcher: Watcher) {
     // Answers are written whole: nothing is gained by waiting for more.
     let _ = stream.set_nodelay(true);
-    let requests = TowerToHyperService::new(Requests { router, place: place.clone() });
     let stream = Watched { stream, place: place.clone() };
-    let served = builder.serve_connection(TokioIo::new(stream), requests);
     tokio::select! {
-        ended = watcher.watch(served) => {
-            if let Err(error) = ended {
-                tracing::debug!("a connection ended: {error}");
-            }
-        }
+        () = greet(stream, place.clone(), serving, watcher) => {}
         why = place.overdue() => tracing::debug!("a connection was closed: {why:?}"),
+    }
+}
+
+/// The handshake, where there is TLS, and then the requests. One that has not come to its first
+/// request on `stop` is closed.
+async fn greet(stream: Watched, place: Arc<Place>, mut serving: Serving, watcher: Watcher) {
+    let Some(tls) = serving.front.tls.clone() else {
+        return answer(stream, place, serving, watcher).await;
+    };
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream) => accepted,
+        // Nothing is ever sent: it is closed.
+        _ = serving.open.changed() => return,
+    };
+    match accepted {
+        Ok(stream) => answer(stream, place, serving, watcher).await,
+        Err(error) => tracing::debug!("a TLS handshake failed: {error}"),
+    }
+}
+
+/// The requests of a connection.
+async fn answer<S>(stream: S, place: Arc<Place>, serving: Serving, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let requests = TowerToHyperService::new(Requests { router: serving.front.router, place });
+    let served = serving.builder.serve_connection(TokioIo::new(stream), requests);
+    if let Err(error) = watcher.watch(served).await {
+        tracing::debug!("a connection ended: {error}");
     }
 }
 
@@ -111,6 +151,8 @@ mod tests {
     use tokio::sync::{Semaphore, mpsc};
 
     use super::*;
+    use crate::config::WebConfig;
+    use crate::telemetry::WebMetrics;
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const HALF: &[u8] = b"GET / HTTP/1.1\r\nHost:";
@@ -130,8 +172,55 @@ mod tests {
     ) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        tokio::spawn(serve(listener, router, limits, stop));
+        tokio::spawn(serve(listener, Front { router, tls: None }, limits, stop));
         address
+    }
+
+    /// The beginning of the message that begins a handshake.
+    const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0];
+
+    fn with_tls() -> Front {
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).expect("made");
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            path
+        };
+        file("a.crt", &made.cert.pem());
+        file("a.key", &made.signing_key.serialize_pem());
+        let yaml = "tls_server_config: {cert_file: a.crt, key_file: a.key}\n";
+        let config = WebConfig::read(&file("web.yml", yaml)).expect("valid");
+        let (_, web) = watch::channel(Arc::new(config));
+        let tls = Tls::of(web, WebMetrics::default());
+        assert!(tls.is_some(), "it has TLS");
+        Front { router: Router::new().route("/", get(async || "here")), tls }
+    }
+
+    #[tokio::test]
+    async fn a_handshake_that_does_not_come_whole_closes_the_connection() {
+        let limits = Limits { head_timeout: Duration::from_millis(100), ..patient(9) };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        tokio::spawn(serve(listener, with_tls(), limits, std::future::pending()));
+        for begun in [b"".as_slice(), HALF_HELLO, REQUEST] {
+            is_closed(&mut connect(address, begun).await).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn half_a_handshake_gives_way_and_does_not_hold_up_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let stopped = async move { drop(stopped.await) };
+        let server = tokio::spawn(serve(listener, with_tls(), patient(1), stopped));
+        let mut first = connect(address, HALF_HELLO).await;
+        let mut second = connect(address, HALF_HELLO).await;
+        is_closed(&mut first).await;
+        stop.send(()).expect("it serves");
+        is_closed(&mut second).await;
+        server.await.expect("no panic");
     }
 
     async fn start(limits: Limits, stop: impl Future<Output = ()> + Send + 'static) -> SocketAddr {
@@ -312,7 +401,8 @@ mod tests {
         let stopped = async move { drop(stopped.await) };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let server = tokio::spawn(serve(listener, router, limits, stopped));
+        let front = Front { router, tls: None };
+        let server = tokio::spawn(serve(listener, front, limits, stopped));
         let clients = [connect(address, REQUEST).await, connect(address, REQUEST).await];
         // Only the end of both connections lets the server end: their answers never do.
         for client in &clients {

@@ -13,6 +13,7 @@ mod log;
 mod query;
 mod store;
 mod throttle;
+mod web;
 
 use prometheus_client::registry::Registry;
 
@@ -26,6 +27,7 @@ pub use log::{LogFilter, start_log};
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
 pub use throttle::Throttle;
+pub use web::WebMetrics;
 
 /// All metrics of the process, and the registry that prints them.
 pub struct Metrics {
@@ -33,6 +35,8 @@ pub struct Metrics {
     pub config: ConfigMetrics,
     /// Requests by path and status.
     pub http: HttpMetrics,
+    /// TLS and the web configuration.
+    pub web: WebMetrics,
     /// What remote write brought.
     pub ingest: IngestMetrics,
     /// PromQL queries.
@@ -53,6 +57,7 @@ impl Metrics {
         Self {
             config: ConfigMetrics::register(&mut registry),
             http: HttpMetrics::register(&mut registry),
+            web: WebMetrics::register(&mut registry),
             ingest: IngestMetrics::register(&mut registry),
             queries: QueryMetrics::register(&mut registry),
             head: HeadMetrics::register(&mut registry),

@@ -32,5 +32,6 @@ mod support;
 mod tag_index;
 mod tidy;
 mod unserved;
+mod web;
 mod wire;
 mod writes;

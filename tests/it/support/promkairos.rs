@@ -151,7 +151,8 @@ impl Promkairos {
     ) -> Result<Self, String> {
         let mut process = Process::start("promkairos", &mut command(wrapper, data, backend, flags));
         let address = process.wait_for_line("its address", |line| {
-            line.split_once("listening on http://")?.1.trim().parse().ok()
+            let (_, url) = line.split_once("listening on ")?;
+            url.split_once("://")?.1.trim().parse().ok()
         })?;
         Ok(Self { process, address, http: reqwest::Client::new() })
     }

@@ -1,0 +1,293 @@
+//! Who may ask what: every request but those for health is let in by user and password or by a
+//! token once any are set, and each route names the right that it needs.
+//!
+//! Two layers: [`admit`] finds out the rights of a request, [`demand`] stands at the routes and
+//! asks for one. A request that did not come through the first has none at all. The web
+//! configuration may change: each request is judged by what it says then.
+
+mod passwords;
+
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA256, digest};
+use subtle::ConstantTimeEq;
+use tokio::sync::watch;
+
+use super::AppState;
+use crate::config::{Right, Rights, WebConfig};
+use passwords::Passwords;
+
+/// What answers to anybody.
+const HEALTH: [&str; 2] = ["/-/healthy", "/-/ready"];
+
+/// Headers of every answer where nothing else is said: answers are data, and no page that a browser
+/// may run or show within another.
+const HEADERS: [(HeaderName, &str); 4] = [
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "deny"),
+];
+
+/// The ways to say who one is.
+const SCHEMES: [(HeaderName, &str); 2] = [
+    (header::WWW_AUTHENTICATE, "Basic realm=\"promkairos\", charset=\"UTF-8\""),
+    (header::WWW_AUTHENTICATE, "Bearer realm=\"promkairos\""),
+];
+
+/// The web configuration as it is now, and the passwords that were found right.
+pub(super) struct Access {
+    web: watch::Receiver<Arc<WebConfig>>,
+    passwords: Passwords,
+}
+
+impl Access {
+    /// Follows a web configuration.
+    pub(super) fn new(web: watch::Receiver<Arc<WebConfig>>) -> Self {
+        Self { web, passwords: Passwords::new() }
+    }
+
+    /// Everybody may do everything.
+    pub(super) fn open() -> Self {
+        // The last value stays when the sender is gone.
+        Self::new(watch::Sender::new(Arc::default()).subscribe())
+    }
+
+    /// The rights of a request; `None` = it does not say who it is from, or that is not so.
+    async fn rights(&self, web: &WebConfig, headers: &HeaderMap) -> Option<Rights> {
+        if web.is_open() {
+            return Some(Rights::ALL);
+        }
+        let said = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+        let (scheme, said) = said.split_once(' ')?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "basic" => self.rights_of_user(web, said.trim()).await,
+            "bearer" => rights_of_bearer(web, said.trim()),
+            _ => None,
+        }
+    }
+
+    async fn rights_of_user(&self, web: &WebConfig, said: &str) -> Option<Rights> {
+        let said = String::from_utf8(STANDARD.decode(said).ok()?).ok()?;
+        let (name, password) = said.split_once(':')?;
+        // Who is not known costs as much as who is: names cannot be found out by timing.
+        let costliest = web.users.iter().max_by_key(|user| user.cost)?;
+        let known = web.users.iter().find(|user| user.name == name);
+        let user = known.unwrap_or(costliest);
+        let is_right = self.passwords.is_right(&user.hash, password).await;
+        known.filter(|_| is_right).map(|user| user.rights)
+    }
+}
+
+/// Looks at all tokens, whichever it is.
+fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
+    let said = digest(&SHA256, token.as_bytes());
+    let mut found = None;
+    for token in &web.tokens {
+        if bool::from(token.digest.bytes().as_slice().ct_eq(said.as_ref())) {
+            found = Some(token.rights);
+        }
+    }
+    found
+}
+
+/// Lets a request in with its rights, or answers 401; and adds what every answer has.
+pub(super) async fn admit(
+    State(state): State<Arc<AppState>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let web = state.access.web.borrow().clone();
+    let path = request.extensions().get::<MatchedPath>();
+    let is_for_health = path.is_some_and(|path| HEALTH.contains(&path.as_str()));
+    let rights = match is_for_health {
+        true => Some(Rights::NONE),
+        false => state.access.rights(&web, request.headers()).await,
+    };
+    let mut response = match rights {
+        Some(rights) => {
+            request.extensions_mut().insert(rights);
+            next.run(request).await
+        }
+        None => {
+            tracing::debug!("a request to {} has no credentials that hold", request.uri().path());
+            (StatusCode::UNAUTHORIZED, AppendHeaders(SCHEMES), "Unauthorized\n").into_response()
+        }
+    };
+    add_headers(&web, response.headers_mut());
+    response
+}
+
+/// Those of the web configuration, where they are not blank, and the usual ones that it does not
+/// name.
+fn add_headers(web: &WebConfig, headers: &mut HeaderMap) {
+    let is_said = |name: &HeaderName| web.headers.iter().any(|(said, _)| name.as_str() == *said);
+    for (name, value) in HEADERS.into_iter().filter(|(name, _)| !is_said(name)) {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    for &(name, ref value) in web.headers.iter().filter(|(_, value)| !value.is_empty()) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+}
+
+/// Lets a request through that has this right; else answers 403, which names it.
+pub(super) async fn demand(State(right): State<Right>, request: Request, next: Next) -> Response {
+    let rights = request.extensions().get::<Rights>().copied().unwrap_or(Rights::NONE);
+    if rights.has(right) {
+        return next.run(request).await;
+    }
+    let why = format!("Forbidden: this needs the right \"{}\"\n", right.name());
+    (StatusCode::FORBIDDEN, why).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tower::Service;
+
+    use super::*;
+    use crate::api::router;
+    use crate::config::AdminApi;
+    use crate::storage::memory::MemoryStore;
+
+    /// Each path, a method that it takes, and the right that it needs; `None` = nothing at all.
+    const ROUTES: &[(&str, &str, Option<Right>)] = &[
+        ("GET", "/-/healthy", None),
+        ("GET", "/-/ready", None),
+        ("GET", "/", Some(Right::Read)),
+        ("GET", "/metrics", Some(Right::Read)),
+        ("GET", "/version", Some(Right::Read)),
+        ("GET", "/federate", Some(Right::Read)),
+        ("GET", "/api/v1/query", Some(Right::Read)),
+        ("POST", "/api/v1/query_range", Some(Right::Read)),
+        ("GET", "/api/v1/query_exemplars", Some(Right::Read)),
+        ("GET", "/api/v1/format_query", Some(Right::Read)),
+        ("GET", "/api/v1/parse_query", Some(Right::Read)),
+        ("GET", "/api/v1/labels", Some(Right::Read)),
+        ("GET", "/api/v1/label/a/values", Some(Right::Read)),
+        ("GET", "/api/v1/series", Some(Right::Read)),
+        ("GET", "/api/v1/metadata", Some(Right::Read)),
+        ("GET", "/api/v1/status/tsdb", Some(Right::Read)),
+        ("GET", "/api/v1/status/flags", Some(Right::Read)),
+        ("GET", "/api/v1/status/config", Some(Right::Read)),
+        ("GET", "/api/v1/status/tag_index", Some(Right::Read)),
+        ("GET", "/api/v1/rules", Some(Right::Read)),
+        ("GET", "/api/v1/explain", Some(Right::Read)),
+        ("POST", "/api/v1/read", Some(Right::Read)),
+        ("POST", "/api/v1/write", Some(Right::Write)),
+        ("POST", "/-/reload", Some(Right::Admin)),
+        ("POST", "/-/quit", Some(Right::Admin)),
+        ("POST", "/api/v1/admin/tsdb/delete_series", Some(Right::Admin)),
+        ("POST", "/api/v1/admin/tsdb/clean_tombstones", Some(Right::Admin)),
+        ("POST", "/api/v1/admin/tsdb/snapshot", Some(Right::Admin)),
+        ("POST", "/api/v1/admin/tag_index/build", Some(Right::Admin)),
+        ("POST", "/api/v1/admin/tag_index/drop", Some(Right::Admin)),
+    ];
+
+    const RIGHTS: [Right; 3] = [Right::Read, Right::Write, Right::Admin];
+
+    /// A configuration with a token for each right, which has its name.
+    fn configured() -> WebConfig {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut yaml = "bearer_tokens:\n".to_owned();
+        for right in RIGHTS.map(Right::name) {
+            std::fs::write(folder.path().join(right), format!("token-{right}\n")).expect("written");
+            yaml += &format!("- {{name: {right}, token_file: {right}, rights: [{right}]}}\n");
+        }
+        let path = folder.path().join("web.yml");
+        std::fs::write(&path, yaml).expect("written");
+        WebConfig::read(&path).expect("valid")
+    }
+
+    async fn ask(web: WebConfig, method: &str, path: &str, said: Option<&str>) -> Response {
+        let (_sender, web) = watch::channel(Arc::new(web));
+        let state = AppState::new(Arc::default()).with_admin_api(AdminApi::Enabled).with_web(web);
+        state.open(Arc::new(MemoryStore::new()));
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(said) = said {
+            request = request.header(header::AUTHORIZATION, said);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        router(Arc::new(state)).call(request).await.expect("infallible")
+    }
+
+    #[tokio::test]
+    async fn each_route_asks_for_its_right() {
+        let web = configured();
+        for (method, path, needed) in ROUTES {
+            let status = ask(web.clone(), method, path, None).await.status();
+            assert_eq!(status == 401, needed.is_some(), "{method} {path} without a word: {status}");
+            for right in RIGHTS {
+                let said = format!("Bearer token-{}", right.name());
+                let response = ask(web.clone(), method, path, Some(&said)).await;
+                let body = axum::body::to_bytes(response.into_body(), 1 << 20).await;
+                let body = body.expect("a body");
+                let is_refused = body.starts_with(b"Forbidden: this needs the right ");
+                let is_wrong = needed.is_some_and(|needed| needed != right);
+                assert_eq!(is_refused, is_wrong, "{method} {path} with {right:?}: {body:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn no_path_and_no_method_tells_anything_to_a_stranger() {
+        let web = configured();
+        for (method, path) in [
+            ("GET", "/nowhere"),
+            ("OPTIONS", "/api/v1/query"),
+            ("PUT", "/api/v1/write"),
+            ("GET", "/-/healthy/"),
+            ("GET", "/metrics?a=/-/healthy"),
+        ] {
+            let response = ask(web.clone(), method, path, None).await;
+            assert_eq!(response.status(), 401, "{method} {path}");
+            let schemes = response.headers().get_all(header::WWW_AUTHENTICATE).iter();
+            let schemes: Vec<&str> = schemes.map(|value| value.to_str().expect("ASCII")).collect();
+            assert!(schemes[0].starts_with("Basic ") && schemes[1].starts_with("Bearer "));
+        }
+        for said in ["", "Bearer", "Bearer ", "Bearer token", "token-read", "Basic !", "Digest a"] {
+            let response = ask(web.clone(), "GET", "/metrics", Some(said)).await;
+            assert_eq!(response.status(), 401, "{said:?}");
+        }
+        let response = ask(web, "GET", "/metrics", Some("bearer  token-read")).await;
+        assert_eq!(response.status(), 200, "a scheme has any case");
+    }
+
+    #[tokio::test]
+    async fn without_credentials_set_everybody_may_do_everything() {
+        for (method, path, _) in ROUTES {
+            let response = ask(WebConfig::default(), method, path, None).await;
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+            assert!(!body.starts_with(b"Forbidden: "), "{method} {path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_have_headers_for_browsers() {
+        let mut web = configured();
+        web.headers = vec![
+            ("strict-transport-security", "max-age=9".into()),
+            ("x-frame-options", "sameorigin".into()),
+            ("content-security-policy", String::new()),
+        ];
+        for path in ["/-/healthy", "/metrics"] {
+            let response = ask(web.clone(), "GET", path, None).await;
+            let header = |name: &str| {
+                let value = response.headers().get(name);
+                value.map(|value| value.to_str().expect("ASCII").to_owned())
+            };
+            assert_eq!(header("x-content-type-options").as_deref(), Some("nosniff"));
+            assert_eq!(header("x-frame-options").as_deref(), Some("sameorigin"));
+            assert_eq!(header("strict-transport-security").as_deref(), Some("max-age=9"));
+            assert_eq!(header("content-security-policy"), None);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The files that a web configuration was read from, as they were then, so that a change is seen.
+//!
+//! Compared are contents, not times: a volume that is swapped by a link, or a file written twice in
+//! a second, is noticed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ring::digest::{SHA256, digest};
+
+use super::access::Digest;
+
+/// Files, and the digests of what was in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Files {
+    read: Vec<(PathBuf, Digest)>,
+}
+
+impl Files {
+    /// Reads a file and remembers it.
+    pub(super) fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        let bytes = std::fs::read(path)?;
+        self.read.push((path.to_owned(), sha256(&bytes)));
+        Ok(bytes)
+    }
+
+    /// The file that was read first.
+    pub(super) fn first(&self) -> Option<&Path> {
+        self.read.first().map(|(path, _)| path.as_path())
+    }
+
+    /// Whether any of them holds something else by now, or cannot be read.
+    pub(super) fn have_changed(&self) -> bool {
+        self.read.iter().any(|(path, was)| !std::fs::read(path).is_ok_and(|is| sha256(&is) == *was))
+    }
+}
+
+/// The SHA-256 of some bytes.
+pub(super) fn sha256(bytes: &[u8]) -> Digest {
+    let digest = digest(&SHA256, bytes);
+    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}

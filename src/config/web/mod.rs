@@ -1,0 +1,448 @@
+//! The web configuration: TLS of the listener, headers, users, and who may do what, in the file
+//! format of Prometheus' exporter toolkit with keys of our own beside it.
+//!
+//! All that the file names is read with it, so that a [`WebConfig`] is whole or there is none. What
+//! cannot be followed is refused and never left aside. Nothing is watched here: who serves asks
+//! [`WebConfig::read_again`].
+
+mod access;
+mod files;
+mod tls;
+mod tls_clients;
+mod yaml;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use access::{Right, Rights, Token, User};
+
+use super::ConfigError;
+use files::Files;
+use yaml::{Entry, Table};
+
+/// What the web configuration says. By default plain text, and everybody may do everything.
+#[derive(Clone, Default)]
+pub struct WebConfig {
+    /// TLS of the listener; `None` = plain text.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Headers of every answer: a name in small letters, and a value. An empty value is no header.
+    pub headers: Vec<(&'static str, String)>,
+    /// Who may log in with a password.
+    pub users: Vec<User>,
+    /// Who may come with a token.
+    pub tokens: Vec<Token>,
+    files: Files,
+}
+
+const KEYS: [&str; 6] = [
+    "tls_server_config",
+    "http_server_config",
+    "basic_auth_users",
+    "rate_limit",
+    "basic_auth_rights",
+    "bearer_tokens",
+];
+
+/// The headers that may be set, and the values that each may have; none = any.
+const HEADERS: [(&str, &str, &[&str]); 5] = [
+    ("Content-Security-Policy", "content-security-policy", &[]),
+    ("Strict-Transport-Security", "strict-transport-security", &[]),
+    ("X-Content-Type-Options", "x-content-type-options", &["nosniff"]),
+    ("X-Frame-Options", "x-frame-options", &["deny", "sameorigin"]),
+    ("X-XSS-Protection", "x-xss-protection", &[]),
+];
+
+/// Whether HTTP/2 is offered to clients that ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Http2 {
+    Offered,
+    Off,
+}
+
+impl WebConfig {
+    /// Reads the file and what it names; paths in it are relative to its folder.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let mut files = Files::default();
+        let text = files
+            .read(path)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other))
+            .map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
+        yaml::read(path, &text, |top| match top.filter(|top| !top.is_empty()) {
+            None => Ok(Self::default()),
+            Some(top) => Self::from_table(&top.table(&KEYS)?, &mut files),
+        })
+        .map(|config| Self { files, ..config })
+    }
+
+    fn from_table(table: &Table<'_>, files: &mut Files) -> Result<Self, ConfigError> {
+        if let Some(limit) = table.get("rate_limit") {
+            refuse_rate_limit(limit)?;
+        }
+        let (http2, headers) = match table.get("http_server_config") {
+            None => (Http2::Offered, Vec::new()),
+            Some(entry) => http(entry)?,
+        };
+        let tls = match table.get("tls_server_config") {
+            None => None,
+            Some(entry) => tls::server_config(entry, http2, files)?,
+        };
+        let users = access::users(table.get("basic_auth_users"), table.get("basic_auth_rights"))?;
+        let tokens = access::tokens(table.get("bearer_tokens"), files)?;
+        Ok(Self { tls, headers, users, tokens, files: Files::default() })
+    }
+
+    /// The same read anew where a file has changed or is gone; `None` = nothing has.
+    pub fn read_again(&self) -> Option<Result<Self, ConfigError>> {
+        let path = self.files.first()?;
+        self.files.have_changed().then(|| Self::read(path))
+    }
+
+    /// Whether the same was in the same files.
+    pub fn was_read_from_the_same(&self, other: &Self) -> bool {
+        self.files == other.files
+    }
+
+    /// The file; `None` = there is none.
+    pub fn path(&self) -> Option<&Path> {
+        self.files.first()
+    }
+
+    /// Whether nobody has to say who they are.
+    pub fn is_open(&self) -> bool {
+        self.users.is_empty() && self.tokens.is_empty()
+    }
+}
+
+impl fmt::Debug for WebConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebConfig")
+            .field("path", &self.path())
+            .field("tls", &self.tls.is_some())
+            .field("headers", &self.headers)
+            .field("users", &self.users)
+            .field("tokens", &self.tokens)
+            .finish()
+    }
+}
+
+/// A limit of requests would be held to by nobody; one that is off says nothing.
+fn refuse_rate_limit(entry: &Entry<'_>) -> Result<(), ConfigError> {
+    let table = entry.table(&["interval", "burst"])?;
+    match table.get("interval") {
+        Some(interval) if !interval.is_zero() => {
+            Err(interval.refuse("requests are not limited by rate here: leave it out"))
+        }
+        _ => Ok(()),
+    }
+}
+
+type Http = (Http2, Vec<(&'static str, String)>);
+
+fn http(entry: &Entry<'_>) -> Result<Http, ConfigError> {
+    let table = entry.table(&["http2", "headers"])?;
+    let http2 = match table.get("http2") {
+        Some(entry) if !entry.switch()? => Http2::Off,
+        _ => Http2::Offered,
+    };
+    let mut headers = Vec::new();
+    for (name, entry) in table.get("headers").map(Entry::entries).transpose()?.unwrap_or_default() {
+        let Some((_, small, values)) = HEADERS.iter().find(|(known, ..)| *known == name) else {
+            let known: Vec<&str> = HEADERS.iter().map(|(known, ..)| *known).collect();
+            let known = known.join(", ");
+            return Err(entry.refuse(format!("is none of the headers that can be set: {known}")));
+        };
+        let value = entry.text()?;
+        if !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return Err(entry.refuse("must be one line of ASCII"));
+        }
+        if !value.is_empty() && !values.is_empty() && !values.contains(&value) {
+            return Err(entry.refuse(format!("must be one of {}", values.join(", "))));
+        }
+        headers.push((*small, value.to_owned()));
+    }
+    Ok((http2, headers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with a web configuration and what it names: a certificate, its key, the key of
+    /// another, and a token.
+    struct Folder(tempfile::TempDir);
+
+    const HASH: &str = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG";
+
+    impl Folder {
+        fn new() -> Self {
+            let folder = Self(tempfile::tempdir().expect("a folder"));
+            let made = || rcgen::generate_simple_self_signed(["a.example".to_owned()]);
+            let (one, other) = (made().expect("made"), made().expect("made"));
+            folder.write("server.crt", &one.cert.pem());
+            folder.write("server.key", &one.signing_key.serialize_pem());
+            folder.write("other.key", &other.signing_key.serialize_pem());
+            folder.write("token", "s3cr3t-t0k3n\n");
+            folder
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.0.path().join(name), text).expect("written");
+        }
+
+        fn read(&self, yaml: &str) -> Result<WebConfig, String> {
+            self.write("web.yml", yaml);
+            let read = WebConfig::read(&self.0.path().join("web.yml"));
+            let folder = format!("{}/", self.0.path().display());
+            read.map_err(|error| error.to_string().replace(&folder, ""))
+        }
+    }
+
+    const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
+
+    #[test]
+    fn all_that_prometheus_has_is_understood() {
+        let folder = Folder::new();
+        let yaml = format!(
+            "{TLS}  client_ca_file: server.crt\n  client_auth_type: RequireAndVerifyClientCert\n  \
+             client_allowed_sans: [a.example, 10.0.0.1]\n  min_version: TLS12\n  \
+             max_version: TLS13\n  \
+             cipher_suites: [TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\n  \
+             curve_preferences: [CurveP256, X25519]\n  prefer_server_cipher_suites: false\n\
+             http_server_config:\n  http2: false\n  headers:\n    X-Frame-Options: deny\n    \
+             Content-Security-Policy: ''\nbasic_auth_users:\n  alice: {HASH}\n\
+             rate_limit: {{interval: 0s}}\n"
+        );
+        let config = folder.read(&yaml).expect("valid");
+        let tls = config.tls.as_ref().expect("TLS");
+        assert_eq!(tls.alpn_protocols, [b"http/1.1"]);
+        assert!(!tls.ignore_client_order);
+        let suites: Vec<_> = tls.crypto_provider().cipher_suites.iter().collect();
+        assert_eq!(suites.iter().filter(|suite| suite.tls13().is_none()).count(), 1);
+        assert_eq!(tls.crypto_provider().kx_groups.len(), 2);
+        let headers = [("x-frame-options", "deny"), ("content-security-policy", "")];
+        assert_eq!(config.headers, headers.map(|(name, value)| (name, value.to_owned())));
+        assert_eq!((config.users[0].name.as_str(), config.users[0].cost), ("alice", 10));
+        assert_eq!(config.users[0].rights, Rights::ALL);
+        assert!(!config.is_open());
+    }
+
+    #[test]
+    fn nothing_said_is_plain_text_for_everybody() {
+        let folder = Folder::new();
+        for yaml in ["", "# nothing\n", "{}\n", "tls_server_config:\nbasic_auth_users:\n"] {
+            let config = folder.read(yaml).expect("valid");
+            assert!(config.tls.is_none() && config.is_open(), "{yaml}");
+        }
+        // As in Prometheus: only a version is no wish for TLS.
+        assert!(
+            folder.read("tls_server_config: {min_version: TLS13}").expect("valid").tls.is_none()
+        );
+        let config = folder.read(TLS).expect("valid");
+        assert_eq!(config.tls.expect("TLS").alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+    }
+
+    #[test]
+    fn certificate_and_key_may_stand_in_the_file_itself() {
+        let folder = Folder::new();
+        let indented = |name: &str| {
+            let text = std::fs::read_to_string(folder.0.path().join(name)).expect("written");
+            text.lines().map(|line| format!("    {line}\n")).collect::<String>()
+        };
+        let (cert, key) = (indented("server.crt"), indented("server.key"));
+        let yaml = format!("tls_server_config:\n  cert: |\n{cert}  key: |\n{key}");
+        assert!(folder.read(&yaml).expect("valid").tls.is_some());
+    }
+
+    #[test]
+    fn rights_of_users_and_tokens() {
+        let folder = Folder::new();
+        let token = "{name: agents, token_file: token, rights: [write]}";
+        let other =
+            format!("{{name: b, token_sha256: {}, rights: [read, admin]}}", "0a".repeat(32));
+        let yaml = format!(
+            "basic_auth_users: {{a: {HASH}, b: {HASH}}}\nbasic_auth_rights: {{b: [read]}}\n\
+             bearer_tokens: [{token}, {other}]\n"
+        );
+        let config = folder.read(&yaml).expect("valid");
+        let read = Rights::NONE.with(Right::Read);
+        assert_eq!((config.users[0].rights, config.users[1].rights), (Rights::ALL, read));
+        assert_eq!(config.tokens[0].rights, Rights::NONE.with(Right::Write));
+        assert_eq!(*config.tokens[0].digest.bytes(), files::sha256(b"s3cr3t-t0k3n"));
+        assert_eq!(*config.tokens[1].digest.bytes(), [10; 32]);
+        assert_eq!(config.tokens[1].rights, read.with(Right::Admin));
+        let shown = format!("{config:?}");
+        assert!(shown.contains("agents") && !shown.contains("X0h1gDsPszW"), "{shown}");
+        assert!(!shown.contains("10, 10") && !shown.contains("s3cr3t"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_refused_names_line_and_key() {
+        let folder = Folder::new();
+        let check = |yaml: &str, want: &str| {
+            assert_eq!(folder.read(yaml).err().as_deref(), Some(want), "{yaml}");
+        };
+        check(
+            "\ntls_server_config:\n  certfile: server.crt\n",
+            "web.yml:3: unknown setting tls_server_config.certfile, did you mean cert_file?",
+        );
+        check(
+            "basic_auth_user: {}",
+            "web.yml:1: unknown setting basic_auth_user, did you mean basic_auth_users?",
+        );
+        let tls = |line: &str| format!("{TLS}  {line}\n");
+        let at = |why: &str| format!("web.yml:4: tls_server_config.{why}");
+        check(
+            &tls("min_version: TLS10"),
+            &at("min_version: TLS before 1.2 is not offered: TLS12 or TLS13"),
+        );
+        check(&tls("min_version: SSL"), &at("min_version: must be TLS12 or TLS13"));
+        check(
+            &tls("curve_preferences: [CurveP521]"),
+            &at("curve_preferences[0]: \"CurveP521\" is not offered; \
+                 there are X25519, CurveP256, CurveP384"),
+        );
+        let error =
+            folder.read(&tls("cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]")).expect_err("none");
+        let want =
+            at("cipher_suites[0]: \"TLS_RSA_WITH_AES_128_CBC_SHA\" is not offered; there are TLS_");
+        assert!(
+            error.starts_with(&want) && error.contains(", TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+            "{error}"
+        );
+        check(
+            &tls("client_ca_file: server.crt"),
+            &at("client_ca_file: means nothing without client_auth_type"),
+        );
+        check(
+            &tls("client_auth_type: RequireAndVerifyClientCert"),
+            &at("client_auth_type: needs client_ca_file (or client_ca) to verify against"),
+        );
+        let kinds = "NoClientCert, RequestClientCert, RequireAnyClientCert, RequireClientCert, \
+                     VerifyClientCertIfGiven, RequireAndVerifyClientCert";
+        check(
+            &tls("client_auth_type: All"),
+            &at(&format!("client_auth_type: must be one of {kinds}")),
+        );
+        check(
+            "tls_server_config: {cert_file: server.crt}",
+            "web.yml:1: tls_server_config: needs key_file (or key) for TLS",
+        );
+        check(
+            "tls_server_config: {cert_file: gone.crt, key_file: server.key}",
+            "web.yml:1: tls_server_config.cert_file: gone.crt: \
+             No such file or directory (os error 2)",
+        );
+        let mixed = "tls_server_config:\n  cert_file: server.crt\n  key_file: other.key\n";
+        let error = folder.read(mixed).expect_err("another key");
+        let want = "web.yml:3: tls_server_config.key_file: does not fit the certificate: ";
+        assert!(error.starts_with(want), "{error}");
+        check(
+            "tls_server_config: {cert_file: token, key_file: server.key}",
+            "web.yml:1: tls_server_config.cert_file: holds no certificate in PEM",
+        );
+        check(
+            "tls_server_config: {cert_file: server.crt, key_file: token}",
+            "web.yml:1: tls_server_config.key_file: holds no private key in PEM",
+        );
+        check(
+            "rate_limit: {interval: 1s}",
+            "web.yml:1: rate_limit.interval: requests are not limited by rate here: leave it out",
+        );
+        check(
+            "http_server_config: {headers: {X-Frame-Options: allow}}",
+            "web.yml:1: http_server_config.headers.X-Frame-Options: \
+             must be one of deny, sameorigin",
+        );
+        check(
+            "http_server_config: {http2: maybe}",
+            "web.yml:1: http_server_config.http2: must be true or false",
+        );
+        check("a: 1\n---\nb: 2\n", "web.yml:3: a second document, where one is read");
+    }
+
+    #[test]
+    fn what_is_refused_has_no_secret_in_it() {
+        let folder = Folder::new();
+        let check = |yaml: &str, want: &str| {
+            assert_eq!(folder.read(yaml).err().as_deref(), Some(want), "{yaml}");
+        };
+        check(
+            "basic_auth_users: {a: s3cr3t}",
+            "web.yml:1: basic_auth_users.a: is not a bcrypt hash",
+        );
+        check(
+            "basic_auth_users: {a: 12345}",
+            "web.yml:1: basic_auth_users.a: must be a text: put it between quotes",
+        );
+        check(
+            "basic_auth_users: [s3cr3t]",
+            "web.yml:1: basic_auth_users: must have keys and values",
+        );
+        check(
+            "basic_auth_rights: {a: [read]}",
+            "web.yml:1: basic_auth_rights.a: is not a user of basic_auth_users",
+        );
+        let tokens = |token: &str| format!("bearer_tokens:\n- {token}\n");
+        check(
+            &tokens("{name: a, rights: [read]}"),
+            "web.yml:2: bearer_tokens[0]: needs one of token_file and token_sha256",
+        );
+        check(
+            &tokens("{name: a, token: s3cr3t, rights: [read]}"),
+            "web.yml:2: unknown setting bearer_tokens[0].token, did you mean token_file?",
+        );
+        check(
+            &tokens("{name: a, token_sha256: s3cr3t, rights: [read]}"),
+            "web.yml:2: bearer_tokens[0].token_sha256: \
+             must be the SHA-256 of the token: 64 hexadecimal digits",
+        );
+        check(
+            &tokens("{name: a, token_file: token}"),
+            "web.yml:2: bearer_tokens[0]: rights is missing",
+        );
+        check(
+            &tokens("{name: a, token_file: token, rights: [all]}"),
+            "web.yml:2: bearer_tokens[0].rights[0]: must be read, write or admin",
+        );
+        check(
+            &tokens("{name: a, token_file: token, rights: []}"),
+            "web.yml:2: bearer_tokens[0].rights: must name at least one of read, write and admin",
+        );
+        let one = "{name: a, token_file: token, rights: [read]}";
+        let same = one.replace("name: a", "name: b");
+        check(
+            &tokens(&format!("{one}\n- {same}")),
+            "web.yml:3: bearer_tokens[1]: is the same token as a",
+        );
+        check(
+            &tokens(&format!("{one}\n- {one}")),
+            "web.yml:3: bearer_tokens[1]: has the name of another token",
+        );
+        folder.write("token", "two words");
+        check(
+            &tokens(one),
+            "web.yml:2: bearer_tokens[0].token_file: \
+             the file must hold the token, printable and without spaces",
+        );
+    }
+
+    #[test]
+    fn a_change_of_any_file_is_seen() {
+        let folder = Folder::new();
+        let token = "bearer_tokens: [{name: a, token_file: token, rights: [read]}]\n";
+        let mut config = folder.read(&format!("{TLS}{token}")).expect("valid");
+        assert!(config.read_again().is_none());
+        for (name, text) in [("token", "other"), ("web.yml", TLS)] {
+            folder.write(name, text);
+            config = config.read_again().expect("it has changed").expect("valid");
+            assert!(config.read_again().is_none());
+        }
+        assert!(config.is_open());
+        let other = std::fs::read_to_string(folder.0.path().join("other.key")).expect("written");
+        folder.write("server.key", &other);
+        assert!(config.read_again().expect("it has changed").is_err());
+        std::fs::remove_file(folder.0.path().join("server.key")).expect("removed");
+        assert!(config.read_again().expect("it is gone").is_err());
+    }
+}

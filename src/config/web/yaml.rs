@@ -1,0 +1,179 @@
+//! The tree of a YAML file with its lines, so that every error names file, line and key.
+//!
+//! Keys that nobody knows are refused with the one that was probably meant. No error has a value
+//! in it, which may be a secret.
+
+use std::path::{Path, PathBuf};
+
+use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
+
+use super::super::ConfigError;
+use super::super::settings::nearest;
+
+/// A value that owns its texts.
+type Node = MarkedYaml<'static>;
+
+/// A value, and where it stands.
+#[derive(Clone)]
+pub(super) struct Entry<'a> {
+    file: &'a Path,
+    /// The keys from the top on, with dots between; empty at the top.
+    key: String,
+    /// Line, from 1.
+    line: usize,
+    value: &'a YamlData<'static, Node>,
+}
+
+/// The entries of a mapping, in their order, by key.
+pub(super) type Entries<'a> = Vec<(String, Entry<'a>)>;
+
+/// Hands the value at the top of a text to `read`; `None` where there is no document.
+pub(super) fn read<T>(
+    file: &Path,
+    text: &str,
+    read: impl FnOnce(Option<Entry<'_>>) -> Result<T, ConfigError>,
+) -> Result<T, ConfigError> {
+    let documents = Node::load_from_str(text).map_err(|error| {
+        let (line, reason) = (error.marker().line().max(1), error.info().to_owned());
+        ConfigError::Web { path: file.to_owned(), line, reason }
+    })?;
+    match documents.as_slice() {
+        [] => read(None),
+        [document] => read(Some(top(file, document))),
+        [_, second, ..] => Err(top(file, second).refuse("a second document, where one is read")),
+    }
+}
+
+fn top<'a>(file: &'a Path, node: &'a Node) -> Entry<'a> {
+    Entry { file, key: String::new(), line: line(node), value: &node.data }
+}
+
+fn line(node: &Node) -> usize {
+    node.span.start.line().max(1)
+}
+
+impl<'a> Entry<'a> {
+    /// The file that it stands in.
+    pub(super) fn file(&self) -> &'a Path {
+        self.file
+    }
+
+    /// An error about this value.
+    pub(super) fn refuse(&self, reason: impl std::fmt::Display) -> ConfigError {
+        let path = self.file.to_owned();
+        let reason = match self.key.as_str() {
+            "" => reason.to_string(),
+            key => format!("{key}: {reason}"),
+        };
+        ConfigError::Web { path, line: self.line, reason }
+    }
+
+    /// Whether nothing stands after the key.
+    pub(super) fn is_empty(&self) -> bool {
+        match self.value {
+            YamlData::Value(Scalar::Null) => true,
+            YamlData::Value(Scalar::String(text)) => text.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// A text. What YAML takes for a number needs quotes.
+    pub(super) fn text(&self) -> Result<&'a str, ConfigError> {
+        match self.value {
+            YamlData::Value(Scalar::String(text)) => Ok(text),
+            YamlData::Value(Scalar::Null) => Ok(""),
+            YamlData::Value(_) => Err(self.refuse("must be a text: put it between quotes")),
+            _ => Err(self.refuse("must be a text")),
+        }
+    }
+
+    /// true or false.
+    pub(super) fn switch(&self) -> Result<bool, ConfigError> {
+        match self.value {
+            YamlData::Value(Scalar::Boolean(is)) => Ok(*is),
+            _ => Err(self.refuse("must be true or false")),
+        }
+    }
+
+    /// Whether it is the number 0, as `0` or as a duration.
+    pub(super) fn is_zero(&self) -> bool {
+        match self.value {
+            YamlData::Value(Scalar::Integer(number)) => *number == 0,
+            YamlData::Value(Scalar::String(text)) => {
+                text.strip_prefix('0').is_some_and(|unit| unit.chars().all(char::is_alphabetic))
+            }
+            YamlData::Value(Scalar::Null) => true,
+            _ => false,
+        }
+    }
+
+    /// The items of a list; none where nothing stands.
+    pub(super) fn list(&self) -> Result<Vec<Self>, ConfigError> {
+        let item = |(number, node): (usize, &'a Node)| Self {
+            file: self.file,
+            key: format!("{}[{number}]", self.key),
+            line: line(node),
+            value: &node.data,
+        };
+        match self.value {
+            YamlData::Sequence(items) => Ok(items.iter().enumerate().map(item).collect()),
+            YamlData::Value(Scalar::Null) => Ok(Vec::new()),
+            _ => Err(self.refuse("must be a list")),
+        }
+    }
+
+    /// A mapping with any keys; empty where nothing stands.
+    pub(super) fn entries(&self) -> Result<Entries<'a>, ConfigError> {
+        let mapping = match self.value {
+            YamlData::Mapping(mapping) => mapping,
+            YamlData::Value(Scalar::Null) => return Ok(Vec::new()),
+            _ => return Err(self.refuse("must have keys and values")),
+        };
+        let mut entries = Vec::new();
+        for (key, node) in mapping {
+            let at = Self { line: line(key), ..self.clone() };
+            let name = match &key.data {
+                YamlData::Value(Scalar::String(name)) => name.to_string(),
+                _ => return Err(at.refuse("has a key that is no text: put it between quotes")),
+            };
+            let key = match self.key.as_str() {
+                "" => name.clone(),
+                above => format!("{above}.{name}"),
+            };
+            entries.push((name, Self { key, value: &node.data, ..at }));
+        }
+        Ok(entries)
+    }
+
+    /// A mapping that has no keys but these.
+    pub(super) fn table(&self, known: &[&str]) -> Result<Table<'a>, ConfigError> {
+        let entries = self.entries()?;
+        match entries.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            None => Ok(Table { entries }),
+            Some((name, entry)) => Err(entry.unknown(name, known)),
+        }
+    }
+
+    /// The error that this key is none of those that are known.
+    pub(super) fn unknown(&self, name: &str, known: &[&str]) -> ConfigError {
+        ConfigError::UnknownKey {
+            path: PathBuf::from(self.file),
+            line: self.line,
+            key: self.key.clone(),
+            similar: nearest(name, known.iter().map(|known| (*known).to_owned())),
+        }
+    }
+}
+
+/// A mapping whose keys are known.
+pub(super) struct Table<'a> {
+    entries: Entries<'a>,
+}
+
+impl<'a> Table<'a> {
+    /// The value of a key that stands there and is not empty.
+    pub(super) fn get(&self, key: &str) -> Option<&Entry<'a>> {
+        let found = self.entries.iter().find(|(name, _)| name == key);
+        found.map(|(_, entry)| entry).filter(|entry| !entry.is_empty())
+    }
+}

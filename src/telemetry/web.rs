@@ -1,0 +1,32 @@
+//! Metrics of TLS and of the web configuration. Requests without credentials or without a right are
+//! those with the codes 401 and 403 in the metrics of HTTP requests.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Metrics of TLS and of the web configuration.
+#[derive(Debug, Clone, Default)]
+pub struct WebMetrics {
+    /// TLS handshakes that failed.
+    pub handshake_failures: Counter,
+    /// Changed files of the web configuration that could not be taken.
+    pub reload_failures: Counter,
+    /// 1 while what is in force is what the files say; 0 while it is older.
+    pub reload_successful: Gauge,
+}
+
+impl WebMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let Self { handshake_failures, reload_failures, reload_successful } = metrics.clone();
+        reload_successful.set(1);
+        let web = registry.sub_registry_with_prefix("web");
+        web.register("tls_handshake_failures", "TLS handshakes that failed", handshake_failures);
+        let help = "Looks at changed files of the web configuration that could not be taken";
+        web.register("config_reload_failures", help, reload_failures);
+        let help = "Whether the web configuration in force is what its files say";
+        web.register("config_last_reload_successful", help, reload_successful);
+        metrics
+    }
+}

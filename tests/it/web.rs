@@ -1,0 +1,252 @@
+//! The web configuration on a real server: TLS, certificates of clients, users, tokens and their
+//! rights; files that change; and the commands and a real Prometheus that come through it.
+
+mod client;
+mod commands;
+mod pki;
+mod prometheus;
+mod renewed;
+mod toolkit;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rcgen::SanType;
+use rustls::version::{TLS12, TLS13};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use client::{Answer, Client, shake_hands};
+use pki::Authority;
+
+use crate::api::float_body;
+use crate::support::eventually;
+use crate::support::promkairos::{Backend, Promkairos};
+
+/// The hash of "pass-47", and the headers that say it for two users.
+const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu30CKawx28a0DJZrl9dsPo2vDkFCbnNa";
+const ALICE: &str = "Basic YWxpY2U6cGFzcy00Nw==";
+const BOB: &str = "Basic Ym9iOnBhc3MtNDc=";
+
+const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
+
+/// Everything in a file: alice may do all, bob read, and there is a token to write with.
+fn everything() -> String {
+    format!(
+        "{TLS}basic_auth_users:\n  alice: {HASH}\n  bob: {HASH}\nbasic_auth_rights:\n  \
+         bob: [read]\nbearer_tokens:\n- name: agents\n  token_file: agents.token\n  \
+         rights: [write]\n"
+    )
+}
+
+/// A server with TLS, and who signed its certificate.
+struct Secured {
+    folder: TempDir,
+    authority: Authority,
+    server: Promkairos,
+}
+
+impl Secured {
+    /// Starts a server with this web configuration, whose certificate is written before it.
+    fn start(yaml: &str, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = Authority::new("authority");
+        authority.write(&folder.path().join("ca.crt"));
+        authority.server().write(folder.path(), "server");
+        std::fs::write(folder.path().join("agents.token"), "t0k3n-of-agents\n").expect("written");
+        let server = start(folder.path(), yaml, flags);
+        Self { folder, authority, server }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
+    /// A client that trusts the server and has no certificate.
+    fn client(&self) -> Client {
+        Client::new(self.address(), &self.authority, None)
+    }
+
+    /// Waits until its store is open.
+    async fn ready(&self) {
+        eventually("it is ready", async || is(self.client().get("/-/ready", None), 200)).await;
+    }
+}
+
+/// Starts a server whose web configuration is in this folder.
+fn start(folder: &Path, yaml: &str, flags: &[&str]) -> Promkairos {
+    let file = folder.join("web.yml");
+    std::fs::write(&file, yaml).expect("written");
+    let file = format!("--web-config-file={}", file.display());
+    let flags = [&[file.as_str()][..], flags].concat();
+    Promkairos::start(&folder.join("data"), &Backend::Embedded, &flags)
+}
+
+/// Whether an answer has this status.
+fn is(answer: Answer, status: u16) -> Result<(), String> {
+    match answer {
+        Ok((got, _)) if got == status => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_and_tokens_do_what_they_may() {
+    let secured = Secured::start(&everything(), &["--log-level=debug"]);
+    secured.ready().await;
+    let client = secured.client();
+    let agents = "Bearer t0k3n-of-agents";
+    for path in ["/", "/metrics", "/api/v1/query?query=1", "/nowhere", "/-/reload"] {
+        let wrong = ["Basic YWxpY2U6d3Jvbmc=", "Basic bm9ib2R5OnBhc3MtNDc=", "Bearer t0k3n", "x"];
+        for said in [None].into_iter().chain(wrong.map(Some)) {
+            let (status, body) = client.get(path, said).expect("an answer");
+            assert_eq!((status, body.as_str()), (401, "Unauthorized\n"), "{path} {said:?}");
+        }
+    }
+    for said in [ALICE, BOB] {
+        assert_eq!(is(client.get("/metrics", Some(said)), 200), Ok(()));
+    }
+    let refused = client.get("/metrics", Some(agents)).expect("an answer");
+    assert_eq!(refused, (403, "Forbidden: this needs the right \"read\"\n".into()));
+
+    let block = float_body("a", 1000, 7.0);
+    let refused = client.write(&block, BOB).expect("an answer");
+    assert_eq!(refused, (403, "Forbidden: this needs the right \"write\"\n".into()));
+    for said in [agents, ALICE] {
+        assert_eq!(is(client.write(&block, said), 204), Ok(()));
+    }
+    let (status, body) = client.get("/api/v1/query?query=up&time=1", Some(BOB)).expect("an answer");
+    assert!(status == 200 && body.contains("\"7\""), "{body}");
+
+    for (said, want) in [(BOB, "this needs the right \"admin\""), (ALICE, "POST or PUT")] {
+        let (_, body) = client.get("/-/reload", Some(said)).expect("an answer");
+        assert!(body.contains(want), "{body}");
+    }
+    let log = secured.server.process.log();
+    for secret in ["t0k3n", "pass-47", "YWxpY2U6", HASH, "PRIVATE KEY"] {
+        assert!(!log.contains(secret), "{secret} is in the log:\n{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_and_tokens_protect_plain_text_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let yaml = format!("basic_auth_users: {{alice: {HASH}}}\n");
+    let server = start(folder.path(), &yaml, &[]);
+    let get = async |path: &str| server.get(path).await.expect("an answer").0;
+    assert_eq!((get("/metrics").await, get("/-/healthy").await), (401, 200));
+    let request = reqwest::Client::new().get(server.url("/metrics"));
+    let response = request.header("Authorization", ALICE).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["x-content-type-options"], "nosniff");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_speak_tls_gets_nothing() {
+    let secured = Secured::start(&everything(), &[]);
+    secured.ready().await;
+    let plain = reqwest::get(format!("http://{}/-/healthy", secured.address())).await;
+    plain.expect_err("it is no TLS");
+    let stranger = Client::new(secured.address(), &Authority::new("stranger"), None);
+    stranger.get("/-/healthy", None).expect_err("its authority is another");
+    eventually("both are counted", async || {
+        let (_, page) = secured.client().get("/metrics", Some(ALICE)).expect("an answer");
+        let count = |line: &str| -> Option<u32> {
+            line.strip_prefix("promkairos_web_tls_handshake_failures_total ")?.parse().ok()
+        };
+        match page.lines().find_map(count) {
+            Some(2) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_and_protocols_are_those_that_are_set() {
+    let both = Secured::start(TLS, &[]);
+    let (h2, h1) = ("h2", "http/1.1");
+    for (offered, versions, want) in [
+        (&[h2, h1][..], &[&TLS13, &TLS12][..], Some(h2)),
+        (&[h2, h1][..], &[&TLS12][..], Some(h2)),
+        (&[h1][..], &[&TLS13][..], Some(h1)),
+        (&[][..], &[&TLS13][..], None),
+    ] {
+        let stream = shake_hands(both.address(), &both.authority, offered, versions).await;
+        let stream = stream.expect("shaken");
+        assert_eq!(stream.get_ref().1.alpn_protocol(), want.map(str::as_bytes), "{offered:?}");
+    }
+    // HTTP/2 is spoken: the preface and empty settings are answered with settings.
+    let stream = shake_hands(both.address(), &both.authority, &[h2], &[&TLS13]).await;
+    let mut stream = stream.expect("shaken");
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("sent");
+    let mut frame = [0; 9];
+    stream.read_exact(&mut frame).await.expect("a frame");
+    assert_eq!(frame[3], 4, "settings: {frame:?}");
+
+    let yaml = format!("{TLS}  min_version: TLS13\nhttp_server_config: {{http2: false}}\n");
+    let strict = Secured::start(&yaml, &[]);
+    let shake = async |versions: &[&'static rustls::SupportedProtocolVersion]| {
+        shake_hands(strict.address(), &strict.authority, &[h2, h1], versions).await
+    };
+    let stream = shake(&[&TLS13]).await.expect("shaken");
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(h1.as_bytes()));
+    shake(&[&TLS12]).await.expect_err("it is too old");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_of_clients_are_asked_for_as_set() {
+    let clients = Authority::new("clients");
+    let uri = |name: &str| SanType::URI(name.try_into().expect("ASCII"));
+    let known = clients.sign("known", vec![uri("spiffe://a/known")]);
+    let other = clients.sign("other", vec![uri("spiffe://a/other")]);
+    let stranger = Authority::new("strangers").sign("known", vec![uri("spiffe://a/known")]);
+    let ca = "client_ca_file: clients.crt";
+    let names = format!("{ca}\n  client_allowed_sans: [\"spiffe://a/known\"]");
+    // Who gets in: nobody known, the known one, another of the same authority, a stranger.
+    for (kind, more, want) in [
+        ("NoClientCert", "", [true, true, true, true]),
+        ("RequestClientCert", "", [true, true, true, true]),
+        ("RequireAnyClientCert", "", [false, true, true, true]),
+        ("VerifyClientCertIfGiven", ca, [true, true, true, false]),
+        ("RequireAndVerifyClientCert", ca, [false, true, true, false]),
+        ("RequireAndVerifyClientCert", names.as_str(), [false, true, false, false]),
+        ("VerifyClientCertIfGiven", names.as_str(), [true, true, false, false]),
+        (
+            "RequireAnyClientCert",
+            "client_allowed_sans: [\"spiffe://a/known\"]",
+            [false, true, false, true],
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = Authority::new("authority");
+        authority.server().write(folder.path(), "server");
+        clients.write(&folder.path().join("clients.crt"));
+        let yaml = format!("{TLS}  client_auth_type: {kind}\n  {more}\n");
+        let server = start(folder.path(), &yaml, &[]);
+        for (identity, want) in
+            [None, Some(&known), Some(&other), Some(&stranger)].into_iter().zip(want)
+        {
+            let client = Client::new(server.address, &authority, identity);
+            let answer = client.get("/-/healthy", None);
+            let gets_in = answer.as_ref().is_ok_and(|(status, _)| *status == 200);
+            assert_eq!(gets_in, want, "{kind} {more}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_web_configuration_that_cannot_be_followed_is_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("web.yml");
+    std::fs::write(&path, "basic_auth_users:\n  alice: s3cr3t\n").expect("written");
+    let file = format!("--web-config-file={}", path.display());
+    let started = Promkairos::try_start(&folder.path().join("data"), &Backend::Embedded, &[&file]);
+    let log = started.map(drop).expect_err("it does not start");
+    let want = format!("{}:2: basic_auth_users.alice: is not a bcrypt hash", path.display());
+    assert!(log.contains(&want) && !log.contains("s3cr3t"), "{log}");
+}

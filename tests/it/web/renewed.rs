@@ -1,0 +1,102 @@
+//! Files of the web configuration that change under a running server.
+
+use super::client::Client;
+use super::pki::Authority;
+use super::{ALICE, BOB, HASH, Secured, TLS, is};
+use crate::support::eventually;
+
+const PAGE: &str = "/metrics";
+
+/// A certificate by another authority is taken with its key, and not before they fit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_renewed_while_it_serves() {
+    let secured = Secured::start(TLS, &[]);
+    secured.ready().await;
+    let new = Authority::new("new");
+    let old_client = || secured.client();
+    let new_client = || Client::new(secured.address(), &new, None);
+    // One that stays open is served on.
+    let held = old_client();
+    held.get(PAGE, None).expect("an answer");
+    new_client().get(PAGE, None).expect_err("not yet");
+
+    let identity = new.server();
+    std::fs::write(secured.path().join("server.crt"), &identity.certificate).expect("written");
+    eventually("half of it is refused", async || match old_client().get(PAGE, None) {
+        Ok((200, page)) if page.contains("promkairos_web_config_last_reload_successful 0") => {
+            Ok(())
+        }
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    eventually("it is warned of once", async || {
+        let log = secured.server.process.log();
+        let why = "does not fit the certificate";
+        let warned = |line: &&str| line.contains("WARN") && line.contains(why);
+        match log.lines().filter(warned).count() {
+            1 => Ok(()),
+            _ => Err(log),
+        }
+    })
+    .await;
+
+    identity.write(secured.path(), "server");
+    eventually("the new one is shown", async || is(new_client().get(PAGE, None), 200)).await;
+    old_client().get(PAGE, None).expect_err("its authority is no longer the one");
+    held.get(PAGE, None).expect("the open connection is served on");
+    eventually("all is well again", async || match new_client().get(PAGE, None) {
+        Ok((200, page)) if page.contains("promkairos_web_config_last_reload_successful 1") => {
+            Ok(())
+        }
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_and_tokens_follow_their_files() {
+    let first = format!("{TLS}basic_auth_users: {{alice: {HASH}}}\n");
+    let secured = Secured::start(&first, &[]);
+    secured.ready().await;
+    let file = secured.path().join("web.yml");
+    let write = |yaml: &str| std::fs::write(&file, yaml).expect("written");
+    let get = |said: &str| secured.client().get(PAGE, Some(said));
+    assert_eq!((is(get(ALICE), 200), is(get(BOB), 401)), (Ok(()), Ok(())));
+
+    let token = secured.path().join("reader.token");
+    std::fs::write(&token, "one").expect("written");
+    write(&format!(
+        "{TLS}basic_auth_users: {{bob: {HASH}}}\n\
+         bearer_tokens: [{{name: reader, token_file: reader.token, rights: [read]}}]\n"
+    ));
+    eventually("bob is known", async || is(get(BOB), 200)).await;
+    assert_eq!((is(get(ALICE), 401), is(get("Bearer one"), 200)), (Ok(()), Ok(())));
+    std::fs::write(&token, "two").expect("written");
+    eventually("the token is another", async || is(get("Bearer two"), 200)).await;
+    assert_eq!(is(get("Bearer one"), 401), Ok(()));
+
+    // What would let everybody in, or plain text, is for a restart.
+    for (yaml, why) in [
+        (TLS.to_owned(), "the last credentials are taken away by a restart only"),
+        (
+            format!("basic_auth_users: {{alice: {HASH}}}\n"),
+            "TLS is switched on and off by a restart",
+        ),
+        (
+            "basic_auth_users: {alice: s3cr3t}\n".into(),
+            "basic_auth_users.alice: is not a bcrypt hash",
+        ),
+    ] {
+        write(&yaml);
+        eventually(why, async || match secured.server.process.log() {
+            log if log.contains(why) => Ok(()),
+            log => Err(log),
+        })
+        .await;
+        assert_eq!((is(get(BOB), 200), is(get(ALICE), 401)), (Ok(()), Ok(())), "{why}");
+    }
+    write(&first);
+    eventually("alice is known again", async || is(get(ALICE), 200)).await;
+    assert_eq!(is(get(BOB), 401), Ok(()));
+    assert!(!secured.server.process.log().contains("s3cr3t"));
+}
