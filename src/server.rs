@@ -30,6 +30,7 @@ use crate::telemetry::Metrics;
 mod cassandra;
 mod clusters;
 mod connection;
+mod copying;
 mod home;
 mod http;
 mod later;
@@ -42,6 +43,7 @@ mod unserved;
 use lock::DataLock;
 use places::Limits;
 
+pub use copying::{Absent, EmbeddedFolder, open_cassandra, open_embedded};
 pub use stores::wal_dir;
 
 /// Why the server did not start, or broke.

@@ -39,6 +39,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 pub use error::ApiError;
+pub use moment::parse_time;
 pub use routes::router;
 
 use remote_read::ReadGate;
