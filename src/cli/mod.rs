@@ -4,6 +4,7 @@
 //! page that clap would print.
 
 mod client;
+mod copy;
 mod delete;
 mod doctor;
 mod explain;
@@ -52,6 +53,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Cl
     let Some(matches) = parse(arguments)? else { return Ok(ExitCode::SUCCESS) };
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
+        Some(("copy", matches)) => return copy::run_copy(matches),
         Some(("doctor", matches)) => return doctor::run_doctor(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("delete", matches)) => delete::run_delete(matches),
@@ -83,6 +85,7 @@ fn command() -> Command {
         .about(env!("CARGO_PKG_DESCRIPTION"))
         .args(config::arguments())
         .subcommand(serve::command())
+        .subcommand(copy::command())
         .subcommand(delete::command())
         .subcommand(doctor::command())
         .subcommand(wal::command())

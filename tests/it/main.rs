@@ -8,6 +8,7 @@ mod cassandra;
 mod chunk;
 mod clients;
 mod clusters;
+mod copy;
 mod delete_command;
 mod embedded;
 mod full_disk;
