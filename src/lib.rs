@@ -4,18 +4,21 @@
 //! ```text
 //! main -> cli -> server -> api -> promql -> storage -> { kairos, chunk, wire } -> model, limits
 //!         cli,   server,  api,             storage -> telemetry -> config -> model, limits
+//!         cli -> copy                  -> promql -> storage
 //! ```
 //!
 //! Modules in reading order: [`model`] is the vocabulary; [`chunk`], [`wire`] and [`kairos`] are
 //! pure bytes; [`storage`] is the [`storage::Store`] trait and the stores behind it; [`promql`] is
-//! the query language and its evaluation; [`api`] is HTTP; [`server`] puts it together; [`cli`] is
-//! the command line. Beside them stand [`limits`], which [`model`] shares its types with,
-//! [`config`], whose parts are handed down, and [`telemetry`]: log and metrics.
+//! the query language and its evaluation; [`api`] is HTTP; [`server`] puts it together; [`copy`]
+//! carries data from one store to another; [`cli`] is the command line. Beside them stand
+//! [`limits`], which [`model`] shares its types with, [`config`], whose parts are handed down, and
+//! [`telemetry`]: log and metrics.
 
 pub mod api;
 pub mod chunk;
 pub mod cli;
 pub mod config;
+pub mod copy;
 pub mod kairos;
 pub mod limits;
 pub mod model;

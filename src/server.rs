@@ -30,6 +30,7 @@ use crate::telemetry::Metrics;
 mod cassandra;
 mod clusters;
 mod connection;
+mod copying;
 mod home;
 mod http;
 mod later;
@@ -48,6 +49,7 @@ use places::Limits;
 use reload::Reloader;
 use tls::Tls;
 
+pub use copying::{Absent, EmbeddedFolder, open_cassandra, open_embedded};
 pub use reload::Rereading;
 pub use stores::wal_dir;
 

@@ -41,6 +41,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 pub use error::ApiError;
+pub use moment::parse_time;
 pub use routes::router;
 
 use access::Access;

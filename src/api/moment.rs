@@ -65,6 +65,12 @@ impl Moment {
     }
 }
 
+/// A time as the parameters of the API have it, in milliseconds since 1970; what lies beyond all
+/// samples is put at their end. The error says that the text is none.
+pub fn parse_time(text: &str) -> Result<i64, String> {
+    Moment::parse(text).map(Moment::millis)
+}
+
 /// The nanoseconds of a duration.
 pub(super) fn duration(text: &str) -> Result<i64, String> {
     let bad = || format!("cannot parse {} to a valid duration", quoted(text));

@@ -5,6 +5,7 @@
 
 mod check_config;
 mod client;
+mod copy;
 mod delete;
 mod doctor;
 mod explain;
@@ -55,6 +56,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Cl
     let Some(matches) = parse(arguments)? else { return Ok(ExitCode::SUCCESS) };
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
+        Some(("copy", matches)) => return copy::run_copy(matches),
         Some(("doctor", matches)) => return doctor::run_doctor(matches),
         Some(("health", matches)) => return health::run(matches),
         Some(("check-config", matches)) => check_config::run(matches),
@@ -91,6 +93,7 @@ fn command() -> Command {
         .about(env!("CARGO_PKG_DESCRIPTION"))
         .args(config::arguments())
         .subcommand(serve::command())
+        .subcommand(copy::command())
         .subcommand(delete::command())
         .subcommand(doctor::command())
         .subcommand(wal::command())

@@ -116,6 +116,14 @@ impl CassandraConfig {
         Self::from_raw(&Raw::gather(matches)?)
     }
 
+    /// The same settings for another keyspace, by `host[:port]` with commas between them; an error
+    /// says what is wrong with them.
+    pub fn elsewhere(&self, hosts: &str, keyspace: &str) -> Result<Self, String> {
+        let contact_points = parse_contact_points(hosts)?;
+        check_keyspace(keyspace)?;
+        Ok(Self { contact_points, keyspace: keyspace.to_owned(), ..self.clone() })
+    }
+
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
         let max_in_flight = raw.required("cassandra-max-in-flight");
         let max_in_flight = match max_in_flight.parse() {
@@ -164,28 +172,37 @@ fn series_cache(raw: &Raw) -> Result<usize, ConfigError> {
 
 fn contact_points(raw: &Raw) -> Result<Vec<String>, ConfigError> {
     const NAME: &str = "cassandra-contact-points";
+    parse_contact_points(raw.required(NAME)).map_err(|reason| raw.refuse(NAME, reason))
+}
+
+fn parse_contact_points(text: &str) -> Result<Vec<String>, String> {
     let mut points = Vec::new();
-    for point in raw.required(NAME).split(',').map(str::trim).filter(|point| !point.is_empty()) {
+    for point in text.split(',').map(str::trim).filter(|point| !point.is_empty()) {
         match point.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
             Some((host, Ok(_))) if !host.is_empty() => points.push(point.to_owned()),
             None => points.push(format!("{point}:9042")),
-            _ => return Err(raw.refuse(NAME, format!("{point:?} is not host:port"))),
+            _ => return Err(format!("{point:?} is not host:port")),
         }
     }
     if points.is_empty() {
-        return Err(raw.refuse(NAME, "names no node"));
+        return Err("names no node".into());
     }
     Ok(points)
 }
 
 fn keyspace(raw: &Raw) -> Result<String, ConfigError> {
-    let name = raw.required("cassandra-keyspace");
+    const NAME: &str = "cassandra-keyspace";
+    let name = raw.required(NAME);
+    check_keyspace(name).map_err(|reason| raw.refuse(NAME, reason))?;
+    Ok(name.to_owned())
+}
+
+fn check_keyspace(name: &str) -> Result<(), &'static str> {
     let valid = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 48 || !valid {
-        let reason = "must be a letter and up to 47 letters, digits or underscores";
-        return Err(raw.refuse("cassandra-keyspace", reason));
+        return Err("must be a letter and up to 47 letters, digits or underscores");
     }
-    Ok(name.to_owned())
+    Ok(())
 }
 
 /// A number, `dc1=3,dc2=2` (or `dc1:3,dc2:2`), or the map that CQL would have.

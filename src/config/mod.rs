@@ -75,7 +75,7 @@ pub struct Config {
     /// What was taken over from a KairosDB's configuration.
     pub kairosdb: KairosDbConf,
     /// The text of every setting that has one.
-    said: HashMap<&'static str, String>,
+    pub said: HashMap<&'static str, String>,
 }
 
 /// Which store holds the samples, and what an acknowledgement means.

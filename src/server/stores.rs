@@ -27,7 +27,7 @@ pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
 }
 
 /// Folder of the part files of the embedded store.
-fn parts_dir(data_dir: &Path) -> PathBuf {
+pub(super) fn parts_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("embedded/parts")
 }
 
@@ -51,11 +51,7 @@ pub(super) async fn open(
     let metrics = &state.metrics;
     let options = head_options(wal_dir(&config.data_dir, &config.store), &config.head);
     match &config.store {
-        StoreConfig::Embedded => {
-            let parts = open_parts(config, metrics).await?;
-            check_together(&options, parts.stats().await?.flushed_through, config)?;
-            Ok(Arc::new(Head::open(options, parts, metrics.head.clone()).await?))
-        }
+        StoreConfig::Embedded => open_embedded(config, metrics).await,
         StoreConfig::Cassandra { cassandra, ack } => {
             let mut below = cassandra_options(config, cassandra, *ack)?;
             let home = home(config, cassandra, *ack)?;
@@ -111,6 +107,17 @@ pub(super) async fn open(
             }
         }
     }
+}
+
+/// Opens the embedded store of the data folder, with its log in front.
+pub(super) async fn open_embedded(
+    config: &Config,
+    metrics: &Metrics,
+) -> Result<SharedStore, StoreError> {
+    let options = head_options(wal_dir(&config.data_dir, &StoreConfig::Embedded), &config.head);
+    let parts = open_parts(config, metrics).await?;
+    check_together(&options, parts.stats().await?.flushed_through, config)?;
+    Ok(Arc::new(Head::open(options, parts, metrics.head.clone()).await?))
 }
 
 /// Whose the log before Cassandra is, if there is one.

@@ -193,7 +193,7 @@ fn indexes(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
 }
 
 /// Appends a length-delimited field that `write` fills.
-fn field(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn field(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
     let mut message = Vec::new();
     write(&mut message);
     put_bytes(out, number, &message);
@@ -205,13 +205,13 @@ fn packed<T>(out: &mut Vec<u8>, number: u32, values: &[T], put: impl Fn(&mut Vec
     }
 }
 
-fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_key(out, key(number, BYTES));
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-fn put_text(out: &mut Vec<u8>, number: u32, text: &str) {
+pub(super) fn put_text(out: &mut Vec<u8>, number: u32, text: &str) {
     if !text.is_empty() {
         put_bytes(out, number, text.as_bytes());
     }
@@ -232,7 +232,7 @@ fn put_raw_double(out: &mut Vec<u8>, value: &f64) {
     out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
 
-fn put_varint_field(out: &mut Vec<u8>, number: u32, value: u64) {
+pub(super) fn put_varint_field(out: &mut Vec<u8>, number: u32, value: u64) {
     if value != 0 {
         put_key(out, key(number, VARINT));
         put_varint(out, value);

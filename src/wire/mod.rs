@@ -1,4 +1,4 @@
-//! Remote write 1.0 and 2.0: bodies to batches and back.
+//! Remote write 1.0 and 2.0: bodies to batches and back; and remote read as a client speaks it.
 //!
 //! Decoding is by hand over the slice. The labels of a version 1 series are a slice of the
 //! body; those of version 2 are put together in an arena. A known series therefore costs
@@ -11,6 +11,7 @@ mod collect;
 mod encode;
 mod histogram;
 mod proto;
+pub mod read;
 pub mod snappy;
 pub mod v1;
 pub mod v2;

@@ -9,6 +9,7 @@ mod chunk;
 mod clients;
 mod clusters;
 mod commands;
+mod copy;
 mod delete_command;
 mod docs;
 mod embedded;

@@ -25,7 +25,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("promql", &["chunk", "limits", "model", "storage"]),
     ("api", &["chunk", "config", "limits", "model", "promql", "storage", "telemetry", "wire"]),
     ("server", &["api", "config", "limits", "model", "storage", "telemetry"]),
-    ("cli", &["config", "limits", "model", "server", "storage", "telemetry"]),
+    ("copy", &["chunk", "limits", "model", "promql", "storage", "wire"]),
+    (
+        "cli",
+        &["api", "config", "copy", "limits", "model", "promql", "server", "storage", "telemetry"],
+    ),
     ("main", &["cli"]),
 ];
 

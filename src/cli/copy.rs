@@ -1,0 +1,352 @@
+//! `promkairos copy`: carries data from one store to another, and compares both.
+//!
+//! What was done is on stdout, as text or JSON; a progress bar is on stderr, on a terminal. A copy
+//! that was cut off, by a signal too, goes on where it was when it is begun again. The exit code
+//! is 1 when the two sides are not the same afterwards, or the target refused something.
+
+mod places;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::api::parse_time;
+use crate::config::{CassandraConfig, Config, parse_duration};
+use crate::copy::{
+    Compared, Copier, CopyError, Job, JobText, Progress, Selector, Stage, StateFile, Totals,
+};
+use crate::limits::DRAIN_TIMEOUT;
+use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
+use crate::promql::parse_selector;
+use crate::telemetry;
+
+use super::CliError;
+use super::output::print;
+use places::{Opened, Place, Rank};
+
+/// What selects everything.
+const EVERYTHING: &str = "{__name__!=\"\"}";
+
+/// What was done.
+#[derive(Debug, Serialize)]
+struct Report {
+    from: String,
+    to: String,
+    /// None when both sides were only compared.
+    copied: Option<Totals>,
+    compared: Compared,
+}
+
+impl Report {
+    /// Whether the target has all, and nothing else.
+    fn is_good(&self) -> bool {
+        self.compared.differences == 0 && self.copied.as_ref().is_none_or(|all| all.refused == 0)
+    }
+}
+
+/// What the command line asks for.
+struct Asked {
+    from: Place,
+    to: Place,
+    text: JobText,
+    job: Job,
+    at_once: usize,
+    patience: Duration,
+    /// None when both sides are only to be compared.
+    state: Option<PathBuf>,
+}
+
+/// The command's definition.
+pub(super) fn command() -> Command {
+    let value = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let switch = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    Command::new("copy")
+        .about("Copy data from one store to another, and compare both")
+        .arg(
+            value(
+                "from",
+                "PLACE",
+                "embedded:DIR, cassandra:HOSTS/KEYSPACE, or http://HOST:PORT of a running server",
+            )
+            .required(true),
+        )
+        .arg(value("to", "PLACE", "embedded:DIR or cassandra:HOSTS/KEYSPACE").required(true))
+        .arg(
+            value(
+                "match",
+                "SELECTOR",
+                "Series to copy, such as 'up{job=\"a\"}'; may be given again",
+            )
+            .action(ArgAction::Append)
+            .default_value(EVERYTHING)
+            .hide_default_value(true),
+        )
+        .arg(
+            value("start", "TIME", "First time to copy (RFC 3339, or seconds since 1970)")
+                .allow_negative_numbers(true),
+        )
+        .arg(
+            value("end", "TIME", "Last time to copy (RFC 3339, or seconds since 1970)")
+                .allow_negative_numbers(true),
+        )
+        .arg(
+            value("state", "FILE", "Keep the progress here, and go on from there")
+                .default_value("promkairos-copy.json"),
+        )
+        .arg(
+            value("at-once", "N", "Pieces written at the same time")
+                .value_parser(clap::value_parser!(u16).range(1..=64))
+                .default_value("4"),
+        )
+        .arg(
+            value("patience", "DURATION", "How long a side may be away before the copy gives up")
+                .default_value("5m"),
+        )
+        .arg(switch("verify-only", "Copy nothing, only compare"))
+        .arg(switch("json", "The report as JSON"))
+}
+
+/// Runs `copy`.
+pub(super) fn run_copy(matches: &ArgMatches) -> Result<ExitCode, CliError> {
+    let config = Config::load(matches)?;
+    let cassandra = CassandraConfig::load(matches)?;
+    telemetry::start_log(&config.log);
+    let asked = asked(matches, &cassandra)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
+    let report = runtime.block_on(carry_out(&config, asked));
+    // A server that sends nothing any more must not keep the process.
+    runtime.shutdown_timeout(DRAIN_TIMEOUT);
+    let report = report?;
+    match matches.get_flag("json") {
+        true => {
+            let json = serde_json::to_string_pretty(&report)
+                .map_err(|error| CliError::Command(format!("the report: {error}")))?;
+            print(&(json + "\n"))?;
+        }
+        false => print(&text::describe(&report))?,
+    }
+    Ok(match report.is_good() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(1),
+    })
+}
+
+fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, CliError> {
+    let get = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let refuse = |name: &str, text: &str, why: &dyn std::fmt::Display| {
+        CliError::Usage(format!("--{name} {text:?}: {why}"))
+    };
+    let place = |name: &'static str, rank| {
+        let text = get(name).unwrap_or_default();
+        Place::parse(text, cassandra, rank).map_err(|why| refuse(name, text, &why))
+    };
+    let (from, to) = (place("from", Rank::Source)?, place("to", Rank::Target)?);
+    let names = (get("from").unwrap_or_default(), get("to").unwrap_or_default());
+    if names.0 == names.1 {
+        return Err(refuse("to", names.1, &"the same as --from"));
+    }
+    let time = |name: &str, otherwise| match get(name) {
+        Some(text) => parse_time(text).map_err(|why| refuse(name, text, &why)),
+        None => Ok(otherwise),
+    };
+    let range = TimeRange::new(time("start", MIN_TIMESTAMP)?, time("end", MAX_TIMESTAMP)?);
+    if range.is_empty() {
+        return Err(refuse("end", get("end").unwrap_or_default(), &"before --start"));
+    }
+    let selectors = matches.get_many::<String>("match").into_iter().flatten().map(|text| {
+        let matchers = parse_selector(text).map_err(|why| refuse("match", text, &why))?;
+        Ok(Selector { text: text.clone(), matchers })
+    });
+    let selectors = selectors.collect::<Result<Vec<_>, CliError>>()?;
+    let patience = get("patience").unwrap_or_default();
+    Ok(Asked {
+        from,
+        to,
+        text: JobText {
+            from: names.0.to_owned(),
+            to: names.1.to_owned(),
+            selectors: selectors.iter().map(|selector| selector.text.clone()).collect(),
+            times: (range.start, range.end),
+        },
+        job: Job { selectors, range },
+        at_once: matches.get_one::<u16>("at-once").map_or(1, |number| usize::from(*number)),
+        patience: parse_duration(patience).map_err(|why| refuse("patience", patience, &why))?,
+        state: match matches.get_flag("verify-only") {
+            true => None,
+            false => get("state").map(PathBuf::from),
+        },
+    })
+}
+
+/// Opens both sides, works until it is done or a signal comes, and closes them.
+async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
+    let stopped = stopped()?;
+    let mut stopped = std::pin::pin!(stopped);
+    let early = || CliError::Command("stopped before anything was done".into());
+    let state = match &asked.state {
+        Some(path) => Some(StateFile::open(path, asked.text.clone()).map_err(failed)?),
+        None => None,
+    };
+    let open = async {
+        let from = asked.from.open(config, asked.patience, Rank::Source).await?;
+        let to = asked.to.open(config, asked.patience, Rank::Target).await?;
+        Ok::<_, CliError>((from, to))
+    };
+    let (from, to) = tokio::select! {
+        opened = open => opened?,
+        () = &mut stopped => return Err(early()),
+    };
+    let path = asked.state.clone();
+    let done = tokio::select! {
+        done = work(&from, &to, asked, state) => done,
+        () = &mut stopped => Err(CliError::Command(match path {
+            Some(path) => format!("stopped; {}", goes_on(&path)),
+            None => "stopped".into(),
+        })),
+    };
+    let (first, second) = (from.close().await, to.close().await);
+    let report = done?;
+    first?;
+    second?;
+    Ok(report)
+}
+
+/// Copies, unless that is not wanted or was done before, and compares.
+async fn work(
+    from: &Opened,
+    to: &Opened,
+    asked: Asked,
+    state: Option<(StateFile, Progress)>,
+) -> Result<Report, CliError> {
+    let Asked { text: JobText { from: source, to: target, .. }, .. } = &asked;
+    let (source, target) = (source.clone(), target.clone());
+    let Some(to) = to.as_target() else {
+        return Err(CliError::Command(format!("{target}: cannot be written to")));
+    };
+    let Asked { job, at_once, patience, .. } = asked;
+    let copier = Copier { from: from.side().clone(), to, job, at_once, patience };
+    let bar = Bar::new();
+    let (file, copied) = match state {
+        None => (None, None),
+        Some((file, mut progress)) => {
+            let copied = copier.copy(&mut progress, |progress, stage| {
+                bar.show(stage, progress.totals.points());
+                file.save(progress)
+            });
+            let copied = copied.await;
+            copied
+                .map_err(|error| CliError::Command(format!("{error}; {}", goes_on(file.path()))))?;
+            (Some(file), Some(progress.totals))
+        }
+    };
+    let compared = copier.compare(|_, stage| {
+        bar.show(stage, copied.as_ref().map_or(0, Totals::points));
+        Ok(())
+    });
+    let compared = compared.await.map_err(failed)?;
+    bar.0.finish_and_clear();
+    if let Some(file) = file {
+        file.remove().map_err(failed)?;
+    }
+    Ok(Report { from: source, to: target, copied, compared })
+}
+
+fn goes_on(path: &Path) -> String {
+    format!("the same command goes on from what {} keeps", path.display())
+}
+
+fn failed(error: CopyError) -> CliError {
+    CliError::Command(error.to_string())
+}
+
+/// Ends when the process is asked to end.
+fn stopped() -> Result<impl Future<Output = ()>, CliError> {
+    let no_signals = |source| CliError::System { what: "cannot wait for signals".into(), source };
+    let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// The progress bar.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        let style = ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len} days {eta:>4}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self(bar)
+    }
+
+    fn show(&self, stage: Stage, points: u64) {
+        let (what, done, days) = match stage {
+            Stage::Copying { done, days } => (format!("copying, {points} points"), done, days),
+            Stage::Comparing { done, days } => ("comparing".to_owned(), done, days),
+        };
+        self.0.set_message(what);
+        self.0.set_length(days as u64);
+        self.0.set_position(done as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Asked, String> {
+        let arguments = std::iter::once("copy").chain(arguments.iter().copied());
+        let command = command().args(crate::config::arguments());
+        let matches = command.try_get_matches_from(arguments).map_err(|e| e.to_string())?;
+        let cassandra = CassandraConfig::load(&matches).expect("defaults");
+        asked(&matches, &cassandra).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn everything_is_copied_unless_told() {
+        let asked = parse(&["--from=embedded:a", "--to=cassandra:b/c"]).expect("valid");
+        assert_eq!(asked.text.selectors, [EVERYTHING]);
+        assert_eq!(asked.text.times, (MIN_TIMESTAMP, MAX_TIMESTAMP));
+        assert_eq!(asked.at_once, 4);
+        assert_eq!(asked.state, Some(PathBuf::from("promkairos-copy.json")));
+        let some = ["--match=up", "--match=down", "--start=-1", "--end=2.5", "--verify-only"];
+        let places = ["--from=http://a:1", "--to=embedded:b"];
+        let asked = parse(&[&places[..], &some].concat()).expect("valid");
+        assert_eq!(asked.text.selectors, ["up", "down"]);
+        assert_eq!(asked.text.times, (-1_000, 2_500));
+        assert_eq!(asked.state, None);
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let good = ["--from=embedded:a", "--to=cassandra:b/c"];
+        let check = |more: &[&str], want: &str| {
+            let error = parse(&[&good[..], more].concat()).err().expect("refused");
+            assert!(error.starts_with(want), "{more:?}: {error}");
+        };
+        check(&["--match=up{"], "--match \"up{\": ");
+        check(&["--start=2", "--end=1"], "--end \"1\": before --start");
+        check(&["--start=yesterday"], "--start \"yesterday\": cannot parse");
+        check(&["--patience=5"], "--patience \"5\": not a duration");
+        check(&["--at-once=0"], "error: invalid value '0' for '--at-once <N>'");
+        let error = parse(&["--from=embedded:a", "--to=embedded:a"]).err().expect("refused");
+        assert!(error.starts_with("--to \"embedded:a\": the same as --from"), "{error}");
+    }
+}

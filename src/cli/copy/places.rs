@@ -1,0 +1,208 @@
+//! Where `promkairos copy` reads and writes: from a word of the command line to an open side.
+//!
+//! A folder that a server has open is never read beside it: the server knows what is in its memory.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::config::{CassandraConfig, Config};
+use crate::copy::{Remote, Side, Starts, StoreSide};
+use crate::limits::LEAST_RETRY;
+use crate::server::{Absent, EmbeddedFolder, ServerError, open_cassandra, open_embedded};
+use crate::storage::cassandra::Role;
+use crate::storage::{SharedStore, StoreError};
+
+use crate::cli::CliError;
+
+/// A place as it was named.
+pub(super) struct Place {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Embedded(PathBuf),
+    Cassandra(Box<CassandraConfig>),
+    Server,
+}
+
+/// What a place is in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// It is read.
+    Source,
+    /// It is written to.
+    Target,
+}
+
+impl Place {
+    /// The place that `text` names; what it does not say of Cassandra is in `cassandra`.
+    pub(super) fn parse(
+        text: &str,
+        cassandra: &CassandraConfig,
+        rank: Rank,
+    ) -> Result<Self, String> {
+        let is_url = text.starts_with("http://") || text.starts_with("https://");
+        let kind = if let Some(folder) = text.strip_prefix("embedded:").filter(|f| !f.is_empty()) {
+            Kind::Embedded(folder.into())
+        } else if let Some((hosts, keyspace)) =
+            text.strip_prefix("cassandra:").and_then(|rest| rest.rsplit_once('/'))
+        {
+            Kind::Cassandra(Box::new(cassandra.elsewhere(hosts, keyspace)?))
+        } else if is_url && rank == Rank::Source {
+            Kind::Server
+        } else {
+            return Err(match rank {
+                Rank::Source => {
+                    "must be embedded:DIR, cassandra:HOSTS/KEYSPACE or http://HOST:PORT".into()
+                }
+                Rank::Target => "must be embedded:DIR or cassandra:HOSTS/KEYSPACE".into(),
+            });
+        };
+        Ok(Self { name: text.to_owned(), kind })
+    }
+
+    /// Opens it. A cluster that is away is tried for as long as `patience` says.
+    pub(super) async fn open(
+        &self,
+        config: &Config,
+        patience: Duration,
+        rank: Rank,
+    ) -> Result<Opened, CliError> {
+        let (store, starts, folder) = match &self.kind {
+            Kind::Server => return Ok(Opened::Server(Side::Remote(Remote::new(&self.name)))),
+            Kind::Embedded(folder) => {
+                let absent = match rank {
+                    Rank::Source => Absent::Refused,
+                    Rank::Target => Absent::Made,
+                };
+                let opened = open_embedded(config, folder, absent).await;
+                let opened = opened.map_err(|error| self.not_opened(error, rank, config))?;
+                (opened.store.clone(), Starts::All, Some(opened))
+            }
+            Kind::Cassandra(cassandra) => {
+                let store = self.open_keyspace(config, cassandra, patience, rank).await?;
+                (store, Starts::Histograms, None)
+            }
+        };
+        let side = StoreSide { name: self.name.clone(), store, starts };
+        Ok(Opened::Store { read: Side::Store(side.clone()), side, _folder: folder })
+    }
+
+    async fn open_keyspace(
+        &self,
+        config: &Config,
+        cassandra: &CassandraConfig,
+        patience: Duration,
+        rank: Rank,
+    ) -> Result<SharedStore, CliError> {
+        let role = match rank {
+            Rank::Source => Role::Read,
+            Rank::Target => Role::Write,
+        };
+        let begun = Instant::now();
+        loop {
+            match open_cassandra(config, cassandra, role).await {
+                Err(StoreError::Unavailable { what, .. }) if begun.elapsed() < patience => {
+                    tracing::warn!("{}: tried again: {what}", self.name);
+                    tokio::time::sleep(LEAST_RETRY * 5).await;
+                }
+                opened => {
+                    let failed = |error| CliError::Command(format!("{}: {error}", self.name));
+                    return opened.map_err(failed);
+                }
+            }
+        }
+    }
+
+    /// What to do where a server has the folder.
+    fn not_opened(&self, error: ServerError, rank: Rank, config: &Config) -> CliError {
+        match (&error, rank) {
+            (ServerError::Locked { .. }, Rank::Source) => CliError::Command(format!(
+                "{error}; copy from the server while it runs: --from http://{} (its --listen)",
+                config.listen
+            )),
+            (ServerError::Locked { .. }, Rank::Target) => CliError::Command(format!(
+                "{error}; end that one first, or copy into another folder"
+            )),
+            _ => CliError::Server(error),
+        }
+    }
+}
+
+/// A place that is open.
+pub(super) enum Opened {
+    /// A server that is asked.
+    Server(Side),
+    /// A store of our own.
+    Store {
+        /// For reading.
+        read: Side,
+        /// For writing.
+        side: StoreSide,
+        /// Its lock.
+        _folder: Option<EmbeddedFolder>,
+    },
+}
+
+impl Opened {
+    /// For reading.
+    pub(super) fn side(&self) -> &Side {
+        match self {
+            Self::Server(side) | Self::Store { read: side, .. } => side,
+        }
+    }
+
+    /// For writing, if that is possible.
+    pub(super) fn as_target(&self) -> Option<StoreSide> {
+        match self {
+            Self::Server(_) => None,
+            Self::Store { side, .. } => Some(side.clone()),
+        }
+    }
+
+    /// Closes it.
+    pub(super) async fn close(self) -> Result<(), CliError> {
+        match self {
+            Self::Server(_) => Ok(()),
+            Self::Store { side, .. } => {
+                let closed = side.store.close().await;
+                closed.map_err(|error| CliError::Command(format!("{}: {error}", side.name)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::arguments;
+
+    #[test]
+    fn places() {
+        let command = clap::Command::new("copy").args(arguments());
+        let matches = command.get_matches_from(["copy", "--cassandra-compression=lz4"]);
+        let cassandra = CassandraConfig::load(&matches).expect("valid");
+        let parse = |text: &str, rank| Place::parse(text, &cassandra, rank).map(|place| place.kind);
+        let Ok(Kind::Cassandra(there)) = parse("cassandra:a,b:1,/k", Rank::Target) else {
+            panic!("not a keyspace");
+        };
+        assert_eq!(
+            (there.contact_points, &*there.keyspace),
+            (vec!["a:9042".into(), "b:1".into()], "k")
+        );
+        assert_eq!(there.compression, cassandra.compression);
+        let Ok(Kind::Embedded(folder)) = parse("embedded:./a:b", Rank::Source) else {
+            panic!("not a folder");
+        };
+        assert_eq!(folder, PathBuf::from("./a:b"));
+        assert!(matches!(parse("http://a:9201", Rank::Source), Ok(Kind::Server)));
+        for bad in
+            ["", "embedded:", "data", "cassandra:a", "cassandra:/k", "cassandra:a/1", "http:a"]
+        {
+            assert!(parse(bad, Rank::Source).is_err(), "{bad}");
+        }
+        let error = parse("http://a:9201", Rank::Target).err();
+        assert_eq!(error.as_deref(), Some("must be embedded:DIR or cassandra:HOSTS/KEYSPACE"));
+    }
+}

@@ -1,0 +1,140 @@
+//! The report of a copy as text.
+
+use std::fmt::Write as _;
+
+use crate::cli::output;
+use crate::copy::{Difference, Totals, What};
+
+use super::Report;
+
+/// A line for what was copied, one for each thing to know of it, and what the comparison found.
+pub(super) fn describe(report: &Report) -> String {
+    let mut text = String::new();
+    write(&mut text, report).expect("writing to a String does not fail");
+    text
+}
+
+fn write(text: &mut String, report: &Report) -> std::fmt::Result {
+    if let Some(copied) = &report.copied {
+        write_copied(text, copied, &report.to)?;
+    }
+    let compared = &report.compared;
+    for difference in &compared.listed {
+        write_difference(text, difference)?;
+    }
+    let more = compared.differences - compared.listed.len() as u64;
+    if more > 0 {
+        writeln!(text, "and {more} differences more")?;
+    }
+    let (from, to) = (&report.from, &report.to);
+    match compared.differences {
+        0 => writeln!(
+            text,
+            "The same on both sides: {} points (checksum {}) and {} exemplars.",
+            compared.points, compared.checksum, compared.exemplars
+        ),
+        differences => writeln!(
+            text,
+            "{differences} differences: {} points (checksum {}) in {from}, {} points (checksum {}) \
+             in {to}.",
+            compared.points, compared.checksum, compared.target_points, compared.target_checksum
+        ),
+    }
+}
+
+fn write_copied(text: &mut String, copied: &Totals, to: &str) -> std::fmt::Result {
+    let Totals { floats, histograms, exemplars, metadata, .. } = copied;
+    writeln!(
+        text,
+        "Copied {} points ({floats} floats, {histograms} histograms), {exemplars} exemplars and \
+         the metadata of {metadata} families.",
+        copied.points()
+    )?;
+    if copied.starts_left_out > 0 {
+        let starts = copied.starts_left_out;
+        writeln!(text, "{to} has no room for {starts} start timestamps of floats.")?;
+    }
+    if copied.refused > 0 {
+        writeln!(text, "{to} refused {}:", copied.refused)?;
+        copied.reasons.iter().try_for_each(|reason| writeln!(text, "  {reason}"))?;
+    }
+    Ok(())
+}
+
+fn write_difference(text: &mut String, difference: &Difference) -> std::fmt::Result {
+    let Difference { of, day, what, missing, different, too_many } = difference;
+    let what = match what {
+        What::Points => "points",
+        What::Exemplars => "exemplars",
+        What::Metadata => return writeln!(text, "{of}: no metadata"),
+    };
+    write!(text, "{of}")?;
+    if let Some(day) = day {
+        write!(text, " from {} on", output::time(*day))?;
+    }
+    let counts = [(missing, "missing"), (different, "different"), (too_many, "too many")];
+    let counts = counts.iter().filter(|(count, _)| **count > 0);
+    let counts: Vec<String> = counts.map(|(count, how)| format!("{count} {how}")).collect();
+    writeln!(text, ": {what}: {}", counts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copy::Compared;
+
+    fn compared() -> Compared {
+        let checksum = "00000000000000ff".to_owned();
+        let target_checksum = checksum.clone();
+        let (points, target_points) = (7, 7);
+        Compared { points, target_points, checksum, target_checksum, ..Compared::default() }
+    }
+
+    #[test]
+    fn a_copy_that_is_whole() {
+        let copied =
+            Totals { floats: 5, histograms: 2, exemplars: 1, metadata: 3, ..Totals::default() };
+        let (from, to) = ("embedded:a".to_owned(), "cassandra:b/c".to_owned());
+        let report = Report { from, to, copied: Some(copied), compared: compared() };
+        assert!(report.is_good());
+        assert_eq!(
+            describe(&report),
+            "Copied 7 points (5 floats, 2 histograms), 1 exemplars and the metadata of \
+             3 families.\n\
+             The same on both sides: 7 points (checksum 00000000000000ff) and 0 exemplars.\n"
+        );
+    }
+
+    #[test]
+    fn what_is_not_the_same_is_listed() {
+        let copied = Totals {
+            floats: 5,
+            starts_left_out: 4,
+            refused: 2,
+            reasons: vec!["no room".into()],
+            ..Totals::default()
+        };
+        let (of, day) = ("{__name__=\"up\"}".to_owned(), Some(86_400_000));
+        let (missing, different, too_many) = (2, 0, 1);
+        let points = Difference { of, day, what: What::Points, missing, different, too_many };
+        let family =
+            Difference { of: "up".into(), day: None, what: What::Metadata, ..points.clone() };
+        let listed = vec![points, family];
+        let compared = Compared { differences: 9, listed, target_points: 6, ..compared() };
+        let (from, to) = ("embedded:a".to_owned(), "cassandra:b/c".to_owned());
+        let report = Report { from, to, copied: Some(copied), compared };
+        assert!(!report.is_good());
+        assert_eq!(
+            describe(&report),
+            "Copied 5 points (5 floats, 0 histograms), 0 exemplars and the metadata of \
+             0 families.\n\
+             cassandra:b/c has no room for 4 start timestamps of floats.\n\
+             cassandra:b/c refused 2:\n  no room\n\
+             {__name__=\"up\"} from 1970-01-02T00:00:00Z on: points: 2 missing, 1 too many\n\
+             up: no metadata\n\
+             and 7 differences more\n\
+             9 differences: 7 points (checksum 00000000000000ff) in embedded:a, 6 points (checksum \
+             00000000000000ff) in cassandra:b/c.\n"
+        );
+    }
+}

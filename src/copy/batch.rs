@@ -1,0 +1,154 @@
+//! Points on their way into a batch of writes, which is sent when it is large enough.
+//!
+//! A batch is a few hundred kilobytes: a store takes it well within the time of a request.
+
+use std::ops::Range;
+
+use super::side::StoreSide;
+use super::{CopyError, Totals};
+use crate::model::{
+    Exemplar, ExemplarEntry, HistogramSample, Labels, Metadata, MetadataEntry, Point, RawLabels,
+    Sample, SeriesEntry, Value, WriteBatch,
+};
+
+/// Floats in a batch, about; other things count for more.
+const FULL: usize = 10_000;
+/// Bytes that count as much as a float.
+const UNIT: usize = 32;
+
+/// A batch under construction.
+#[derive(Default)]
+pub(super) struct Batch {
+    series: Vec<Series>,
+    samples: Vec<Sample>,
+    histograms: Vec<HistogramSample>,
+    exemplars: Vec<Exemplar>,
+    metadata: Vec<(String, Metadata)>,
+    starts_left_out: u64,
+    weight: usize,
+}
+
+/// One series of it: where its points lie.
+struct Series {
+    labels: Labels,
+    samples: Range<u32>,
+    histograms: Range<u32>,
+    exemplars: Range<u32>,
+}
+
+impl Batch {
+    /// Whether it should be sent.
+    pub(super) fn is_full(&self) -> bool {
+        self.weight >= FULL
+    }
+
+    /// Adds a point; points of a series follow one another. `to` says what is left out.
+    pub(super) fn point(&mut self, labels: &Labels, point: Point, to: &StoreSide) {
+        let start_timestamp = to.starts.kept(&point);
+        self.starts_left_out += u64::from(start_timestamp != point.start_timestamp);
+        let timestamp = point.timestamp;
+        match point.value {
+            Value::Float(value) => {
+                self.samples.push(Sample { timestamp, start_timestamp, value });
+                self.weight += 1;
+                let end = self.samples.len() as u32;
+                self.series(labels).samples.end = end;
+            }
+            Value::Histogram(histogram) => {
+                let histogram = std::sync::Arc::unwrap_or_clone(histogram);
+                let spans = histogram.positive_spans.iter().chain(&histogram.negative_spans);
+                let buckets: usize = spans.map(|span| span.length as usize).sum();
+                self.weight += 4 + (buckets + histogram.custom_values.len()) / 2;
+                self.histograms.push(HistogramSample { timestamp, start_timestamp, histogram });
+                let end = self.histograms.len() as u32;
+                self.series(labels).histograms.end = end;
+            }
+        }
+    }
+
+    /// Adds an exemplar.
+    pub(super) fn exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
+        self.weight += 1 + exemplar.labels.as_bytes().len() / UNIT;
+        self.exemplars.push(exemplar);
+        let end = self.exemplars.len() as u32;
+        self.series(labels).exemplars.end = end;
+    }
+
+    /// Adds metadata of a family.
+    pub(super) fn metadata(&mut self, family: String, metadata: Metadata) {
+        self.weight += 1 + (family.len() + metadata.help.len() + metadata.unit.len()) / UNIT;
+        self.metadata.push((family, metadata));
+    }
+
+    /// The series that is being added to. What was just pushed for it is already in the vectors,
+    /// so a new one begins right before that.
+    fn series(&mut self, labels: &Labels) -> &mut Series {
+        if self.series.last().is_none_or(|last| last.labels != *labels) {
+            let (samples, histograms, exemplars) = match self.series.last() {
+                Some(last) => (last.samples.end, last.histograms.end, last.exemplars.end),
+                None => (0, 0, 0),
+            };
+            self.weight += labels.as_bytes().len() / UNIT;
+            self.series.push(Series {
+                labels: labels.clone(),
+                samples: samples..samples,
+                histograms: histograms..histograms,
+                exemplars: exemplars..exemplars,
+            });
+        }
+        self.series.last_mut().expect("one was just pushed")
+    }
+
+    /// Sends what is there, and begins anew. Gives what the target has taken.
+    pub(super) async fn send(&mut self, to: &StoreSide) -> Result<Totals, CopyError> {
+        let Self { series, samples, histograms, exemplars, metadata, starts_left_out, weight } =
+            std::mem::take(self);
+        if weight == 0 {
+            return Ok(Totals::default());
+        }
+        let sent = samples.len() + histograms.len() + exemplars.len() + metadata.len();
+        let batch = WriteBatch {
+            series: series.iter().zip(0..).map(|(series, index)| series.entry(index)).collect(),
+            samples,
+            histograms,
+            exemplars: exemplars.iter().map(exemplar_entry).collect(),
+            metadata: metadata.iter().map(metadata_entry).collect(),
+            ..WriteBatch::default()
+        };
+        let failed = |source| CopyError::Store { side: to.name.clone(), source };
+        let outcome = to.store.write(batch).await.map_err(failed)?;
+        let taken = outcome.samples + outcome.histograms + outcome.exemplars + outcome.metadata;
+        Ok(Totals {
+            floats: outcome.samples,
+            histograms: outcome.histograms,
+            exemplars: outcome.exemplars,
+            metadata: outcome.metadata,
+            starts_left_out,
+            refused: (sent as u64).saturating_sub(taken),
+            reasons: outcome.rejections.kept().iter().map(ToString::to_string).collect(),
+        })
+    }
+}
+
+impl Series {
+    fn entry(&self, index: u32) -> SeriesEntry<'_> {
+        SeriesEntry {
+            labels: RawLabels(self.labels.as_bytes()),
+            index,
+            samples: self.samples.clone(),
+            histograms: self.histograms.clone(),
+            exemplars: self.exemplars.clone(),
+        }
+    }
+}
+
+fn exemplar_entry(exemplar: &Exemplar) -> ExemplarEntry<'_> {
+    let Exemplar { labels, value, timestamp } = exemplar;
+    let labels = RawLabels(labels.as_bytes());
+    ExemplarEntry { labels, value: *value, timestamp: *timestamp }
+}
+
+fn metadata_entry((family, metadata): &(String, Metadata)) -> MetadataEntry<'_> {
+    let Metadata { kind, help, unit } = metadata;
+    MetadataEntry { family, kind: *kind, help, unit }
+}

@@ -1,0 +1,273 @@
+//! Comparing two sides: number and checksum of the points of every series and day.
+//!
+//! Both sides are read again, sorted, and walked side by side. Where number or checksum differ, the
+//! points are compared one by one. Start timestamps count only where both sides keep them.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::days::{self, times_of};
+use super::digest::{Digest, hashes};
+use super::progress::Stage;
+use super::runs::{Run, Runs};
+use super::side::{Side, Starts};
+use super::transfer::Copier;
+use super::{CopyError, Job};
+use crate::chunk::{Chunk, ChunkError};
+use crate::model::{Exemplar, Labels, Metadata, TimeRange};
+
+/// Most differences that are listed.
+const LISTED: usize = 100;
+
+/// What a comparison has found.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Compared {
+    /// Points of the source.
+    pub points: u64,
+    /// Points of the target.
+    pub target_points: u64,
+    /// Checksum of the source's points, as hexadecimal digits; that of the target is the same
+    /// when there are no differences.
+    pub checksum: String,
+    /// Checksum of the target's points.
+    pub target_checksum: String,
+    /// Exemplars of the source.
+    pub exemplars: u64,
+    /// Series and days, families of metadata included, that are not the same.
+    pub differences: u64,
+    /// The first of them.
+    pub listed: Vec<Difference>,
+}
+
+/// What is not the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The series, or the family.
+    pub of: String,
+    /// First millisecond of the day; none for metadata.
+    pub day: Option<i64>,
+    /// What of it.
+    pub what: What,
+    /// In the source and not in the target.
+    pub missing: u64,
+    /// In both, with other values.
+    pub different: u64,
+    /// In the target and not in the source.
+    pub too_many: u64,
+}
+
+/// What a difference is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Points.
+    Points,
+    /// Exemplars.
+    Exemplars,
+    /// Metadata.
+    Metadata,
+}
+
+impl Compared {
+    fn note(&mut self, difference: Difference) {
+        self.differences += 1;
+        if self.listed.len() < LISTED {
+            self.listed.push(difference);
+        }
+    }
+}
+
+impl Copier {
+    /// Compares both sides. `moved` is told of each day.
+    pub async fn compare(
+        &self,
+        mut moved: impl FnMut(&Compared, Stage) -> Result<(), CopyError>,
+    ) -> Result<Compared, CopyError> {
+        let (from, to) = (&self.from, &Side::Store(self.to.clone()));
+        let days = days::find(&[from, to], &self.job, i64::MIN).await?;
+        let mut compared = Compared::default();
+        let (mut source, mut target) = (Digest::default(), Digest::default());
+        for (done, day) in days.iter().enumerate() {
+            moved(&compared, Stage::Comparing { done, days: days.len() })?;
+            let range = times_of(&self.job, *day, *day);
+            let mut day = Day { job: &self.job, sides: [from, to], range, compared: &mut compared };
+            for selector in 0..self.job.selectors.len() {
+                let [a, b] = day.compare_points(selector).await?;
+                source.add(a);
+                target.add(b);
+                day.compare_exemplars(selector).await?;
+            }
+        }
+        for (family, _) in self.missing_metadata().await? {
+            let (day, what) = (None, What::Metadata);
+            let of = family;
+            compared.note(Difference { of, day, what, missing: 1, different: 0, too_many: 0 });
+        }
+        compared.points = source.points;
+        compared.target_points = target.points;
+        compared.checksum = format!("{:016x}", source.checksum);
+        compared.target_checksum = format!("{:016x}", target.checksum);
+        Ok(compared)
+    }
+
+    /// Metadata of the families that the target knows nothing of.
+    pub(super) async fn missing_metadata(&self) -> Result<Vec<(String, Metadata)>, CopyError> {
+        let known = Side::Store(self.to.clone()).metadata().await?;
+        let known: BTreeMap<String, Metadata> = known.into_iter().collect();
+        let mut all = self.from.metadata().await?;
+        all.retain(|(family, _)| !known.contains_key(family));
+        Ok(all)
+    }
+}
+
+/// One day of the comparison.
+struct Day<'a> {
+    job: &'a Job,
+    /// Source and target.
+    sides: [&'a Side; 2],
+    range: TimeRange,
+    compared: &'a mut Compared,
+}
+
+impl<'a> Day<'a> {
+    /// Which start timestamps both sides keep.
+    fn starts(&self) -> Starts {
+        self.sides[0].starts().min(self.sides[1].starts())
+    }
+
+    /// Compares the points of the series that are left to a selector; gives their digests.
+    async fn compare_points(&mut self, selector: usize) -> Result<[Digest; 2], CopyError> {
+        let mut sources = self.cursor(0, selector).await?;
+        let mut targets = self.cursor(1, selector).await?;
+        let mut digests = [Digest::default(); 2];
+        let (mut source, mut target) = (sources.next().await?, targets.next().await?);
+        loop {
+            let order = match (&source, &target) {
+                (None, None) => return Ok(digests),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(source), Some(target)) => source.labels.cmp(&target.labels),
+            };
+            let mut both: [Option<Series>; 2] = [None, None];
+            if order != Ordering::Greater {
+                both[0] = std::mem::replace(&mut source, sources.next().await?);
+            }
+            if order != Ordering::Less {
+                both[1] = std::mem::replace(&mut target, targets.next().await?);
+            }
+            let both_digests = both.each_ref().map(|one| one.as_ref().map(|one| one.digest));
+            for (sum, one) in digests.iter_mut().zip(both_digests) {
+                sum.add(one.unwrap_or_default());
+            }
+            if both_digests[0] != both_digests[1] {
+                self.note_points(&both)?;
+            }
+        }
+    }
+
+    /// Says in how many points a series differs.
+    fn note_points(&mut self, both: &[Option<Series>; 2]) -> Result<(), CopyError> {
+        let Some(labels) = both.iter().flatten().map(|series| &series.labels).next() else {
+            return Ok(());
+        };
+        let mut points = [BTreeMap::new(), BTreeMap::new()];
+        for ((points, series), side) in points.iter_mut().zip(both).zip(self.sides) {
+            if let Some(series) = series {
+                let found = hashes(&series.chunks, self.range, self.starts());
+                points.extend(found.map_err(|source| damaged(side.name(), labels, source))?);
+            }
+        }
+        self.note(What::Points, labels, &points);
+        Ok(())
+    }
+
+    /// Compares the exemplars of the series that are left to a selector.
+    async fn compare_exemplars(&mut self, selector: usize) -> Result<(), CopyError> {
+        type ByLabels = BTreeMap<Labels, BTreeMap<(i64, Labels), u64>>;
+        let mut both = [ByLabels::new(), ByLabels::new()];
+        for (all, side) in both.iter_mut().zip(self.sides) {
+            let found = side.exemplars(&self.job.selectors[selector], self.range).await?;
+            for (labels, exemplars) in found {
+                if self.job.is_first(selector, &labels) {
+                    let one = |e: Exemplar| ((e.timestamp, e.labels), e.value.to_bits());
+                    all.entry(labels).or_default().extend(exemplars.into_iter().map(one));
+                }
+            }
+        }
+        let [sources, targets] = &both;
+        self.compared.exemplars += sources.values().map(|all| all.len() as u64).sum::<u64>();
+        let none = BTreeMap::new();
+        let only_targets = targets.keys().filter(|labels| !sources.contains_key(*labels));
+        for labels in sources.keys().chain(only_targets) {
+            let pair = both.each_ref().map(|all| all.get(labels).unwrap_or(&none).clone());
+            if pair[0] != pair[1] {
+                self.note(What::Exemplars, labels, &pair);
+            }
+        }
+        Ok(())
+    }
+
+    fn note<K: Ord>(&mut self, what: What, labels: &Labels, both: &[BTreeMap<K, u64>; 2]) {
+        let [source, target] = both;
+        let count = |found: usize| found as u64;
+        let missing = count(source.keys().filter(|key| !target.contains_key(*key)).count());
+        let too_many = count(target.keys().filter(|key| !source.contains_key(*key)).count());
+        let other =
+            |(key, value): &(&K, &u64)| target.get(*key).is_some_and(|found| found != *value);
+        let different = count(source.iter().filter(other).count());
+        let (of, day) = (labels.to_string(), Some(self.range.start));
+        self.compared.note(Difference { of, day, what, missing, different, too_many });
+    }
+
+    async fn cursor(&self, side: usize, selector: usize) -> Result<Cursor<'a>, CopyError> {
+        let name = self.sides[side].name().to_owned();
+        let runs = self.sides[side].runs(&self.job.selectors[selector], self.range, None).await?;
+        let (job, range, starts) = (self.job, self.range, self.starts());
+        Ok(Cursor { name, job, selector, range, starts, runs, run: Run::new().into_iter() })
+    }
+}
+
+/// A series with points in the range.
+struct Series {
+    labels: Labels,
+    chunks: Vec<Chunk>,
+    digest: Digest,
+}
+
+/// The series of one side, one after the other.
+struct Cursor<'a> {
+    name: String,
+    job: &'a Job,
+    selector: usize,
+    range: TimeRange,
+    starts: Starts,
+    runs: Runs,
+    run: std::vec::IntoIter<(Labels, Vec<Chunk>)>,
+}
+
+impl Cursor<'_> {
+    async fn next(&mut self) -> Result<Option<Series>, CopyError> {
+        loop {
+            for (labels, chunks) in self.run.by_ref() {
+                if !self.job.is_first(self.selector, &labels) {
+                    continue;
+                }
+                let digest = Digest::of(&chunks, self.range, self.starts)
+                    .map_err(|source| damaged(&self.name, &labels, source))?;
+                if digest.points > 0 {
+                    return Ok(Some(Series { labels, chunks, digest }));
+                }
+            }
+            match self.runs.next().await? {
+                Some(run) => self.run = run.into_iter(),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+fn damaged(side: &str, series: &Labels, source: ChunkError) -> CopyError {
+    CopyError::Chunk { side: side.to_owned(), series: series.clone(), source }
+}

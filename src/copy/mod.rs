@@ -1,0 +1,92 @@
+//! Copying what one store holds into another, and comparing the two afterwards.
+//!
+//! What is copied goes day by day (UTC), selector by selector, in pieces: runs of series, sorted by
+//! labels, with their points of the day. The [`Progress`] names the last piece that the target has
+//! acknowledged, and all before it are acknowledged too; whoever goes on from there writes at most
+//! what was under way again, which is harmless. Memory holds a few pieces.
+//!
+//! Not here: opening and locking of stores, and what a server accepts or deletes while a copy runs.
+
+mod batch;
+mod compare;
+mod days;
+mod digest;
+mod progress;
+mod remote;
+mod runs;
+mod side;
+mod state;
+mod transfer;
+
+use crate::chunk::ChunkError;
+use crate::model::{Labels, Matcher, TimeRange};
+use crate::storage::StoreError;
+
+pub use compare::{Compared, Difference, What};
+pub use progress::{Progress, Stage, Totals};
+pub use remote::Remote;
+pub use side::{Side, Starts, StoreSide};
+pub use state::{JobText, StateFile};
+pub use transfer::Copier;
+
+/// What is to be copied.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Series that one of these selects; at least one.
+    pub selectors: Vec<Selector>,
+    /// Points and exemplars of these times.
+    pub range: TimeRange,
+}
+
+/// Selects series.
+#[derive(Debug, Clone)]
+pub struct Selector {
+    /// As it was written in PromQL, for a source that is asked in it.
+    pub text: String,
+    /// The same, understood.
+    pub matchers: Vec<Matcher>,
+}
+
+impl Job {
+    /// Whether a series is left to this selector: an earlier one may select it too.
+    fn is_first(&self, selector: usize, labels: &Labels) -> bool {
+        let mut earlier = self.selectors[..selector].iter();
+        !earlier.any(|earlier| Matcher::all_match(&earlier.matchers, labels))
+    }
+}
+
+/// Why a copy or a comparison ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// A side failed.
+    #[error("{side}: {source}")]
+    Store {
+        /// Its name.
+        side: String,
+        /// Why.
+        source: StoreError,
+    },
+    /// A chunk that cannot be read.
+    #[error("{side}: a chunk of {series}: {source}")]
+    Chunk {
+        /// Where it was read.
+        side: String,
+        /// Its series.
+        series: Labels,
+        /// What is wrong.
+        source: ChunkError,
+    },
+    /// A side that does not sort its series: nobody could go on from one of them.
+    #[error("{0}: the series do not come sorted by their labels")]
+    Unsorted(String),
+    /// The file with the progress.
+    #[error("{0}")]
+    State(String),
+}
+
+impl CopyError {
+    /// Whether it may pass by itself.
+    fn may_pass(&self) -> bool {
+        matches!(self, Self::Store { source: StoreError::Unavailable { .. }, .. })
+    }
+}

@@ -1,0 +1,311 @@
+//! A running server as a source: points by remote read in streamed chunks, the rest by the HTTP API
+//! of Prometheus. promkairos and Prometheus itself answer both.
+//!
+//! Invariant: what is given was whole: every frame has its checksum, and an answer that breaks off
+//! is an error. Not told by these protocols: start timestamps, and the bits of an exemplar that is
+//! NaN.
+
+use std::io::{BufReader, ErrorKind, Read};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::runs::{RUN_BYTES, Run};
+use crate::chunk::{Chunk, ChunkKind};
+use crate::limits::RETRY_AFTER;
+use crate::model::{Exemplar, Labels, Matcher, Metadata, MetricType, RawLabels, TimeRange, varint};
+use crate::promql::format::timestamp;
+use crate::storage::StoreError;
+use crate::wire::read::{
+    FrameChunk, FrameSeries, MAX_FRAME_MESSAGE, decode_frame, encode_read_request,
+};
+use crate::wire::snappy;
+
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Longest wait for an answer to begin.
+const ANSWER: Duration = Duration::from_secs(300);
+
+/// A server.
+#[derive(Clone)]
+pub struct Remote {
+    url: String,
+    agent: ureq::Agent,
+}
+
+impl Remote {
+    /// The server whose paths begin at `url`.
+    pub fn new(url: &str) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(ANSWER))
+            .build();
+        Self { url: url.trim_end_matches('/').to_owned(), agent: config.into() }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether there may be points in the range.
+    pub(super) async fn may_have(
+        &self,
+        selector: &str,
+        range: TimeRange,
+    ) -> Result<bool, StoreError> {
+        let (start, end) = (timestamp(range.start), timestamp(range.end));
+        let query = [("match[]", selector), ("start", &start), ("end", &end), ("limit", "1")];
+        let data = self.get("/api/v1/label/__name__/values", &query).await?;
+        Ok(data.as_array().is_some_and(|names| !names.is_empty()))
+    }
+
+    /// The series that match, with the chunks that overlap the range.
+    pub(super) fn read(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Receiver<Result<Run, StoreError>> {
+        let (sender, receiver) = channel(1);
+        let (remote, matchers) = (self.clone(), matchers.to_vec());
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = remote.read_frames(&matchers, range, &sender) {
+                // Whoever is gone wants no error either.
+                let _ = sender.blocking_send(Err(error));
+            }
+        });
+        receiver
+    }
+
+    /// Exemplars in the range, by series.
+    pub(super) async fn exemplars(
+        &self,
+        selector: &str,
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        let (start, end) = (timestamp(range.start), timestamp(range.end));
+        let query = [("query", selector), ("start", &start), ("end", &end)];
+        let data = self.get("/api/v1/query_exemplars", &query).await?;
+        let series = data.as_array().map_or(&[][..], Vec::as_slice).iter().map(|series| {
+            let exemplars = series["exemplars"].as_array()?.iter().map(exemplar);
+            Some((labels(&series["seriesLabels"])?, exemplars.collect::<Option<_>>()?))
+        });
+        let all: Option<Vec<_>> = series.collect();
+        all.ok_or_else(|| not_understood("/api/v1/query_exemplars"))
+    }
+
+    /// Metadata of all families: of several of one family the first.
+    pub(super) async fn metadata(&self) -> Result<Vec<(String, Metadata)>, StoreError> {
+        let data = self.get("/api/v1/metadata", &[]).await?;
+        let families = data.as_object().into_iter().flatten().map(|(family, all)| {
+            let text = |name: &str| all[0][name].as_str().map(str::to_owned);
+            let kind = text("type")?;
+            let mut kinds = (0..8).map(MetricType::from_number);
+            let kind = kinds.find(|known| known.as_str() == kind).unwrap_or_default();
+            Some((family.clone(), Metadata { kind, help: text("help")?, unit: text("unit")? }))
+        });
+        let all: Option<Vec<_>> = families.collect();
+        all.ok_or_else(|| not_understood("/api/v1/metadata"))
+    }
+
+    /// `data` of the answer to a GET.
+    async fn get(&self, path: &'static str, query: &[(&str, &str)]) -> Result<Json, StoreError> {
+        let mut request = self.agent.get(format!("{}{path}", self.url));
+        for (name, value) in query {
+            request = request.query(name, value);
+        }
+        let asked = tokio::task::spawn_blocking(move || {
+            let mut answer = answered(request.call())?;
+            let body = answer.body_mut().with_config().limit(u64::MAX).read_to_vec();
+            let body = body.map_err(|error| away(&error.to_string()))?;
+            let mut json: Json = serde_json::from_slice(&body).map_err(|_| not_understood(path))?;
+            Ok(json["data"].take())
+        });
+        asked.await.unwrap_or_else(|error| Err(away(&error.to_string())))
+    }
+
+    fn read_frames(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        sender: &Sender<Result<Run, StoreError>>,
+    ) -> Result<(), StoreError> {
+        const PATH: &str = "/api/v1/read";
+        let request = snappy::compress(&encode_read_request(matchers, range))
+            .map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let request = self
+            .agent
+            .post(format!("{}{PATH}", self.url))
+            .header("Content-Encoding", "snappy")
+            .header("Content-Type", "application/x-protobuf")
+            .header("X-Prometheus-Remote-Read-Version", "0.1.0")
+            .send(&request[..]);
+        let answer = answered(request)?;
+        let kind = answer.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+        // An answer without series may have no type at all.
+        if kind.is_some_and(|kind| kind.starts_with("application/x-protobuf")) {
+            return Err(broken("whole samples: it does not stream chunks"));
+        }
+        let mut body = BufReader::new(answer.into_body().into_reader());
+        let (mut run, mut bytes) = (Run::new(), 0);
+        while let Some(message) = frame(&mut body)? {
+            let series = decode_frame(&message).map_err(|error| broken(&error.to_string()))?;
+            for series in series {
+                let (labels, chunks) = decoded(&series)?;
+                bytes += chunks.iter().map(|chunk| chunk.data.len() + 64).sum::<usize>();
+                // A large series comes in several frames, and is still one.
+                match run.last_mut() {
+                    Some((last, all)) if *last == labels => all.extend(chunks),
+                    _ => {
+                        if bytes >= RUN_BYTES && !run.is_empty() {
+                            bytes = 0;
+                            if sender.blocking_send(Ok(std::mem::take(&mut run))).is_err() {
+                                return Ok(());
+                            }
+                        }
+                        run.push((labels, chunks));
+                    }
+                }
+            }
+        }
+        let _ = sender.blocking_send(Ok(run));
+        Ok(())
+    }
+}
+
+/// The message of the next frame; none at the end of the answer.
+fn frame(body: &mut impl Read) -> Result<Option<Vec<u8>>, StoreError> {
+    let cut = |error: std::io::Error| away(&format!("the answer broke off: {error}"));
+    let mut first = [0];
+    if body.read(&mut first).map_err(cut)? == 0 {
+        return Ok(None);
+    }
+    let mut next = Some(first[0]);
+    let mut byte = || match next.take() {
+        Some(byte) => Ok(byte),
+        None => {
+            let mut one = [0];
+            body.read_exact(&mut one).map(|()| one[0])
+        }
+    };
+    let too_long = std::io::Error::from(ErrorKind::InvalidData);
+    let length = varint::read(&mut byte, too_long).map_err(cut)?;
+    if length > MAX_FRAME_MESSAGE as u64 {
+        return Err(broken(&format!("a frame of {length} bytes")));
+    }
+    let (mut checksum, mut message) = ([0; 4], vec![0; length as usize]);
+    body.read_exact(&mut checksum).and_then(|()| body.read_exact(&mut message)).map_err(cut)?;
+    if crc32c::crc32c(&message).to_be_bytes() != checksum {
+        return Err(broken("a frame with a wrong checksum"));
+    }
+    Ok(Some(message))
+}
+
+fn decoded(series: &FrameSeries<'_>) -> Result<(Labels, Vec<Chunk>), StoreError> {
+    let labels = RawLabels(&series.labels).to_labels();
+    let labels = labels.map_err(|error| broken(&error.to_string()))?;
+    let chunk = |chunk: &FrameChunk<'_>| {
+        let kind = u8::try_from(chunk.kind).ok().and_then(|kind| ChunkKind::try_from(kind).ok());
+        let kind = kind.filter(|kind| *kind != ChunkKind::Packed)?;
+        Some(Chunk {
+            kind,
+            count: u16::from_be_bytes(*chunk.data.first_chunk()?),
+            min_time: chunk.min_time,
+            max_time: chunk.max_time,
+            data: Bytes::copy_from_slice(chunk.data),
+            starts: Bytes::new(),
+            stamps: Bytes::new(),
+        })
+    };
+    let chunks: Option<Vec<Chunk>> = series.chunks.iter().map(chunk).collect();
+    let chunks =
+        chunks.ok_or_else(|| broken(&format!("a chunk of {labels} of an unknown encoding")))?;
+    Ok((labels, chunks))
+}
+
+/// An answer that is a success.
+fn answered(
+    answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> Result<ureq::http::Response<ureq::Body>, StoreError> {
+    let mut answer = answer.map_err(|error| away(&error.to_string()))?;
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let text = answer.body_mut().read_to_string().unwrap_or_default();
+    let json: Option<Json> = serde_json::from_str(&text).ok();
+    let why = json.as_ref().and_then(|json| json["error"].as_str()).unwrap_or(text.trim());
+    match status.is_server_error() || status.as_u16() == 429 {
+        true => Err(away(&format!("{status}: {why}"))),
+        false => Err(StoreError::Invalid(format!("{status}: {why}"))),
+    }
+}
+
+fn away(why: &str) -> StoreError {
+    StoreError::Unavailable { what: why.to_owned(), retry_after: RETRY_AFTER }
+}
+
+fn broken(what: &str) -> StoreError {
+    StoreError::Invalid(format!("remote read answered with {what}"))
+}
+
+fn not_understood(path: &str) -> StoreError {
+    StoreError::Invalid(format!("{path} gave not the expected answer"))
+}
+
+fn labels(object: &Json) -> Option<Labels> {
+    let pairs: Option<Vec<(&String, &str)>> =
+        object.as_object()?.iter().map(|(name, value)| Some((name, value.as_str()?))).collect();
+    Labels::from_pairs(pairs?).ok()
+}
+
+fn exemplar(object: &Json) -> Option<Exemplar> {
+    let value = object["value"].as_str()?.parse().ok()?;
+    let timestamp = (object["timestamp"].as_f64()? * 1000.0).round() as i64;
+    Some(Exemplar { labels: labels(&object["labels"])?, value, timestamp })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn frames_are_whole_or_an_error() {
+        let mut bytes = vec![3];
+        bytes.extend_from_slice(&crc32c::crc32c(b"abc").to_be_bytes());
+        bytes.extend_from_slice(b"abc");
+        let mut body = &bytes[..];
+        assert_eq!(frame(&mut body).expect("whole"), Some(b"abc".to_vec()));
+        assert_eq!(frame(&mut body).expect("the end"), None);
+        for end in 1..bytes.len() {
+            let error = frame(&mut &bytes[..end]).expect_err("cut off").to_string();
+            assert!(error.starts_with("the answer broke off: "), "{error}");
+        }
+        for at in 1..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            let error = frame(&mut &flipped[..]).expect_err("damaged").to_string();
+            assert!(error.ends_with("a frame with a wrong checksum"), "{error}");
+        }
+        let error = frame(&mut &[0xff, 0xff, 0xff, 0xff, 0x0f][..]).expect_err("huge").to_string();
+        assert!(error.ends_with("a frame of 4294967295 bytes"), "{error}");
+    }
+
+    #[test]
+    fn exemplars_of_the_http_api() {
+        let read = exemplar(&json!({
+            "labels": { "trace_id": "a" }, "value": "-Inf", "timestamp": 1_435_781_430.78,
+        }));
+        let read = read.expect("an exemplar");
+        assert_eq!((read.value, read.timestamp), (f64::NEG_INFINITY, 1_435_781_430_780));
+        assert_eq!(read.labels.get("trace_id"), "a");
+        let nan = exemplar(&json!({ "labels": {}, "value": "NaN", "timestamp": 1 }));
+        assert!(nan.is_some_and(|nan| nan.value.is_nan() && nan.timestamp == 1_000));
+        assert_eq!(exemplar(&json!({ "labels": {}, "value": 1, "timestamp": 1 })), None);
+    }
+}

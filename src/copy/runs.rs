@@ -1,0 +1,124 @@
+//! Series of one selection on their way, a run at a time.
+//!
+//! How many series a run of a store has follows the bytes that the run before brought; a single
+//! series is never cut. The series strictly rise by their labels, or reading ends in an error.
+
+use futures::stream::{self, Stream};
+use tokio::sync::mpsc::Receiver;
+
+use super::CopyError;
+use crate::chunk::Chunk;
+use crate::limits::READ_RUN_SERIES;
+use crate::model::Labels;
+use crate::storage::{Selection, SeriesReader, StoreError};
+
+/// Bytes of chunks that a run has, about: some hundred thousand points.
+pub(super) const RUN_BYTES: usize = 256 << 10;
+
+/// Series with their chunks.
+pub(super) type Run = Vec<(Labels, Vec<Chunk>)>;
+
+/// Runs that are still to come.
+pub(super) struct Runs {
+    side: String,
+    source: Source,
+    /// Series up to this one, inclusive, are left out: a server begins at the beginning.
+    skip: Option<Labels>,
+    /// The last series that was read.
+    last: Option<Labels>,
+}
+
+enum Source {
+    Selection { series: Vec<Labels>, reader: Box<dyn SeriesReader>, next: usize, length: usize },
+    Frames(Receiver<Result<Run, StoreError>>),
+}
+
+impl Runs {
+    /// Those of a store; `selection` is sorted.
+    pub(super) fn of_selection(side: String, selection: Selection, after: Option<Labels>) -> Self {
+        let Selection { series, reader } = selection;
+        let next = match &after {
+            Some(after) => series.partition_point(|labels| labels <= after),
+            None => 0,
+        };
+        let source = Source::Selection { series, reader, next, length: 1 };
+        Self { side, source, skip: None, last: None }
+    }
+
+    /// Those that a server sends.
+    pub(super) fn of_frames(
+        side: String,
+        frames: Receiver<Result<Run, StoreError>>,
+        after: Option<Labels>,
+    ) -> Self {
+        Self { side, source: Source::Frames(frames), skip: after, last: None }
+    }
+
+    /// The next run; none after the last, and none after an error.
+    pub(super) async fn next(&mut self) -> Result<Option<Run>, CopyError> {
+        loop {
+            let run = match &mut self.source {
+                Source::Frames(frames) => frames.recv().await.transpose(),
+                Source::Selection { series, reader, next, length } => {
+                    read(series, reader.as_ref(), next, length).await
+                }
+            };
+            let run = run
+                .map_err(|source| CopyError::Store { side: self.side.clone(), source })
+                .and_then(|run| run.map(|run| self.in_order(run)).transpose())?;
+            match run {
+                Some(run) if run.is_empty() => {}
+                run => return Ok(run),
+            }
+        }
+    }
+
+    /// The same as a stream, which ends with the first error.
+    pub(super) fn into_stream(self) -> impl Stream<Item = Result<Run, CopyError>> {
+        stream::unfold(Some(self), |runs| async move {
+            let mut runs: Self = runs?;
+            match runs.next().await {
+                Ok(Some(run)) => Some((Ok(run), Some(runs))),
+                Ok(None) => None,
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+
+    /// The run without what is left out. Its series follow those before.
+    fn in_order(&mut self, mut run: Run) -> Result<Run, CopyError> {
+        let first = run.first().map(|(labels, _)| labels);
+        let follows = first.is_none() || self.last.as_ref() < first;
+        if !follows || !run.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Err(CopyError::Unsorted(self.side.clone()));
+        }
+        if let Some((last, _)) = run.last() {
+            self.last = Some(last.clone());
+        }
+        if let Some(skip) = &self.skip {
+            run.retain(|(labels, _)| labels > skip);
+        }
+        Ok(run)
+    }
+}
+
+/// The run that begins at `next`, and how many series the one after it should have.
+async fn read(
+    series: &[Labels],
+    reader: &dyn SeriesReader,
+    next: &mut usize,
+    length: &mut usize,
+) -> Result<Option<Run>, StoreError> {
+    let places = *next..series.len().min(*next + *length);
+    if places.is_empty() {
+        return Ok(None);
+    }
+    let chunks = reader.read(places.clone()).await?;
+    let each = |chunk: &Chunk| chunk.data.len() + size_of::<Chunk>();
+    let bytes: usize = chunks.iter().flatten().map(each).sum();
+    let fitting = RUN_BYTES / (bytes / places.len()).max(1);
+    // Grows slowly, as the next series may be larger; shrinks at once.
+    *length = fitting.clamp(1, (*length * 4).min(READ_RUN_SERIES));
+    *next = places.end;
+    Ok(Some(series[places].iter().cloned().zip(chunks).collect()))
+}

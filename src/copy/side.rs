@@ -1,0 +1,136 @@
+//! A side of a copy: a store, or a server that is read over HTTP.
+//!
+//! Both are asked the same questions; only a store can be written to.
+
+use super::remote::Remote;
+use super::runs::Runs;
+use super::{CopyError, Selector};
+use crate::model::{Exemplar, Labels, METRIC_NAME, Metadata, Point, TimeRange, Value};
+use crate::storage::{SelectHints, SeriesQuery, SharedStore, StoreError};
+
+/// Of which points a side keeps, or tells, the start timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Starts {
+    /// Of none.
+    None,
+    /// Of native histograms: a `kairos_double` cell has no room for them.
+    Histograms,
+    /// Of all.
+    All,
+}
+
+impl Starts {
+    /// The start timestamp that is kept of a point; 0 = none.
+    pub(super) fn kept(self, point: &Point) -> i64 {
+        match (self, &point.value) {
+            (Self::All, _) | (Self::Histograms, Value::Histogram(_)) => point.start_timestamp,
+            _ => 0,
+        }
+    }
+}
+
+/// A store that takes part in a copy.
+#[derive(Clone)]
+pub struct StoreSide {
+    /// How it is called in messages.
+    pub name: String,
+    /// The store.
+    pub store: SharedStore,
+    /// What it keeps.
+    pub starts: Starts,
+}
+
+/// Where points are read.
+#[derive(Clone)]
+pub enum Side {
+    /// From a store.
+    Store(StoreSide),
+    /// From a server, by remote read.
+    Remote(Remote),
+}
+
+impl Side {
+    /// How it is called in messages.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Store(side) => &side.name,
+            Self::Remote(remote) => remote.url(),
+        }
+    }
+
+    /// Which start timestamps it tells.
+    pub fn starts(&self) -> Starts {
+        match self {
+            Self::Store(side) => side.starts,
+            Self::Remote(_) => Starts::None,
+        }
+    }
+
+    /// Whether there may be points in the range. A store is asked for metrics alone, which it knows
+    /// without a look at every series.
+    pub(super) async fn may_have(
+        &self,
+        selector: &Selector,
+        range: TimeRange,
+    ) -> Result<bool, CopyError> {
+        let found = match self {
+            Self::Store(side) => {
+                let mut matchers = selector.matchers.clone();
+                matchers.retain(|matcher| matcher.name() == METRIC_NAME);
+                let query = SeriesQuery { matchers, range, limit: 1 };
+                let found = side.store.label_values(METRIC_NAME, &query).await;
+                found.map(|found| !found.items.is_empty())
+            }
+            Self::Remote(remote) => remote.may_have(&selector.text, range).await,
+        };
+        found.map_err(|source| self.failed(source))
+    }
+
+    /// The series that one selector selects, sorted, with the chunks that overlap the range; those
+    /// up to `after`, inclusive, are left out.
+    pub(super) async fn runs(
+        &self,
+        selector: &Selector,
+        range: TimeRange,
+        after: Option<Labels>,
+    ) -> Result<Runs, CopyError> {
+        match self {
+            Self::Store(side) => {
+                let hints = SelectHints { sorted: true, ..SelectHints::default() };
+                let selection = side.store.select(&selector.matchers, range, &hints).await;
+                let selection = selection.map_err(|source| self.failed(source))?;
+                Ok(Runs::of_selection(side.name.clone(), selection, after))
+            }
+            Self::Remote(remote) => {
+                let frames = remote.read(&selector.matchers, range);
+                Ok(Runs::of_frames(remote.url().to_owned(), frames, after))
+            }
+        }
+    }
+
+    /// Exemplars in the range, by series.
+    pub(super) async fn exemplars(
+        &self,
+        selector: &Selector,
+        range: TimeRange,
+    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, CopyError> {
+        let found = match self {
+            Self::Store(side) => side.store.exemplars(&selector.matchers, range).await,
+            Self::Remote(remote) => remote.exemplars(&selector.text, range).await,
+        };
+        found.map_err(|source| self.failed(source))
+    }
+
+    /// Metadata of all families.
+    pub(super) async fn metadata(&self) -> Result<Vec<(String, Metadata)>, CopyError> {
+        let found = match self {
+            Self::Store(side) => side.store.metadata(None).await,
+            Self::Remote(remote) => remote.metadata().await,
+        };
+        found.map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: StoreError) -> CopyError {
+        CopyError::Store { side: self.name().to_owned(), source }
+    }
+}

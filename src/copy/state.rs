@@ -1,0 +1,130 @@
+//! The file in which a copy keeps how far it has come.
+//!
+//! It is replaced as a whole and synced, so that after a crash there is the old one or the new
+//! one. It says which copy it belongs to, and no other goes on from it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CopyError, Progress};
+
+/// The copy as its user asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobText {
+    /// The source.
+    pub from: String,
+    /// The target.
+    pub to: String,
+    /// Selectors.
+    pub selectors: Vec<String>,
+    /// First and last time, in milliseconds.
+    pub times: (i64, i64),
+}
+
+/// The file.
+#[derive(Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    job: JobText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Content {
+    job: JobText,
+    progress: Progress,
+}
+
+impl StateFile {
+    /// The file at `path`, which need not be there, and how far it says that this copy is. One of
+    /// another copy is refused.
+    pub fn open(path: &Path, job: JobText) -> Result<(Self, Progress), CopyError> {
+        let refused = |what: String| CopyError::State(format!("{}: {what}", path.display()));
+        let progress = match std::fs::read(path) {
+            Ok(bytes) => {
+                let content: Content = serde_json::from_slice(&bytes)
+                    .map_err(|error| refused(format!("not the progress of a copy: {error}")))?;
+                if content.job != job {
+                    let JobText { from, to, .. } = content.job;
+                    return Err(refused(format!(
+                        "the progress of another copy, from {from} to {to}: end that one with \
+                         the same arguments, remove the file, or name another by --state"
+                    )));
+                }
+                content.progress
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Progress::start(),
+            Err(error) => return Err(refused(error.to_string())),
+        };
+        Ok((Self { path: path.to_owned(), job }, progress))
+    }
+
+    /// Replaces the file, durably.
+    pub fn save(&self, progress: &Progress) -> Result<(), CopyError> {
+        let content = Content { job: self.job.clone(), progress: progress.clone() };
+        let mut next = self.path.as_os_str().to_owned();
+        next.push(".next");
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&next)?;
+            file.write_all(&serde_json::to_vec(&content)?)?;
+            file.sync_all()?;
+            std::fs::rename(&next, &self.path)?;
+            let folder = match self.path.parent() {
+                Some(folder) if folder != Path::new("") => folder,
+                _ => Path::new("."),
+            };
+            File::open(folder)?.sync_all()
+        };
+        write().map_err(|error| self.failed(&error))
+    }
+
+    /// Removes the file, if there is one: the copy has ended.
+    pub fn remove(&self) -> Result<(), CopyError> {
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn failed(&self, error: &std::io::Error) -> CopyError {
+        CopyError::State(format!("{}: {error}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> JobText {
+        let (from, to) = ("embedded:a".to_owned(), "cassandra:b/c".to_owned());
+        JobText { from, to, selectors: vec!["up".into()], times: (1, 2) }
+    }
+
+    #[test]
+    fn progress_belongs_to_one_copy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state");
+        let (file, mut progress) = StateFile::open(&path, job()).expect("new");
+        assert_eq!(progress, Progress::start());
+        progress.begin_day(3);
+        file.save(&progress).expect("saved");
+        assert_eq!(StateFile::open(&path, job()).expect("the same").1, progress);
+        let another = JobText { times: (1, 3), ..job() };
+        let error = StateFile::open(&path, another).expect_err("another").to_string();
+        let want = "the progress of another copy, from embedded:a to cassandra:b/c: ";
+        assert!(error.starts_with(&format!("{}: {want}", path.display())), "{error}");
+        file.remove().expect("removed");
+        file.remove().expect("nothing to remove");
+        assert_eq!(StateFile::open(&path, job()).expect("new").1, Progress::start());
+        std::fs::write(&path, "{}").expect("written");
+        let error = StateFile::open(&path, job()).expect_err("no progress").to_string();
+        assert!(error.contains("not the progress of a copy: "), "{error}");
+    }
+}

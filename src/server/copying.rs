@@ -1,0 +1,64 @@
+//! Stores for a command that works on them itself, without a server: the embedded store of a data
+//! folder that nobody serves, and a keyspace.
+//!
+//! What they are told by settings is what a server would be told.
+
+use std::path::Path;
+
+use crate::config::{CassandraConfig, Config, StoreConfig};
+use crate::storage::cassandra::{CassandraStore, Role};
+use crate::storage::{SharedStore, StoreError};
+use crate::telemetry::Metrics;
+
+use super::lock::DataLock;
+use super::{ServerError, cassandra_options, stores};
+
+/// The embedded store of a data folder, which is locked as long as this lives.
+pub struct EmbeddedFolder {
+    /// The store; to be closed.
+    pub store: SharedStore,
+    _lock: DataLock,
+}
+
+/// Whether the embedded store of a folder has to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// It has to.
+    Refused,
+    /// It is made.
+    Made,
+}
+
+/// Opens the embedded store of the data folder `folder`.
+pub async fn open_embedded(
+    config: &Config,
+    folder: &Path,
+    absent: Absent,
+) -> Result<EmbeddedFolder, ServerError> {
+    let parts = stores::parts_dir(folder);
+    if absent == Absent::Refused && !parts.is_dir() {
+        let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(ServerError::DataDir { path: parts, source });
+    }
+    let lock = DataLock::acquire(folder)?;
+    let data_dir = folder.to_owned();
+    let config = Config { data_dir, store: StoreConfig::Embedded, ..config.clone() };
+    let store = stores::open_embedded(&config, &Metrics::new()).await;
+    let store = store
+        .map_err(|source| ServerError::Store { what: "cannot open the embedded store", source })?;
+    Ok(EmbeddedFolder { store, _lock: lock })
+}
+
+/// Opens a keyspace. Nothing is made in one that is only read.
+pub async fn open_cassandra(
+    config: &Config,
+    cassandra: &CassandraConfig,
+    role: Role,
+) -> Result<SharedStore, StoreError> {
+    let mut options = cassandra_options(config, cassandra)?;
+    options.role = role;
+    // The files of the cache are those of a server.
+    options.read_cache = None;
+    let store = CassandraStore::open(options, Metrics::new().cassandra.clone()).await?;
+    Ok(std::sync::Arc::new(store))
+}
