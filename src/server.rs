@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::api::{self, AppState};
-use crate::config::{CassandraConfig, Config, IndexedTags};
+use crate::config::{CassandraConfig, Config, IndexedTags, WebConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
@@ -38,6 +38,7 @@ mod lock;
 mod obstacles;
 mod places;
 mod reload;
+mod self_scrape;
 mod stores;
 mod tls;
 mod unserved;
@@ -123,14 +124,7 @@ pub async fn run(
     unserved::check(&config)?;
     let metrics = Arc::new(Metrics::new());
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
-    let state = AppState::new(metrics.clone())
-        .with_web(web.clone())
-        .with_admin_api(config.admin_api)
-        .with_query_config(&config.queries)
-        .with_limits(&config.limits)
-        .with_type_and_unit_labels(config.type_and_unit_labels);
-    let state = Arc::new(state);
-
+    let state = Arc::new(state(&config, metrics.clone(), web.clone()));
     let (stop, stopped) = watch::channel(false);
     let signals = stop.clone();
     // They end with this function.
@@ -144,7 +138,8 @@ pub async fn run(
     state.reload_by(reload);
     beside.spawn(Reloader::new(rereading, &config, state.clone(), list).run(reloads));
     let tls = Tls::of(web, metrics.web.clone());
-    if let Ok(address) = listener.local_addr() {
+    let address = listener.local_addr();
+    if let Ok(address) = &address {
         let scheme = if tls.is_some() { "https" } else { "http" };
         tracing::info!("listening on {scheme}://{address}");
     }
@@ -166,6 +161,10 @@ pub async fn run(
         Some(Ok(store)) => {
             state.open(store.clone());
             tracing::info!("ready");
+            if let (Some(every), Ok(address)) = (config.self_scrape_interval, address) {
+                let instance = address.to_string();
+                beside.spawn(self_scrape::run(metrics, store.clone(), every, instance));
+            }
             serve_until(stopped, server, &store).await
         }
         Some(Err(source)) => {
@@ -177,6 +176,16 @@ pub async fn run(
             Ok(())
         }
     }
+}
+
+/// What the handlers share, as the configuration has it.
+fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebConfig>>) -> AppState {
+    AppState::new(metrics)
+        .with_web(web)
+        .with_admin_api(config.admin_api)
+        .with_query_config(&config.queries)
+        .with_limits(&config.limits)
+        .with_type_and_unit_labels(config.type_and_unit_labels)
 }
 
 /// Waits until `stopped` or the end of the server, which before that is a defect; then for the

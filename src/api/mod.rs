@@ -35,6 +35,7 @@ mod workers;
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -93,6 +94,8 @@ pub struct AppState {
     engine: Engine,
     /// What queries may use of the language.
     features: Features,
+    /// Queries that take longer are logged.
+    slow_query: Duration,
     /// Who reads the settings again.
     reloader: OnceLock<mpsc::Sender<Reload>>,
     clock: Clock,
@@ -123,6 +126,7 @@ impl AppState {
             type_and_unit_labels: TypeAndUnitLabels::Disabled,
             engine: Engine::new(Settings::default()),
             features: Features::Stable,
+            slow_query: Duration::MAX,
             reloader: OnceLock::new(),
             started: clock.now_ms(),
             clock,
@@ -149,7 +153,7 @@ impl AppState {
             start_timestamps,
             ..self.engine.settings().clone()
         };
-        self.with_queries(settings, features)
+        Self { slow_query: config.slow, ..self.with_queries(settings, features) }
     }
 
     /// How queries are evaluated, and what they may use of the language.
@@ -251,8 +255,6 @@ impl AppState {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use axum::body::Body;
     use axum::extract::Request;
     use axum::http::header;

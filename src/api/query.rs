@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Response;
@@ -63,7 +63,8 @@ async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, 
     let expr = expression(state, query).await?;
     let store = state.store()?.clone();
     let evaluation = state.engine.instant(store, &expr, time, &options);
-    let result = counted(state, QueryKind::Instant, evaluation).await?;
+    let asked = Asked { query, kind: QueryKind::Instant, steps: Steps::instant(time) };
+    let result = counted(state, asked, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
@@ -92,19 +93,31 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
     let expr = expression(state, query).await?;
     let store = state.store()?.clone();
     let evaluation = state.engine.range(store, &expr, steps, &options);
-    let result = counted(state, QueryKind::Range, evaluation).await?;
+    let asked = Asked { query, kind: QueryKind::Range, steps };
+    let result = counted(state, asked, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
-/// What the evaluation gives, counted in the metrics.
+/// What is asked.
+struct Asked<'a> {
+    query: &'a str,
+    kind: QueryKind,
+    steps: Steps,
+}
+
+/// What the evaluation gives, counted in the metrics and, if it was slow, logged.
 async fn counted(
     state: &AppState,
-    kind: QueryKind,
+    asked: Asked<'_>,
     evaluation: impl Future<Output = Result<QueryResult, QueryError>>,
 ) -> Result<QueryResult, QueryError> {
     let metrics = &state.metrics.queries;
-    let running = metrics.begin(kind);
+    let running = metrics.begin(asked.kind);
+    let start = Instant::now();
     let result = evaluation.await;
+    if start.elapsed() > state.slow_query {
+        log_slow(&asked, start.elapsed(), &result);
+    }
     let outcome = match &result {
         Ok(result) => {
             metrics.samples_read.inc_by(result.stats.samples_read);
@@ -118,6 +131,30 @@ async fn counted(
     };
     running.end(outcome);
     result
+}
+
+fn log_slow(asked: &Asked<'_>, took: Duration, result: &Result<QueryResult, QueryError>) {
+    const LONGEST: usize = 2_000;
+    let query: String = asked.query.chars().take(LONGEST).collect();
+    let Steps { start, end, interval } = asked.steps;
+    let seconds = took.as_secs_f64();
+    match result {
+        Ok(result) => {
+            let (read, seen) = (result.stats.samples_read, result.stats.total_queryable_samples);
+            tracing::warn!(
+                seconds,
+                samples_read = read,
+                samples_seen = seen,
+                start,
+                end,
+                step = interval,
+                "slow query: {query}"
+            );
+        }
+        Err(error) => {
+            tracing::warn!(seconds, start, end, step = interval, "slow query: {query}: {error}");
+        }
+    }
 }
 
 /// What a query sets for itself.

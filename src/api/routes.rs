@@ -201,7 +201,13 @@ async fn observe(State(state): State<Shared>, request: Request, next: Next) -> R
     };
     let _in_flight = InFlight::enter(&http.in_flight);
     let start = Instant::now();
+    let asked = tracing::enabled!(tracing::Level::DEBUG)
+        .then(|| (request.method().clone(), request.uri().path().to_owned()));
     let response = next.run(request).await;
+    if let Some((method, path)) = asked {
+        let (code, seconds) = (response.status().as_u16(), start.elapsed().as_secs_f64());
+        tracing::debug!(%method, path, code, seconds, "request");
+    }
     let labels = HandlerLabels { handler: handler.clone() };
     http.duration.get_or_create(&labels).observe(start.elapsed().as_secs_f64());
     let labels = RequestLabels { handler, code: response.status().as_u16() };

@@ -70,6 +70,8 @@ pub struct Config {
     pub type_and_unit_labels: TypeAndUnitLabels,
     /// Whether the admin API answers.
     pub admin_api: AdminApi,
+    /// How often the program's own metrics are written to its store; `None` = never.
+    pub self_scrape_interval: Option<Duration>,
     /// The program's own log.
     pub log: LogConfig,
     /// What was taken over from a KairosDB's configuration.
@@ -280,14 +282,15 @@ impl Config {
     }
 
     fn from_raw(raw: Raw) -> Result<Self, ConfigError> {
-        let retention = duration(&raw, "retention")?;
+        let unless_zero = |name| duration(&raw, name).map(|time| (!time.is_zero()).then_some(time));
         Ok(Self {
             listen: listen(&raw)?,
             web: WebConfig::default(),
             data_dir: data_dir(&raw)?,
             store: store(&raw)?,
             head: head(&raw)?,
-            retention: (!retention.is_zero()).then_some(retention),
+            retention: unless_zero("retention")?,
+            self_scrape_interval: unless_zero("self-scrape-interval")?,
             queries: QueryConfig::from_raw(&raw)?,
             limits: LimitsConfig::from_raw(&raw)?,
             type_and_unit_labels: match switch(&raw, "type-and-unit-labels")? {

@@ -22,6 +22,8 @@ pub struct QueryConfig {
     pub max_depth: usize,
     /// How long a point counts as the newest one of its series.
     pub lookback_delta: Duration,
+    /// Queries that take longer are logged.
+    pub slow: Duration,
     /// What of the language is offered.
     pub language: Language,
 }
@@ -51,6 +53,10 @@ impl QueryConfig {
             max_queue: count(raw, "query-max-queue", 0)?,
             max_depth: count(raw, "query-max-depth", 1)?,
             lookback_delta: positive("query-lookback-delta")?,
+            slow: match duration(raw, "slow-query-log")? {
+                Duration::ZERO => Duration::MAX,
+                slow => slow,
+            },
             language: match switch(raw, "promql-experimental")? {
                 true => Language::Experimental,
                 false => Language::Stable,

@@ -293,6 +293,18 @@ pub const SETTINGS: &[Setting] = &[
         Some("false"),
         "Allow what is under /api/v1/admin: deletes, and builds and drops of the tag index",
     ),
+    setting(
+        "slow-query-log",
+        "DURATION",
+        Some("10s"),
+        "Queries that take longer are logged with their text and cost; 0 = none",
+    ),
+    setting(
+        "self-scrape-interval",
+        "DURATION",
+        Some("0"),
+        "How often the program's own metrics are written to its store; 0 = never",
+    ),
     setting("log-format", "FORMAT", Some("text"), "Format of the program's log: text or json"),
     setting(
         "log-level",

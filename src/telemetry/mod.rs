@@ -10,11 +10,14 @@ mod http;
 mod in_flight;
 mod ingest;
 mod log;
+mod process;
 mod query;
 mod store;
 mod throttle;
 mod web;
 
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 pub use cassandra::{CassandraMetrics, StatementOutcome};
@@ -24,6 +27,8 @@ pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
 pub use in_flight::InFlight;
 pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};
 pub use log::{LogFilter, start_log};
+use process::ProcessMetrics;
+
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
 pub use throttle::Throttle;
@@ -48,12 +53,19 @@ pub struct Metrics {
     /// Statements sent to Cassandra.
     pub cassandra: CassandraMetrics,
     registry: Registry,
+    /// Those of the process, whose names have no prefix.
+    process: Registry,
 }
 
 impl Metrics {
-    /// Registers every metric under the prefix `promkairos`.
+    /// Registers every metric under the prefix `promkairos`, and those of the process.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("promkairos");
+        let revision = option_env!("BUILD_COMMIT").unwrap_or_default();
+        let build = [("version", env!("CARGO_PKG_VERSION")), ("revision", revision)];
+        registry.register("build", "Which build this is", Info::new(build));
+        let mut process = Registry::default();
+        process.register_collector(Box::new(ProcessMetrics));
         Self {
             config: ConfigMetrics::register(&mut registry),
             http: HttpMetrics::register(&mut registry),
@@ -64,15 +76,19 @@ impl Metrics {
             store: StoreMetrics::register(&mut registry),
             cassandra: CassandraMetrics::register(&mut registry),
             registry,
+            process,
         }
     }
 
     /// All metrics in the OpenMetrics text format.
     pub fn encode(&self) -> String {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry)
-            .expect("writing to a String does not fail");
-        text
+        let mut out = String::new();
+        let written = [&self.registry, &self.process]
+            .into_iter()
+            .try_for_each(|registry| text::encode_registry(&mut out, registry))
+            .and_then(|()| text::encode_eof(&mut out));
+        written.expect("writing to a String does not fail");
+        out
     }
 }
 

@@ -1,0 +1,128 @@
+//! Samples of the program's own metrics, written to its own store, so that there is something to see before
+//! any sender comes.
+//!
+//! They come as those of any other target would, with the labels `job` and `instance`. What is not stored
+//! is not tried again: the next samples come soon.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::model::{METRIC_NAME, RawLabels, Sample, SeriesEntry, WriteBatch};
+use crate::storage::{Clock, SharedStore};
+use crate::telemetry::{Metrics, Throttle};
+
+/// Writes samples for ever, one of each metric in each interval.
+pub(super) async fn run(
+    metrics: Arc<Metrics>,
+    store: SharedStore,
+    every: Duration,
+    instance: String,
+) {
+    let (clock, mut failures) = (Clock::default(), Throttle::default());
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        let text = metrics.encode();
+        let series: Vec<(Vec<u8>, f64)> =
+            text.lines().filter_map(|line| series_of(line, &instance)).collect();
+        let written = store.write(batch(&series, clock.now_ms())).await;
+        if let Err(error) = written
+            && let Some(times) = failures.count(1, Instant::now())
+        {
+            tracing::warn!(times, "samples of the own metrics were not stored: {error}");
+        }
+    }
+}
+
+fn batch(series: &[(Vec<u8>, f64)], timestamp: i64) -> WriteBatch<'_> {
+    let mut batch = WriteBatch::default();
+    for (index, (labels, value)) in (0..).zip(series) {
+        batch.series.push(SeriesEntry {
+            labels: RawLabels(labels),
+            index,
+            samples: index..index + 1,
+            histograms: 0..0,
+            exemplars: 0..0,
+        });
+        batch.samples.push(Sample { timestamp, start_timestamp: 0, value: *value });
+    }
+    batch
+}
+
+/// The labels and the value of a line of the text format, as `Metrics::encode` writes it; None for a comment.
+fn series_of(line: &str, instance: &str) -> Option<(Vec<u8>, f64)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let end = line.find(['{', ' '])?;
+    let (name, mut rest) = line.split_at(end);
+    let mut raw = Vec::new();
+    RawLabels::push(&mut raw, METRIC_NAME.as_bytes(), name.as_bytes());
+    if let Some(labels) = rest.strip_prefix('{') {
+        rest = labels;
+        while !rest.starts_with('}') {
+            let (label, quoted) = rest.trim_start_matches(',').split_once("=\"")?;
+            let (value, behind) = unquoted(quoted)?;
+            RawLabels::push(&mut raw, label.as_bytes(), value.as_bytes());
+            rest = behind;
+        }
+        rest = rest.strip_prefix('}')?;
+    }
+    RawLabels::push(&mut raw, b"instance", instance.as_bytes());
+    RawLabels::push(&mut raw, b"job", b"promkairos");
+    let value = rest.strip_prefix(' ')?.split(' ').next()?;
+    Some((raw, value.parse().ok()?))
+}
+
+/// The text up to the closing quote, and what follows that.
+fn unquoted(quoted: &str) -> Option<(String, &str)> {
+    let mut text = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((text, &quoted[at + 1..])),
+            '\\' => match characters.next()?.1 {
+                'n' => text.push('\n'),
+                other => text.push(other),
+            },
+            other => text.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Option<(String, f64)> {
+        let (raw, value) = series_of(line, "here:1")?;
+        Some((RawLabels(&raw).to_labels().expect("labels").to_string(), value))
+    }
+
+    #[test]
+    fn lines_are_series() {
+        assert_eq!(read("# TYPE a counter"), None);
+        let own = r#"instance="here:1", job="promkairos""#;
+        let want =
+            |labels: &str, value| Some((format!("{{__name__=\"a_total\", {labels}}}"), value));
+        assert_eq!(read("a_total 5"), want(own, 5.0));
+        let labelled = format!(r#"code="200", {own}, path="a\"b\\c""#);
+        assert_eq!(read(r#"a_total{path="a\"b\\c",code="200"} 1.5"#), want(&labelled, 1.5));
+        assert_eq!(read("a_total +Inf"), want(own, f64::INFINITY));
+        assert_eq!(read("a_total{"), None);
+    }
+
+    #[test]
+    fn all_metrics_of_the_program_are_read() {
+        let text = Metrics::new().encode();
+        let (series, lines) = (
+            text.lines().filter_map(|line| series_of(line, "i")).count(),
+            text.lines().filter(|line| !line.starts_with('#')).count(),
+        );
+        assert!(series > 50 && series == lines, "{series} of {lines}");
+    }
+}
