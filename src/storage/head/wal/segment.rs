@@ -7,6 +7,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tracing::warn;
+
 use super::disk::{Disk, DiskFile, write_all};
 use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, KEY_AT, Record, SEAL_LEN};
 use crate::storage::StoreError;
@@ -234,7 +236,8 @@ pub(super) fn wipe(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), Append
 }
 
 /// Makes a range of a file durable that a process before may have left in the memory of the kernel alone:
-/// written but not synced, or clean after a sync that failed. So it is written once more.
+/// written but not synced, or clean after a sync that failed. So it is written once more. A full disk whose file
+/// system needs room for that must not keep what is there from being read.
 pub(super) fn harden(reader: &mut Reader, from: u64, to: u64) -> Result<(), StoreError> {
     let failed = |reader: &Reader, source| io_error(&reader.path, source);
     let mut at = from;
@@ -243,8 +246,13 @@ pub(super) fn harden(reader: &mut Reader, from: u64, to: u64) -> Result<(), Stor
         if bytes.is_empty() {
             return Err(reader.corrupt(at, "the file has become shorter"));
         }
-        let written = write_all(reader.file.as_ref(), &bytes, at);
-        written.map_err(|(_, error)| failed(reader, error))?;
+        match write_all(reader.file.as_ref(), &bytes, at) {
+            Err((_, error)) if is_full(&error) => {
+                warn!(file = %reader.path.display(), "the end of the log is not known to be durable: {error}");
+                return Ok(());
+            }
+            written => written.map_err(|(_, error)| failed(reader, error))?,
+        }
         at += bytes.len() as u64;
     }
     reader.file.sync_data().map_err(|error| failed(reader, error))
