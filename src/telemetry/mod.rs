@@ -17,7 +17,8 @@ mod throttle;
 mod web;
 
 use prometheus_client::encoding::text;
-use prometheus_client::metrics::info::Info;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 pub use cassandra::{CassandraMetrics, StatementOutcome};
@@ -62,8 +63,11 @@ impl Metrics {
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("promkairos");
         let revision = option_env!("BUILD_COMMIT").unwrap_or_default();
-        let build = [("version", env!("CARGO_PKG_VERSION")), ("revision", revision)];
-        registry.register("build", "Which build this is", Info::new(build));
+        let build = Family::<[(&str, &str); 2], Gauge>::default();
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("revision", revision)];
+        build.get_or_create(&labels).set(1);
+        // No metric of the type info: in remote write its metadata would have another name.
+        registry.register("build_info", "Which build this is", build);
         let mut process = Registry::default();
         process.register_collector(Box::new(ProcessMetrics));
         Self {
