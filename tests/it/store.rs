@@ -364,7 +364,8 @@ fn custom_histogram(k: u64) -> Histogram {
     }
 }
 
-fn stale_histogram() -> Histogram {
+/// A marker of the end in place of a histogram.
+pub(crate) fn stale_histogram() -> Histogram {
     Histogram {
         schema: 0,
         zero_threshold: 0.0,

@@ -7,6 +7,7 @@ use promkairos::wire;
 
 use super::{AT, All, DAY, copy, embedded, keyspace, made, over_cassandra, said, send};
 use crate::cassandra::keyspace::{OwnedExemplar, Request, labels};
+use crate::store::stale_histogram;
 use crate::support::kairosdb::{KairosDb, TagMap};
 use crate::support::load::compress;
 use crate::support::promkairos::{Backend, Message, Promkairos};
@@ -63,21 +64,6 @@ fn custom(n: u64) -> Histogram {
     }
 }
 
-/// A marker of the end in place of a histogram.
-fn stale() -> Histogram {
-    let (positive, negative) = (vec![], vec![]);
-    Histogram {
-        schema: 0,
-        zero_threshold: 0.0,
-        sum: f64::from_bits(STALE_NAN_BITS),
-        reset_hint: ResetHint::Unknown,
-        positive_spans: vec![],
-        negative_spans: vec![],
-        custom_values: vec![],
-        counts: Counts::Integer { count: 0, zero_count: 0, positive, negative },
-    }
-}
-
 /// Series with all of it, over three days; and how many points.
 fn everything() -> (Vec<Request>, usize) {
     let odd = [
@@ -104,7 +90,7 @@ fn everything() -> (Vec<Request>, usize) {
             ("h_gauge", histogram(integer(gauge), ResetHint::Gauge, 1.5)),
             ("h_custom", custom(n)),
         ] {
-            let one = if n == 20 { stale() } else { one };
+            let one = if n == 20 { stale_histogram() } else { one };
             histograms = histograms.histogram(&labels(&[(METRIC_NAME, name)]), time, one);
             number += 1;
         }

@@ -99,15 +99,19 @@ impl Known {
         match message {
             Message::V1 => self.families.clone(),
             Message::V2 => {
-                let of = |name: &String| Some((name.clone(), self.family_of(name)?.clone()));
-                self.names.iter().filter_map(of).collect()
+                let of = |name: &String| (name.clone(), self.entries_of(name));
+                let all = self.names.iter().map(of);
+                all.filter(|(_, entries)| !entries.is_empty()).collect()
             }
         }
     }
 
-    fn family_of(&self, series: &str) -> Option<&BTreeSet<[String; 3]>> {
+    /// What targets tell of the family of a series. Targets name the family of one counter
+    /// differently: with its `_total` in Prometheus' text, without it in OpenMetrics.
+    fn entries_of(&self, series: &str) -> BTreeSet<[String; 3]> {
         let shorter = SUFFIXES.iter().filter_map(|suffix| series.strip_suffix(suffix));
-        std::iter::once(series).chain(shorter).find_map(|name| self.families.get(name))
+        let names = std::iter::once(series).chain(shorter);
+        names.filter_map(|name| self.families.get(name)).flatten().cloned().collect()
     }
 }
 
