@@ -101,7 +101,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Whether a replay leaves `target` out.
-    fn omits(&self, target: Target) -> bool {
+    pub(super) fn omits(&self, target: Target) -> bool {
         self.omit.as_ref().is_some_and(|omit| omit.binary_search(&target).is_ok())
     }
 
@@ -328,15 +328,7 @@ impl<'a> Collector<'a> {
 
     /// Puts `entry` in the place of the entry `at` of the same family. False when it may
     /// not be: then [`Collector::add_metadata`] says why.
-    pub(super) fn replace_metadata(
-        &mut self,
-        number: u32,
-        at: usize,
-        entry: MetadataEntry<'a>,
-    ) -> bool {
-        if self.omits(Target::Metadata(number)) {
-            return true;
-        }
+    pub(super) fn replace_metadata(&mut self, at: usize, entry: MetadataEntry<'a>) -> bool {
         match self.check_metadata(entry) {
             Ok(entry) => self.batch.metadata[at] = entry,
             Err(_) => return false,

@@ -13,6 +13,7 @@ mod histogram;
 mod proto;
 pub mod read;
 pub mod snappy;
+mod symbols;
 pub mod v1;
 pub mod v2;
 

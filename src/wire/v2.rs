@@ -2,7 +2,7 @@
 //!
 //! Labels are references into a table of symbols. They are resolved into the arena in the
 //! encoding of version 1, so that stores know one form. Symbols may stand after the
-//! series that use them: the message is walked twice.
+//! series that use them: the message is walked twice. See [`Symbols`].
 //!
 //! Metadata comes with each series and is folded by metric name: the last one counts. It is
 //! taken whenever its own references are good, also when the series is refused. Its
@@ -16,11 +16,12 @@ use std::collections::HashMap;
 use crate::limits::{self, LABEL_LIMITS};
 use crate::model::{
     LabelError, METRIC_NAME, METRIC_TYPE, METRIC_UNIT, MetadataEntry, MetricType, RawLabels,
-    RejectReason, Sample, WriteBatch,
+    RejectReason, Sample, Target, WriteBatch,
 };
 
 use super::collect::{Collector, Draft, LabelBytes, text};
 use super::proto::{BYTES, Broken, FIXED64, Reader, VARINT, key};
+use super::symbols::Symbols;
 use super::{Policy, WireError};
 
 const SYMBOLS: u32 = key(4, BYTES);
@@ -62,7 +63,7 @@ fn decode_with<'a>(
 ) -> Result<WriteBatch<'a>, WireError> {
     let collector = Collector::new(message.len(), arena, policy);
     let symbols = symbols(message, &collector)?;
-    let (families, refs) = (HashMap::new(), Vec::new());
+    let (families, refs) = (Families::default(), Vec::new());
     let mut decoder = Decoder { symbols, collector, type_and_unit, families, refs, series: 0 };
     let mut reader = Reader::new(message);
     while let Some(key) = reader.key()? {
@@ -75,8 +76,8 @@ fn decode_with<'a>(
     Ok(decoder.collector.finish())
 }
 
-fn symbols<'a>(message: &'a [u8], collector: &Collector<'_>) -> Result<Vec<&'a [u8]>, WireError> {
-    let mut symbols = Vec::new();
+fn symbols<'a>(message: &'a [u8], collector: &Collector<'_>) -> Result<Symbols<'a>, WireError> {
+    let mut symbols = Symbols::default();
     let mut reader = Reader::new(message);
     while let Some(key) = reader.key()? {
         match key {
@@ -93,19 +94,28 @@ fn symbols<'a>(message: &'a [u8], collector: &Collector<'_>) -> Result<Vec<&'a [
 }
 
 struct Decoder<'a> {
-    symbols: Vec<&'a [u8]>,
+    symbols: Symbols<'a>,
     collector: Collector<'a>,
     type_and_unit: TypeAndUnit,
-    /// Positions of metadata in the batch, by the reference of the metric name.
-    families: HashMap<u32, usize>,
+    families: Families,
     /// Label references of the message at hand.
     refs: Vec<u32>,
     /// Series begun.
     series: u32,
 }
 
+/// The families whose metadata is in the batch.
+#[derive(Default)]
+struct Families {
+    /// Positions in the batch, by the reference of the metric name.
+    positions: HashMap<u32, usize>,
+    /// What the batch got last, and the reference of its metric name: the next series mostly
+    /// brings the same.
+    last: Option<(u32, MetadataRefs)>,
+}
+
 /// The `Metadata` message.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct MetadataRefs {
     kind: u64,
     help: u32,
@@ -196,11 +206,10 @@ impl<'a> Decoder<'a> {
         let arena = self.collector.arena();
         let start = arena.len();
         let (pairs, _) = refs.as_chunks::<2>();
-        let labels = pairs.iter().map(|pair| pair.map(|at| self.symbols[at as usize]));
         if added.is_nothing() {
-            labels.for_each(|[name, value]| RawLabels::push(arena, name, value));
+            self.symbols.append(pairs, arena);
         } else {
-            added.push_among(labels, arena);
+            added.push_among(pairs.iter().map(|pair| self.symbols.label(*pair)), arena);
         }
         let end = arena.len();
         self.collector.check_limit(end, limits::MAX_LABEL_BYTES_PER_REQUEST, "bytes of labels")?;
@@ -220,20 +229,13 @@ impl<'a> Decoder<'a> {
         }
         let mut bytes = more;
         for reference in refs {
-            bytes += self.symbol(*reference)?.len();
+            bytes += self.symbols.get(*reference)?.len();
         }
         let limit = LABEL_LIMITS.total_bytes;
         if strict && bytes > limit {
             return Err(LabelError::TooLong { bytes, limit }.into());
         }
         Ok(())
-    }
-
-    fn symbol(&self, reference: u32) -> Result<&'a [u8], RejectReason> {
-        self.symbols.get(reference as usize).copied().ok_or_else(|| {
-            let symbols = self.symbols.len();
-            RejectReason::SymbolOutOfRange { reference: reference.into(), symbols }
-        })
     }
 
     fn exemplar(&mut self, message: &'a [u8], draft: &Draft) -> Result<(), WireError> {
@@ -285,30 +287,34 @@ impl<'a> Decoder<'a> {
             TypeAndUnit::Labels => Added::new(kind, unit),
         };
         let Some((reference, family)) = self.family(refs) else { return Ok(Ok(added)) };
+        let is_known = self.families.last == Some((reference, metadata));
+        if is_known || self.collector.omits(Target::Metadata(number)) {
+            return Ok(Ok(added));
+        }
         let entry = text(family).and_then(|family| {
             Ok(MetadataEntry { family, kind, help: text(help)?, unit: text(unit)? })
         });
-        if let (Ok(entry), Some(at)) = (&entry, self.families.get(&reference))
-            && self.collector.replace_metadata(number, *at, *entry)
+        if let (Ok(entry), Some(at)) = (&entry, self.families.positions.get(&reference))
+            && self.collector.replace_metadata(*at, *entry)
         {
-            return Ok(Ok(added));
-        }
-        if let Some(at) = self.collector.add_metadata(number, entry)? {
-            self.families.insert(reference, at);
+            self.families.last = Some((reference, metadata));
+        } else if let Some(at) = self.collector.add_metadata(number, entry)? {
+            self.families.positions.insert(reference, at);
+            self.families.last = Some((reference, metadata));
         }
         Ok(Ok(added))
     }
 
     /// Reference 0 is "none", whatever the table holds.
     fn optional_symbol(&self, reference: u32) -> Result<&'a [u8], RejectReason> {
-        if reference == 0 { Ok(&[]) } else { self.symbol(reference) }
+        if reference == 0 { Ok(&[]) } else { self.symbols.get(reference) }
     }
 
     /// The metric name among the labels, and its reference.
     fn family(&self, refs: &[u32]) -> Option<(u32, &'a [u8])> {
         refs.as_chunks::<2>().0.iter().find_map(|[name, value]| {
-            let is_name = self.symbol(*name).is_ok_and(|name| name == METRIC_NAME.as_bytes());
-            let family = self.symbol(*value).ok().filter(|family| !family.is_empty())?;
+            let is_name = self.symbols.get(*name).is_ok_and(|name| name == METRIC_NAME.as_bytes());
+            let family = self.symbols.get(*value).ok().filter(|family| !family.is_empty())?;
             is_name.then_some((*value, family))
         })
     }
@@ -382,6 +388,7 @@ impl Refs {
 
     fn read(&mut self, packed: &[u8]) -> Result<(), Broken> {
         let mut reader = Reader::new(packed);
+        self.kept.reserve(packed.len().min(self.limit));
         while reader.position() < packed.len() {
             self.push(reader.uint32()?);
         }
