@@ -29,6 +29,7 @@ mod index_standing;
 mod index_writer;
 mod label_answers;
 mod labels;
+mod late;
 mod legacy_index;
 mod lifetime;
 mod metadata;
