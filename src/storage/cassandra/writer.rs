@@ -24,8 +24,8 @@ use crate::kairos::index::MetadataRow;
 use crate::model::{Metadata, WriteBatch, WriteOutcome};
 use crate::storage::StoreError;
 
-/// Batches of one write in flight at the same time.
-const BATCHES_AT_ONCE: usize = 64;
+/// Families of metadata written at the same time.
+const FAMILIES_AT_ONCE: usize = 64;
 /// Bytes of keys and values in a batch for one partition at most.
 const MAX_BATCH_BYTES: usize = 512 << 10;
 /// The same for several partitions: Cassandra refuses such batches above 50 KiB by default.
@@ -109,7 +109,7 @@ impl Shared {
         let (stamp, wait) = self.stamps.for_write(now_ms(), &families);
         pause(wait).await;
         let write = |row| self.write_family(row, stamp, deadline).boxed();
-        all(BATCHES_AT_ONCE, Box::new(rows.iter().map(write))).await.map(drop)
+        all(FAMILIES_AT_ONCE, Box::new(rows.iter().map(write))).await.map(drop)
     }
 
     async fn write_family(
@@ -141,7 +141,9 @@ impl Shared {
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
         let parcels = self.parcels(plan, ttls, without);
         let send = move |parcel| self.send(parcel, deadline).boxed();
-        let refused = all(BATCHES_AT_ONCE, Box::new(parcels.into_iter().map(send))).await?;
+        // How many of them are in flight is for the executor.
+        let parcels = Box::new(parcels.into_iter().map(send));
+        let refused = all(self.options.in_flight.max(1), parcels).await?;
         self.executor.metrics.floored.inc_by(plan.floored);
         Ok(refused.into_iter().flatten().collect())
     }
