@@ -1,6 +1,6 @@
 //! Takes what a head flushes: long runs of one series, each point with the stamp of its acceptance.
 //!
-//! Index first, then data, a bounded number of points at a time. Read caches are told once a metric and
+//! Index first, then data, a bounded number of points at a time, at the pace of the flush. Read caches are told once a metric and
 //! flush: see `late`. A row that Cassandra refuses for good goes to the quarantine file, so that it never
 //! blocks the log. A table that is dropped, altered or forbidden fails the flush instead: its rows are
 //! not at fault.
@@ -36,18 +36,18 @@ impl Shared {
         flush: Flush<'_>,
         late: &mut LateWrites,
     ) -> Result<Absorbed, StoreError> {
-        let Flush { mut runs, exemplars, metadata, .. } = flush;
+        let Flush { runs, exemplars, metadata, pace, .. } = flush;
         let mut absorbed = Absorbed::default();
-        loop {
+        let (mut runs, mut done) = (runs.peekable(), 0);
+        // Nothing waits behind the last one.
+        while runs.peek().is_some() {
+            pace.wait(done).await;
             let mut planner = Planner::new(self.spec);
-            for run in runs.by_ref() {
+            while planner.len() < POINTS_AT_ONCE
+                && let Some(run) = runs.next()
+            {
+                done += 1;
                 add_run(&mut planner, run)?;
-                if planner.len() >= POINTS_AT_ONCE {
-                    break;
-                }
-            }
-            if planner.len() == 0 {
-                break;
             }
             self.absorb_plan(planner.finish_in_order(), late, &mut absorbed).await?;
         }

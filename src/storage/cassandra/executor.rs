@@ -162,8 +162,8 @@ impl Executor {
         deadline: Deadline,
     ) -> Result<(), Failure> {
         let batch = insert.of(rows.len());
-        let attempts = Attempts::new(self, &insert.one, deadline);
-        let mut attempts = Attempts { rows: rows.len(), ..attempts };
+        let mut attempts = Attempts::new(self, &insert.one, deadline);
+        attempts.rows = rows.len();
         loop {
             let turn = attempts.begin().await?;
             let result = attempts.within(self.session.batch(batch, rows)).await;
