@@ -14,7 +14,9 @@ finish() {
   for run in "$work"/kairosdb*; do
     [ ! -d "$run" ] || tests/peers/kairosdb.sh down "$run"
   done
-  [ ! -d "$work/cassandra" ] || tests/peers/cassandra.sh down "$work/cassandra"
+  for run in "$work"/cassandra*; do
+    [ ! -d "$run" ] || tests/peers/cassandra.sh down "$run"
+  done
   rm -rf "$work"
   exit $status
 }

@@ -2,7 +2,8 @@
 # Measures promkairos and its peers one after the other on this machine, and prints one table.
 # usage: bench/run.sh [quick|full] [PART ...]
 # quick takes less than 5 minutes, full less than 90, building and fetching apart. PART is one of loads, sizes, kill,
-# cassandra_writes, cassandra_reads: only these. The peers are fetched by tests/peers/; everything stays on 127.0.0.1.
+# cassandra_writes, cassandra_reads, three_nodes: only these; the last one runs only when it is named. The peers are
+# fetched by tests/peers/; everything stays on the loopback.
 # The table, its records and the plots are kept in BENCH_RESULTS, bench/results without it. BENCH_SCALE=N takes
 # an N-th of the series and BENCH_ROUNDS=1 one turn instead of three, to try a part out.
 set -euo pipefail

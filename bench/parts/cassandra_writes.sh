@@ -22,18 +22,20 @@ part_cassandra_writes() {
   stop_cassandra
 }
 
-# One sample a series in a request, until it is stored.
+# One sample a series in a request, until it is stored. By KairosDB too where there is one.
 store_in_turn() {
   local series scrapes=40 start=$((1700000000000 + round * 1000000)) name
   if [ "$mode" = quick ]; then scrapes=5; fi
   series=$(scaled 20000)
-  name="Cassandra, $(short "$series") series, stored before the answer"
+  name="$cluster, $(short "$series") series, stored before the answer"
   measure "bare driver" "$name"
-  "$load" cql "${subject[@]}" --address "$cassandra" --pid "$cassandra_pid" --series "$series" --rows $scrapes
+  "$load" cql "${subject[@]}" --address "$cassandra" "${cassandra_pids[@]}" --series "$series" --rows $scrapes \
+    --replication "$nodes"
   measure promkairos "$name"
-  "$load" send "${subject[@]}" --address "$address" --pid "$pid" --pid "$cassandra_pid" --series "$series" \
+  "$load" send "${subject[@]}" --address "$address" --pid "$pid" "${cassandra_pids[@]}" --series "$series" \
     --prefix ours --scrapes $scrapes --connections 4 --start $start --only ingest \
     --only "ingest per server CPU second" --only "request p50" --only "request p99"
+  if [ ! -d "$work/kairosdb-writes" ]; then return; fi
   measure KairosDB "$name"
   "$load" kairosdb-send "${subject[@]}" --address "$kairosdb" --pid "$kairosdb_pid" --pid "$cassandra_pid" \
     --series "$series" --prefix theirs --scrapes $scrapes --start $start --cassandra "$cassandra" --keyspace stored
@@ -58,10 +60,10 @@ flushed() {
   local rows=$1 series=20000 name samples keyspace=flushed_$1_$round
   if [ "$rows" = 4 ]; then series=100000; elif [ "$mode$rows" = full15 ]; then series=40000; fi
   series=$(scaled $series) samples=$((series * rows))
-  name="Cassandra, $rows samples a series flushed from the log"
+  name="$cluster, $rows samples a series flushed from the log"
   measure "bare driver" "$name"
   "$load" cql "${subject[@]}" --address "$cassandra" --series "$series" --rows "$rows" --batch "$rows" \
-    --figure flush --only flush
+    --replication "$nodes" --figure flush --only flush
   over_cassandra "$keyspace" wal
   measure promkairos "$name"
   "$load" send --address "$address" --series "$series" --scrapes 1 > /dev/null

@@ -189,7 +189,7 @@ pub const SETTINGS: &[Setting] = &[
         "flush-interval",
         "DURATION",
         Some("2h"),
-        "How often samples go from the log to the store",
+        "How often samples go from the log to the store; to Cassandra they go spread over half of that, unless it is urgent",
     ),
     setting("wal-limit", "SIZE", Some("8GiB"), "Largest log; beyond it writes are refused"),
     setting(

@@ -185,5 +185,11 @@ fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<
 
 fn head_options(dir: PathBuf, config: &HeadConfig) -> head::Options {
     let HeadConfig { flush_interval, wal_limit, memory_limit } = *config;
-    head::Options { flush_interval, wal_limit, memory_limit, ..head::Options::new(dir) }
+    head::Options {
+        flush_interval,
+        flush_spread: flush_interval / 2,
+        wal_limit,
+        memory_limit,
+        ..head::Options::new(dir)
+    }
 }

@@ -16,7 +16,7 @@ use futures::future::{BoxFuture, try_join_all};
 
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, SharedStore,
+    Absorbed, Flush, Limited, Pace, SelectHints, Selection, SeriesQuery, SeriesReader, SharedStore,
     Stats, Store, StoreError, check_label_bytes,
 };
 use crate::chunk::Chunk;
@@ -261,7 +261,8 @@ impl Store for Clusters {
         if let Some(store) = &self.metadata {
             let metadata = std::mem::take(&mut flush.metadata);
             let (through, runs) = (flush.through, Box::new(std::iter::empty()));
-            let only = Flush { through, runs, exemplars: Vec::new(), metadata };
+            let (exemplars, pace) = (Vec::new(), Pace::default());
+            let only = Flush { through, runs, exemplars, metadata, pace };
             store.absorb(only).await.map_err(|error| named("metadata cluster", error))?;
         }
         self.write.absorb(flush).await

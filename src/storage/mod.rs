@@ -13,6 +13,7 @@ pub mod head;
 pub mod index;
 pub mod memory;
 pub mod merge;
+mod pace;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
+pub use self::pace::Pace;
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 
@@ -194,6 +196,8 @@ pub struct Flush<'a> {
     pub exemplars: Vec<(Labels, Vec<Exemplar>)>,
     /// Changed metadata by family.
     pub metadata: Vec<(String, Metadata)>,
+    /// How fast the runs should go down. A store that nobody else uses need not care.
+    pub pace: Pace,
 }
 
 /// Points of one series, in order of acceptance: chunks may overlap, and at equal timestamps the later chunk wins.

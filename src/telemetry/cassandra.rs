@@ -60,6 +60,8 @@ pub struct CassandraMetrics {
     tag_index_tags: Family<InState, Gauge>,
     /// Statements in flight now.
     pub in_flight: Gauge,
+    /// Writes of points that may be in flight at once, as the servers keep up with them.
+    pub write_concurrency: Gauge,
     /// Rows written to `data_points`.
     pub rows_written: Counter,
     /// Rows read from `data_points`.
@@ -113,6 +115,7 @@ impl Default for CassandraMetrics {
             series_cached: Family::default(),
             tag_index_tags: Family::default(),
             in_flight: Gauge::default(),
+            write_concurrency: Gauge::default(),
             rows_written: Counter::default(),
             rows_read: Counter::default(),
             floored: Counter::default(),
@@ -246,6 +249,11 @@ impl CassandraMetrics {
     fn register_gauges(&self, registry: &mut Registry) {
         let gauges = [
             ("in_flight", "Statements in flight", &self.in_flight),
+            (
+                "write_concurrency",
+                "Writes of points that may be in flight at once, as the servers keep up with them",
+                &self.write_concurrency,
+            ),
             ("windows_cached", "Windows with something in memory", &self.windows_cached),
             (
                 "index_rows_remembered",
@@ -263,6 +271,7 @@ impl CassandraMetrics {
     /// (its clock, what is in memory of it) is not shown of this one.
     pub fn of_other_cluster(&self) -> Self {
         Self {
+            write_concurrency: Gauge::default(),
             index_rows_remembered: Gauge::default(),
             series_cache_bytes: Gauge::default(),
             series_cached: Family::default(),

@@ -81,7 +81,8 @@ impl Default for HeadMetrics {
             series: Gauge::default(),
             bytes: Gauge::default(),
             late_points: Counter::default(),
-            flush_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 16)),
+            // Up to an hour and a half, as some are spread.
+            flush_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 20)),
             flushes: Counter::default(),
             flush_failures: Counter::default(),
             refused: Counter::default(),

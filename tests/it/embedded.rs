@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use promkairos::model::{Labels, MatchOp, Matcher, TimeRange, Value, WriteBatch};
 use promkairos::storage::embedded::{Options, Parts};
-use promkairos::storage::{Flush, SelectHints, SeriesQuery, Store, StoreError};
+use promkairos::storage::{Flush, Pace, SelectHints, SeriesQuery, Store, StoreError};
 use promkairos::telemetry::StoreMetrics;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -72,6 +72,7 @@ async fn apply(store: &Parts, step: &Step) -> Result<(), StoreError> {
                 runs: Box::new(runs),
                 exemplars: exemplars.clone(),
                 metadata: metadata.clone(),
+                pace: Pace::default(),
             };
             store.absorb(flush).await.map(drop)
         }
@@ -365,7 +366,8 @@ fn a_store_of_version_1_is_read_and_written_anew() {
             .iter()
             .map(|(labels, points)| run_of(labels, &[points.values().cloned().collect()]));
         let runs = Box::new(again.collect::<Vec<_>>().into_iter());
-        let flush = Flush { through: 1_000, runs, exemplars: vec![], metadata: vec![] };
+        let (exemplars, metadata, pace) = Default::default();
+        let flush = Flush { through: 1_000, runs, exemplars, metadata, pace };
         store.absorb(flush).await.expect("nothing fails");
         store.maintain(2_000_000_000_000).expect("nothing fails");
         assert_eq!(fingerprint(&content(&store).await.expect("it can be read")), VERSION_1);
@@ -409,7 +411,8 @@ fn a_given_up_flush_leaves_nothing() {
             run_of(&labels(&[("n", &format!("{n:012}"))]), &[(0..50).map(point).collect()])
         });
         let runs = Box::new(runs);
-        let flush = Flush { through: 5, runs, exemplars: vec![], metadata: vec![] };
+        let (exemplars, metadata, pace) = Default::default();
+        let flush = Flush { through: 5, runs, exemplars, metadata, pace };
         let mut absorb = std::pin::pin!(store.absorb(flush));
         let polled = futures::poll!(&mut absorb);
         assert!(polled.is_pending(), "it is under way");
@@ -439,7 +442,8 @@ fn a_delete_reaches_a_flush_that_is_under_way() {
     let flushing = store.clone();
     let absorb = runtime.spawn(async move {
         let runs = Box::new(runs);
-        flushing.absorb(Flush { through: 5, runs, exemplars: vec![], metadata: vec![] }).await
+        let (exemplars, metadata, pace) = Default::default();
+        flushing.absorb(Flush { through: 5, runs, exemplars, metadata, pace }).await
     });
     has_begun.recv().expect("the flush begins");
     let a = [Matcher::equal("job", "a")];

@@ -4,6 +4,7 @@ mod histories;
 mod memory_limit;
 mod refused;
 mod repair;
+mod spread;
 mod wal;
 
 use std::sync::Arc;
@@ -139,9 +140,9 @@ impl Front for Gate {
         if self.is(Mode::NoFlush) {
             return Err(away());
         }
-        let Flush { through, runs, exemplars, metadata } = flush;
+        let Flush { through, runs, exemplars, metadata, pace } = flush;
         let runs = Box::new(runs.inspect(|run| self.record_stamps(run)));
-        let flush = Flush { through, runs, exemplars, metadata };
+        let flush = Flush { through, runs, exemplars, metadata, pace };
         let absorbed = self.behind()?.absorb(flush).await?;
         if self.is(Mode::FlushUnanswered) { Err(away()) } else { Ok(absorbed) }
     }

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# A one-node Cassandra from its Maven artefacts, on free ports of 127.0.0.1.
-# usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | up-durable JARS RUN | again JARS RUN | down RUN
+# A Cassandra from its Maven artefacts, on free ports of 127.0.0.1.
+# usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | up-durable JARS RUN | join JARS RUN FIRST HOST
+# usage: cassandra.sh await-up RUN HOST TIMES | again JARS RUN | down RUN
 # RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
 # and password (cassandra, cassandra) and for a certificate: see RUN/tls. A durable one has a write on disk
 # before it answers. CASSANDRA_OPTIONS go to its Java, CASSANDRA_YAML stands at the end of its settings. `again`
-# starts one that was ended with its address and data.
+# starts one that was ended with its address and data. `join` starts a further node of the cluster whose first one
+# is in FIRST and has no samples yet, on the same ports of another address of the loopback, as 127.0.0.2; it is up
+# when the first one has seen that. `await-up` waits until the node in RUN has seen HOST come up so many times.
 set -euo pipefail
 # shellcheck source=functions.sh
 . "$(dirname "$0")/functions.sh"
@@ -17,8 +20,9 @@ XML
   echo "cassandra: $(basename "$1"/lib/cassandra-all-*.jar .jar)"
 }
 
+# configure RUN HOST PORT STORAGE_PORT SEED KIND
 configure() {
-  local run=$1 port=$2 storage=$3 kind=$4 sync
+  local run=$1 host=$2 port=$3 storage=$4 seed=$5 kind=$6 sync
   sync=$'commitlog_sync: periodic\ncommitlog_sync_period: 10000ms'
   [ "$kind" != durable ] || sync='commitlog_sync: batch'
   mkdir -p "$run/conf"
@@ -30,11 +34,11 @@ partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 endpoint_snitch: SimpleSnitch
 $sync
 auto_snapshot: false
-listen_address: 127.0.0.1
-rpc_address: 127.0.0.1
+listen_address: $host
+rpc_address: $host
 native_transport_port: $port
 storage_port: $storage
-seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{seeds: "127.0.0.1:$storage"}]}]
+seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{seeds: "$seed"}]}]
 data_file_directories: ["$run/data/data"]
 commitlog_directory: "$run/data/commitlog"
 saved_caches_directory: "$run/data/saved_caches"
@@ -85,10 +89,10 @@ YAML
 
 # Whether it listens, and where it is secure knows its first user.
 is_up() {
-  local run=$1 kind=$2 port=$3
+  local run=$1 kind=$2 address=$3
   grep -q "Starting listening for CQL clients" "$run/log" || return 1
   [ "$kind" != secure ] || grep -q "Created default superuser role" "$run/log" || return 1
-  (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null
+  (exec 3<>"/dev/tcp/${address%:*}/${address##*:}") 2>/dev/null
 }
 
 # What Cassandra's own start script opens to it on Java 17.
@@ -111,16 +115,38 @@ java_options() {
 
 # One attempt with new ports.
 start() {
-  local jars=$1 run=$2 kind=$3 port
+  local jars=$1 run=$2 kind=$3 port storage
   port=$(free_port)
-  configure "$run" "$port" "$(free_port)" "$kind"
+  storage=$(free_port)
+  configure "$run" 127.0.0.1 "$port" "$storage" "127.0.0.1:$storage" "$kind"
   [ "$kind" != secure ] || secure "$run"
-  launch "$jars" "$run" "$kind" "$port"
+  launch "$jars" "$run" "$kind" "127.0.0.1:$port"
+}
+
+# One attempt to have a further node. It takes no data from the others, as there is none.
+join_cluster() {
+  local jars=$1 run=$2 first=$3 host=$4 address storage
+  address=$(cat "$first/address")
+  storage=$(sed -n 's/^storage_port: //p' "$first/conf/cassandra.yaml")
+  configure "$run" "$host" "${address##*:}" "$storage" "${address%:*}:$storage" plain
+  echo 'auto_bootstrap: false' >> "$run/conf/cassandra.yaml"
+  launch "$jars" "$run" plain "$host:${address##*:}" && await_up "$first" "$host" 1
+}
+
+# await_up RUN HOST TIMES: waits until a node has seen so many times that another is up.
+await_up() {
+  local run=$1 host=$2 times=$3
+  for _ in $(seq 240); do
+    [ "$(grep -cE "InetAddress .*/$host:[0-9]+ is now UP" "$run/log")" -lt "$times" ] || return 0
+    sleep 0.5
+  done
+  echo "the node in $run has not seen $host come up $times times" >&2
+  return 1
 }
 
 # One attempt. Fails when the process ends (a port was taken meanwhile) or stays silent for two minutes.
 launch() {
-  local jars=$1 run=$2 kind=$3 port=$4 heap=${CASSANDRA_HEAP:-1g}
+  local jars=$1 run=$2 kind=$3 address=$4 heap=${CASSANDRA_HEAP:-1g}
   : > "$run/log"
   # shellcheck disable=SC2046 # words are wanted
   setsid nohup "$(find_java)" -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC $(java_options) \
@@ -130,8 +156,8 @@ launch() {
     ${CASSANDRA_OPTIONS:-} -cp "$run/conf:$jars/lib/*" org.apache.cassandra.service.CassandraDaemon > "$run/log" 2>&1 < /dev/null &
   echo $! > "$run/pid"
   for _ in $(seq 240); do
-    if is_up "$run" "$kind" "$port"; then
-      echo "127.0.0.1:$port" > "$run/address"
+    if is_up "$run" "$kind" "$address"; then
+      echo "$address" > "$run/address"
       return 0
     fi
     kill -0 "$(cat "$run/pid")" 2>/dev/null || return 1
@@ -160,10 +186,19 @@ case ${1:-} in
     tail -20 "$run/log" >&2
     exit 1
     ;;
+  join)
+    mkdir -p "$3"
+    jars=$(cd "$2" && pwd) run=$(cd "$3" && pwd)
+    join_cluster "$jars" "$run" "$4" "$5" && exit 0
+    echo "cassandra did not join:" >&2
+    tail -20 "$run/log" >&2
+    exit 1
+    ;;
+  await-up) await_up "$2" "$3" "$4" ;;
   again)
     jars=$(cd "$2" && pwd) run=$(cd "$3" && pwd) address=$(cat "$3/address")
     for _ in 1 2 3; do
-      launch "$jars" "$run" plain "${address##*:}" && exit 0
+      launch "$jars" "$run" plain "$address" && exit 0
       stop "$run"
     done
     echo "cassandra did not start again:" >&2

@@ -31,6 +31,9 @@ pub struct Options {
     /// Rows of one partition that are sent together.
     #[arg(long, default_value_t = 1)]
     batch: u64,
+    /// Copies of each row. LOCAL_QUORUM of them answer.
+    #[arg(long, default_value_t = 1)]
+    replication: u32,
     /// Statements in flight.
     #[arg(long, default_value_t = 256)]
     in_flight: u64,
@@ -56,7 +59,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 async fn write_rows(options: &Options) -> Result<(), Failure> {
     let session = SessionBuilder::new().known_node(&options.address).build().await?;
-    let insert = table(&session).await?;
+    let insert = table(&session, options.replication).await?;
     let writer = Arc::new(Writer { session, insert, series: options.series, rows: options.rows });
     // Round after round, as scrapes come: the partitions in turn, a batch of each.
     let rounds = options.rows.div_ceil(options.batch);
@@ -92,9 +95,11 @@ async fn write_rows(options: &Options) -> Result<(), Failure> {
 }
 
 /// Makes the table anew; gives the statement that writes a row.
-async fn table(session: &Session) -> Result<PreparedStatement, Failure> {
-    let keyspace = "CREATE KEYSPACE IF NOT EXISTS bench_driver WITH replication = \
-                    {'class': 'SimpleStrategy', 'replication_factor': 1}";
+async fn table(session: &Session, replication: u32) -> Result<PreparedStatement, Failure> {
+    let keyspace = format!(
+        "CREATE KEYSPACE IF NOT EXISTS bench_driver WITH replication = \
+         {{'class': 'SimpleStrategy', 'replication_factor': {replication}}}"
+    );
     session.query_unpaged(keyspace, ()).await?;
     session.query_unpaged("DROP TABLE IF EXISTS bench_driver.data_points", ()).await?;
     let table = "CREATE TABLE bench_driver.data_points (key blob, column1 blob, value blob, \

@@ -1,10 +1,12 @@
 //! Takes what a head flushes: long runs of one series, each point with the stamp of its acceptance.
 //!
-//! Index first, then data, a bounded number of points at a time. A row that Cassandra refuses for
-//! good goes to the quarantine file, so that it never blocks the log. A table that is dropped,
-//! altered or forbidden fails the flush instead: its rows are not at fault.
+//! Index first, then data, a bounded number of points at a time, at the pace of the flush. Read caches are told once a metric and
+//! flush: see `late`. A row that Cassandra refuses for good goes to the quarantine file, so that it never
+//! blocks the log. A table that is dropped, altered or forbidden fails the flush instead: its rows are
+//! not at fault.
 
 use super::index_writer::Refused;
+use super::late::LateWrites;
 use super::plan::planner::Planner;
 use super::plan::{Plan, PlannedRow, UnplacedValue};
 use super::quarantine::{CellText, RefusedPoint};
@@ -21,21 +23,33 @@ const POINTS_AT_ONCE: usize = 20_000;
 impl Shared {
     /// [`Store::absorb`](crate::storage::Store::absorb)
     pub(super) async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        self.skew.check()?;
-        let Flush { mut runs, exemplars, metadata, .. } = flush;
+        let mut late = LateWrites::default();
+        let absorbed = self.absorb_all(flush, &mut late).await;
+        let raised = self.end_late_writes(late).await;
+        let absorbed = absorbed?;
+        raised?;
+        Ok(absorbed)
+    }
+
+    async fn absorb_all(
+        &self,
+        flush: Flush<'_>,
+        late: &mut LateWrites,
+    ) -> Result<Absorbed, StoreError> {
+        let Flush { runs, exemplars, metadata, pace, .. } = flush;
         let mut absorbed = Absorbed::default();
-        loop {
+        let (mut runs, mut done) = (runs.peekable(), 0);
+        // Nothing waits behind the last one.
+        while runs.peek().is_some() {
+            pace.wait(done).await;
             let mut planner = Planner::new(self.spec);
-            for run in runs.by_ref() {
+            while planner.len() < POINTS_AT_ONCE
+                && let Some(run) = runs.next()
+            {
+                done += 1;
                 add_run(&mut planner, run)?;
-                if planner.len() >= POINTS_AT_ONCE {
-                    break;
-                }
             }
-            if planner.len() == 0 {
-                break;
-            }
-            self.absorb_plan(planner.finish_in_order(), &mut absorbed).await?;
+            self.absorb_plan(planner.finish_in_order(), late, &mut absorbed).await?;
         }
         let mut planner = Planner::new(self.spec);
         for (labels, exemplars) in exemplars {
@@ -48,7 +62,7 @@ impl Shared {
         let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);
         pause(wait).await;
         plan.stamp(stamp);
-        self.absorb_plan(plan, &mut absorbed).await?;
+        self.absorb_plan(plan, late, &mut absorbed).await?;
         let metadata = metadata.into_iter();
         let rows =
             metadata.map(|(family, metadata)| MetadataRow { family: family.into(), metadata });
@@ -56,11 +70,19 @@ impl Shared {
         Ok(absorbed)
     }
 
-    async fn absorb_plan(&self, plan: Plan, absorbed: &mut Absorbed) -> Result<(), StoreError> {
+    async fn absorb_plan(
+        &self,
+        plan: Plan,
+        late: &mut LateWrites,
+        absorbed: &mut Absorbed,
+    ) -> Result<(), StoreError> {
+        // Each time: a flush may take long.
+        self.skew.check()?;
         let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
         let ttls = self.lifetimes.of_series(&plan);
         let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
+        self.begin_late_writes(late, &plan, deadline).await?;
         let rows = self.write_rows(&plan, &ttls, &refused, deadline).await?;
         absorbed.refused += self.quarantine(&plan, &refused, &rows).await?;
         for row in rows {

@@ -4,8 +4,9 @@
 //! A metric is a partition of `service_index`, in which each process has a row of its own with a
 //! number that only rises. All rows together are the epoch. Since nobody else writes to a row, no
 //! clock but that of its process decides which number stands. Who writes or deletes settled points
-//! raises its number before it touches them and again before it answers: whoever read the epoch after
-//! the answer, and finds it equal to what it was before some rows were read, has rows with the change.
+//! raises its number before it touches the first and again after the last, before it answers: whoever
+//! read the epoch after the answer, and finds it equal to what it was before some rows were read, has
+//! rows with the change. It raises it too when it fails. `late` says when that is for what is written.
 //!
 //! The rows expire, long after all that was read under another epoch. A KairosDB knows nothing of
 //! them. Where there is no `service_index` (a keyspace to read), there are none, and nothing is kept.
@@ -21,20 +22,16 @@ use super::executor::{Deadline, Executor, all, unreadable};
 use super::finder::READS_AT_ONCE;
 use super::identity::Identity;
 use super::mtime::random;
-use super::plan::Plan;
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::statements::{Prepared, Preparer};
-use crate::config::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE};
+use crate::config::MOST_CACHE_AGE;
 use crate::storage::StoreError;
 
 /// `service` of the rows; `service_key` is the metric, `key` the process.
 const SERVICE: &str = "prometheus_read_cache";
 /// How long a row lasts: longer than anybody uses what was read before it was written.
 const LASTS: Duration = Duration::from_secs(3 * MOST_CACHE_AGE.as_secs());
-/// Points that are older count as settled for who writes them. Somebody may keep points from twice this
-/// age on; the other half is for clocks that differ.
-const LATE_AFTER: Duration = Duration::from_secs(LEAST_SETTLED_AFTER.as_secs() / 2);
 /// Rows written at the same time.
 const ROWS_AT_ONCE: usize = 64;
 
@@ -148,16 +145,5 @@ impl Shared {
             }
             _ => Ok(()),
         }
-    }
-
-    /// The same for those of a plan with points that count as settled now.
-    pub(super) async fn raise_epochs_of_late(
-        &self,
-        plan: &Plan,
-        deadline: Deadline,
-    ) -> Result<(), StoreError> {
-        let late = now_ms() - LATE_AFTER.as_millis() as i64;
-        let metrics: Vec<&str> = plan.metrics_before(late).into_iter().collect();
-        self.raise_epochs(&metrics, deadline).await
     }
 }

@@ -3,7 +3,8 @@
 //! All attempts of a request have one deadline, the waits for a turn included, so a slow
 //! Cassandra costs callers a bounded wait and the process bounded memory. One that cannot be reached
 //! is reported after a moment. Statements on index rows never take all turns: many new series at once
-//! do not hold up the data of known ones. It knows no table.
+//! do not hold up the data of known ones. Those that write points take no more than the servers keep up
+//! with (`throttle`). It knows no table.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -18,9 +19,11 @@ use scylla::serialize::row::SerializeRow;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::cause;
+use super::concurrency::Answer;
 use super::options::Options;
 use super::retry::{self, Verdict};
 use super::statements::{Batches, Lane, Prepared};
+use super::throttle::Throttle;
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::{CassandraMetrics, InFlight, StatementOutcome};
@@ -39,6 +42,7 @@ pub(super) struct Executor {
     pub(super) metrics: CassandraMetrics,
     permits: Semaphore,
     index_permits: Semaphore,
+    points: Throttle,
     patience: Duration,
     contact_points: String,
 }
@@ -75,6 +79,7 @@ impl Executor {
     pub(super) fn new(session: Session, metrics: CassandraMetrics, options: &Options) -> Self {
         Self {
             session,
+            points: Throttle::new(options.in_flight, metrics.clone()),
             metrics,
             permits: Semaphore::new(options.in_flight.max(1)),
             index_permits: Semaphore::new((options.in_flight / INDEX_SHARE).max(1)),
@@ -158,6 +163,7 @@ impl Executor {
     ) -> Result<(), Failure> {
         let batch = insert.of(rows.len());
         let mut attempts = Attempts::new(self, &insert.one, deadline);
+        attempts.rows = rows.len();
         loop {
             let turn = attempts.begin().await?;
             let result = attempts.within(self.session.batch(batch, rows)).await;
@@ -212,6 +218,8 @@ impl Executor {
 struct Attempts<'a> {
     executor: &'a Executor,
     prepared: &'a Prepared,
+    /// How many rows it writes, if any.
+    rows: usize,
     deadline: Deadline,
     number: u32,
     /// Since when no node could be reached.
@@ -220,14 +228,16 @@ struct Attempts<'a> {
 
 /// One attempt: counted as in flight until it is dropped.
 struct Turn<'a> {
-    _permits: (Option<SemaphorePermit<'a>>, SemaphorePermit<'a>),
+    /// In the lane of the statement, where that has turns of its own.
+    lane: Option<SemaphorePermit<'a>>,
+    _permit: SemaphorePermit<'a>,
     _in_flight: InFlight,
     start: Instant,
 }
 
 impl<'a> Attempts<'a> {
     fn new(executor: &'a Executor, prepared: &'a Prepared, deadline: Deadline) -> Self {
-        Self { executor, prepared, deadline, number: 0, unreached: None }
+        Self { executor, prepared, rows: 1, deadline, number: 0, unreached: None }
     }
 
     /// The statement and its table.
@@ -261,16 +271,30 @@ impl<'a> Attempts<'a> {
         let lane = match self.prepared.lane {
             Lane::Data => None,
             Lane::Index => Some(self.permit(&self.executor.index_permits).await?),
+            Lane::Points => Some(self.permit(&self.executor.points.turns).await?),
         };
         let permit = self.permit(&self.executor.permits).await?;
         let in_flight = InFlight::enter(&self.executor.metrics.in_flight);
-        Ok(Turn { _permits: (lane, permit), _in_flight: in_flight, start: Instant::now() })
+        Ok(Turn { lane, _permit: permit, _in_flight: in_flight, start: Instant::now() })
     }
 
     async fn permit(&self, of: &'a Semaphore) -> Result<SemaphorePermit<'a>, Failure> {
         let permit = tokio::time::timeout_at(self.deadline.0.into(), of.acquire()).await;
         let permit = permit.map_err(|_| self.executor.away("too many statements are waiting"))?;
         Ok(permit.expect("the semaphore is never closed"))
+    }
+
+    /// Gives a turn back, after so long.
+    fn leave<T>(&self, turn: Turn<'a>, took: Duration, result: &Result<T, ExecutionError>) {
+        let Turn { lane: Some(lane), .. } = turn else { return };
+        if self.prepared.lane == Lane::Points {
+            let answer = match result {
+                Ok(_) => Answer::Done(self.rows, took),
+                Err(error) if retry::is_overload(error) => Answer::Overload,
+                Err(_) => Answer::Other,
+            };
+            self.executor.points.end(lane, answer);
+        }
     }
 
     /// Judges what came of it; None means that it is time for another attempt.
@@ -280,7 +304,7 @@ impl<'a> Attempts<'a> {
         result: Result<T, ExecutionError>,
     ) -> Result<Option<T>, Failure> {
         let (metrics, took) = (&self.executor.metrics, turn.start.elapsed());
-        drop(turn);
+        self.leave(turn, took, &result);
         let error = match result {
             Ok(result) => {
                 metrics.attempt(self.prepared.name, StatementOutcome::Ok, took);

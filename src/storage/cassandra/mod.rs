@@ -4,7 +4,7 @@
 //! the write consistency. Cassandra holds everything that must outlive the process, but for the
 //! quarantine file. In memory are which index rows stand and which series a window has (which
 //! saves work and is checked again), the last write stamp, and the distance of the clocks.
-//! Decisions are pure (`plan`, `routing`, `retry`, `stamp`, `index_memory`, `series_cache`,
+//! Decisions are pure (`plan`, `routing`, `retry`, `concurrency`, `stamp`, `index_memory`, `series_cache`,
 //! `cached_window`), the rest carries them out.
 //!
 //! Not here: start timestamps of floats, for which a `kairos_double` cell has no room.
@@ -15,6 +15,7 @@ mod cached_reader;
 mod cached_window;
 mod cause;
 mod clock;
+mod concurrency;
 mod datacenter;
 mod delete;
 pub mod doctor;
@@ -29,6 +30,7 @@ mod index_standing;
 mod index_writer;
 mod label_answers;
 mod labels;
+mod late;
 mod legacy_index;
 mod lifetime;
 mod metadata;
@@ -50,6 +52,7 @@ mod stamp;
 mod statements;
 mod tables;
 mod tag_index;
+mod throttle;
 mod turn;
 mod window;
 mod window_reader;

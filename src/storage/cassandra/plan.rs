@@ -3,7 +3,7 @@
 
 pub(super) mod planner;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::identity::Identity;
@@ -170,10 +170,14 @@ impl Plan {
         &self.keys[row.key.clone()]
     }
 
-    /// The metrics with points before a time.
-    pub(super) fn metrics_before(&self, time: i64) -> BTreeSet<&str> {
-        let early = self.series.iter().filter(|series| series.first < time);
-        early.map(PlannedSeries::metric).collect()
+    /// The time of the first point of each metric; exemplars do not count.
+    pub(super) fn first_points(&self) -> BTreeMap<&str, i64> {
+        let mut firsts = BTreeMap::new();
+        for series in self.series.iter().filter(|series| series.first < i64::MAX) {
+            let first: &mut i64 = firsts.entry(series.metric()).or_insert(i64::MAX);
+            *first = series.first.min(*first);
+        }
+        firsts
     }
 
     /// Gives all cells one stamp.

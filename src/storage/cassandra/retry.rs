@@ -40,6 +40,19 @@ pub(super) fn judge(error: &ExecutionError) -> Verdict {
     }
 }
 
+/// Whether an error says that the servers have more to do than they can, and not that they are away.
+pub(super) fn is_overload(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::RequestTimeout(_)
+        | ExecutionError::LastAttemptError(RequestAttemptError::UnableToAllocStreamId) => true,
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(
+            error,
+            DbError::Overloaded | DbError::WriteTimeout { .. } | DbError::RateLimitReached { .. }
+        ),
+        _ => false,
+    }
+}
+
 fn judge_attempt(error: &RequestAttemptError) -> Verdict {
     match error {
         RequestAttemptError::UnableToAllocStreamId
@@ -144,6 +157,22 @@ mod tests {
         ] {
             assert_eq!(got, want);
         }
+    }
+
+    #[test]
+    fn what_says_overload() {
+        let answer = |error: DbError| {
+            is_overload(&RequestAttemptError::DbError(error, String::new()).into())
+        };
+        let consistency = scylla::statement::Consistency::Quorum;
+        let (received, required, write_type) = (1, 2, WriteType::UnloggedBatch);
+        assert!(answer(DbError::WriteTimeout { consistency, received, required, write_type }));
+        assert!(answer(DbError::Overloaded));
+        assert!(is_overload(&ExecutionError::RequestTimeout(Duration::ZERO)));
+        assert!(is_overload(&RequestAttemptError::UnableToAllocStreamId.into()));
+        assert!(!answer(DbError::Unavailable { consistency, required: 2, alive: 1 }));
+        assert!(!answer(DbError::Invalid));
+        assert!(!is_overload(&ExecutionError::EmptyPlan));
     }
 
     #[test]

@@ -34,12 +34,19 @@ pub(super) enum Lane {
     /// Before that, with those that look after the index rows of a write: they are many when many
     /// series are new.
     Index,
+    /// Before that, with those that write points: no more than the servers keep up with.
+    Points,
 }
 
 impl Prepared {
     /// The same in the lane for index rows.
     pub(super) fn of_index(self) -> Self {
         Self { lane: Lane::Index, ..self }
+    }
+
+    /// The same in the lane for points.
+    fn of_points(self) -> Self {
+        Self { lane: Lane::Points, ..self }
     }
 }
 
@@ -230,7 +237,7 @@ impl Preparer<'_> {
         let columns = "(key, column1, value) VALUES (?, ?, ?)";
         let insert =
             self.write("insert_point", format!("INSERT INTO {table} {columns} {STAMPED_TTL}"));
-        let insert = insert.await?;
+        let insert = insert.await?.of_points();
         let select = format!("SELECT column1, value FROM {table} WHERE {slice}");
         let lasting = format!("SELECT column1, value, TTL(value) FROM {table} WHERE {slice}");
         let write_time =

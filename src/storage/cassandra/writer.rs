@@ -13,6 +13,7 @@ use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner, PartitionerH
 
 use super::executor::{Deadline, Failure, all};
 use super::index_writer::Refused;
+use super::late::LateWrites;
 use super::lifetime::ttl_left;
 use super::plan::planner::plan_batch;
 use super::plan::{Plan, PlannedRow};
@@ -23,8 +24,8 @@ use crate::kairos::index::MetadataRow;
 use crate::model::{Metadata, WriteBatch, WriteOutcome};
 use crate::storage::StoreError;
 
-/// Batches of one write in flight at the same time.
-const BATCHES_AT_ONCE: usize = 64;
+/// Families of metadata written at the same time.
+const FAMILIES_AT_ONCE: usize = 64;
 /// Bytes of keys and values in a batch for one partition at most.
 const MAX_BATCH_BYTES: usize = 512 << 10;
 /// The same for several partitions: Cassandra refuses such batches above 50 KiB by default.
@@ -63,9 +64,14 @@ impl Shared {
         let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);
         plan.stamp(stamp);
         pause(wait).await;
-        for row in self.write_rows(&plan, &ttls, &refused, deadline).await? {
+        let mut late = LateWrites::default();
+        self.begin_late_writes(&mut late, &plan, deadline).await?;
+        let rows = self.write_rows(&plan, &ttls, &refused, deadline).await;
+        let raised = self.end_late_writes(late).await;
+        for row in rows? {
             refused.insert(row.planned.series, row.why);
         }
+        raised?;
         plan.account(&refused, &mut outcome);
         outcome.metadata = self.write_batch_metadata(&batch, deadline).await?;
         outcome.rejections.extend(batch.rejections);
@@ -103,7 +109,7 @@ impl Shared {
         let (stamp, wait) = self.stamps.for_write(now_ms(), &families);
         pause(wait).await;
         let write = |row| self.write_family(row, stamp, deadline).boxed();
-        all(BATCHES_AT_ONCE, Box::new(rows.iter().map(write))).await.map(drop)
+        all(FAMILIES_AT_ONCE, Box::new(rows.iter().map(write))).await.map(drop)
     }
 
     async fn write_family(
@@ -124,8 +130,8 @@ impl Shared {
         }
     }
 
-    /// Writes the rows of a plan, with the TTL of each series, but for the series in `without`, and lets
-    /// read caches know. Answers the rows that Cassandra refuses for good.
+    /// Writes the rows of a plan, with the TTL of each series, but for the series in `without`. Answers
+    /// the rows that Cassandra refuses for good. The caller lets read caches know: see `late`.
     pub(super) async fn write_rows<'a>(
         &self,
         plan: &'a Plan,
@@ -133,14 +139,11 @@ impl Shared {
         without: &Refused,
         deadline: Deadline,
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
-        self.raise_epochs_of_late(plan, deadline).await?;
         let parcels = self.parcels(plan, ttls, without);
         let send = move |parcel| self.send(parcel, deadline).boxed();
-        let refused = all(BATCHES_AT_ONCE, Box::new(parcels.into_iter().map(send))).await;
-        // By the time of now: what took long may have become late. What failed may be written in part.
-        let raised = self.raise_epochs_of_late(plan, self.executor.deadline()).await;
-        let refused = refused?;
-        raised?;
+        // How many of them are in flight is for the executor.
+        let parcels = Box::new(parcels.into_iter().map(send));
+        let refused = all(self.options.in_flight.max(1), parcels).await?;
         self.executor.metrics.floored.inc_by(plan.floored);
         Ok(refused.into_iter().flatten().collect())
     }

@@ -41,7 +41,7 @@ pub(super) async fn absorb(
     // Deletes from here on concern what is being written too: it was accepted before them.
     let flight = PartStore::begin_flight(&store);
     let writer = blocking(move || write(&flight, receiver));
-    let Flush { through, runs, exemplars, metadata } = flush;
+    let Flush { through, runs, exemplars, metadata, .. } = flush;
     let send = async move {
         let mut batch = Vec::new();
         let mut bytes = 0;

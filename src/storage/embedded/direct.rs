@@ -12,7 +12,7 @@ use crate::limits::LABEL_LIMITS;
 use crate::model::{
     Exemplar, Labels, Metadata, Point, SeriesEntry, Target, Value, WriteBatch, WriteOutcome,
 };
-use crate::storage::{Flush, SeriesRun, StoreError};
+use crate::storage::{Flush, Pace, SeriesRun, StoreError};
 
 #[derive(Default)]
 struct Content {
@@ -58,7 +58,8 @@ pub(super) fn flush_of(
     }
     let (runs, metadata) = (Box::new(runs.into_iter()), metadata.into_iter().collect());
     // No log stands behind a direct write: the position of the flushes stays what it was.
-    Ok((Flush { through: 0, runs, exemplars, metadata }, outcome))
+    let pace = Pace::default();
+    Ok((Flush { through: 0, runs, exemplars, metadata, pace }, outcome))
 }
 
 fn add(

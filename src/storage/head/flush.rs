@@ -8,8 +8,12 @@
 //! No later point has the acceptance time of one in the snapshot: of two equal times a store below
 //! could not tell the later. A failed flush is tried again with the same snapshot. Deletes and
 //! flushes exclude each other, so that no snapshot brings back what a delete has removed below.
+//!
+//! A flush that begins for no other reason than the interval is spread over a time. What is more urgent
+//! ends that, and the rest goes down at full speed: a log that is half full, memory that is, somebody who
+//! waits for the end of the flush or for their turn after it. Repetitions are never spread.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -22,46 +26,81 @@ use super::wal::{Admission, Record};
 use super::{Inner, Options, blocking};
 use crate::limits::RETURN_PROBE;
 use crate::model::{Matcher, TimeRange};
-use crate::storage::StoreError;
+use crate::storage::{Pace, StoreError};
 
 /// Excludes flushes and deletes from each other.
 pub(super) struct Flusher {
     turn: Mutex<HandingDown>,
     /// Whether there are deletes that the store below may not know; reads wait for them.
     deletes_pending: AtomicBool,
+    /// How many wait for a flush, or for their turn.
+    hurried: AtomicUsize,
+}
+
+/// Somebody who waits, until it is dropped.
+struct Hurry<'a>(&'a AtomicUsize);
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Flusher {
     /// Goes on where a replay ended.
     pub(super) fn new(turn: HandingDown) -> Self {
         let deletes_pending = (!turn.deletes.is_empty()).into();
-        Self { turn: Mutex::new(turn), deletes_pending }
+        Self { turn: Mutex::new(turn), deletes_pending, hurried: AtomicUsize::new(0) }
+    }
+
+    /// No flush is spread while what this gives lives.
+    fn hurry(&self) -> Hurry<'_> {
+        self.hurry_for_ever();
+        Hurry(&self.hurried)
+    }
+
+    /// No flush is spread any more.
+    pub(super) fn hurry_for_ever(&self) {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Flushes at the interval and when woken, until the head is dropped.
 pub(super) fn spawn(inner: &Arc<Inner>) {
     let head = Arc::downgrade(inner);
-    let Options { flush_interval, flush_backoff, .. } = inner.options;
-    tokio::spawn(flush_for_ever(head, inner.wake.clone(), flush_interval, flush_backoff));
+    let Options { flush_interval, flush_spread, flush_backoff, .. } = inner.options;
+    let times = (flush_interval, flush_spread);
+    tokio::spawn(flush_for_ever(head, inner.wake.clone(), times, flush_backoff));
 }
 
 async fn flush_for_ever(
     head: Weak<Inner>,
     wake: Arc<Notify>,
-    interval: Duration,
+    (interval, spread): (Duration, Duration),
     (first, longest): (Duration, Duration),
 ) {
     let mut backoff = None;
+    // Flushes begin at the interval, but never sooner than half of it after the one before.
+    let mut rest = interval;
     loop {
-        // Being woken does not make a store come back sooner.
-        let _ = match backoff {
-            Some(backoff) => tokio::time::timeout(backoff, comes_back(&head)).await,
-            None => tokio::time::timeout(interval, wake.notified()).await,
+        let over = match backoff {
+            // Being woken does not make a store come back sooner.
+            Some(backoff) => {
+                let _ = tokio::time::timeout(backoff, comes_back(&head)).await;
+                Duration::ZERO
+            }
+            None => match tokio::time::timeout(rest, wake.notified()).await {
+                Ok(()) => Duration::ZERO,
+                Err(_) => spread,
+            },
         };
         let Some(head) = head.upgrade() else { return };
-        match head.flush().await {
-            Ok(()) => backoff = None,
+        let begin = Instant::now();
+        match head.flush(over).await {
+            Ok(()) => {
+                backoff = None;
+                rest = interval - begin.elapsed().min(interval / 2);
+            }
             Err(error) => {
                 let next = backoff.map_or(first, |backoff| (backoff * 2).min(longest));
                 let again = format!("tried again in {next:?} or when the store is back");
@@ -94,21 +133,25 @@ async fn comes_back(head: &Weak<Inner>) {
 }
 
 impl Inner {
-    /// Hands everything accepted so far to the store below. It goes on to its end when the
-    /// caller goes away: a flush cut off between its steps would let the next one begin midway.
-    pub(super) async fn flush(self: &Arc<Self>) -> Result<(), StoreError> {
+    /// Hands everything accepted so far to the store below, spread over a time; zero = at full speed,
+    /// a flush under way included. It goes on to its end when the caller goes away: a flush cut off
+    /// between its steps would let the next one begin midway.
+    pub(super) async fn flush(self: &Arc<Self>, over: Duration) -> Result<(), StoreError> {
         let inner = self.clone();
-        let flush = tokio::spawn(async move { inner.flush_to_the_end().await });
+        let flush = tokio::spawn(async move {
+            let _hurry = over.is_zero().then(|| inner.flusher.hurry());
+            inner.flush_to_the_end(over).await
+        });
         flush.await.map_err(|error| StoreError::Backend {
             what: "a flush ended early".into(),
             source: Box::new(error),
         })?
     }
 
-    async fn flush_to_the_end(&self) -> Result<(), StoreError> {
+    async fn flush_to_the_end(self: &Arc<Self>, over: Duration) -> Result<(), StoreError> {
         let mut turn = self.flusher.turn.lock().await;
         let begin = Instant::now();
-        let result = self.flush_in_turn(&mut turn).await;
+        let result = self.flush_in_turn(&mut turn, over).await;
         match &result {
             Ok(()) => {
                 self.metrics.flushes.inc();
@@ -125,17 +168,21 @@ impl Inner {
         result
     }
 
-    async fn flush_in_turn(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
+    async fn flush_in_turn(
+        self: &Arc<Self>,
+        turn: &mut HandingDown,
+        over: Duration,
+    ) -> Result<(), StoreError> {
         self.repeat_deletes_in_turn(turn).await?;
         self.cut_log(turn).await?;
-        self.hand_down(turn).await?;
+        self.hand_down(turn, Duration::ZERO).await?;
         if self.wal.last() == turn.through {
             return Ok(());
         }
         let (through, begun) = self.cut();
         answered(begun).await?;
         turn.pending = Some(through);
-        self.hand_down(turn).await
+        self.hand_down(turn, over).await
     }
 
     /// Cuts the order of acceptance: gives the last record of the snapshot, and where the answer
@@ -151,9 +198,26 @@ impl Inner {
         (self.wal.last(), begun)
     }
 
-    async fn hand_down(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
-        turn.hand_down().await?;
+    async fn hand_down(
+        self: &Arc<Self>,
+        turn: &mut HandingDown,
+        over: Duration,
+    ) -> Result<(), StoreError> {
+        let inner = self.clone();
+        let pace = move |runs| match over {
+            Duration::ZERO => Pace::default(),
+            over => Pace::spread(runs, over, move || inner.is_hurried()),
+        };
+        turn.hand_down(pace).await?;
         self.cut_log(turn).await
+    }
+
+    /// Whether something does not go with a flush that takes its time. All points in memory count: those
+    /// of the flush are there until its end.
+    fn is_hurried(&self) -> bool {
+        self.flusher.hurried.load(Ordering::Relaxed) > 0
+            || self.is_log_half_full()
+            || self.memory.bytes() > self.options.memory_limit
     }
 
     /// Cuts off the log what the store below has: work on files, so not on a thread that answers
@@ -187,6 +251,7 @@ impl Inner {
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<(), StoreError> {
+        let _hurry = self.flusher.hurry();
         let mut turn = self.flusher.turn.lock().await;
         self.repeat_deletes_in_turn(&mut turn).await?;
         let room = self.wal.admit(1 << 10).await;

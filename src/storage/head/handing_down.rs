@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::blocking;
 use super::memory::Memory;
 use crate::model::{Matcher, Metadata, TimeRange};
-use crate::storage::{Flush, SeriesRun, SharedStore, StoreError};
+use crate::storage::{Flush, Pace, SeriesRun, SharedStore, StoreError};
 use crate::telemetry::HeadMetrics;
 
 /// A delete in the log that the store below has not confirmed.
@@ -55,8 +55,11 @@ impl HandingDown {
     }
 
     /// Gives the snapshot to the store below if there is one, and forgets it here once it is there.
-    /// The log still has it afterwards.
-    pub(super) async fn hand_down(&mut self) -> Result<(), StoreError> {
+    /// The log still has it afterwards. `pace` is told how many runs there are.
+    pub(super) async fn hand_down(
+        &mut self,
+        pace: impl FnOnce(usize) -> Pace,
+    ) -> Result<(), StoreError> {
         let Some(through) = self.pending else { return Ok(()) };
         let memory = self.memory.clone();
         let gather = move || {
@@ -67,6 +70,7 @@ impl HandingDown {
             Ok::<_, StoreError>((series, exemplars, metadata))
         };
         let (series, exemplars, metadata) = blocking(gather).await??;
+        let pace = pace(series.len());
         let runs = series.into_iter().map(|(labels, id)| {
             let chunks = self.memory.flushing_chunks(id);
             SeriesRun { labels, chunks }
@@ -76,6 +80,7 @@ impl HandingDown {
             runs: Box::new(runs.filter(|run| !run.chunks.is_empty())),
             exemplars: exemplars.clone(),
             metadata: metadata.clone(),
+            pace,
         };
         let absorbed = self.below.absorb(flush).await?;
         for what in &absorbed.reasons {

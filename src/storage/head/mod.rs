@@ -83,6 +83,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// How often samples go to the store below.
     pub flush_interval: Duration,
+    /// Over how long a flush is spread that begins for no other reason than the interval.
+    pub flush_spread: Duration,
     /// The first and the longest wait after a failed flush; the return of the store ends it.
     pub flush_backoff: (Duration, Duration),
     /// Bytes of points in memory, about, that make a flush begin early, while the log is read back
@@ -104,6 +106,7 @@ impl Options {
             wal_limit: 8 << 30,
             segment_bytes: 128 << 20,
             flush_interval: Duration::from_secs(2 * 3600),
+            flush_spread: Duration::from_secs(3600),
             flush_backoff: (LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY),
             memory_limit: 512 << 20,
             stamps: Stamps::Dropped,
@@ -167,7 +170,14 @@ impl Head {
 
     /// Hands everything accepted so far to the store below.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.inner.flush().await
+        self.inner.flush(Duration::ZERO).await
+    }
+}
+
+impl Drop for Head {
+    fn drop(&mut self) {
+        // A flush under way keeps the log to itself until its end.
+        self.inner.flusher.hurry_for_ever();
     }
 }
 
@@ -229,11 +239,13 @@ impl Inner {
     }
 
     fn wake_if_full(&self) {
-        let full = self.wal.used_bytes() > self.options.wal_limit / 2
-            || self.memory.unflushed_bytes() > self.options.memory_limit;
-        if full {
+        if self.is_log_half_full() || self.memory.unflushed_bytes() > self.options.memory_limit {
             self.wake.notify_one();
         }
+    }
+
+    fn is_log_half_full(&self) -> bool {
+        self.wal.used_bytes() > self.options.wal_limit / 2
     }
 }
 
@@ -320,7 +332,7 @@ impl Store for Head {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        if let Err(error) = self.inner.flush().await {
+        if let Err(error) = self.inner.flush(Duration::ZERO).await {
             warn!("the last flush failed, its samples stay in the log: {error}");
         }
         let inner = self.inner.clone();

@@ -28,7 +28,7 @@ use super::repeater::Repeater;
 use super::wal::{self, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
 use crate::model::{Protocol, Target};
-use crate::storage::{SharedStore, StoreError};
+use crate::storage::{Pace, SharedStore, StoreError};
 use crate::telemetry::HeadMetrics;
 use crate::wire::{self, Policy};
 
@@ -249,9 +249,9 @@ impl Replay {
 
     async fn hand_down(&mut self) -> Result<(), StoreError> {
         self.down.repeat_deletes().await?;
-        self.down.hand_down().await?;
+        self.down.hand_down(|_| Pace::default()).await?;
         self.memory.begin_flush();
         self.down.pending = Some(self.last);
-        self.down.hand_down().await
+        self.down.hand_down(|_| Pace::default()).await
     }
 }

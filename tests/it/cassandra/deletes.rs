@@ -186,7 +186,8 @@ fn run(points: &[(i64, f64, i64)]) -> Vec<promkairos::chunk::Chunk> {
 }
 
 fn flush(runs: Vec<SeriesRun>) -> Flush<'static> {
-    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars: vec![], metadata: vec![] }
+    let (exemplars, metadata, pace) = Default::default();
+    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, metadata, pace }
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use promkairos::telemetry::Metrics;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use super::deletes::now;
 use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
@@ -188,6 +189,40 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
     })
     .await;
     assert_eq!(read(&*store, &[], TimeRange::ALL).await.len(), 101);
+    keyspace.drop().await;
+}
+
+/// What is not answered in time says that there is too much in flight.
+#[tokio::test]
+async fn writes_that_are_not_answered_leave_fewer_turns() {
+    let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
+    // Makes the tables, which takes what it takes.
+    open(&keyspace, &proxy, DEADLINE).await.close().await.expect("closed");
+    let options = Options {
+        contact_points: vec![proxy.address.to_string()],
+        request_timeout: Duration::from_secs(8),
+        ..keyspace.options()
+    };
+    let metrics = Metrics::new();
+    let store = eventually("it opens", async || {
+        let store = CassandraStore::open(options.clone(), metrics.cassandra.clone());
+        store.await.map_err(|error| error.to_string())
+    })
+    .await;
+    // Not late, so that nothing goes before the points.
+    let (live, at) = (labels(&[("__name__", "live")]), now());
+    let write = async || {
+        let request = Request::default().floats(&live, &[(at, 1.0)]);
+        store.write(request.batch()).await.map(drop).map_err(|error| error.to_string())
+    };
+    eventually("it is written", async || write().await).await;
+    let turns = &metrics.cassandra.write_concurrency;
+    let before = turns.get();
+    proxy.hold(b"");
+    write().await.expect_err("nothing answers");
+    assert!(turns.get() < before, "{} of {before}", turns.get());
+    proxy.release();
+    eventually("it is written again", async || write().await).await;
     keyspace.drop().await;
 }
 

@@ -185,8 +185,8 @@ async fn fill(store: &dyn Store, metric: &str) -> All {
 }
 
 fn flush(runs: Vec<SeriesRun>) -> Flush<'static> {
-    let (exemplars, metadata) = (Vec::new(), Vec::new());
-    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, metadata }
+    let (exemplars, metadata, pace) = Default::default();
+    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, metadata, pace }
 }
 
 #[tokio::test]

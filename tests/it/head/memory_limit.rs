@@ -63,7 +63,7 @@ impl Front for Watched {
     }
 
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        let Flush { through, runs, exemplars, metadata } = flush;
+        let Flush { through, runs, exemplars, metadata, pace } = flush;
         let runs: Vec<_> = runs.collect();
         let chunks = runs.iter().flat_map(|run| &run.chunks);
         let points = chunks.flat_map(|chunk| chunk.stamped_points());
@@ -83,7 +83,8 @@ impl Front for Watched {
             Some((held, _)) if number > held => return Err(away()),
             _ => {}
         }
-        let flush = Flush { through, runs: Box::new(runs.into_iter()), exemplars, metadata };
+        let runs = Box::new(runs.into_iter());
+        let flush = Flush { through, runs, exemplars, metadata, pace };
         let absorbed = self.store.absorb(flush).await?;
         match self.held {
             Some((held, _)) if number == held => Err(self.hold().await),

@@ -6,13 +6,15 @@ use std::time::Duration;
 use promkairos::chunk::ChunkBuilder;
 use promkairos::kairos::DataType;
 use promkairos::model::{Point, TimeRange, Value};
-use promkairos::storage::cassandra::ReadCacheOptions;
+use promkairos::storage::cassandra::{CassandraStore, ReadCacheOptions};
 use promkairos::storage::{SeriesRun, Store};
+use promkairos::telemetry::Metrics;
 
 use super::super::deletes::now;
-use super::super::keyspace::{Request, bits, key, named, read};
+use super::super::keyspace::{Request, TestKeyspace, bits, key, named, read};
 use super::{All, Cached, HOUR, WIDTH, all, flush, neighbour_writes, series};
 use crate::support::eventually;
+use crate::support::promkairos::statements;
 
 /// All that another process, or this one, may do to settled points.
 #[tokio::test]
@@ -63,6 +65,34 @@ async fn late_writes_and_deletes_are_seen_at_once() {
     let (_, rows) = store.rows_read(&named("other"), all).await;
     assert_eq!(rows, 0);
     cached.keyspace.drop().await;
+}
+
+/// However many points that are, and when it fails too.
+#[tokio::test]
+async fn a_flush_raises_an_epoch_before_its_first_late_point_and_after_its_last() {
+    let (keyspace, metrics) = (TestKeyspace::new().await, Metrics::new());
+    let store = CassandraStore::open(keyspace.options(), metrics.cassandra.clone());
+    let store = store.await.expect("opens");
+    let raised = || statements(&metrics.encode(), "raise_epoch");
+    let run = |name, number, first: i64, points: i64| {
+        let mut chunks = ChunkBuilder::default();
+        for timestamp in first..first + points {
+            let value = Value::Float(timestamp as f64);
+            chunks.push(&Point { timestamp, start_timestamp: 0, value }, now());
+        }
+        SeriesRun { labels: series(name, number), chunks: chunks.finish() }
+    };
+    // Several times as many of `many` as are written at a time.
+    let mut runs: Vec<SeriesRun> = (0..30).map(|number| run("many", number, 0, 2_000)).collect();
+    runs.extend([run("fresh", 0, now() + HOUR, 10), run("one", 0, 5, 1)]);
+    runs.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let absorbed = store.absorb(flush(runs)).await.expect("absorbed");
+    assert_eq!((absorbed.points, raised()), (60_011, 4));
+    keyspace.cql("DROP TABLE {k}.data_points").await;
+    let runs = vec![run("many", 0, 0, 10), run("one", 0, 5, 1)];
+    store.absorb(flush(runs)).await.expect_err("there is no table");
+    assert_eq!(raised(), 8);
+    keyspace.drop().await;
 }
 
 /// Whatever their clocks show: the one that is behind raises an epoch of its own.

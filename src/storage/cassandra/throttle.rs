@@ -1,0 +1,103 @@
+//! Turns of the writes of points: as many at a time as the servers keep up with (see `concurrency`).
+//!
+//! Who waits is served in order. A turn that is dropped, and not ended, is given back and says nothing.
+
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::concurrency::{Answer, Concurrency};
+use crate::telemetry::CassandraMetrics;
+
+/// The turns.
+pub(super) struct Throttle {
+    /// As many permits as [`State::permits`], in the hands of turns or not.
+    pub(super) turns: Semaphore,
+    state: Mutex<State>,
+    metrics: CassandraMetrics,
+}
+
+struct State {
+    concurrency: Concurrency,
+    permits: usize,
+}
+
+impl Throttle {
+    /// One that never gives more than `most` turns at a time.
+    pub(super) fn new(most: usize, metrics: CassandraMetrics) -> Self {
+        let concurrency = Concurrency::new(most);
+        let permits = concurrency.limit();
+        metrics.write_concurrency.set(permits as i64);
+        let state = Mutex::new(State { concurrency, permits });
+        Self { turns: Semaphore::new(permits), state, metrics }
+    }
+
+    /// Gives a turn back and learns from what came of it.
+    pub(super) fn end(&self, turn: SemaphorePermit<'_>, answer: Answer) {
+        let mut state = self.state.lock();
+        let in_flight = state.permits - self.turns.available_permits().min(state.permits);
+        state.concurrency.observe(answer, in_flight);
+        let limit = state.concurrency.limit();
+        if state.permits <= limit {
+            drop(turn);
+            self.turns.add_permits(limit - state.permits);
+            state.permits = limit;
+        } else {
+            // Not given to who waits for it. Others go as they come back.
+            turn.forget();
+            state.permits -= 1;
+            state.permits -= self.turns.forget_permits(state.permits - limit);
+        }
+        self.metrics.write_concurrency.set(limit as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn turn(throttle: &Throttle) -> Option<SemaphorePermit<'_>> {
+        throttle.turns.acquire().now_or_never().map(|turn| turn.expect("never closed"))
+    }
+
+    /// Takes all turns that there are.
+    fn all(throttle: &Throttle) -> Vec<SemaphorePermit<'_>> {
+        std::iter::from_fn(|| turn(throttle)).collect()
+    }
+
+    #[test]
+    fn there_are_as_many_turns_as_the_limit_says() {
+        let metrics = CassandraMetrics::default();
+        let throttle = Throttle::new(100, metrics.clone());
+        let turns = all(&throttle);
+        assert_eq!((turns.len(), metrics.write_concurrency.get()), (64, 64));
+        // Who waits gets no turn before the limit has room for it.
+        let mut waiting = Box::pin(throttle.turns.acquire());
+        assert!((&mut waiting).now_or_never().is_none());
+        let mut turns = turns.into_iter();
+        for _ in 0..32 {
+            throttle.end(turns.next().expect("64"), Answer::Overload);
+            assert!((&mut waiting).now_or_never().is_none());
+        }
+        assert_eq!(metrics.write_concurrency.get(), 32);
+        throttle.end(turns.next().expect("64"), Answer::Other);
+        assert!((&mut waiting).now_or_never().is_some());
+        drop(turns);
+        assert_eq!(all(&throttle).len(), 32);
+    }
+
+    #[test]
+    fn quick_answers_make_more_turns() {
+        let metrics = CassandraMetrics::default();
+        let throttle = Throttle::new(100, metrics.clone());
+        for _ in 0..50 {
+            for turn in all(&throttle) {
+                throttle.end(turn, Answer::Done(1, Duration::from_millis(1)));
+            }
+        }
+        assert_eq!((all(&throttle).len(), metrics.write_concurrency.get()), (100, 100));
+    }
+}
