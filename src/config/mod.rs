@@ -314,14 +314,6 @@ impl Config {
         })
     }
 
-    /// Tags by metric that are indexed.
-    pub fn indexed_tags(&self) -> IndexedTags {
-        match &self.store {
-            StoreConfig::Cassandra { cassandra, .. } => cassandra.tag_index.metrics.clone(),
-            StoreConfig::Embedded => IndexedTags::new(),
-        }
-    }
-
     /// Whether the process keeps samples under the data folder, and so must own it.
     pub fn keeps_files(&self) -> bool {
         !matches!(self.store, StoreConfig::Cassandra { ack: Ack::Store, .. })

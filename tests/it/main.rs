@@ -26,6 +26,7 @@ mod packaging;
 mod prometheus;
 mod promql;
 mod reading;
+mod reload;
 mod replay;
 mod slow_senders;
 mod store;

@@ -59,7 +59,7 @@ impl Shared {
     async fn absorb_plan(&self, plan: Plan, absorbed: &mut Absorbed) -> Result<(), StoreError> {
         let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
-        let ttls = self.lifetimes.of_series(&plan);
+        let ttls = self.lifetimes().of_series(&plan);
         let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
         let rows = self.write_rows(&plan, &ttls, &refused, deadline).await?;
         absorbed.refused += self.quarantine(&plan, &refused, &rows).await?;
