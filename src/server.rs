@@ -27,6 +27,7 @@ use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
+mod answer;
 mod cassandra;
 mod clusters;
 mod connection;
@@ -145,9 +146,10 @@ pub async fn run(
         let scheme = if tls.is_some() { "https" } else { "http" };
         tracing::info!("listening on {scheme}://{address}");
     }
-    let front = Front { router: api::router(state.clone()), tls };
+    let front =
+        Front { router: api::router(state.clone()), tls, metrics: Arc::new(metrics.http.clone()) };
     let stop = until_true(stopped.clone());
-    let limits = Limits { connections: config.limits.connections, ..Limits::default() };
+    let limits = Limits::of(&config.limits.http);
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
     beside.spawn(web::follow(renewed, metrics.web.clone()));
 
@@ -185,6 +187,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
     let state = AppState::new(metrics)
         .with_web(web)
         .with_admin_api(config.admin_api)
+        .with_times(&config.limits)
         .with_type_and_unit_labels(config.type_and_unit_labels);
     state.set_query_config(&config.queries);
     state.set_limits(&config.limits);

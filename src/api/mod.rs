@@ -7,6 +7,7 @@ mod absent;
 mod access;
 mod admin;
 mod cardinality;
+mod concurrency;
 mod cors;
 mod delete_preview;
 mod error;
@@ -47,6 +48,7 @@ pub use moment::parse_time;
 pub use routes::router;
 
 use access::Access;
+use concurrency::Concurrency;
 use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
@@ -73,6 +75,8 @@ pub struct AppState {
     obstacle: Mutex<Option<String>>,
     /// Why what is behind a log is not there, where that may pass by itself.
     away: Mutex<Option<String>>,
+    /// Requests under way.
+    concurrency: Concurrency,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
@@ -110,6 +114,7 @@ impl AppState {
             opening: Mutex::new("the store is being opened".to_owned()),
             obstacle: Mutex::default(),
             away: Mutex::default(),
+            concurrency: Concurrency::default(),
             metrics,
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
@@ -153,6 +158,7 @@ impl AppState {
 
     /// What is taken of senders and askers from now on.
     pub fn set_limits(&self, limits: &LimitsConfig) {
+        self.concurrency.set(limits.http.requests);
         self.writes.set(limits.writes);
         self.label_results.store(limits.label_results, Ordering::Relaxed);
     }
@@ -167,7 +173,16 @@ impl AppState {
         Self { access: Access::new(web), ..self }
     }
 
-    /// How long remote reads may wait.
+    /// How long bodies and answers may take, and how many remote reads are under way.
+    pub fn with_times(self, limits: &LimitsConfig) -> Self {
+        let bodies = || remote_write::Intake::with_body_timeout(limits.http.body_timeout);
+        let (at_once, stall) = (limits.reads, limits.http.answer_timeout);
+        let mut reads = ReadGate::new(ReadLimits { at_once, stall, ..ReadLimits::default() });
+        reads.bodies = bodies();
+        Self { intake: bodies(), forms: bodies(), reads, ..self }
+    }
+
+    /// How many remote reads are under way, and how long they may wait.
     pub fn with_read_limits(self, limits: ReadLimits) -> Self {
         Self { reads: ReadGate::new(limits), ..self }
     }

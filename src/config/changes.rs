@@ -3,12 +3,13 @@
 use super::{Config, Credentials, StoreConfig};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 26] = [
+const LIVE: [&str; 27] = [
     "cassandra-username",
     PASSWORD_FILE,
     "cassandra-ttl-by-metric",
     "tag-indexed-row-key-lookup-metrics",
     "retention",
+    "max-concurrent-requests",
     "max-request-body-size",
     "max-series-per-request",
     "max-samples-per-request",

@@ -9,6 +9,7 @@ mod chunk;
 mod clients;
 mod clusters;
 mod commands;
+mod connections;
 mod copy;
 mod delete_command;
 mod docs;
