@@ -11,6 +11,11 @@ use crate::model::LabelLimits;
 /// Connections at a time; a further one takes the place of one without a whole request, or waits. Below
 /// the 1024 file handles that a process usually has, so that the store keeps its own.
 pub const MAX_CONNECTIONS: usize = 512;
+/// Requests of one HTTP/2 connection at a time.
+pub const MAX_HTTP2_STREAMS: u32 = 200;
+/// Requests that are answered at a time. Far more than what a sound server has under way, and few enough
+/// for their heads and waiting to take no memory that matters.
+pub const MAX_CONCURRENT_REQUESTS: usize = 4096;
 /// Longest time for a whole head of a request, from its first byte or from the connection on.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a request body may take before its connection gives way to another that finds no place: more
@@ -87,8 +92,8 @@ pub const MAX_READ_FIELDS: usize = 1 << 16;
 pub const MAX_CONCURRENT_READS: usize = 10;
 /// Longest time that a remote read waits for its turn; then it is told to come again.
 pub const READ_WAIT: Duration = Duration::from_secs(30);
-/// Those of them whose answer is whole in memory (SAMPLES).
-pub const MAX_CONCURRENT_SAMPLE_READS: usize = 2;
+/// For so many of them one may have an answer that is whole in memory (SAMPLES).
+pub const READS_PER_SAMPLE_READ: usize = 5;
 /// Samples in an answer that is whole in memory.
 pub const MAX_READ_SAMPLES: usize = 50_000_000;
 /// Bytes of an answer that is whole in memory, before compression.
@@ -145,4 +150,3 @@ pub const LABEL_LIMITS: LabelLimits =
 const _: () = assert!(MAX_DECODED_BYTES >= MAX_BODY_BYTES);
 const _: () = assert!(MAX_CHUNK_POINTS <= u16::MAX as usize);
 const _: () = assert!(MAX_FRAME_BYTES + LABEL_LIMITS.total_bytes * 2 < 50_000_000);
-const _: () = assert!(MAX_CONCURRENT_SAMPLE_READS <= MAX_CONCURRENT_READS);

@@ -1,5 +1,5 @@
-//! Arguments, then configuration, then the command. An error becomes one line on stderr and the
-//! exit code 2.
+//! Arguments, then configuration, then the command. An error becomes one line on stderr and an exit
+//! code.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nothing is left to be done when stderr is closed.
             let _ = writeln!(std::io::stderr(), "promkairos: {error}");
-            ExitCode::from(2)
+            error.exit_code()
         }
     }
 }

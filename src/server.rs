@@ -21,12 +21,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::api::{self, AppState};
-use crate::config::{CassandraConfig, Config, IndexedTags, WebConfig};
+use crate::config::{CassandraConfig, Config, WebConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
+mod answer;
 mod cassandra;
 mod clusters;
 mod connection;
@@ -34,6 +35,7 @@ mod copying;
 mod home;
 mod http;
 mod later;
+mod live;
 mod lock;
 mod obstacles;
 mod places;
@@ -45,6 +47,7 @@ mod unserved;
 mod web;
 
 use http::Front;
+use live::Live;
 use lock::DataLock;
 use places::Limits;
 use reload::Reloader;
@@ -133,24 +136,25 @@ pub async fn run(
         shutdown.await;
         signals.send_replace(true);
     });
-    let (list, indexed) = watch::channel(config.indexed_tags());
+    let live = Arc::new(Live::new(&config));
     let (reload, reloads) = mpsc::channel(1);
     state.reload_by(reload);
-    beside.spawn(Reloader::new(rereading, &config, state.clone(), list).run(reloads));
+    beside.spawn(Reloader::new(rereading, &config, state.clone(), live.clone()).run(reloads));
     let tls = Tls::of(web, metrics.web.clone());
     let address = listener.local_addr();
     if let Ok(address) = &address {
         let scheme = if tls.is_some() { "https" } else { "http" };
         tracing::info!("listening on {scheme}://{address}");
     }
-    let front = Front { router: api::router(state.clone()), tls };
+    let front =
+        Front { router: api::router(state.clone()), tls, metrics: Arc::new(metrics.http.clone()) };
     let stop = until_true(stopped.clone());
-    let limits = Limits { connections: config.limits.connections, ..Limits::default() };
+    let limits = Limits::of(&config.limits.http);
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
     beside.spawn(web::follow(renewed, metrics.web.clone()));
 
     let opened = tokio::select! {
-        opened = open_patiently(&config, &state, &indexed) => Some(opened),
+        opened = open_patiently(&config, &state, &live) => Some(opened),
         () = until_true(stopped.clone()) => None,
         ended = &mut server => {
             ended.map_err(broken)?;
@@ -180,12 +184,14 @@ pub async fn run(
 
 /// What the handlers share, as the configuration has it.
 fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebConfig>>) -> AppState {
-    AppState::new(metrics)
+    let state = AppState::new(metrics)
         .with_web(web)
         .with_admin_api(config.admin_api)
-        .with_query_config(&config.queries)
-        .with_limits(&config.limits)
-        .with_type_and_unit_labels(config.type_and_unit_labels)
+        .with_times(&config.limits)
+        .with_type_and_unit_labels(config.type_and_unit_labels);
+    state.set_query_config(&config.queries);
+    state.set_limits(&config.limits);
+    state
 }
 
 /// Waits until `stopped` or the end of the server, which before that is a defect; then for the
@@ -231,12 +237,12 @@ async fn until_true(mut flag: watch::Receiver<bool>) {
 async fn open_patiently(
     config: &Config,
     state: &Arc<AppState>,
-    indexed: &watch::Receiver<IndexedTags>,
+    live: &Arc<Live>,
 ) -> Result<SharedStore, StoreError> {
     let mut denied_since: Option<Instant> = None;
     let mut pause = LEAST_RETRY;
     loop {
-        match stores::open(config, state, indexed).await {
+        match stores::open(config, state, live).await {
             Err(StoreError::Denied(what))
                 if denied_since.get_or_insert_with(Instant::now).elapsed() < LOGIN_PATIENCE =>
             {

@@ -54,7 +54,7 @@ async fn newest(state: &AppState, parameters: &Parameters) -> Result<Vec<Newest>
     let selectors = matches::parse_any(state, parameters.list("match[]")).await?;
     let selectors = selectors.map_err(ApiError::BadRequest)?;
     let now = state.clock.now_ms();
-    let lookback = state.engine.settings().lookback.as_millis() as i64;
+    let lookback = state.evaluator().engine.settings().lookback.as_millis() as i64;
     let range = TimeRange::new(now.saturating_sub(lookback), now);
     let found = async {
         let mut found = Vec::new();

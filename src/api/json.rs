@@ -43,7 +43,7 @@ pub(super) fn respond(answer: Result<Response, ApiError>) -> Response {
 pub(super) fn list<I>(
     head: &str,
     items: I,
-    write: impl Fn(&mut String, I::Item) + Send + 'static,
+    mut write: impl FnMut(&mut String, I::Item) + Send + 'static,
     tail: &str,
 ) -> Response
 where

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -100,7 +101,8 @@ impl Question {
     }
 
     fn bounds(state: &AppState, parameters: &Parameters) -> Result<(usize, TimeRange), ApiError> {
-        let limit = parameters.limit()?.unwrap_or(usize::MAX).min(state.label_results);
+        let most = state.label_results.load(Ordering::Relaxed);
+        let limit = parameters.limit()?.unwrap_or(usize::MAX).min(most);
         Ok((limit, parameters.range()?))
     }
 

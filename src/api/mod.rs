@@ -7,9 +7,11 @@ mod absent;
 mod access;
 mod admin;
 mod cardinality;
+mod concurrency;
 mod cors;
 mod delete_preview;
 mod error;
+mod evaluator;
 mod exemplars;
 mod federate;
 mod json;
@@ -34,10 +36,10 @@ mod tag_index;
 mod workers;
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -46,15 +48,15 @@ pub use moment::parse_time;
 pub use routes::router;
 
 use access::Access;
+use concurrency::Concurrency;
+use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 use workers::Workers;
 
-use crate::config::{
-    AdminApi, Language, LimitsConfig, QueryConfig, TypeAndUnitLabels, WebConfig, WriteLimits,
-};
+use crate::config::{AdminApi, LimitsConfig, QueryConfig, TypeAndUnitLabels, WebConfig};
 use crate::limits::MAX_LABEL_RESULTS;
-use crate::promql::{CounterSign, Engine, Features, NameRemoval, Settings, StartTimestamps};
+use crate::promql::{Features, Settings};
 use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, SharedStore};
 use crate::telemetry::Metrics;
@@ -73,6 +75,8 @@ pub struct AppState {
     obstacle: Mutex<Option<String>>,
     /// Why what is behind a log is not there, where that may pass by itself.
     away: Mutex<Option<String>>,
+    /// Requests under way.
+    concurrency: Concurrency,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     reads: ReadGate,
@@ -82,7 +86,7 @@ pub struct AppState {
     /// The limits of remote writes that are settings.
     writes: remote_write::Gate,
     /// Most names, values or series in the answer of a label endpoint.
-    label_results: usize,
+    label_results: AtomicUsize,
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
@@ -91,11 +95,7 @@ pub struct AppState {
     /// What becomes of the type and unit in a remote write.
     type_and_unit_labels: TypeAndUnitLabels,
     /// Evaluates queries.
-    engine: Engine,
-    /// What queries may use of the language.
-    features: Features,
-    /// Queries that take longer are logged.
-    slow_query: Duration,
+    evaluator: RwLock<Arc<Evaluator>>,
     /// Who reads the settings again.
     reloader: OnceLock<mpsc::Sender<Reload>>,
     clock: Clock,
@@ -114,72 +114,53 @@ impl AppState {
             opening: Mutex::new("the store is being opened".to_owned()),
             obstacle: Mutex::default(),
             away: Mutex::default(),
+            concurrency: Concurrency::default(),
             metrics,
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
             writes: remote_write::Gate::default(),
-            label_results: MAX_LABEL_RESULTS,
+            label_results: AtomicUsize::new(MAX_LABEL_RESULTS),
             forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
             access: Access::open(),
             type_and_unit_labels: TypeAndUnitLabels::Disabled,
-            engine: Engine::new(Settings::default()),
-            features: Features::Stable,
-            slow_query: Duration::MAX,
+            evaluator: RwLock::default(),
             reloader: OnceLock::new(),
             started: clock.now_ms(),
             clock,
         }
     }
 
-    /// The same as the program was told.
-    pub fn with_query_config(self, config: &QueryConfig) -> Self {
-        let (features, name_removal, start_timestamps) = match config.language {
-            Language::Stable => (Features::Stable, NameRemoval::AtOnce, StartTimestamps::Ignored),
-            Language::Experimental => {
-                (Features::Experimental, NameRemoval::Delayed, StartTimestamps::Used)
-            }
-        };
-        let settings = Settings {
-            max_samples: config.max_samples,
-            max_bytes: config.max_memory,
-            timeout: config.timeout,
-            max_depth: config.max_depth,
-            max_concurrent: config.max_concurrency,
-            max_queue: config.max_queue,
-            lookback: config.lookback_delta,
-            name_removal,
-            start_timestamps,
-            ..self.engine.settings().clone()
-        };
-        Self { slow_query: config.slow, ..self.with_queries(settings, features) }
-    }
-
     /// How queries are evaluated, and what they may use of the language.
     pub fn with_queries(self, settings: Settings, features: Features) -> Self {
-        Self { engine: Engine::new(settings), features, ..self }
+        let evaluator = Evaluator::new(settings, features, self.evaluator().slow);
+        Self { evaluator: RwLock::new(Arc::new(evaluator)), ..self }
+    }
+
+    /// How queries are evaluated from now on; those under way end as they began.
+    pub fn set_query_config(&self, config: &QueryConfig) {
+        if let Some(evaluator) = self.evaluator().configured(config) {
+            *self.evaluator.write() = Arc::new(evaluator);
+        }
+    }
+
+    /// What evaluates a query that begins now.
+    fn evaluator(&self) -> Arc<Evaluator> {
+        Arc::clone(&self.evaluator.read())
     }
 
     /// Whether type and unit become labels in a remote write, and tell counters in a query.
     pub fn with_type_and_unit_labels(self, type_and_unit_labels: TypeAndUnitLabels) -> Self {
-        let counter_sign = match type_and_unit_labels {
-            TypeAndUnitLabels::Enabled => CounterSign::Type,
-            TypeAndUnitLabels::Disabled => CounterSign::Name,
-        };
-        let settings = Settings { counter_sign, ..self.engine.settings().clone() };
-        Self { type_and_unit_labels, engine: Engine::new(settings), ..self }
+        let evaluator = RwLock::new(Arc::new(self.evaluator().typed(type_and_unit_labels)));
+        Self { type_and_unit_labels, evaluator, ..self }
     }
 
-    /// What is taken of senders and askers.
-    pub fn with_limits(self, limits: &LimitsConfig) -> Self {
-        self.set_write_limits(limits.writes);
-        Self { label_results: limits.label_results, ..self }
-    }
-
-    /// What a remote write may bring from now on.
-    pub fn set_write_limits(&self, limits: WriteLimits) {
-        self.writes.set(limits);
+    /// What is taken of senders and askers from now on.
+    pub fn set_limits(&self, limits: &LimitsConfig) {
+        self.concurrency.set(limits.http.requests);
+        self.writes.set(limits.writes);
+        self.label_results.store(limits.label_results, Ordering::Relaxed);
     }
 
     /// Whether the admin API answers.
@@ -192,7 +173,16 @@ impl AppState {
         Self { access: Access::new(web), ..self }
     }
 
-    /// How long remote reads may wait.
+    /// How long bodies and answers may take, and how many remote reads are under way.
+    pub fn with_times(self, limits: &LimitsConfig) -> Self {
+        let bodies = || remote_write::Intake::with_body_timeout(limits.http.body_timeout);
+        let (at_once, stall) = (limits.reads, limits.http.answer_timeout);
+        let mut reads = ReadGate::new(ReadLimits { at_once, stall, ..ReadLimits::default() });
+        reads.bodies = bodies();
+        Self { intake: bodies(), forms: bodies(), reads, ..self }
+    }
+
+    /// How many remote reads are under way, and how long they may wait.
     pub fn with_read_limits(self, limits: ReadLimits) -> Self {
         Self { reads: ReadGate::new(limits), ..self }
     }
@@ -245,7 +235,7 @@ impl AppState {
         &self,
         answer: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {
-        let most = self.engine.settings().timeout;
+        let most = self.evaluator().engine.settings().timeout;
         timeout(most, answer).await.unwrap_or_else(|_| {
             let why = format!("it takes longer than {most:?}, which is the setting query-timeout");
             Err(ApiError::TimedOut(why))
@@ -255,6 +245,8 @@ impl AppState {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use axum::body::Body;
     use axum::extract::Request;
     use axum::http::header;

@@ -84,7 +84,7 @@ pub(super) async fn blocks() -> Response {
 
 /// `GET /api/v1/features`
 pub(super) async fn features(State(state): State<Arc<AppState>>) -> Response {
-    let experimental = state.features == Features::Experimental;
+    let experimental = state.evaluator().features == Features::Experimental;
     let typed = state.type_and_unit_labels == TypeAndUnitLabels::Enabled;
     let promql = json!({ "experimental": experimental, "type_and_unit_labels": typed });
     envelope::answer(Ok(json!({ "promql": promql })))

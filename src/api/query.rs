@@ -62,7 +62,8 @@ async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, 
     let query = parameters.first("query");
     let expr = expression(state, query).await?;
     let store = state.store()?.clone();
-    let evaluation = state.engine.instant(store, &expr, time, &options);
+    let evaluator = state.evaluator();
+    let evaluation = evaluator.engine.instant(store, &expr, time, &options);
     let asked = Asked { query, kind: QueryKind::Instant, steps: Steps::instant(time) };
     let result = counted(state, asked, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
@@ -92,7 +93,8 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
     let query = parameters.first("query");
     let expr = expression(state, query).await?;
     let store = state.store()?.clone();
-    let evaluation = state.engine.range(store, &expr, steps, &options);
+    let evaluator = state.evaluator();
+    let evaluation = evaluator.engine.range(store, &expr, steps, &options);
     let asked = Asked { query, kind: QueryKind::Range, steps };
     let result = counted(state, asked, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
@@ -115,7 +117,7 @@ async fn counted(
     let running = metrics.begin(asked.kind);
     let start = Instant::now();
     let result = evaluation.await;
-    if start.elapsed() > state.slow_query {
+    if start.elapsed() > state.evaluator().slow {
         log_slow(&asked, start.elapsed(), &result);
     }
     let outcome = match &result {
@@ -166,7 +168,7 @@ fn options(state: &AppState, parameters: &Parameters) -> Result<QueryOptions, Ap
     };
     let timeout = given("timeout").map(length).transpose();
     let lookback = given("lookback_delta").map(length).transpose();
-    let experimental = state.features == Features::Experimental;
+    let experimental = state.evaluator().features == Features::Experimental;
     let by_step = experimental && parameters.first("stats") == "all";
     Ok(QueryOptions {
         timeout: timeout.map_err(|why: String| invalid("timeout", why))?,
@@ -188,7 +190,7 @@ pub(super) async fn parsed(
     state: &AppState,
     query: &str,
 ) -> Result<Result<Expr, String>, ApiError> {
-    let (query, features) = (query.to_owned(), state.features);
+    let (query, features) = (query.to_owned(), state.evaluator().features);
     let parse =
         move |_: &Caller<'_>| Ok(parse(&query, features).map_err(|error| error.to_string()));
     state.workers.run(parse).await

@@ -33,8 +33,12 @@ pub(super) fn answer(
     match value {
         QueryValue::Scalar(time, value) => single("scalar", time, &fixed(value), tail),
         QueryValue::String(time, text) => single("string", time, &text, tail),
-        QueryValue::Vector(samples) => list("vector", samples, write_sample, room, &tail),
-        QueryValue::Matrix(series) => list("matrix", series, write_series, room, &tail),
+        QueryValue::Vector(samples) => {
+            list("vector", samples, (write_sample, Sample::bytes), room, &tail)
+        }
+        QueryValue::Matrix(series) => {
+            list("matrix", series, (write_series, SeriesPoints::bytes), room, &tail)
+        }
     }
 }
 
@@ -55,15 +59,15 @@ fn truncate(value: &mut QueryValue, limit: Option<usize>) -> bool {
 fn list<T: Send + 'static>(
     kind: &str,
     items: Vec<T>,
-    write: impl Fn(&mut String, &T) + Send + 'static,
-    room: Room,
+    (write, bytes): (fn(&mut String, &T), fn(&T) -> usize),
+    mut room: Room,
     tail: &str,
 ) -> Response {
     let head = format!("{{\"resultType\":\"{kind}\",\"result\":");
     let write = move |out: &mut String, item: T| {
-        // Given back when the last piece is taken for sending, or the client is gone.
-        let _room = &room;
         write(out, &item);
+        // What is left is given back when the client is gone.
+        room.give_back(bytes(&item));
     };
     json::list(&head, items, write, tail)
 }

@@ -17,8 +17,8 @@ use axum::routing::{MethodFilter, MethodRouter, get, on, post};
 use tower_http::compression::CompressionLayer;
 
 use super::{
-    AppState, absent, access, admin, cors, exemplars, federate, labels, metadata, pages, query,
-    remote_read, remote_write, status, tag_index,
+    AppState, absent, access, admin, concurrency, cors, exemplars, federate, labels, metadata,
+    pages, query, remote_read, remote_write, status, tag_index,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
@@ -51,6 +51,7 @@ pub fn router(state: Shared) -> Router {
         .layer(middleware::from_fn(say_when_to_return))
         .layer(middleware::from_fn(cors::preflight))
         .layer(middleware::from_fn_with_state(state.clone(), access::admit))
+        .layer(middleware::from_fn_with_state(state.clone(), concurrency::bound))
         .layer(middleware::from_fn_with_state(state.clone(), observe))
         .with_state(state)
 }

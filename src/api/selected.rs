@@ -24,7 +24,8 @@ pub(super) async fn of_each_series<T: Send + 'static>(
     range: TimeRange,
     make: Make<T>,
 ) -> Result<Vec<T>, ApiError> {
-    let hints = SelectHints { sorted: true, max_label_bytes: state.engine.settings().max_bytes };
+    let max_label_bytes = state.evaluator().engine.settings().max_bytes;
+    let hints = SelectHints { sorted: true, max_label_bytes };
     let selected = state.store()?.select(matchers, range, &hints).await;
     let selection = selected.map_err(|error| match error {
         StoreError::Limit(_) => ApiError::Query(QueryError::of_selection(error)),

@@ -107,6 +107,10 @@ impl Client {
         let mut answer = answer.map_err(|error| failed(error.to_string()))?;
         let text = answer.body_mut().read_to_string().map_err(|error| failed(error.to_string()))?;
         let json: Option<Value> = serde_json::from_str(&text).ok();
+        let failed = |why: String| match answer.status().is_client_error() {
+            true => CliError::Refused(format!("{}: {why}", self.url)),
+            false => failed(why),
+        };
         match json {
             Some(mut json) if answer.status().is_success() => Ok(json["data"].take()),
             Some(json) => Err(failed(json["error"].as_str().unwrap_or(&text).to_owned())),
@@ -135,7 +139,7 @@ fn authorization(matches: &ArgMatches) -> Result<Option<Secret>, CliError> {
 }
 
 fn unread(path: &str, source: std::io::Error) -> CliError {
-    CliError::System { what: path.to_owned(), source }
+    CliError::Refused(format!("{path}: {source}"))
 }
 
 fn tls(matches: &ArgMatches) -> Result<TlsConfig, CliError> {
@@ -152,7 +156,7 @@ fn tls(matches: &ArgMatches) -> Result<TlsConfig, CliError> {
     }
     if let (Some((path, chain)), Some((key_path, key))) = (pem("server-cert")?, pem("server-key")?)
     {
-        let no_key = |_| CliError::Command(format!("{key_path}: holds no private key in PEM"));
+        let no_key = |_| CliError::Refused(format!("{key_path}: holds no private key in PEM"));
         let key = PrivateKey::from_pem(&key).map_err(no_key)?;
         let client = ClientCert::new_with_certs(&certificates(path, &chain)?, key);
         builder = builder.client_cert(Some(client));
@@ -167,7 +171,7 @@ fn certificates(path: &str, pem: &[u8]) -> Result<Vec<Certificate<'static>>, Cli
     };
     let all: Vec<_> = parse_pem(pem).filter_map(certificate).collect();
     match all.is_empty() {
-        true => Err(CliError::Command(format!("{path}: holds no certificate in PEM"))),
+        true => Err(CliError::Refused(format!("{path}: holds no certificate in PEM"))),
         false => Ok(all),
     }
 }

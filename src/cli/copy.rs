@@ -234,7 +234,7 @@ async fn work(
     let Asked { text: JobText { from: source, to: target, .. }, .. } = &asked;
     let (source, target) = (source.clone(), target.clone());
     let Some(to) = to.as_target() else {
-        return Err(CliError::Command(format!("{target}: cannot be written to")));
+        return Err(CliError::Refused(format!("{target}: cannot be written to")));
     };
     let Asked { job, at_once, patience, .. } = asked;
     let copier = Copier { from: from.side().clone(), to, job, at_once, patience };

@@ -78,7 +78,7 @@ pub(super) fn run_doctor(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         .enable_all()
         .build()
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
-    let failed = |error: StoreError| CliError::Command(error.to_string());
+    let failed = |error: StoreError| CliError::of_store("", &error);
     let options = server::cassandra_options(&config, &cassandra).map_err(failed)?;
     let (spec, progress) = runtime.block_on(async {
         let doctor = Doctor::connect(options, settings.clone()).await.map_err(failed)?;
@@ -145,7 +145,7 @@ async fn examine(doctor: &Doctor, state: Option<&Path>) -> Result<Progress, CliE
 
 /// The progress that the file keeps; `start` when there is no file.
 fn load(path: &Path, start: Progress) -> Result<Progress, CliError> {
-    let refused = |what: String| CliError::Command(format!("{}: {what}", path.display()));
+    let refused = |what: String| CliError::Refused(format!("{}: {what}", path.display()));
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(start),

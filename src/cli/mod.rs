@@ -17,6 +17,7 @@ mod serve;
 mod wal;
 
 use std::ffi::OsString;
+use std::io::ErrorKind as IoErrorKind;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -24,6 +25,7 @@ use clap::{ArgMatches, Command};
 
 use crate::config::{self, ConfigError};
 use crate::server::ServerError;
+use crate::storage::StoreError;
 
 /// Why a command failed: one line.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +39,9 @@ pub enum CliError {
     /// The server did not start, or broke.
     #[error("{0}")]
     Server(#[from] ServerError),
+    /// What is asked cannot be: an argument, a file that it names, or a setting is wrong.
+    #[error("{0}")]
+    Refused(String),
     /// A command could not do what it was asked.
     #[error("{0}")]
     Command(String),
@@ -50,8 +55,61 @@ pub enum CliError {
     },
 }
 
+/// What has to change: the exit code of arguments and settings that are wrong.
+const WRONG: u8 = 2;
+/// The exit code of everything else that ends a command.
+const FAULT: u8 = 1;
+
+impl CliError {
+    /// The exit code: 2 when an argument or a setting has to change first, 1 for a fault, after which the
+    /// same command may succeed.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Usage(_) | Self::Config(_) | Self::Refused(_) => WRONG,
+            Self::Server(error) => of_server(error),
+            Self::Command(_) | Self::System { .. } => FAULT,
+        })
+    }
+
+    /// What a store said to a command; `whose` stands before it where there are several.
+    fn of_store(whose: &str, error: &StoreError) -> Self {
+        let text = match whose {
+            "" => error.to_string(),
+            whose => format!("{whose}: {error}"),
+        };
+        match of_store(error) {
+            WRONG => Self::Refused(text),
+            _ => Self::Command(text),
+        }
+    }
+}
+
+fn of_server(error: &ServerError) -> u8 {
+    match error {
+        ServerError::Unserved { .. } => WRONG,
+        ServerError::DataDir { source, .. } => match source.kind() {
+            IoErrorKind::NotADirectory | IoErrorKind::NotFound => WRONG,
+            _ => FAULT,
+        },
+        ServerError::Store { source, .. } => of_store(source),
+        ServerError::Locked { .. } | ServerError::Serve(_) => FAULT,
+    }
+}
+
+fn of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Invalid(_) => WRONG,
+        StoreError::Unavailable { .. }
+        | StoreError::Denied(_)
+        | StoreError::Limit(_)
+        | StoreError::Corrupt { .. }
+        | StoreError::Io { .. }
+        | StoreError::Backend { .. } => FAULT,
+    }
+}
+
 /// Runs the command that `arguments` ask for; the first one is the program's name. The exit code is
-/// that of a command that did its work.
+/// that of a command that did its work; [`CliError::exit_code`] has those of the others.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, CliError> {
     let Some(matches) = parse(arguments)? else { return Ok(ExitCode::SUCCESS) };
     match matches.subcommand() {
@@ -87,10 +145,15 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<ArgMatc
     }
 }
 
+/// What the help and the manual page end with.
+const EXIT_CODES: &str = "Exit codes, of every command: 0 done; 1 a fault, or something that a check found; \
+                          2 an argument or a setting is wrong.";
+
 fn command() -> Command {
     Command::new("promkairos")
         .version(version(env!("CARGO_PKG_VERSION"), option_env!("BUILD_COMMIT")))
         .about(env!("CARGO_PKG_DESCRIPTION"))
+        .after_help(EXIT_CODES)
         .args(config::arguments())
         .subcommand(serve::command())
         .subcommand(copy::command())
@@ -136,6 +199,29 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn who_has_to_change_something_is_told_apart_from_a_fault() {
+        let server = |source| CliError::Server(ServerError::Store { what: "x", source });
+        let away = StoreError::Unavailable { what: "x".into(), retry_after: Default::default() };
+        let folder = |kind: IoErrorKind| {
+            CliError::Server(ServerError::DataDir { path: "d".into(), source: kind.into() })
+        };
+        for (error, want) in [
+            (CliError::Usage("x".into()), WRONG),
+            (server(StoreError::Invalid("x".into())), WRONG),
+            (server(StoreError::Denied("x".into())), FAULT),
+            (CliError::of_store("", &away), FAULT),
+            (CliError::of_store("", &StoreError::Invalid("x".into())), WRONG),
+            (CliError::Server(ServerError::Locked { path: "d".into() }), FAULT),
+            (CliError::Server(ServerError::Unserved { log: "d".into() }), WRONG),
+            (folder(IoErrorKind::NotADirectory), WRONG),
+            (folder(IoErrorKind::StorageFull), FAULT),
+            (CliError::System { what: "x".into(), source: IoErrorKind::AddrInUse.into() }, FAULT),
+        ] {
+            assert_eq!(error.exit_code(), ExitCode::from(want), "{error:?}");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let folder = wal_dir(&config.data_dir, &config.store);
     if !folder.is_dir() {
         let what = format!("no log of the {store} store at {}", folder.display());
-        return Err(CliError::Command(what));
+        return Err(CliError::Refused(what));
     }
     let report = repair(&folder, mode).map_err(|error| CliError::Command(error.to_string()))?;
     print(&describe(&report, mode))

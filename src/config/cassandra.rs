@@ -82,7 +82,7 @@ pub enum Consistency {
 }
 
 /// User and password.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The user.
     pub username: String,

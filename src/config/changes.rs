@@ -1,10 +1,15 @@
 //! What is different between two readings of the settings, and what of it holds at once.
 
-use super::Config;
+use super::{Config, Credentials, StoreConfig};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 12] = [
+const LIVE: [&str; 27] = [
+    "cassandra-username",
+    PASSWORD_FILE,
+    "cassandra-ttl-by-metric",
     "tag-indexed-row-key-lookup-metrics",
+    "retention",
+    "max-concurrent-requests",
     "max-request-body-size",
     "max-series-per-request",
     "max-samples-per-request",
@@ -15,18 +20,44 @@ const LIVE: [&str; 12] = [
     "max-labels-per-series",
     "max-label-name-size",
     "max-label-value-size",
+    "max-label-results",
+    "query-timeout",
+    "query-max-samples",
+    "query-max-memory",
+    "query-max-concurrency",
+    "query-max-queue",
+    "query-max-depth",
+    "query-lookback-delta",
+    "promql-experimental",
+    "slow-query-log",
     "log-level",
 ];
+
+/// The setting whose file may say something else while its text stays.
+const PASSWORD_FILE: &str = "cassandra-password-file";
 
 /// Whether a setting holds as soon as it is read again, without a restart.
 pub fn is_live(name: &str) -> bool {
     LIVE.contains(&name)
 }
 
-/// The names of the settings whose text differs, in the order of the help.
+/// The names of the settings whose text differs, in the order of the help; that of the file with the
+/// password where the password does, of whichever cluster.
 pub fn changed(one: &Config, other: &Config) -> Vec<&'static str> {
     let names = super::SETTINGS.iter().map(|setting| setting.name);
-    names.filter(|name| one.said.get(name) != other.said.get(name)).collect()
+    let differs = |name: &&str| match *name {
+        PASSWORD_FILE if passwords(one) != passwords(other) => true,
+        name => one.said.get(name) != other.said.get(name),
+    };
+    names.filter(differs).collect()
+}
+
+/// Who logs in at each cluster.
+fn passwords(config: &Config) -> Vec<Option<&Credentials>> {
+    let StoreConfig::Cassandra { cassandra, .. } = &config.store else { return Vec::new() };
+    let read = cassandra.read_clusters.iter().map(|cluster| &cluster.cassandra);
+    let all = [&**cassandra].into_iter().chain(read).chain(cassandra.metadata_cluster.as_deref());
+    all.map(|cassandra| cassandra.credentials.as_ref()).collect()
 }
 
 #[cfg(test)]
@@ -45,7 +76,7 @@ mod tests {
         for name in &LIVE {
             assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
         }
-        assert!(!is_live("retention") && is_live("log-level"));
+        assert!(!is_live("listen") && is_live("retention") && is_live("log-level"));
     }
 
     #[test]
@@ -53,5 +84,18 @@ mod tests {
         let (one, other) = (load(&["--retention=1d"]), load(&["--max-active-series=5"]));
         assert_eq!(changed(&one, &other), ["retention", "max-active-series"]);
         assert!(changed(&one, &load(&["--retention=1d"])).is_empty());
+    }
+
+    #[test]
+    fn another_password_is_a_change_though_its_file_is_the_same() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let flag = format!("--cassandra-password-file={}", file.path().display());
+        let read = |password: &str| {
+            std::fs::write(file.path(), password).expect("written");
+            load(&["--store=cassandra", "--cassandra-username=a", &flag])
+        };
+        let [one, other] = ["one", "two"].map(read);
+        assert_eq!(changed(&one, &other), ["cassandra-password-file"]);
+        assert!(changed(&one, &read("one")).is_empty());
     }
 }

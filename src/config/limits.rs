@@ -1,15 +1,17 @@
 //! The limits that are settings. Those of `crate::limits` hold beyond them.
 
 use super::raw::Raw;
-use super::{ConfigError, choice, count, parse_size};
+use super::{ConfigError, HttpConfig, choice, count, parse_size};
 use crate::limits;
 use crate::model::LabelLimits;
 
 /// What one process takes of its senders and askers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitsConfig {
-    /// Connections at a time.
-    pub connections: usize,
+    /// What clients may hold, whatever they ask for.
+    pub http: HttpConfig,
+    /// Remote reads under way at a time.
+    pub reads: usize,
     /// Names, values or series in the answer of a label endpoint.
     pub label_results: usize,
     /// What a remote write may bring.
@@ -68,7 +70,8 @@ impl LimitsConfig {
         let body_bytes = size(raw, "max-request-body-size", 1 << 10, most.body_bytes)?;
         let series_answer = [("400", SeriesAnswer::Drop), ("429", SeriesAnswer::Retry)];
         Ok(Self {
-            connections: count(raw, "max-connections", 1)?,
+            http: HttpConfig::from_raw(raw)?,
+            reads: count(raw, "remote-read-max-concurrency", 1)?,
             label_results: count(raw, "max-label-results", 1)?,
             writes: WriteLimits {
                 body_bytes,
@@ -118,6 +121,8 @@ fn size(raw: &Raw, name: &'static str, least: u64, most: usize) -> Result<usize,
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::{Config, arguments};
     use super::*;
 
@@ -133,7 +138,8 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_program() {
         let limits = load(&[]).expect("valid");
-        assert_eq!(limits.connections, limits::MAX_CONNECTIONS);
+        assert_eq!(limits.http, HttpConfig::default());
+        assert_eq!(limits.reads, limits::MAX_CONCURRENT_READS);
         assert_eq!(limits.label_results, limits::MAX_LABEL_RESULTS);
         assert_eq!(limits.writes, WriteLimits::default());
     }
@@ -147,9 +153,13 @@ mod tests {
             "--max-request-body-size=1MiB",
             "--max-labels-per-series=30",
             "--max-connections=9",
+            "--http-answer-timeout=5s",
+            "--remote-read-max-concurrency=3",
         ]);
         let limits = limits.expect("valid");
-        assert_eq!(limits.connections, 9);
+        let answer_timeout = Duration::from_secs(5);
+        let http = HttpConfig { connections: 9, answer_timeout, ..HttpConfig::default() };
+        assert_eq!((limits.http, limits.reads), (http, 3));
         assert_eq!(limits.writes.active_series, Some(1_000_000));
         assert_eq!(limits.writes.active_series_per_metric, Some(5_000));
         assert_eq!(limits.writes.series_answer, SeriesAnswer::Retry);
@@ -165,6 +175,8 @@ mod tests {
             "--max-connections=0",
             "--max-connections \"0\": must be a whole number of at least 1",
         );
+        check("--http-body-timeout=0", "--http-body-timeout \"0\": must be more than 0");
+        check("--max-http2-streams=4294967296", "--max-http2-streams \"4294967296\": is too large");
         check(
             "--max-samples-per-request=2000000",
             "--max-samples-per-request \"2000000\": must be at most 1048576",

@@ -10,6 +10,7 @@ mod cassandra;
 mod changes;
 mod clusters;
 mod environment;
+mod http;
 mod kairosdb_conf;
 mod limits;
 mod queries;
@@ -34,6 +35,7 @@ pub use cassandra::{
 };
 pub use changes::{changed, is_live};
 pub use clusters::ReadClusterConfig;
+pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
 pub use queries::{Language, QueryConfig};
@@ -312,14 +314,6 @@ impl Config {
             said: raw.texts(),
             kairosdb: raw.kairosdb,
         })
-    }
-
-    /// Tags by metric that are indexed.
-    pub fn indexed_tags(&self) -> IndexedTags {
-        match &self.store {
-            StoreConfig::Cassandra { cassandra, .. } => cassandra.tag_index.metrics.clone(),
-            StoreConfig::Embedded => IndexedTags::new(),
-        }
     }
 
     /// Whether the process keeps samples under the data folder, and so must own it.

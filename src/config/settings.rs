@@ -206,6 +206,48 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("max-connections", "N", Some("512"), "Connections at a time; a further one waits"),
     setting(
+        "max-http2-streams",
+        "N",
+        Some("200"),
+        "Requests of one HTTP/2 connection at a time; its client waits with more",
+    ),
+    setting(
+        "max-concurrent-requests",
+        "N",
+        Some("4096"),
+        "Requests answered at a time, those for health and metrics aside; more are told to come again",
+    ),
+    setting(
+        "http-head-timeout",
+        "DURATION",
+        Some("10s"),
+        "Longest time for the head of a request; then its connection is closed",
+    ),
+    setting(
+        "http-idle-timeout",
+        "DURATION",
+        Some("2m"),
+        "How long a connection may rest between two requests",
+    ),
+    setting(
+        "http-body-timeout",
+        "DURATION",
+        Some("30s"),
+        "Longest time for the body of a request to arrive",
+    ),
+    setting(
+        "http-answer-timeout",
+        "DURATION",
+        Some("1m"),
+        "How long a client may take nothing of its answer; then it loses it",
+    ),
+    setting(
+        "remote-read-max-concurrency",
+        "N",
+        Some("10"),
+        "Remote reads at a time, a fifth of them without streaming; more wait in line",
+    ),
+    setting(
         "max-request-body-size",
         "SIZE",
         Some("32MiB"),

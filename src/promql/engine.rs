@@ -56,7 +56,8 @@ enum When {
 impl Engine {
     /// An engine with these settings.
     pub fn new(settings: Settings) -> Self {
-        let turns = Arc::new(Semaphore::new(settings.max_concurrent.max(1)));
+        let most = settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS);
+        let turns = Arc::new(Semaphore::new(most));
         let unsent = Unsent::new(&settings);
         Self { settings, turns, waiting: AtomicUsize::new(0), unsent }
     }

@@ -12,7 +12,7 @@ pub(super) const MAX_DEPTH: &str = "query-max-depth";
 pub(super) const MAX_QUEUE: &str = "query-max-queue";
 
 /// Settings of the engine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Most samples that a query may hold in memory at a time; a histogram counts for several.
     pub max_samples: usize,

@@ -28,10 +28,28 @@ pub(super) struct Unsent {
     units: u32,
 }
 
-/// Room that is free again when this is dropped.
+/// Room that is free again when this is dropped, or given back bit by bit.
 #[derive(Debug, Default)]
 pub struct Room {
-    _taken: Option<OwnedSemaphorePermit>,
+    taken: Option<OwnedSemaphorePermit>,
+    /// Units of the result for which there was no room at all.
+    beyond: usize,
+    /// Bytes that were given back and make no unit yet.
+    spare: usize,
+}
+
+impl Room {
+    /// So many bytes of the result are in memory no more.
+    pub fn give_back(&mut self, bytes: usize) {
+        self.spare += bytes;
+        let units = self.spare / UNIT;
+        self.spare %= UNIT;
+        let beyond = units.min(self.beyond);
+        self.beyond -= beyond;
+        if let Some(taken) = &mut self.taken {
+            drop(taken.split((units - beyond).min(taken.num_permits())));
+        }
+    }
 }
 
 impl Unsent {
@@ -54,7 +72,8 @@ impl Unsent {
              together they may take the setting {MAX_BYTES}"
         );
         let taken = taken.map_err(|_| QueryError::Limit(full))?;
-        Ok(Room { _taken: Some(taken.map_err(|_| QueryError::Canceled)?) })
+        let taken = taken.map_err(|_| QueryError::Canceled)?;
+        Ok(Room { taken: Some(taken), beyond: bytes / UNIT - units as usize, spare: 0 })
     }
 }
 
@@ -86,6 +105,20 @@ mod tests {
         drop(second);
         // It gets all there is.
         unsent.room(&larger).await.expect("alone");
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_makes_room_before_the_rest_is() {
+        let unsent = Unsent::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
+        let mut room = unsent.room(&result(6 << 20)).await.expect("there is room");
+        room.give_back(2 << 20);
+        assert_eq!(unsent.free.available_permits(), 0, "what is left needs all of it");
+        for _ in 0..1 << 10 {
+            room.give_back(UNIT / 2);
+        }
+        assert_eq!(unsent.free.available_permits(), 1 << 9);
+        room.give_back(9 << 20);
+        assert_eq!(unsent.free.available_permits(), 4 << 10, "never more than there was");
     }
 
     #[tokio::test]

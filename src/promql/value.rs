@@ -37,14 +37,9 @@ pub enum QueryValue {
 impl QueryValue {
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
-        let bytes = |labels: &Labels, samples: usize| labels.as_bytes().len() + samples * 16;
         match self {
-            Self::Vector(samples) => {
-                samples.iter().map(|sample| bytes(&sample.labels, sample.value.samples())).sum()
-            }
-            Self::Matrix(series) => {
-                series.iter().map(|series| bytes(&series.labels, series.samples())).sum()
-            }
+            Self::Vector(samples) => samples.iter().map(Sample::bytes).sum(),
+            Self::Matrix(series) => series.iter().map(SeriesPoints::bytes).sum(),
             Self::Scalar(..) => 0,
             Self::String(_, text) => text.len(),
         }
@@ -62,6 +57,17 @@ pub struct Sample {
     pub value: Value,
 }
 
+impl Sample {
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        bytes(&self.labels, self.value.samples())
+    }
+}
+
+fn bytes(labels: &Labels, samples: usize) -> usize {
+    labels.as_bytes().len() + samples * 16
+}
+
 /// A series with points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeriesPoints {
@@ -74,6 +80,11 @@ pub struct SeriesPoints {
 }
 
 impl SeriesPoints {
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        bytes(&self.labels, self.samples())
+    }
+
     /// How many samples its points count for.
     pub(super) fn samples(&self) -> usize {
         let histograms = self.histograms.iter().map(|(_, histogram)| histogram.samples());

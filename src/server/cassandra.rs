@@ -18,20 +18,15 @@ pub(super) fn options(
 ) -> Result<Options, StoreError> {
     let keyspace =
         cassandra.keyspace.parse().map_err(|error| StoreError::Invalid(format!("{error}")))?;
-    let ttl_seconds = ttl("retention", config.retention.unwrap_or_default())?;
-    let by_metric = cassandra.ttl_by_metric.iter();
-    let ttl_by_metric =
-        by_metric.map(|(pattern, kept)| Ok((pattern.clone(), ttl(pattern, *kept)?)));
-    let ttl_by_metric = ttl_by_metric.collect::<Result<_, StoreError>>()?;
+    let (ttl_seconds, ttl_by_metric) = lifetimes(config, cassandra)?;
+    let login = cassandra.credentials.as_ref();
+    let login = login.map(|login| Credentials::new(&login.username, login.password.reveal()));
     Ok(Options {
         contact_points: cassandra.contact_points.clone(),
         keyspace,
         replication: cassandra.replication.clone(),
         local_datacenter: cassandra.local_datacenter.clone(),
-        credentials: cassandra.credentials.as_ref().map(|credentials| Credentials {
-            user: credentials.username.clone(),
-            password: credentials.password.reveal().to_owned(),
-        }),
+        credentials: login.unwrap_or_default(),
         tls: cassandra.tls.as_ref().map(tls),
         compression: compression(cassandra.compression),
         request_timeout: cassandra.request_timeout,
@@ -46,6 +41,17 @@ pub(super) fn options(
         quarantine,
         ..Options::default()
     })
+}
+
+/// How many seconds samples live, and those of metrics that match a pattern; 0 = for ever.
+pub(super) fn lifetimes(
+    config: &Config,
+    cassandra: &CassandraConfig,
+) -> Result<(u32, Vec<(String, u32)>), StoreError> {
+    let of_others = ttl("retention", config.retention.unwrap_or_default())?;
+    let by_metric = cassandra.ttl_by_metric.iter();
+    let by_metric = by_metric.map(|(pattern, kept)| Ok((pattern.clone(), ttl(pattern, *kept)?)));
+    Ok((of_others, by_metric.collect::<Result<_, StoreError>>()?))
 }
 
 /// An even share of the disk for each cluster that is read. The files have no names, so they share a folder.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::cassandra;
 use super::later::Later;
+use super::live::{Cluster, Live};
 use super::obstacles::Obstacles;
 use crate::config::{CassandraConfig, Config};
 use crate::model::TimeRange;
@@ -33,6 +34,7 @@ pub(super) fn beside(
     cassandra: &CassandraConfig,
     write: SharedStore,
     metrics: &CassandraMetrics,
+    live: &Live,
     obstacles: &Arc<Obstacles>,
 ) -> Result<SharedStore, StoreError> {
     if cassandra.read_clusters.is_empty() && cassandra.metadata_cluster.is_none() {
@@ -40,7 +42,9 @@ pub(super) fn beside(
     }
     let mut read = Vec::with_capacity(cassandra.read_clusters.len());
     for cluster in &cassandra.read_clusters {
-        let (name, options) = (cluster.name.clone(), read_options(config, &cluster.cassandra)?);
+        let name = cluster.name.clone();
+        let mut options = read_options(config, &cluster.cassandra)?;
+        options.credentials = live.login(&Cluster::Read(name.clone()));
         let start = cluster.start.unwrap_or(i64::MIN);
         let range = TimeRange::new(start, cluster.end.unwrap_or(i64::MAX));
         let store = open(format!("read cluster {name:?}"), options, metrics, obstacles);
@@ -48,7 +52,8 @@ pub(super) fn beside(
     }
     let metadata = match &cassandra.metadata_cluster {
         Some(cluster) => {
-            let options = metadata_options(config, cluster)?;
+            let mut options = metadata_options(config, cluster)?;
+            options.credentials = live.login(&Cluster::Metadata);
             Some(open("the metadata cluster".into(), options, metrics, obstacles))
         }
         None => None,

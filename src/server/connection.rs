@@ -1,7 +1,7 @@
 //! One connection: its bytes and its requests, told to its place as they come and go.
 //!
 //! A request is under way from its head until the last piece of its answer was handed over or is
-//! given up. Nothing is decided here.
+//! given up, which `answer` looks after. Nothing is decided here.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,7 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower::Service;
 
-use super::places::{BodyOwed, Multiplexed, Place, UnderWay};
+use super::answer::Answer;
+use super::places::{BodyOwed, Multiplexed, Place};
+use crate::telemetry::HttpMetrics;
 
 /// The bytes of a connection.
 pub(super) struct Watched {
@@ -89,6 +91,7 @@ impl AsyncWrite for Watched {
 pub(super) struct Requests {
     pub(super) router: Router,
     pub(super) place: Arc<Place>,
+    pub(super) metrics: Arc<HttpMetrics>,
 }
 
 impl<B> Service<Request<B>> for Requests
@@ -114,9 +117,10 @@ where
             let owed = (!body.is_end_stream()).then_some(owed);
             Body::new(Question { body, owed })
         }));
+        let (stall, metrics) = (self.place.answer_stall(), self.metrics.clone());
         Box::pin(async move {
             let response = answer.await?;
-            Ok(response.map(|body| Body::new(Answer { body, _under_way: under_way })))
+            Ok(response.map(|body| Body::new(Answer::new(body, under_way, stall, &metrics))))
         })
     }
 }
@@ -140,32 +144,6 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Question<B> {
             self.owed = None;
         }
         frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// The body of an answer.
-struct Answer {
-    body: Body,
-    _under_way: UnderWay,
-}
-
-impl http_body::Body for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -44,7 +44,7 @@ pub async fn open_embedded(
     let data_dir = folder.to_owned();
     let config = Config { data_dir, store: StoreConfig::Embedded, ..config.clone() };
     let store = stores::open_embedded(&config, &Metrics::new()).await;
-    let store = store
+    let (store, _) = store
         .map_err(|source| ServerError::Store { what: "cannot open the embedded store", source })?;
     Ok(EmbeddedFolder { store, _lock: lock })
 }

@@ -23,7 +23,7 @@ use super::connection::{Requests, Watched};
 use super::places::{Limits, Place, Places};
 use super::tls::Tls;
 use crate::limits::ACCEPT_PAUSE;
-use crate::telemetry::Throttle;
+use crate::telemetry::{HttpMetrics, Throttle};
 
 /// What connections are served with.
 #[derive(Clone)]
@@ -32,6 +32,8 @@ pub(super) struct Front {
     pub(super) router: Router,
     /// `None` = plain text.
     pub(super) tls: Option<Tls>,
+    /// Counts what reaches a limit.
+    pub(super) metrics: Arc<HttpMetrics>,
 }
 
 /// The same, as each connection has it.
@@ -53,7 +55,11 @@ pub(super) async fn serve(
     let mut builder = Builder::new(TokioExecutor::new());
     // How long a head may take is for `places`.
     builder.http1().header_read_timeout(None);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(limits.idle_timeout);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(limits.idle_timeout)
+        .max_concurrent_streams(limits.streams);
     let (stays_open, open) = watch::channel(());
     let serving = Serving { front, builder, open };
     let places = Places::new(limits);
@@ -103,9 +109,13 @@ async fn run(stream: TcpStream, place: Arc<Place>, serving: Serving, watcher: Wa
     // Answers are written whole: nothing is gained by waiting for more.
     let _ = stream.set_nodelay(true);
     let stream = Watched { stream, place: place.clone() };
+    let metrics = serving.front.metrics.clone();
     tokio::select! {
         () = greet(stream, place.clone(), serving, watcher) => {}
-        why = place.overdue() => tracing::debug!("a connection was closed: {why:?}"),
+        why = place.overdue() => {
+            metrics.limit_reached(why.setting());
+            tracing::debug!("a connection was closed at the limit {}", why.setting());
+        }
     }
 }
 
@@ -131,7 +141,8 @@ async fn answer<S>(stream: S, place: Arc<Place>, serving: Serving, watcher: Watc
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let requests = TowerToHyperService::new(Requests { router: serving.front.router, place });
+    let Front { router, metrics, .. } = serving.front;
+    let requests = TowerToHyperService::new(Requests { router, place, metrics });
     let served = serving.builder.serve_connection(TokioIo::new(stream), requests);
     if let Err(error) = watcher.watch(served).await {
         tracing::debug!("a connection ended: {error}");
@@ -152,7 +163,7 @@ mod tests {
 
     use super::*;
     use crate::config::WebConfig;
-    use crate::telemetry::WebMetrics;
+    use crate::telemetry::{Metrics, WebMetrics};
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const HALF: &[u8] = b"GET / HTTP/1.1\r\nHost:";
@@ -162,7 +173,12 @@ mod tests {
 
     fn patient(connections: usize) -> Limits {
         let [head_timeout, idle_timeout, body_grace, answer_stall] = [NEVER; 4];
-        Limits { connections, head_timeout, idle_timeout, body_grace, answer_stall }
+        let streams = 200;
+        Limits { connections, streams, head_timeout, idle_timeout, body_grace, answer_stall }
+    }
+
+    fn plain(router: Router) -> Front {
+        Front { router, tls: None, metrics: Arc::new(Metrics::new().http) }
     }
 
     async fn serve_on_free_port(
@@ -172,7 +188,7 @@ mod tests {
     ) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        tokio::spawn(serve(listener, Front { router, tls: None }, limits, stop));
+        tokio::spawn(serve(listener, plain(router), limits, stop));
         address
     }
 
@@ -194,7 +210,7 @@ mod tests {
         let (_, web) = watch::channel(Arc::new(config));
         let tls = Tls::of(web, WebMetrics::default());
         assert!(tls.is_some(), "it has TLS");
-        Front { router: Router::new().route("/", get(async || "here")), tls }
+        Front { tls, ..plain(Router::new().route("/", get(async || "here"))) }
     }
 
     #[tokio::test]
@@ -401,8 +417,7 @@ mod tests {
         let stopped = async move { drop(stopped.await) };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let front = Front { router, tls: None };
-        let server = tokio::spawn(serve(listener, front, limits, stopped));
+        let server = tokio::spawn(serve(listener, plain(router), limits, stopped));
         let clients = [connect(address, REQUEST).await, connect(address, REQUEST).await];
         // Only the end of both connections lets the server end: their answers never do.
         for client in &clients {
@@ -416,7 +431,7 @@ mod tests {
     #[tokio::test]
     async fn on_stop_idle_connections_are_closed_and_no_more_are_taken() {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let address = start(Limits::default(), async move { drop(stopped.await) }).await;
+        let address = start(patient(9), async move { drop(stopped.await) }).await;
         let mut stream = connect(address, REQUEST).await;
         answer(&mut stream).await;
         stop.send(()).expect("it serves");

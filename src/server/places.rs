@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
+use crate::config::HttpConfig;
 use crate::limits;
 
 /// Bounds of connections.
@@ -23,6 +24,8 @@ use crate::limits;
 pub(super) struct Limits {
     /// Connections at a time.
     pub(super) connections: usize,
+    /// Requests of one HTTP/2 connection at a time.
+    pub(super) streams: u32,
     /// Longest time from the first byte of a head to its last one; a new connection owes a head.
     pub(super) head_timeout: Duration,
     /// Longest wait for the next request.
@@ -33,14 +36,16 @@ pub(super) struct Limits {
     pub(super) answer_stall: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+impl Limits {
+    /// Those of the settings.
+    pub(super) fn of(config: &HttpConfig) -> Self {
         Self {
-            connections: limits::MAX_CONNECTIONS,
-            head_timeout: limits::HEAD_TIMEOUT,
-            idle_timeout: limits::IDLE_TIMEOUT,
+            connections: config.connections,
+            streams: config.streams,
+            head_timeout: config.head_timeout,
+            idle_timeout: config.idle_timeout,
             body_grace: limits::BODY_GRACE,
-            answer_stall: limits::ANSWER_STALL,
+            answer_stall: config.answer_timeout,
         }
     }
 }
@@ -93,12 +98,26 @@ enum Owed {
 /// Why a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overdue {
-    /// No whole request came in time.
-    Request,
+    /// No whole head of a request came in time.
+    Head,
+    /// It rested for too long.
+    Idle,
     /// The client took nothing of an answer.
     Answer,
     /// The place is for another connection.
     GivesWay,
+}
+
+impl Overdue {
+    /// The setting whose limit it is.
+    pub(super) fn setting(self) -> &'static str {
+        match self {
+            Self::Head => "http-head-timeout",
+            Self::Idle => "http-idle-timeout",
+            Self::Answer => "http-answer-timeout",
+            Self::GivesWay => "max-connections",
+        }
+    }
 }
 
 impl Phase {
@@ -127,12 +146,9 @@ impl Phase {
         if self.gives_way {
             return Some((self.since, Overdue::GivesWay));
         }
-        let request = (self.requests == 0).then(|| {
-            let wait = match self.owed {
-                Owed::Head => limits.head_timeout,
-                Owed::Nothing => limits.idle_timeout,
-            };
-            (self.since + wait, Overdue::Request)
+        let request = (self.requests == 0).then(|| match self.owed {
+            Owed::Head => (self.since + limits.head_timeout, Overdue::Head),
+            Owed::Nothing => (self.since + limits.idle_timeout, Overdue::Idle),
         });
         let answer = self.blocked.map(|since| (since + limits.answer_stall, Overdue::Answer));
         [request, answer].into_iter().flatten().min_by_key(|(at, _)| *at)
@@ -143,7 +159,7 @@ impl Places {
     pub(super) fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             limits,
-            free: Arc::new(Semaphore::new(limits.connections)),
+            free: Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS))),
             taken: Mutex::default(),
             next: AtomicU64::new(0),
             left_off: Notify::new(),
@@ -259,6 +275,11 @@ impl Place {
         if ends {
             self.places.left_off.notify_one();
         }
+    }
+
+    /// How long its client may take nothing of an answer.
+    pub(super) fn answer_stall(&self) -> Duration {
+        self.places.limits.answer_stall
     }
 
     /// Completes when the connection is to be closed.

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
+use super::live::Live;
 use crate::api::{AppState, Reload};
-use crate::config::{Config, ConfigError, IndexedTags, changed, is_live};
+use crate::config::{Config, ConfigError, changed, is_live};
 use crate::storage::Clock;
 use crate::telemetry::LogFilter;
 
@@ -30,7 +31,7 @@ pub(super) struct Reloader {
     /// What was read last.
     last: Config,
     state: Arc<AppState>,
-    indexed: watch::Sender<IndexedTags>,
+    live: Arc<Live>,
 }
 
 impl Reloader {
@@ -38,10 +39,10 @@ impl Reloader {
         rereading: Rereading,
         config: &Config,
         state: Arc<AppState>,
-        indexed: watch::Sender<IndexedTags>,
+        live: Arc<Live>,
     ) -> Self {
         let (started, last) = (config.clone(), config.clone());
-        Self { rereading, started, last, state, indexed }
+        Self { rereading, started, last, state, live }
     }
 
     /// Reads whenever somebody wants it.
@@ -60,20 +61,17 @@ impl Reloader {
 
     /// What came of it, in words.
     fn reload(&mut self, by: &str) -> Result<String, String> {
-        let config = match (self.rereading.read)() {
+        let config = match self.read() {
             Ok(config) => config,
             Err(error) => {
                 self.state.metrics.config.last_reload_successful.set(0);
                 tracing::error!("{by}: everything stays as it was: {error}");
-                return Err(error.to_string());
+                return Err(error);
             }
         };
-        self.state.set_write_limits(config.limits.writes);
+        self.state.set_limits(&config.limits);
+        self.state.set_query_config(&config.queries);
         self.rereading.log.set(&config.log);
-        self.indexed.send_replace(config.indexed_tags());
-        if let Ok(store) = self.state.cassandra() {
-            store.configure_tag_index(config.indexed_tags());
-        }
         let live: Vec<&str> =
             changed(&self.last, &config).into_iter().filter(|name| is_live(name)).collect();
         let later: Vec<&str> =
@@ -89,5 +87,13 @@ impl Reloader {
         self.last = config;
         self.state.metrics.config.taken_over(Clock::default().now_ms());
         Ok(said)
+    }
+
+    /// What is read, once the stores have taken it over; or why it is refused.
+    fn read(&self) -> Result<Config, String> {
+        let config = (self.rereading.read)().map_err(|error| error.to_string())?;
+        super::check(&config).map_err(|error| error.to_string())?;
+        self.live.take_over(&config).map_err(|error| error.to_string())?;
+        Ok(config)
     }
 }

@@ -3,18 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use crate::api::AppState;
-use crate::config::{Ack, CassandraConfig, Config, HeadConfig, IndexedTags, StoreConfig};
+use crate::config::{Ack, CassandraConfig, Config, HeadConfig, StoreConfig};
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
 use crate::storage::head::{self, Head, Stamps, wal};
-use crate::storage::{SharedStore, StoreError};
+use crate::storage::{SharedStore, Store, StoreError};
 use crate::telemetry::Metrics;
 
 use super::home::Home;
 use super::later::{Later, Opening};
+use super::live::{Cluster, Live};
 use super::obstacles::Obstacles;
 use super::{cassandra, clusters};
 
@@ -46,22 +45,26 @@ pub(super) fn check(config: &Config) -> Result<(), StoreError> {
 pub(super) async fn open(
     config: &Config,
     state: &Arc<AppState>,
-    indexed: &watch::Receiver<IndexedTags>,
+    live: &Arc<Live>,
 ) -> Result<SharedStore, StoreError> {
     let metrics = &state.metrics;
     let options = head_options(wal_dir(&config.data_dir, &config.store), &config.head);
     match &config.store {
-        StoreConfig::Embedded => open_embedded(config, metrics).await,
+        StoreConfig::Embedded => {
+            let (store, parts) = open_embedded(config, metrics).await?;
+            live.open_parts(parts);
+            Ok(store)
+        }
         StoreConfig::Cassandra { cassandra, ack } => {
             let mut below = cassandra_options(config, cassandra, *ack)?;
             let home = home(config, cassandra, *ack)?;
+            below.credentials = live.login(&Cluster::Write);
             below.expected_cluster = home.as_ref().and_then(Home::expected_cluster);
             let metrics = metrics.cassandra.clone();
-            let (pages, indexed) = (state.clone(), indexed.clone());
+            let (pages, told) = (state.clone(), live.clone());
             let open_below = move || {
                 let (below, metrics) = (below.clone(), metrics.clone());
-                let (pages, indexed) = (pages.clone(), indexed.clone());
-                let home = home.clone();
+                let (pages, told, home) = (pages.clone(), told.clone(), home.clone());
                 async move {
                     let opened = CassandraStore::open(below, metrics.clone()).await;
                     if !matches!(opened, Ok(_) | Err(StoreError::Unavailable { .. })) {
@@ -71,9 +74,9 @@ pub(super) async fn open(
                     if let Some(home) = home {
                         home.learn(store.cluster());
                     }
+                    // The settings may have changed since the start.
+                    told.open_cassandra(store.clone())?;
                     pages.open_cassandra(store.clone());
-                    // The list may have changed since the start.
-                    store.configure_tag_index(indexed.borrow().clone());
                     Ok(store as SharedStore)
                 }
             };
@@ -82,7 +85,7 @@ pub(super) async fn open(
                 Ack::Store => {
                     let write = open_below().await?;
                     let metrics = &state.metrics.cassandra;
-                    clusters::beside(config, cassandra, write, metrics, &obstacles)
+                    clusters::beside(config, cassandra, write, metrics, live, &obstacles)
                 }
                 Ack::Wal => {
                     // The promise needs only the log: Cassandra comes when it comes.
@@ -99,7 +102,8 @@ pub(super) async fn open(
                     let later = Later::begin("Cassandra", patience, open_below, told);
                     let metrics = &state.metrics.cassandra;
                     let below = Arc::new(later);
-                    let below = clusters::beside(config, cassandra, below, metrics, &obstacles)?;
+                    let below =
+                        clusters::beside(config, cassandra, below, metrics, live, &obstacles)?;
                     let refuse = Some(storage_cassandra::refuse as head::Refuse);
                     let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
                     Ok(Arc::new(Head::open(options, below, state.metrics.head.clone()).await?))
@@ -109,15 +113,17 @@ pub(super) async fn open(
     }
 }
 
-/// Opens the embedded store of the data folder, with its log in front.
+/// Opens the embedded store of the data folder, with its log in front; its files besides, for who
+/// changes their retention.
 pub(super) async fn open_embedded(
     config: &Config,
     metrics: &Metrics,
-) -> Result<SharedStore, StoreError> {
+) -> Result<(SharedStore, Arc<Parts>), StoreError> {
     let options = head_options(wal_dir(&config.data_dir, &StoreConfig::Embedded), &config.head);
     let parts = open_parts(config, metrics).await?;
     check_together(&options, parts.stats().await?.flushed_through, config)?;
-    Ok(Arc::new(Head::open(options, parts, metrics.head.clone()).await?))
+    let head = Head::open(options, parts.clone(), metrics.head.clone()).await?;
+    Ok((Arc::new(head), parts))
 }
 
 /// Whose the log before Cassandra is, if there is one.
@@ -150,7 +156,7 @@ fn cassandra_options(
     Ok(options)
 }
 
-async fn open_parts(config: &Config, metrics: &Metrics) -> Result<SharedStore, StoreError> {
+async fn open_parts(config: &Config, metrics: &Metrics) -> Result<Arc<Parts>, StoreError> {
     let folder = parts_dir(&config.data_dir);
     let retention = config.retention.unwrap_or_default();
     let options = embedded::Options { retention, ..embedded::Options::default() };

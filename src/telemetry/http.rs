@@ -22,6 +22,13 @@ pub struct HttpMetrics {
     pub read_bytes: Counter,
     /// Remote reads that broke after the first byte was sent.
     pub read_aborted: Counter,
+    limits: Family<LimitLabels, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    /// The name of the setting.
+    limit: &'static str,
 }
 
 /// A path and a status.
@@ -51,6 +58,7 @@ impl HttpMetrics {
             read_series: Counter::default(),
             read_bytes: Counter::default(),
             read_aborted: Counter::default(),
+            limits: Family::default(),
         };
         registry.register("http_requests", "Answered requests", metrics.requests.clone());
         registry.register_with_unit(
@@ -76,6 +84,16 @@ impl HttpMetrics {
             "Remote reads that broke after the first byte was sent",
             metrics.read_aborted.clone(),
         );
+        registry.register(
+            "http_limits_reached",
+            "Connections, requests and answers given up at a limit, by its setting",
+            metrics.limits.clone(),
+        );
         metrics
+    }
+
+    /// A limit of connections, requests or answers was reached; it is the setting of this name.
+    pub fn limit_reached(&self, setting: &'static str) {
+        self.limits.get_or_create(&LimitLabels { limit: setting }).inc();
     }
 }

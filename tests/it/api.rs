@@ -137,8 +137,17 @@ pub(super) fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)])
 
 /// The one line that the binary printed when it refused to start.
 fn refusal(output: &Output) -> String {
+    last_words(output, 2)
+}
+
+/// The same of a binary that met a fault.
+fn fault(output: &Output) -> String {
+    last_words(output, 1)
+}
+
+fn last_words(output: &Output, code: i32) -> String {
     let text = String::from_utf8(output.stderr.clone()).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(output.status.code(), Some(code), "{text}");
     assert!(output.stdout.is_empty());
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("promkairos: ")).collect();
     assert_eq!(lines.len(), 1, "{text}");
@@ -263,7 +272,7 @@ fn a_port_in_use_is_named() {
     let address = taken.local_addr().expect("bound").to_string();
     let output = run(folder.path(), &["--listen", &address], &[]);
     let want = format!("cannot listen on {address}: Address already in use (os error 98)");
-    assert_eq!(refusal(&output), want);
+    assert_eq!(fault(&output), want);
 }
 
 #[test]
@@ -382,7 +391,7 @@ async fn a_second_process_on_the_same_folder_is_locked_out() {
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     let folder = data.path().to_str().expect("UTF-8");
     let output = run(data.path(), &["--listen=127.0.0.1:0", "--data-dir", folder], &[]);
-    assert_eq!(refusal(&output), format!("{folder} is in use by another promkairos process"));
+    assert_eq!(fault(&output), format!("{folder} is in use by another promkairos process"));
     assert_eq!(server.get("/-/ready").await.expect("it answers").0, 200);
     assert!(server.process.terminate().success());
 }
@@ -396,7 +405,7 @@ async fn a_sound_log_needs_no_repair_and_a_log_in_use_is_refused() {
     assert_eq!(refusal(&run(data.path(), &repair, &[])), missing);
 
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
-    assert!(refusal(&run(data.path(), &repair, &[])).contains("another process uses this log"));
+    assert!(fault(&run(data.path(), &repair, &[])).contains("another process uses this log"));
     assert!(server.process.terminate().success());
     let output = run(data.path(), &repair, &[]);
     assert!(output.status.success());

@@ -76,7 +76,9 @@ async fn refusals_say_what_to_do() {
     assert!(refused(&disabled).contains("admin APIs disabled"), "{disabled:?}");
     drop(server);
     let gone = ask(&up);
-    assert!(refused(&gone).contains("onnection refused"), "{gone:?}");
+    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
+    let why = String::from_utf8_lossy(&gone.stderr);
+    assert!(why.contains("onnection refused") && why.lines().count() == 1, "{why}");
 
     let server =
         Promkairos::ready(data.path(), &Backend::Embedded, &["--enable-admin-api=true"]).await;

@@ -11,20 +11,20 @@ use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::proto;
 
 /// A series `metric{host}` with so many points.
-fn series(metric: &str, host: &str, points: u64) -> proto::Message {
+pub(crate) fn series(metric: &str, host: &str, points: u64) -> proto::Message {
     let label = |name: &str, value: &str| proto::Message::default().bytes(1, name).bytes(2, value);
     let labels = [label("__name__", metric), label("host", host)];
     let point = |at| proto::Message::default().double(1, 1.0).varint(2, 1_700_000_000_000 + at);
     proto::Message::default().messages(1, labels).messages(2, (0..points).map(point))
 }
 
-async fn send(server: &Promkairos, series: &[proto::Message]) -> Answer {
+pub(crate) async fn send(server: &Promkairos, series: &[proto::Message]) -> Answer {
     let body = compress(&proto::Message::default().messages(1, series.to_vec()));
     server.write(Message::V1, body).await.expect("an answer")
 }
 
 /// The hosts of a metric that are stored.
-async fn stored(server: &Promkairos, metric: &str) -> Vec<String> {
+pub(crate) async fn stored(server: &Promkairos, metric: &str) -> Vec<String> {
     let path = format!("/api/v1/label/host/values?match[]={metric}");
     let (status, text) = server.get(&path).await.expect("an answer");
     assert_eq!(status, 200, "{text}");
@@ -32,7 +32,7 @@ async fn stored(server: &Promkairos, metric: &str) -> Vec<String> {
     serde_json::from_value(answer["data"].clone()).expect("a list")
 }
 
-async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
+pub(crate) async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
     let (_, text) = server.get("/metrics").await.expect("an answer");
     let line = text.lines().find(|line| line.starts_with(&format!("promkairos_{name} ")))?;
     line.rsplit(' ').next()?.parse().ok()
@@ -125,11 +125,11 @@ async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
     assert_eq!(stored(&server, "m").await, ["a"]);
 }
 
-fn write_settings(file: &Path, text: &str) {
+pub(crate) fn write_settings(file: &Path, text: &str) {
     std::fs::write(file, format!("enable_admin_api = true\n{text}")).expect("written");
 }
 
-async fn reload(server: &Promkairos) -> (u16, String) {
+pub(crate) async fn reload(server: &Promkairos) -> (u16, String) {
     let client = reqwest::Client::new();
     let answer = client.post(server.url("/-/reload")).send().await.expect("an answer");
     (answer.status().as_u16(), answer.text().await.expect("a text"))
@@ -158,10 +158,10 @@ async fn settings_are_read_again() {
 
     write_settings(
         &file,
-        "max_active_series = 2\nseries_limit_answer = 429\nretention = \"1y\"\nlog_level = \"debug\"\n",
+        "max_active_series = 2\nseries_limit_answer = 429\nflush_interval = \"1h\"\nlog_level = \"debug\"\n",
     );
     let changed = "changed: max-active-series, series-limit-answer, log-level; \
-                   needs a restart: retention\n";
+                   needs a restart: flush-interval\n";
     assert_eq!(reload(&server).await, (200, changed.to_owned()));
     assert_eq!(send(&server, &[series("m", "b", 1)]).await.status, 204);
     assert_eq!(send(&server, &[series("m", "c", 1)]).await.status, 429);
@@ -177,7 +177,7 @@ async fn settings_are_read_again() {
     assert_eq!(metric(&server, "config_last_reload_successful").await, Some(0.0));
 
     // A signal does the same. What needs a restart is said again.
-    write_settings(&file, "max_active_series = 3\nretention = \"1y\"\n");
+    write_settings(&file, "max_active_series = 3\nflush_interval = \"1h\"\n");
     let pid = i32::try_from(server.process.id()).expect("a pid");
     kill_process(Pid::from_raw(pid).expect("a pid"), Signal::HUP).expect("it runs");
     eventually("the third series is taken", async || {
@@ -188,7 +188,7 @@ async fn settings_are_read_again() {
     })
     .await;
     let said = "SIGHUP: the settings were read again, changed: max-active-series, \
-                series-limit-answer, log-level; needs a restart: retention";
+                series-limit-answer, log-level; needs a restart: flush-interval";
     logged(&server, said).await;
     assert_eq!(metric(&server, "config_last_reload_successful").await, Some(1.0));
     assert!(server.process.terminate().success());

@@ -29,16 +29,22 @@ use super::remote_write::{Intake, Refusal};
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::{
-    ANSWER_STALL, MAX_BODY_BYTES, MAX_CONCURRENT_READS, MAX_CONCURRENT_SAMPLE_READS, READ_WAIT,
+    ANSWER_STALL, MAX_BODY_BYTES, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ,
     RETRY_AFTER,
 };
 use crate::storage::StoreError;
+use crate::telemetry::HttpMetrics;
 
 use request::ReadRequest;
 
-/// How long remote reads may wait, and have others wait.
+/// The name of the setting of how many there may be at a time.
+const SETTING: &str = "remote-read-max-concurrency";
+
+/// How many remote reads are under way at a time, and how long others may wait, and have others wait.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadLimits {
+    /// Reads under way; of [`READS_PER_SAMPLE_READ`] one may have its answer whole in memory.
+    pub at_once: usize,
     /// Longest wait in line.
     pub wait: Duration,
     /// How long a client may take nothing of its answer.
@@ -47,7 +53,14 @@ pub struct ReadLimits {
 
 impl Default for ReadLimits {
     fn default() -> Self {
-        Self { wait: READ_WAIT, stall: ANSWER_STALL }
+        Self { at_once: MAX_CONCURRENT_READS, wait: READ_WAIT, stall: ANSWER_STALL }
+    }
+}
+
+impl ReadLimits {
+    /// Answers that may be whole in memory.
+    fn sample_reads(&self) -> usize {
+        (self.at_once / READS_PER_SAMPLE_READ).max(1)
     }
 }
 
@@ -64,9 +77,9 @@ pub(super) struct ReadGate {
 impl ReadGate {
     pub(super) fn new(limits: ReadLimits) -> Self {
         Self {
-            all: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)),
+            all: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
             bodies: Intake::new(),
-            samples: Arc::new(Semaphore::new(MAX_CONCURRENT_SAMPLE_READS)),
+            samples: Arc::new(Semaphore::new(limits.sample_reads())),
             limits,
         }
     }
@@ -76,11 +89,17 @@ impl ReadGate {
         &self,
         among: &Arc<Semaphore>,
         deadline: Instant,
+        metrics: &HttpMetrics,
     ) -> Result<OwnedSemaphorePermit, ApiError> {
         match timeout_at(deadline, among.clone().acquire_owned()).await {
             Ok(permit) => Ok(permit.expect("the gate is never closed")),
             Err(_) => {
-                let what = format!("no turn within {:?}: too many remote reads", self.limits.wait);
+                metrics.limit_reached(SETTING);
+                let ReadLimits { at_once, wait, .. } = self.limits;
+                let what = format!(
+                    "no turn within {wait:?}: too many remote reads, of which {at_once} are under way \
+                     at a time, which is the setting {SETTING}"
+                );
                 Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
             }
         }
@@ -97,14 +116,15 @@ pub(super) async fn remote_read(
     let body = gate.bodies.read(&headers, body, MAX_BODY_BYTES).await?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
-    let permit = gate.turn(&gate.all, deadline).await?;
+    let permit = gate.turn(&gate.all, deadline, &state.metrics.http).await?;
     let bytes = body.bytes.clone();
     let decode = move |caller: &Caller<'_>| ReadRequest::decode(&bytes, caller);
     let request = state.workers.run(decode).await?;
     drop(body);
     match request.response {
         ResponseType::Samples => {
-            let permits = [permit, gate.turn(&gate.samples, deadline).await?];
+            let alone = gate.turn(&gate.samples, deadline, &state.metrics.http).await?;
+            let permits = [permit, alone];
             let block = samples::answer(&state, &store, &request.queries).await?;
             let headers = [
                 (CONTENT_TYPE, "application/x-protobuf".to_owned()),
@@ -253,7 +273,8 @@ mod tests {
             assert!(answer.headers().contains_key(RETRY_AFTER));
         };
         let samples = state.reads.samples.clone();
-        let all = samples.acquire_many(MAX_CONCURRENT_SAMPLE_READS as u32).await.expect("open");
+        let most = ReadLimits::default().sample_reads() as u32;
+        let all = samples.acquire_many(most).await.expect("open");
         refused(0).await;
         drop(all);
         let all = state.reads.all.clone();

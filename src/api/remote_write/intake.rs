@@ -84,7 +84,8 @@ impl Intake {
         }
         let permit = self.in_time(self.bodies.acquire_many(1)).await?;
         let reading = self.read_pieces(permit, body, declared.min(PIECE), most);
-        timeout(self.body_timeout, reading).await.map_err(|_| Refusal::BodyTooSlow)?
+        let most = self.body_timeout;
+        timeout(most, reading).await.map_err(|_| Refusal::BodyTooSlow(most))?
     }
 
     async fn read_pieces<'a>(
@@ -219,7 +220,7 @@ mod tests {
         let endless = futures::stream::pending::<Result<Bytes, std::io::Error>>();
         let hasty = Intake { body_timeout: Duration::from_millis(1), ..small(1, 0) };
         let refused = hasty.read(&headers, Body::from_stream(endless), MOST).await;
-        assert!(matches!(refused, Err(Refusal::BodyTooSlow)));
+        assert!(matches!(refused, Err(Refusal::BodyTooSlow(_))));
         let broken = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("gone"))]);
         let refused = intake.read(&headers, Body::from_stream(broken), MOST).await;
         assert!(matches!(refused, Err(Refusal::BodyBroken(_))));

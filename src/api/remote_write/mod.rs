@@ -63,8 +63,8 @@ pub(crate) enum Refusal {
     Limit { what: String, setting: &'static str, most: usize },
     #[error("more samples than the {most} a second of the setting max-samples-per-second")]
     TooFast { most: u64, retry_after: Duration },
-    #[error("body did not arrive in time")]
-    BodyTooSlow,
+    #[error("body did not arrive within {0:?}, which is the setting http-body-timeout")]
+    BodyTooSlow(Duration),
     #[error("body broke off: {0}")]
     BodyBroken(axum::Error),
     #[error(transparent)]
@@ -201,7 +201,7 @@ impl IntoResponse for Refusal {
             Self::UnsupportedType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             // Not 408: senders give up what a 4xx refuses, and a slow network passes.
-            Self::BodyTooSlow => StatusCode::SERVICE_UNAVAILABLE,
+            Self::BodyTooSlow(_) => StatusCode::SERVICE_UNAVAILABLE,
             // Malformed chunks, a body cut short, a client that went away.
             Self::BodyBroken(_) | Self::Wire(_) | Self::Limit { .. } => StatusCode::BAD_REQUEST,
             Self::TooFast { .. } => StatusCode::TOO_MANY_REQUESTS,

@@ -108,8 +108,7 @@ impl Place {
                     tokio::time::sleep(LEAST_RETRY * 5).await;
                 }
                 opened => {
-                    let failed = |error| CliError::Command(format!("{}: {error}", self.name));
-                    return opened.map_err(failed);
+                    return opened.map_err(|error| CliError::of_store(&self.name, &error));
                 }
             }
         }

@@ -80,7 +80,7 @@ impl Shared {
         self.skew.check()?;
         let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
-        let ttls = self.lifetimes.of_series(&plan);
+        let ttls = self.lifetimes().of_series(&plan);
         let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
         self.begin_late_writes(late, &plan, deadline).await?;
         let rows = self.write_rows(&plan, &ttls, &refused, deadline).await?;

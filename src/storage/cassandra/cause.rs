@@ -59,7 +59,7 @@ pub(super) fn of_refusal(error: &NewSessionError) -> Option<Refusal> {
     match last_connection_error {
         ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
             SetupError::DbError(DbError::AuthenticationError, _)
-            | SetupError::MissingAuthentication => Some(Refusal::Login),
+            | SetupError::StartAuthSessionError(_) => Some(Refusal::Login),
             _ => None,
         },
         ConnectionError::IoError(error) => match error.get_ref()?.downcast_ref()? {
@@ -84,7 +84,7 @@ fn connection(error: &ConnectionError) -> String {
         ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
             SetupError::BrokenConnection(error) => broken(error),
             SetupError::DbError(_, message) => one_line(message.clone()),
-            SetupError::MissingAuthentication => "it asks for a user and a password".into(),
+            SetupError::StartAuthSessionError(why) => one_line(why),
             other => one_line(other.to_string()),
         },
         other => one_line(other.to_string()),

@@ -89,7 +89,7 @@ impl Shared {
         let demand = Demand {
             key,
             window: self.memory.window(key),
-            ttl: self.lifetimes.of(key.metric),
+            ttl: self.lifetimes().of(key.metric),
             over: Over::Window { begins_in },
             rows: plan.rows.iter().collect(),
             asked: asked.collect(),
@@ -101,7 +101,7 @@ impl Shared {
     }
 
     fn may_miss(&self, demand: &Demand<'_>) -> bool {
-        let needed = self.lifetimes.index_needed(demand.ttl, demand.over, now_ms() / 1000);
+        let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
         let since = recheck_since(self.options.index_recheck);
         let missing = demand.window.missing(&demand.asked, needed, since);
         missing.is_none_or(|missing| !missing.is_empty())
@@ -138,7 +138,7 @@ impl Shared {
         demand: Demand<'_>,
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let needed = self.lifetimes.index_needed(demand.ttl, demand.over, now_ms() / 1000);
+        let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
         let since = recheck_since(self.options.index_recheck);
         let missing = {
             let _one = demand.window.reading.lock().await;
@@ -195,7 +195,7 @@ impl Shared {
         rows: &[usize],
         deadline: Deadline,
     ) -> Result<Refused, StoreError> {
-        let (ttl, expiry) = self.lifetimes.of_index(demand.ttl, demand.over, now_ms() / 1000);
+        let (ttl, expiry) = self.lifetimes().of_index(demand.ttl, demand.over, now_ms() / 1000);
         let mut refused = self.write_tags_of(plan, demand, (rows, ttl), deadline).await?;
         let rows: Vec<usize> = rows
             .iter()
@@ -275,7 +275,7 @@ impl Shared {
         let (metric, table_name, row_time) = demand.key.values();
         let stamp = self.stamps.for_index(now_ms());
         if missing.row_time {
-            let (ttl, expiry) = self.lifetimes.of_index(demand.ttl, demand.over, now_ms() / 1000);
+            let (ttl, expiry) = self.lifetimes().of_index(demand.ttl, demand.over, now_ms() / 1000);
             let insert = &self.statements.row_times.insert;
             let values = (stamp, ttl, metric, table_name, row_time);
             self.executor.run(insert, values, deadline).await?;

@@ -36,29 +36,45 @@ pub(super) struct Lifetimes {
     width: i64,
     /// Nothing may expire later.
     last: Expiry,
+    /// The server's `storage_compatibility_mode`, where that can be told.
+    mode: Option<String>,
 }
 
 impl Lifetimes {
     /// Refuses patterns that are none, and TTLs that no Cassandra takes.
     pub(super) fn new(options: &Options) -> Result<Self, OptionsError> {
-        let mut sorted: Vec<&(String, u32)> = options.ttl_by_metric.iter().collect();
-        sorted.sort_by_key(|(pattern, _)| (Reverse(pattern.len()), pattern));
-        let mut patterns = Vec::with_capacity(sorted.len());
-        for (pattern, ttl) in sorted {
-            let matcher = Matcher::new(MatchOp::Regex, METRIC_NAME, pattern)
-                .map_err(|error| OptionsError::TtlPattern(pattern.clone(), error.to_string()))?;
-            patterns.push((matcher, *ttl));
-        }
         let lifetimes = Self {
             of_others: options.ttl_seconds,
-            patterns,
+            patterns: patterns(&options.ttl_by_metric)?,
             index_extra: options.row_spec.index_ttl_seconds(),
             width: options.row_spec.width() / 1000,
             last: NEVER,
+            mode: None,
         };
-        match lifetimes.longest() {
+        lifetimes.checked()
+    }
+
+    /// The same keyspace with other TTLs, from `now` on, in seconds since 1970; refuses those that it
+    /// would refuse.
+    pub(super) fn renewed(
+        &self,
+        of_others: u32,
+        by_metric: &[(String, u32)],
+        now: i64,
+    ) -> Result<Self, OptionsError> {
+        let (patterns, mode) = (patterns(by_metric)?, self.mode.clone());
+        let (index_extra, width) = (self.index_extra, self.width);
+        let renewed = Self { of_others, patterns, index_extra, width, last: NEVER, mode };
+        let mut renewed = renewed.checked()?;
+        renewed.limit(now)?;
+        Ok(renewed)
+    }
+
+    /// Refuses TTLs that no Cassandra takes.
+    fn checked(self) -> Result<Self, OptionsError> {
+        match self.longest() {
             Some(ttl) if i64::from(ttl) > MAX_TTL_SECONDS => Err(OptionsError::Ttl(ttl)),
-            _ => Ok(lifetimes),
+            _ => Ok(self),
         }
     }
 
@@ -74,9 +90,9 @@ impl Lifetimes {
         all.max().filter(|ttl| *ttl > 0)
     }
 
-    /// Takes notice of what the server holds expiries in; `mode` is its
-    /// `storage_compatibility_mode`, where that can be told, `now` in seconds since 1970.
-    fn limit(&mut self, mode: Option<&str>, now: i64) -> Result<(), OptionsError> {
+    /// Takes notice of what the server holds expiries in; `now` in seconds since 1970.
+    fn limit(&mut self, now: i64) -> Result<(), OptionsError> {
+        let mode = self.mode.as_deref();
         let Some(longest) = self.longest().filter(|_| mode != Some("NONE")) else { return Ok(()) };
         match (now + i64::from(longest) > LAST_SECOND, mode) {
             (false, _) => self.last = LAST_SECOND,
@@ -92,11 +108,8 @@ impl Lifetimes {
 
     /// Asks the server how late rows may expire, and refuses TTLs that it would refuse.
     pub(super) async fn ask(&mut self, session: &Session, now: i64) -> Result<(), OptionsError> {
-        if self.longest().is_none() {
-            return Ok(());
-        }
-        let mode = compatibility_mode(session).await;
-        self.limit(mode.as_deref(), now)
+        self.mode = compatibility_mode(session).await;
+        self.limit(now)
     }
 
     /// The TTL of a metric's data in seconds; 0 = for ever.
@@ -141,6 +154,18 @@ impl Lifetimes {
         let most = self.of_index(ttl, over, now).1 - MARGIN;
         (last + i64::from(ttl)).min(most.max(now + i64::from(ttl)))
     }
+}
+
+/// In the order in which they are tried.
+fn patterns(by_metric: &[(String, u32)]) -> Result<Vec<(Matcher, u32)>, OptionsError> {
+    let mut sorted: Vec<&(String, u32)> = by_metric.iter().collect();
+    sorted.sort_by_key(|(pattern, _)| (Reverse(pattern.len()), pattern));
+    let compiled = sorted.into_iter().map(|(pattern, ttl)| {
+        let matcher = Matcher::new(MatchOp::Regex, METRIC_NAME, pattern)
+            .map_err(|error| OptionsError::TtlPattern(pattern.clone(), error.to_string()))?;
+        Ok((matcher, *ttl))
+    });
+    compiled.collect()
 }
 
 /// The data that index rows lead to.
@@ -223,7 +248,15 @@ mod tests {
     #[test]
     fn what_this_cassandra_refuses_is_refused() {
         let now = LAST_SECOND - i64::from(DAY);
-        let check = |ttl, mode: Option<&str>| lifetimes(0, &[("m", ttl)])?.limit(mode, now);
+        let check = |ttl, mode: Option<&str>| {
+            let ttls = Lifetimes { mode: mode.map(str::to_owned), ..lifetimes(0, &[("m", ttl)])? };
+            // What changes while it runs is refused as it is at the start.
+            let [mut begun, running] = [ttls, lifetimes(5, &[])?];
+            let running = Lifetimes { mode: begun.mode.clone(), ..running };
+            let renewed = running.renewed(0, &[("m".to_owned(), ttl)], now).map(drop);
+            assert_eq!(begun.limit(now), renewed);
+            renewed
+        };
         let refused = OptionsError::TtlBeyond2038(DAY + 1, "CASSANDRA_4".into());
         assert_eq!(check(DAY + 1, Some("CASSANDRA_4")), Err(refused));
         assert_eq!(check(DAY, Some("CASSANDRA_4")), Ok(()));
@@ -232,11 +265,23 @@ mod tests {
     }
 
     #[test]
+    fn other_lifetimes_hold_for_what_comes() {
+        let before = lifetimes(30, &[("a.*", 7)]).expect("valid");
+        let after = before.renewed(60, &[("b.*".to_owned(), 9)], 0).expect("valid");
+        assert_eq!(["a1", "b1"].map(|metric| before.of(metric)), [7, 30]);
+        assert_eq!(["a1", "b1"].map(|metric| after.of(metric)), [60, 9]);
+        let too_long = 20 * 365 * DAY + 1;
+        let refused = before.renewed(too_long, &[], 0).map(drop);
+        assert_eq!(refused, Err(OptionsError::Ttl(too_long)));
+    }
+
+    #[test]
     fn index_rows_outlive_data_as_far_as_cassandra_takes_it() {
         let width = RowSpec::DEFAULT.index_ttl_seconds();
-        let check = |mode, now, want: i64| {
+        let check = |mode: Option<&str>, now, want: i64| {
             let mut ttls = lifetimes(DAY, &[]).expect("valid");
-            ttls.limit(mode, now).expect("taken");
+            ttls.mode = mode.map(str::to_owned);
+            ttls.limit(now).expect("taken");
             let (ttl, expiry) = ttls.of_index(DAY, Over::Accepted, now);
             assert_eq!((i64::from(ttl), expiry), (want, now + want), "{mode:?} {now}");
             assert!(expiry >= ttls.index_needed(DAY, Over::Accepted, now));

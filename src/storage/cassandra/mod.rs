@@ -16,6 +16,7 @@ mod cached_window;
 mod cause;
 mod clock;
 mod concurrency;
+mod credentials;
 mod datacenter;
 mod delete;
 pub mod doctor;
@@ -67,9 +68,9 @@ use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet};
 
+pub use credentials::Credentials;
 pub use options::{
-    ClientCertificate, Credentials, ExpectedCluster, Keyspace, Options, OptionsError, Replication,
-    Role, Tls,
+    ClientCertificate, ExpectedCluster, Keyspace, Options, OptionsError, Replication, Role, Tls,
 };
 pub use read_cache::ReadCacheOptions;
 pub use scylla::client::Compression;
@@ -140,7 +141,7 @@ impl CassandraStore {
             executor,
             statements,
             spec: found.row_spec,
-            lifetimes,
+            lifetimes: parking_lot::RwLock::new(Arc::new(lifetimes)),
             names: found.names,
             stamps: stamp::Stamps::default(),
             memory: IndexMemory::new(options.index_memory_rows),
@@ -183,6 +184,21 @@ impl CassandraStore {
     /// Replaces the list of indexed tags, as it is in [`TagIndexOptions::metrics`].
     pub fn configure_tag_index(&self, metrics: BTreeMap<String, BTreeSet<String>>) {
         self.shared.tags.configure(metrics);
+    }
+
+    /// Samples that are accepted from now on live for so many seconds (0 = for ever), and those of the
+    /// metrics that match a regular expression as [`Options::ttl_by_metric`] has it. What is stored
+    /// already keeps its time. [`StoreError::Invalid`] is what Cassandra would refuse; nothing
+    /// changes then.
+    pub fn set_lifetimes(
+        &self,
+        ttl_seconds: u32,
+        ttl_by_metric: &[(String, u32)],
+    ) -> Result<(), StoreError> {
+        let now = stamp::now_ms() / 1000;
+        let renewed = self.shared.lifetimes().renewed(ttl_seconds, ttl_by_metric, now);
+        *self.shared.lifetimes.write() = Arc::new(renewed.map_err(refused_option)?);
+        Ok(())
     }
 
     /// What is known of the tag index.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use scylla::client::Compression;
 use scylla::statement::Consistency;
 
+use super::credentials::Credentials;
 use super::lifetime::Lifetimes;
 use super::read_cache::ReadCacheOptions;
 use super::tag_index::TagIndexOptions;
@@ -33,8 +34,8 @@ pub struct Options {
     pub replication: Replication,
     /// Only nodes of this data centre are asked; none = any.
     pub local_datacenter: Option<String>,
-    /// User and password.
-    pub credentials: Option<Credentials>,
+    /// User and password, as new connections find them.
+    pub credentials: Credentials,
     /// TLS towards the nodes; none = plain.
     pub tls: Option<Tls>,
     /// Compression of frames.
@@ -97,7 +98,7 @@ impl Default for Options {
             role: Role::Write,
             replication: Replication::Simple(1),
             local_datacenter: None,
-            credentials: None,
+            credentials: Credentials::default(),
             tls: None,
             compression: None,
             connect_timeout: Duration::from_secs(5),
@@ -176,21 +177,6 @@ pub enum Role {
     /// It holds older data, so one that is absent is an error, and so is one without KairosDB's tables.
     /// Nothing is created and nothing written there but deletes; an old one may lack tables.
     Read,
-}
-
-/// User and password.
-#[derive(Clone)]
-pub struct Credentials {
-    /// User.
-    pub user: String,
-    /// Password; never printed.
-    pub password: String,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
-    }
 }
 
 /// TLS towards the nodes.
@@ -302,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_password_is_not_printed() {
-        let credentials = Some(Credentials { user: "me".into(), password: "secret".into() });
+        let credentials = Credentials::new("me", "secret");
         let options = Options { credentials, ..Options::default() };
         let text = format!("{options:?}");
         assert!(text.contains("me") && !text.contains("secret"), "{text}");

@@ -33,10 +33,8 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
         .default_execution_profile_handle(profile.into_handle())
         .connection_timeout(options.connect_timeout)
         .keyspaces_to_fetch([options.keyspace.as_str()])
+        .authenticator_provider(Arc::new(options.credentials.clone()))
         .compression(options.compression);
-    if let Some(login) = &options.credentials {
-        builder = builder.user(&login.user, &login.password);
-    }
     if let Some(tls) = &options.tls {
         builder = builder.tls_context(Some(tls_config(tls)?));
     }
@@ -71,7 +69,7 @@ pub(super) async fn cluster_name(
 fn failed(error: &NewSessionError, options: &Options) -> StoreError {
     let hosts = options.contact_points.join(", ");
     let cause = cause::of_session(error);
-    let user = options.credentials.as_ref().map(|login| &*login.user);
+    let user = options.credentials.user();
     let ca = options.tls.as_ref().map(|tls| tls.ca_file.display());
     match (cause::of_refusal(error), user, ca) {
         (Some(Refusal::Login), Some(user), _) => {

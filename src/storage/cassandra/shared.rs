@@ -32,7 +32,8 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) spec: RowSpec,
-    pub(super) lifetimes: Lifetimes,
+    /// Those of what is accepted now.
+    pub(super) lifetimes: parking_lot::RwLock<Arc<Lifetimes>>,
     pub(super) names: NameColumn,
     pub(super) stamps: Stamps,
     pub(super) memory: IndexMemory,
@@ -53,6 +54,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// How long what is accepted now lives.
+    pub(super) fn lifetimes(&self) -> Arc<Lifetimes> {
+        Arc::clone(&self.lifetimes.read())
+    }
+
     /// Whether a statement that selects one column finds a row.
     pub(super) async fn has_rows(
         &self,

@@ -58,7 +58,7 @@ impl Shared {
         let mut plan = plan_batch(&batch, self.spec, &mut outcome);
         let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
-        let ttls = self.lifetimes.of_series(&plan);
+        let ttls = self.lifetimes().of_series(&plan);
         let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
         // Stamped last, so that a wait for the index does not make the data look old.
         let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);

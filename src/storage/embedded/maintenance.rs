@@ -121,7 +121,7 @@ impl PartStore {
 
     /// Removes the days that ended longer than the retention before `now`.
     pub(super) fn enforce_retention(&self, now: i64) -> Result<(), StoreError> {
-        let retention = i64::try_from(self.options.retention.as_millis()).unwrap_or(i64::MAX);
+        let retention = i64::try_from(self.retention.read().as_millis()).unwrap_or(i64::MAX);
         let oldest = now.saturating_sub(retention);
         let expired = |partition| names::partition_end(partition) < oldest;
         let state = self.state();

@@ -90,6 +90,13 @@ impl Parts {
         Ok(Self { store, maintenance })
     }
 
+    /// Days whose end is further back than this are removed from now on, in the background; zero =
+    /// kept for ever. What is gone does not come back.
+    pub fn set_retention(&self, retention: Duration) {
+        *self.store.retention.write() = retention;
+        self.maintenance.wake();
+    }
+
     /// Removes days beyond the retention, as seen at `now` (milliseconds since 1970), and
     /// compacts until nothing is left to do. Blocks.
     pub fn maintain(&self, now: i64) -> Result<(), StoreError> {

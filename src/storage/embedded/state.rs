@@ -38,7 +38,8 @@ pub(super) struct State {
 pub(super) struct PartStore {
     pub(super) files: Arc<dyn Files>,
     pub(super) dir: PathBuf,
-    pub(super) options: Options,
+    /// How long days are kept, now; zero = for ever.
+    pub(super) retention: RwLock<Duration>,
     pub(super) metrics: StoreMetrics,
     pub(super) cache: Arc<BlockCache>,
     state: RwLock<Arc<State>>,
@@ -89,7 +90,7 @@ impl PartStore {
         let store = Self {
             files,
             dir,
-            options,
+            retention: RwLock::new(options.retention),
             metrics,
             cache,
             state: RwLock::default(),

@@ -10,6 +10,7 @@ use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
@@ -36,7 +37,7 @@ fn options() -> Options {
     Options {
         contact_points: vec![address()],
         keyspace: support::keyspace().parse().expect("a keyspace name"),
-        credentials: Some(Credentials { user: "cassandra".into(), password: "cassandra".into() }),
+        credentials: Credentials::new("cassandra", "cassandra"),
         tls: Some(Tls { ca_file: pem("ca.pem"), client: Some(client) }),
         ..Options::default()
     }
@@ -79,11 +80,11 @@ async fn login_and_tls_let_points_through() {
 #[tokio::test]
 async fn a_wrong_login_is_named() {
     let mut wrong = options();
-    wrong.credentials = Some(Credentials { user: "bob".into(), password: "guess-47".into() });
+    wrong.credentials = Credentials::new("bob", "guess-47");
     let text = denied(error(wrong).await);
     assert!(text.contains("\"bob\"") && !text.contains("guess-47"), "{text}");
     let mut none = options();
-    none.credentials = None;
+    none.credentials = Credentials::default();
     let text = denied(error(none).await);
     assert!(text.contains("user and a password"), "{text}");
 }
@@ -143,7 +144,7 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     for permission in ["SELECT", "MODIFY"] {
         cql(format!("GRANT {permission} ON KEYSPACE {keyspace} TO {role}")).await;
     }
-    limited.credentials = Some(Credentials { user: role.clone(), password: "w".into() });
+    limited.credentials = Credentials::new(&role, "w");
     limited.quarantine = Some(quarantine.clone());
     let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
     let store = opened.expect("the role gets in");
@@ -204,7 +205,7 @@ async fn a_login_that_may_not_write_or_read_a_table_is_refused() {
             for table in tables.iter().filter(|table| *table != missing) {
                 cql(format!("GRANT {right} ON TABLE {keyspace}.{table} TO {role}")).await;
             }
-            limited.credentials = Some(Credentials { user: role, password: "p".into() });
+            limited.credentials = Credentials::new(&role, "p");
             let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
             let text = denied(opened.map(drop).expect_err("it must not open"));
             let why = format!("no {right} permission on <table {keyspace}.{missing}>");
@@ -232,7 +233,7 @@ async fn a_login_for_metadata_needs_one_table() {
     ] {
         root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
     }
-    limited.credentials = Some(Credentials { user: role, password: "m".into() });
+    limited.credentials = Credentials::new(&role, "m");
     limited.role = Role::Metadata;
     let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
     let store = opened.expect("the role gets in");
@@ -267,7 +268,7 @@ async fn a_login_that_may_only_read_is_enough_to_read() {
     ] {
         root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
     }
-    limited.credentials = Some(Credentials { user: role, password: "r".into() });
+    limited.credentials = Credentials::new(&role, "r");
     limited.role = Role::Read;
     let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
     let store = opened.expect("the role gets in");
@@ -337,6 +338,79 @@ async fn behind_a_log_a_refused_login_is_shown_and_writes_are_taken() {
     let (_folder, server) = shows_that_the_login_is_refused(backend).await;
     let sent = Load::default().send(&server, &mut StdRng::seed_from_u64(1)).await;
     assert_eq!(sent.expect("an answer"), 204);
+}
+
+/// The file has another password now, and the server is told to read it.
+async fn a_new_password_lets_it_in(backend: Backend) {
+    let (folder, mut server) = shows_that_the_login_is_refused(backend).await;
+    std::fs::write(folder.path().join("password"), "cassandra").expect("written");
+    let pid = i32::try_from(server.process.id()).expect("a pid");
+    kill_process(Pid::from_raw(pid).expect("a pid"), Signal::HUP).expect("it runs");
+    eventually("the store is open", async || {
+        let metrics = server.get("/metrics").await.expect("an answer").1;
+        let opened = metrics.lines().any(|line| {
+            let count = line.strip_prefix("promkairos_cassandra_statements_total{");
+            count.is_some_and(|rest| !rest.ends_with(" 0"))
+        });
+        if opened { Ok(()) } else { Err(server.process.log()) }
+    })
+    .await;
+    server.wait_ready().await;
+    // What it has logged is read a moment later.
+    eventually("it says so", async || {
+        let log = server.process.log();
+        if log.contains("changed: cassandra-password-file") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    assert!(server.process.terminate().success(), "{}", server.process.log());
+}
+
+#[tokio::test]
+async fn a_password_that_is_read_again_lets_a_waiting_server_in() {
+    let (address, keyspace) = (address(), support::keyspace());
+    a_new_password_lets_it_in(Backend::CassandraStore { address, keyspace }).await;
+}
+
+#[tokio::test]
+async fn a_password_that_is_read_again_lets_a_log_flush() {
+    let (address, keyspace) = (address(), support::keyspace());
+    a_new_password_lets_it_in(Backend::CassandraWal { address, keyspace }).await;
+}
+
+/// As when an operator changes it: what is connected stays, what connects anew has the new one.
+#[tokio::test]
+async fn a_password_that_changes_holds_for_new_connections() {
+    let mut changing = options();
+    let opened = CassandraStore::open(changing.clone(), CassandraMetrics::default()).await;
+    opened.expect("the tables are there").close().await.expect("closed");
+    let (root, role) = (superuser().await, format!("c{}", changing.keyspace.as_str()));
+    let cql = async |cql: String| {
+        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
+    };
+    cql(format!("CREATE ROLE {role} WITH PASSWORD = 'first' AND LOGIN = true")).await;
+    for permission in ["SELECT", "MODIFY"] {
+        cql(format!("GRANT {permission} ON KEYSPACE {} TO {role}", changing.keyspace)).await;
+    }
+    changing.credentials = Credentials::new(&role, "first");
+    let open = async || {
+        let opened = CassandraStore::open(changing.clone(), CassandraMetrics::default()).await;
+        opened.map_err(|error| error.to_string())
+    };
+    let store = eventually("the role gets in", async || open().await).await;
+    cql(format!("ALTER ROLE {role} WITH PASSWORD = 'second'")).await;
+    // A node remembers a password for a moment.
+    eventually("the first is no longer taken", async || match open().await {
+        Err(why) if why.contains(&format!("login of user {role:?}")) => Ok(()),
+        Err(why) => Err(why),
+        Ok(_) => Err("it is".to_owned()),
+    })
+    .await;
+    let up = labels(&[("__name__", "up")]);
+    Request::default().floats(&up, &[(10, 1.0)]).write(&store).await;
+    changing.credentials.set(Some((&role, "second")));
+    let second = eventually("the second is", async || open().await).await;
+    let all = read(&second, &named("up"), TimeRange::ALL).await;
+    assert_eq!(bits(&all[&up]), [(10, 1.0f64.to_bits())]);
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ async fn a_copy_that_was_ended_goes_on() {
     let cut = Cut::new(folder.path(), &source, &target, &[]);
     let mut asked = cut.begin();
     let status = asked.terminate();
-    assert_eq!(status.code(), Some(2), "{}", asked.log());
+    assert_eq!(status.code(), Some(1), "{}", asked.log());
     assert!(
         asked.log().contains("stopped; the same command goes on from what "),
         "{}",
@@ -104,7 +104,7 @@ async fn a_copy_that_was_ended_goes_on() {
     // Another copy does not go on from it.
     let other = [&cut.arguments()[..], &["--match", "m"]].concat();
     let refused = copy(folder.path(), &other);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(text(&refused).contains("the progress of another copy, from "), "{}", text(&refused));
     assert_eq!(cut.copied(), second);
     let report = said(&copy(folder.path(), &cut.arguments()));
@@ -132,7 +132,7 @@ async fn a_target_that_dies_ends_the_copy_and_loses_nothing() {
     let mut process = cut.begin();
     cassandra.kill();
     let status = process.wait();
-    assert_eq!(status.code(), Some(2), "{}", process.log());
+    assert_eq!(status.code(), Some(1), "{}", process.log());
     assert!(process.log().contains("the same command goes on from what "), "{}", process.log());
     let copied = cut.copied();
     assert!(0 < copied && copied < POINTS as u64, "{copied}");

@@ -37,7 +37,7 @@ async fn a_running_server_is_copied_over_http() {
 
     let target = embedded(&second);
     let refused = copy(folder.path(), &["--from", &embedded(&first), "--to", &target]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     let why = text(&refused);
     assert!(why.contains("is in use by another promkairos process"), "{why}");
     assert!(why.contains("--from http://"), "{why}");
@@ -59,7 +59,7 @@ async fn a_running_server_is_copied_over_http() {
     assert_eq!(report["copied"], Json::Null, "{report}");
     // Nobody listens there any more.
     let gone = copy(folder.path(), &["--from", &url, "--to", &target, "--patience", "0s"]);
-    assert_eq!(gone.status.code(), Some(2), "{}", text(&gone));
+    assert_eq!(gone.status.code(), Some(1), "{}", text(&gone));
     assert!(text(&gone).contains(&url), "{}", text(&gone));
 }
 
@@ -70,7 +70,7 @@ async fn a_folder_that_is_served_is_no_target() {
     made(&first, &[Request::default().floats(&labels(&[(METRIC_NAME, "m")]), &[(AT, 1.0)])]).await;
     let _server = Promkairos::ready(&second, &Backend::Embedded, &[]).await;
     let refused = copy(folder.path(), &["--from", &embedded(&first), "--to", &embedded(&second)]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(text(&refused).contains("end that one first"), "{}", text(&refused));
     // Nor is one that is not there a source.
     let nowhere = folder.path().join("nowhere");

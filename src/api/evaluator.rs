@@ -1,0 +1,107 @@
+//! How queries are evaluated, as the settings have it now: the engine, and what goes with it.
+//!
+//! Changed settings make a new one. Queries under way, and those that wait for their turn, end with
+//! the one they began with; only new ones know the new limits, and share nothing with the others.
+
+use std::time::Duration;
+
+use crate::config::{Language, QueryConfig, TypeAndUnitLabels};
+use crate::promql::{CounterSign, Engine, Features, NameRemoval, Settings, StartTimestamps};
+
+/// How queries are evaluated.
+pub(super) struct Evaluator {
+    /// Evaluates them.
+    pub(super) engine: Engine,
+    /// What they may use of the language.
+    pub(super) features: Features,
+    /// Those that take longer are logged.
+    pub(super) slow: Duration,
+}
+
+impl Default for Evaluator {
+    fn default() -> Self {
+        Self::new(Settings::default(), Features::Stable, Duration::MAX)
+    }
+}
+
+impl Evaluator {
+    pub(super) fn new(settings: Settings, features: Features, slow: Duration) -> Self {
+        Self { engine: Engine::new(settings), features, slow }
+    }
+
+    /// The same with other limits and language; none when nothing would be different.
+    pub(super) fn configured(&self, config: &QueryConfig) -> Option<Self> {
+        let (features, name_removal, start_timestamps) = match config.language {
+            Language::Stable => (Features::Stable, NameRemoval::AtOnce, StartTimestamps::Ignored),
+            Language::Experimental => {
+                (Features::Experimental, NameRemoval::Delayed, StartTimestamps::Used)
+            }
+        };
+        let before = self.engine.settings();
+        let settings = Settings {
+            max_samples: config.max_samples,
+            max_bytes: config.max_memory,
+            timeout: config.timeout,
+            max_depth: config.max_depth,
+            max_concurrent: config.max_concurrency,
+            max_queue: config.max_queue,
+            lookback: config.lookback_delta,
+            name_removal,
+            start_timestamps,
+            ..before.clone()
+        };
+        let same = settings == *before && features == self.features && config.slow == self.slow;
+        (!same).then(|| Self::new(settings, features, config.slow))
+    }
+
+    /// The same, which tells counters by their type where that is a label.
+    pub(super) fn typed(&self, labels: TypeAndUnitLabels) -> Self {
+        let counter_sign = match labels {
+            TypeAndUnitLabels::Enabled => CounterSign::Type,
+            TypeAndUnitLabels::Disabled => CounterSign::Name,
+        };
+        let settings = Settings { counter_sign, ..self.engine.settings().clone() };
+        Self::new(settings, self.features, self.slow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_settings_make_another_and_the_same_do_not() {
+        let config = QueryConfig {
+            timeout: Duration::from_secs(1),
+            max_samples: 2,
+            max_memory: 3,
+            max_concurrency: 4,
+            max_queue: 5,
+            max_depth: 6,
+            lookback_delta: Duration::from_secs(7),
+            slow: Duration::from_secs(8),
+            language: Language::Experimental,
+        };
+        let typed = Evaluator::default().typed(TypeAndUnitLabels::Enabled);
+        let made = typed.configured(&config).expect("others");
+        let settings = made.engine.settings();
+        let want = Settings {
+            timeout: config.timeout,
+            max_samples: 2,
+            max_bytes: 3,
+            max_concurrent: 4,
+            max_queue: 5,
+            max_depth: 6,
+            lookback: config.lookback_delta,
+            name_removal: NameRemoval::Delayed,
+            start_timestamps: StartTimestamps::Used,
+            counter_sign: CounterSign::Type,
+            ..Settings::default()
+        };
+        assert_eq!(*settings, want);
+        assert_eq!((made.features, made.slow), (Features::Experimental, config.slow));
+        assert!(made.configured(&config).is_none(), "nothing is different");
+        let slower = QueryConfig { slow: Duration::from_secs(9), ..config };
+        assert_eq!(made.configured(&slower).expect("another").slow, slower.slow);
+    }
+}

@@ -1,0 +1,64 @@
+//! The settings of connections and of requests as such, whatever they ask for.
+
+use std::time::Duration;
+
+use super::raw::Raw;
+use super::{ConfigError, count, duration};
+use crate::limits;
+
+/// What clients may hold, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Requests of one HTTP/2 connection at a time.
+    pub streams: u32,
+    /// Requests that are answered at a time. Changes while the server runs.
+    pub requests: usize,
+    /// Longest time for the head of a request.
+    pub head_timeout: Duration,
+    /// Longest rest between two requests of a connection.
+    pub idle_timeout: Duration,
+    /// Longest time for a body to arrive.
+    pub body_timeout: Duration,
+    /// How long a client may take nothing of an answer.
+    pub answer_timeout: Duration,
+}
+
+impl Default for HttpConfig {
+    /// As `crate::limits` has it.
+    fn default() -> Self {
+        Self {
+            connections: limits::MAX_CONNECTIONS,
+            streams: limits::MAX_HTTP2_STREAMS,
+            requests: limits::MAX_CONCURRENT_REQUESTS,
+            head_timeout: limits::HEAD_TIMEOUT,
+            idle_timeout: limits::IDLE_TIMEOUT,
+            body_timeout: limits::BODY_TIMEOUT,
+            answer_timeout: limits::ANSWER_STALL,
+        }
+    }
+}
+
+impl HttpConfig {
+    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+        let streams = u32::try_from(count(raw, "max-http2-streams", 1)?);
+        let streams = streams.map_err(|_| raw.refuse("max-http2-streams", "is too large"))?;
+        Ok(Self {
+            connections: count(raw, "max-connections", 1)?,
+            streams,
+            requests: count(raw, "max-concurrent-requests", 1)?,
+            head_timeout: positive(raw, "http-head-timeout")?,
+            idle_timeout: positive(raw, "http-idle-timeout")?,
+            body_timeout: positive(raw, "http-body-timeout")?,
+            answer_timeout: positive(raw, "http-answer-timeout")?,
+        })
+    }
+}
+
+fn positive(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
+    match duration(raw, name)? {
+        Duration::ZERO => Err(raw.refuse(name, "must be more than 0")),
+        length => Ok(length),
+    }
+}

@@ -1,0 +1,165 @@
+//! What stores are told of the settings while they run: how long samples are kept, who logs in at
+//! Cassandra, which tags are indexed.
+//!
+//! A store that is opened late is told what holds by then, not what held at the start. What cannot
+//! change without a restart is not known here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::cassandra;
+use crate::config::{self, CassandraConfig, Config, StoreConfig};
+use crate::storage::StoreError;
+use crate::storage::cassandra::{CassandraStore, Credentials};
+use crate::storage::embedded::Parts;
+
+/// One of the clusters of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Cluster {
+    /// The one that is written to.
+    Write,
+    /// One with older data, by its name.
+    Read(String),
+    /// The one for metadata.
+    Metadata,
+}
+
+/// What stores are told while they run.
+pub(super) struct Live {
+    /// What was read last.
+    config: Mutex<Arc<Config>>,
+    /// Who logs in, by cluster; shared with the stores.
+    logins: HashMap<Cluster, Credentials>,
+    /// The embedded store's files, once they are open.
+    parts: OnceLock<Arc<Parts>>,
+    /// The cluster that is written to, once it is open.
+    cassandra: OnceLock<Arc<CassandraStore>>,
+}
+
+impl Live {
+    pub(super) fn new(config: &Config) -> Self {
+        let logins = logins(config).map(|(cluster, login)| (cluster, credentials(login)));
+        Self {
+            config: Mutex::new(Arc::new(config.clone())),
+            logins: logins.collect(),
+            parts: OnceLock::new(),
+            cassandra: OnceLock::new(),
+        }
+    }
+
+    /// Who logs in at a cluster, now and later.
+    pub(super) fn login(&self, cluster: &Cluster) -> Credentials {
+        self.logins.get(cluster).cloned().unwrap_or_default()
+    }
+
+    /// Tells these files, from now on.
+    pub(super) fn open_parts(&self, parts: Arc<Parts>) {
+        let parts = self.parts.get_or_init(|| parts);
+        parts.set_retention(self.config.lock().retention.unwrap_or_default());
+    }
+
+    /// Tells this store, from now on. An error is about the settings.
+    pub(super) fn open_cassandra(&self, store: Arc<CassandraStore>) -> Result<(), StoreError> {
+        // Nobody takes other settings over meanwhile.
+        let config = self.config.lock();
+        tell(&store, &config)?;
+        // One that was refused before never came here.
+        let _ = self.cassandra.set(store);
+        Ok(())
+    }
+
+    /// Takes over what was read. Refused settings change nothing.
+    pub(super) fn take_over(&self, config: &Config) -> Result<(), StoreError> {
+        let mut last = self.config.lock();
+        if let Some(store) = self.cassandra.get() {
+            tell(store, config)?;
+        }
+        for (cluster, login) in logins(config) {
+            if let Some(credentials) = self.logins.get(&cluster) {
+                credentials.set(login.map(|login| (&*login.username, login.password.reveal())));
+            }
+        }
+        if let Some(parts) = self.parts.get()
+            && config.retention != last.retention
+        {
+            parts.set_retention(config.retention.unwrap_or_default());
+        }
+        *last = Arc::new(config.clone());
+        Ok(())
+    }
+}
+
+/// What holds at once in Cassandra.
+fn tell(store: &CassandraStore, config: &Config) -> Result<(), StoreError> {
+    let StoreConfig::Cassandra { cassandra, .. } = &config.store else { return Ok(()) };
+    let (ttl_seconds, ttl_by_metric) = cassandra::lifetimes(config, cassandra)?;
+    store.set_lifetimes(ttl_seconds, &ttl_by_metric)?;
+    store.configure_tag_index(cassandra.tag_index.metrics.clone());
+    Ok(())
+}
+
+/// All clusters, and who logs in at each.
+fn logins(config: &Config) -> impl Iterator<Item = (Cluster, Option<&config::Credentials>)> {
+    let write: Option<&CassandraConfig> = match &config.store {
+        StoreConfig::Cassandra { cassandra, .. } => Some(cassandra),
+        StoreConfig::Embedded => None,
+    };
+    let read = write.into_iter().flat_map(|cassandra| &cassandra.read_clusters);
+    let read = read.map(|one| (Cluster::Read(one.name.clone()), &one.cassandra));
+    let metadata = write.and_then(|cassandra| cassandra.metadata_cluster.as_deref());
+    let all = write.map(|cassandra| (Cluster::Write, cassandra)).into_iter().chain(read);
+    let all = all.chain(metadata.map(|cassandra| (Cluster::Metadata, cassandra)));
+    all.map(|(cluster, cassandra)| (cluster, cassandra.credentials.as_ref()))
+}
+
+fn credentials(login: Option<&config::Credentials>) -> Credentials {
+    let credentials = Credentials::default();
+    credentials.set(login.map(|login| (&*login.username, login.password.reveal())));
+    credentials
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("promkairos.toml");
+        for password in ["one", "two"] {
+            std::fs::write(folder.path().join(password), password).expect("written");
+        }
+        let text = text.replace("DIR", &folder.path().display().to_string());
+        std::fs::write(&path, text).expect("written");
+        let command = clap::Command::new("promkairos").args(config::arguments());
+        let arguments = ["promkairos", "--store=cassandra", "--config"].map(Into::into);
+        let arguments = arguments.into_iter().chain([path.into_os_string()]);
+        let matches = command.try_get_matches_from(arguments).expect("known");
+        Config::load(&matches).expect("valid")
+    }
+
+    #[test]
+    fn each_cluster_has_its_own_login_which_clones_share() {
+        let live = Live::new(&config(
+            "cassandra_username = \"a\"\ncassandra_password_file = \"DIR/one\"\n\
+             [[cassandra_read_clusters]]\nname = \"old\"\ncontact_points = [\"b:1\"]\n\
+             username = \"b\"\npassword_file = \"DIR/two\"\n\
+             [[cassandra_read_clusters]]\nname = \"open\"\ncontact_points = [\"c:1\"]\n",
+        ));
+        let old = Cluster::Read("old".into());
+        let open = Cluster::Read("open".into());
+        let logins = [Cluster::Write, old, open, Cluster::Metadata].map(|of| live.login(&of));
+        let users = || logins.each_ref().map(Credentials::user);
+        let user = |name: &str| Some(name.to_owned());
+        assert_eq!(users(), [user("a"), user("b"), None, None]);
+        live.take_over(&config(
+            "cassandra_username = \"c\"\ncassandra_password_file = \"DIR/two\"\n\
+             [[cassandra_read_clusters]]\nname = \"old\"\ncontact_points = [\"b:1\"]\n\
+             [[cassandra_read_clusters]]\nname = \"open\"\ncontact_points = [\"c:1\"]\n\
+             username = \"d\"\npassword_file = \"DIR/two\"\n",
+        ))
+        .expect("taken over");
+        assert_eq!(users(), [user("c"), None, user("d"), None]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Limits of connections and of requests as such, on the real program: too many at a time, bodies that
+//! do not come, answers that nobody takes.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use axum::http::Request;
+use bytes::Bytes;
+use h2::client::SendRequest;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::limits::metric;
+use crate::support::eventually;
+use crate::support::promkairos::{Backend, Promkairos};
+
+/// The beginning of a remote write whose body does not come.
+const BEGUN: &[u8] = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Encoding: snappy\r\n\
+    Content-Type: application/x-protobuf\r\nContent-Length: 1000\r\n\r\n\0";
+
+async fn begin(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(BEGUN).await.expect("it takes that");
+    stream
+}
+
+/// How often the limit of this setting was reached.
+async fn reached(server: &Promkairos, setting: &str) -> Option<f64> {
+    metric(server, &format!("http_limits_reached_total{{limit=\"{setting}\"}}")).await
+}
+
+async fn ready(data: &Path, flags: &[&str]) -> Promkairos {
+    Promkairos::ready(data, &Backend::Embedded, flags).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_too_many_is_told_to_come_again() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--max-concurrent-requests=1", "--http-body-timeout=1h"];
+    let server = ready(data.path(), &flags).await;
+    let ask = async || server.get("/api/v1/labels").await.expect("an answer");
+    assert_eq!(ask().await.0, 200);
+    let slow = begin(server.address).await;
+    let why = "more than 1 requests at a time, which is the setting max-concurrent-requests\n";
+    eventually("the slow one is under way", async || match ask().await {
+        (503, text) if text == why => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    // What tells an operator of it is answered.
+    for page in ["/-/healthy", "/-/ready", "/metrics"] {
+        assert_eq!(server.get(page).await.expect("an answer").0, 200, "{page}");
+    }
+    assert!(reached(&server, "max-concurrent-requests").await >= Some(1.0));
+    drop(slow);
+    eventually("there is a place again", async || match ask().await {
+        (200, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_does_not_come_is_told_the_setting() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(data.path(), &["--http-body-timeout=50ms"]).await;
+    let mut slow = begin(server.address).await;
+    let why = "body did not arrive within 50ms, which is the setting http-body-timeout\n";
+    let mut answer = Vec::new();
+    while !answer.ends_with(why.as_bytes()) {
+        let read = slow.read_buf(&mut answer).await.expect("it reads");
+        assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 503 "), "{:?}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_does_not_come_is_counted() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(data.path(), &["--http-head-timeout=50ms"]).await;
+    let mut slow = TcpStream::connect(server.address).await.expect("it listens");
+    slow.write_all(b"GET / HTTP/1.1\r\n").await.expect("it takes that");
+    // A reset is an end too.
+    let _ = slow.read_to_end(&mut Vec::new()).await;
+    eventually("it is counted", async || match reached(&server, "http-head-timeout").await {
+        Some(1.0..) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}
+
+/// An HTTP/2 connection on which a stream may have so many bytes that nobody has taken.
+async fn http2(address: SocketAddr, window: u32) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(window).initial_connection_window_size(1 << 20);
+    let (client, connection) = builder.handshake(stream).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    client
+}
+
+/// The body of the answer to a GET; its status is 200.
+async fn get(client: &SendRequest<Bytes>, server: &Promkairos, path: &str) -> h2::RecvStream {
+    let mut client = client.clone().ready().await.expect("the connection is there");
+    let request = Request::get(server.url(path)).body(()).expect("a request");
+    let (answer, _) = client.send_request(request, true).expect("it is sent");
+    let answer = answer.await.expect("an answer");
+    assert_eq!(answer.status(), 200, "{path}");
+    answer.into_body()
+}
+
+/// Takes what is left of a body; an error when it breaks off.
+async fn rest(mut body: h2::RecvStream) -> Result<Vec<u8>, h2::Error> {
+    let mut taken = Vec::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece?;
+        body.flow_control().release_capacity(piece.len()).expect("as many as came");
+        taken.extend_from_slice(&piece);
+    }
+    Ok(taken)
+}
+
+/// Some hundred kilobytes, in several pieces, of no data.
+const LARGE: &str = "/api/v1/query_range?start=0&end=10999&step=1&query=\
+    label_replace(vector(1),%22n%22,%22a%22,%22n%22,%22%22)%20or%20\
+    label_replace(vector(1),%22n%22,%22b%22,%22n%22,%22%22)%20or%20\
+    label_replace(vector(1),%22n%22,%22c%22,%22n%22,%22%22)%20or%20vector(1)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_http2_client_that_takes_nothing_of_an_answer_loses_it_and_no_other() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(data.path(), &["--http-answer-timeout=200ms"]).await;
+    // One with no room at all for an answer, and one with room for a part of it.
+    for (window, before) in [(0, 0.0), (1 << 10, 1.0)] {
+        let client = http2(server.address, window).await;
+        let held = get(&client, &server, LARGE).await;
+        eventually("it is given up", async || {
+            let times = reached(&server, "http-answer-timeout").await.unwrap_or_default();
+            if times > before { Ok(()) } else { Err(times.to_string()) }
+        })
+        .await;
+        if window > 0 {
+            // The connection goes on.
+            let healthy = rest(get(&client, &server, "/-/healthy").await).await.expect("whole");
+            assert_eq!(healthy, b"promkairos is healthy.\n");
+            rest(held).await.expect_err("a part must not pass for the whole");
+        }
+    }
+    // Who takes it has it.
+    let client = http2(server.address, 1 << 16).await;
+    let whole = rest(get(&client, &server, LARGE).await).await.expect("whole");
+    let answer: serde_json::Value = serde_json::from_slice(&whole).expect("JSON");
+    assert_eq!(answer["data"]["result"].as_array().map(Vec::len), Some(4), "{}", whole.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_has_so_many_requests_at_a_time() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(data.path(), &["--max-http2-streams=7"]).await;
+    let client = http2(server.address, 1 << 16).await;
+    // The server's word for it comes before its first answer.
+    rest(get(&client, &server, "/-/healthy").await).await.expect("whole");
+    let said = client.clone().ready().await.expect("the connection is there");
+    assert_eq!(said.current_max_send_streams(), 7);
+}

@@ -1,0 +1,138 @@
+//! Settings that are read again while the server runs, beyond those of writes (see `limits`): limits of
+//! queries and of the label endpoints, how long samples are kept. Logins at Cassandra are tried in
+//! `cassandra::secure`.
+
+use std::collections::BTreeMap;
+
+use crate::cassandra::keyspace::TestKeyspace;
+use crate::limits::{reload, send, series, stored, write_settings};
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::{self, api, eventually};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_queries_and_label_endpoints() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, file) = (folder.path().join("data"), folder.path().join("promkairos.toml"));
+    write_settings(&file, "");
+    let flag = format!("--config={}", file.display());
+    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+    assert_eq!(send(&server, &[series("m", "a", 1), series("m", "b", 1)]).await.status, 204);
+    let url = server.url("/api/v1/query");
+    let ask = async |query: &str| {
+        let (status, answer) = api::get(&url, &[("query", query), ("time", "1700000001")]).await;
+        (status, answer["error"].as_str().unwrap_or_default().to_owned())
+    };
+    let nested = "abs(abs(abs(abs(m))))";
+    assert_eq!(ask("m").await.0, 200);
+    assert_eq!(ask(nested).await.0, 200);
+    assert_eq!(stored(&server, "m").await, ["a", "b"]);
+
+    write_settings(&file, "max_label_results = 1\nquery_max_samples = 1\nquery_max_depth = 3\n");
+    let changed = "changed: max-label-results, query-max-samples, query-max-depth\n";
+    assert_eq!(reload(&server).await, (200, changed.to_owned()));
+    let (status, why) = ask("m").await;
+    assert!(status == 422 && why.contains("query-max-samples"), "{status} {why}");
+    let (status, why) = ask(nested).await;
+    assert!(status == 422 && why.contains("query-max-depth"), "{status} {why}");
+    assert_eq!(stored(&server, "m").await, ["a"]);
+
+    // What is read again and the same is no change, and what is left out is as before.
+    assert_eq!(reload(&server).await.1, "nothing that holds at once has changed\n");
+    write_settings(&file, "query_max_concurrency = 1\nquery_max_memory = \"1GiB\"\n");
+    let changed = "changed: max-label-results, query-max-samples, query-max-memory, \
+                   query-max-concurrency, query-max-depth\n";
+    assert_eq!(reload(&server).await, (200, changed.to_owned()));
+    assert_eq!(ask("m").await.0, 200);
+    assert_eq!(ask(nested).await.0, 200);
+    assert_eq!(stored(&server, "m").await, ["a", "b"]);
+    assert!(server.process.terminate().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, file) = (folder.path().join("data"), folder.path().join("promkairos.toml"));
+    write_settings(&file, "");
+    let flag = format!("--config={}", file.display());
+    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+    // Years ago.
+    assert_eq!(send(&server, &[series("m", "a", 3)]).await.status, 204);
+    // From the log to part files.
+    assert!(server.process.terminate().success());
+    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+    assert_eq!(stored(&server, "m").await, ["a"]);
+    write_settings(&file, "retention = \"1d\"\n");
+    assert_eq!(reload(&server).await, (200, "changed: retention\n".to_owned()));
+    eventually("the day is gone", async || match stored(&server, "m").await {
+        gone if gone.is_empty() => Ok(()),
+        there => Err(format!("{there:?}")),
+    })
+    .await;
+    assert!(server.process.terminate().success());
+}
+
+const DAY: i32 = 86_400;
+
+/// About how many days a metric's points live, as Cassandra tells it; none = for ever.
+async fn days(keyspace: &TestKeyspace) -> BTreeMap<String, Option<i32>> {
+    let rows: Vec<(Vec<u8>, Option<i32>)> =
+        keyspace.rows("SELECT key, TTL(value) FROM {k}.data_points").await;
+    let metric = |key: &[u8]| {
+        String::from_utf8_lossy(key.split(|byte| *byte == 0).next().unwrap_or(key)).into_owned()
+    };
+    // Some seconds have passed since they were written.
+    let days = |ttl: i32| (ttl + DAY - 1) / DAY;
+    rows.into_iter().map(|(key, ttl)| (metric(&key), ttl.map(days))).collect()
+}
+
+async fn cassandra_keeps_what_comes_for_as_long_as_it_is_told(ack: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, file) = (folder.path().join("data"), folder.path().join("promkairos.toml"));
+    write_settings(&file, "retention = \"30d\"\n");
+    let (address, name) = (support::cassandra(), support::keyspace());
+    let backend = match ack {
+        "wal" => Backend::CassandraWal { address, keyspace: name.clone() },
+        _ => Backend::CassandraStore { address, keyspace: name.clone() },
+    };
+    let config = format!("--config={}", file.display());
+    let flags = [config.as_str(), "--flush-interval=1s"];
+    let mut server = Promkairos::ready(&data, &backend, &flags).await;
+    // Behind a log it may be opening still; reads wait for it.
+    assert_eq!(server.get("/api/v1/labels").await.expect("an answer").0, 200);
+    let keyspace = TestKeyspace::named(name).await;
+    let live = async |metric: &str, want: Option<i32>| {
+        assert_eq!(send(&server, &[series(metric, "a", 1)]).await.status, 204);
+        eventually(metric, async || {
+            let found = days(&keyspace).await;
+            if found.get(metric) == Some(&want) { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+    };
+    live("first", Some(30)).await;
+    let by_metric = "cassandra_ttl_by_metric = { \"short.*\" = \"10d\", ever = \"0\" }\n";
+    write_settings(&file, &format!("retention = \"60d\"\n{by_metric}"));
+    let changed = "changed: cassandra-ttl-by-metric, retention\n";
+    assert_eq!(reload(&server).await, (200, changed.to_owned()));
+    live("second", Some(60)).await;
+    live("short", Some(10)).await;
+    live("ever", None).await;
+    // What Cassandra does not take changes nothing, whatever else is said.
+    write_settings(&file, "retention = \"30y\"\nmax_samples_per_request = 1\n");
+    let (status, why) = reload(&server).await;
+    assert!(status == 500 && why.contains("Cassandra takes at most 20 years"), "{status} {why}");
+    assert_eq!(send(&server, &[series("fourth", "a", 2)]).await.status, 204);
+    live("third", Some(60)).await;
+    assert_eq!(days(&keyspace).await.get("first"), Some(&Some(30)), "it keeps its time");
+    assert!(server.process.terminate().success());
+    keyspace.drop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lifetimes_in_cassandra() {
+    cassandra_keeps_what_comes_for_as_long_as_it_is_told("store").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lifetimes_in_cassandra_behind_the_log() {
+    cassandra_keeps_what_comes_for_as_long_as_it_is_told("wal").await;
+}
