@@ -35,8 +35,10 @@ mod home;
 mod http;
 mod later;
 mod lock;
+mod memory;
 mod obstacles;
 mod places;
+mod readiness;
 mod reload;
 mod self_scrape;
 mod stores;
@@ -148,6 +150,8 @@ pub async fn run(
     let limits = Limits { connections: config.limits.connections, ..Limits::default() };
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
     beside.spawn(web::follow(renewed, metrics.web.clone()));
+    beside.spawn(memory::watch(state.clone(), stopped.clone()));
+    beside.spawn(readiness::watch(state.clone()));
 
     let opened = tokio::select! {
         opened = open_patiently(&config, &state, &indexed) => Some(opened),
@@ -183,6 +187,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
     AppState::new(metrics)
         .with_web(web)
         .with_admin_api(config.admin_api)
+        .with_memory(&config.memory)
         .with_query_config(&config.queries)
         .with_limits(&config.limits)
         .with_type_and_unit_labels(config.type_and_unit_labels)

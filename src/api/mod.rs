@@ -38,7 +38,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 pub use error::ApiError;
@@ -51,12 +51,15 @@ pub use remote_read::ReadLimits;
 use workers::Workers;
 
 use crate::config::{
-    AdminApi, Language, LimitsConfig, QueryConfig, TypeAndUnitLabels, WebConfig, WriteLimits,
+    AdminApi, Language, LimitsConfig, MemoryConfig, QueryConfig, TypeAndUnitLabels, WebConfig,
+    WriteLimits,
 };
-use crate::limits::MAX_LABEL_RESULTS;
-use crate::promql::{CounterSign, Engine, Features, NameRemoval, Settings, StartTimestamps};
+use crate::limits::{MAX_CONCURRENT_LISTS, MAX_LABEL_RESULTS, MAX_READ_RESPONSE_BYTES};
+use crate::promql::{
+    CounterSign, Engine, Features, NameRemoval, QueryMemory, Settings, StartTimestamps,
+};
 use crate::storage::cassandra::CassandraStore;
-use crate::storage::{Clock, SharedStore};
+use crate::storage::{Clock, Level, Pressure, SharedStore};
 use crate::telemetry::Metrics;
 
 /// A wish that the settings be read again: answered with what changed, or why nothing did.
@@ -75,6 +78,12 @@ pub struct AppState {
     away: Mutex<Option<String>>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// How near the process is to the memory that it may take.
+    pressure: Arc<Pressure>,
+    /// Turns of questions whose whole answer is in memory.
+    lists: Semaphore,
+    /// Most bytes of a remote read's answer that is whole in memory.
+    read_answer_bytes: usize,
     reads: ReadGate,
     /// Decode requests, compile patterns and encode answers.
     workers: Workers,
@@ -115,6 +124,9 @@ impl AppState {
             obstacle: Mutex::default(),
             away: Mutex::default(),
             metrics,
+            pressure: Arc::default(),
+            lists: Semaphore::new(MAX_CONCURRENT_LISTS),
+            read_answer_bytes: MAX_READ_RESPONSE_BYTES,
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
@@ -130,6 +142,26 @@ impl AppState {
             reloader: OnceLock::new(),
             started: clock.now_ms(),
             clock,
+        }
+    }
+
+    /// How much memory requests may take, and the process in all.
+    pub fn with_memory(self, memory: &MemoryConfig) -> Self {
+        let bytes = |share| usize::try_from(share).unwrap_or(usize::MAX);
+        let pressure = Arc::new(Pressure::new(memory.limit));
+        let queries = QueryMemory::new(bytes(memory.queries()), pressure.clone());
+        let settings = Settings { memory: Arc::new(queries), ..self.engine.settings().clone() };
+        let room = || remote_write::Intake::with_room(memory.bodies(), memory.decoded());
+        let mut reads = self.reads;
+        reads.bodies = room();
+        Self {
+            pressure,
+            read_answer_bytes: bytes(memory.read_answer()),
+            intake: room(),
+            forms: room(),
+            reads,
+            engine: Engine::new(settings),
+            ..self
         }
     }
 
@@ -158,6 +190,8 @@ impl AppState {
 
     /// How queries are evaluated, and what they may use of the language.
     pub fn with_queries(self, settings: Settings, features: Features) -> Self {
+        let most = i64::try_from(settings.max_concurrent).unwrap_or(i64::MAX);
+        self.metrics.queries.concurrent_max.set(most);
         Self { engine: Engine::new(settings), features, ..self }
     }
 
@@ -240,12 +274,45 @@ impl AppState {
         self.store.get().ok_or_else(|| ApiError::NotReady(self.opening.lock().clone()))
     }
 
+    /// How near the process is to the memory that it may take.
+    pub fn pressure(&self) -> &Arc<Pressure> {
+        &self.pressure
+    }
+
+    /// Parts that hold memory, and the bytes of each as it counts them.
+    pub fn held(&self) -> [(&'static str, u64); 4] {
+        let intakes = [&self.intake, &self.forms, &self.reads.bodies].map(|intake| intake.held());
+        [
+            ("points", u64::try_from(self.metrics.head.bytes.get()).unwrap_or(0)),
+            ("queries", self.engine.settings().memory.bytes() as u64),
+            ("bodies", intakes.iter().map(|(bodies, _)| bodies).sum()),
+            ("decoded", intakes.iter().map(|(_, decoded)| decoded).sum()),
+        ]
+    }
+
+    /// Whether what is written now can be acknowledged; else the error says what is in the way.
+    pub async fn ready(&self) -> Result<(), ApiError> {
+        self.store()?.ready().await?;
+        if self.pressure.level() == Level::Over {
+            return Err(ApiError::NotReady(self.pressure.text()));
+        }
+        match self.obstacle.lock().clone() {
+            Some(what) => Err(ApiError::NotReady(what)),
+            None => Ok(()),
+        }
+    }
+
     /// What a question to the store gives, within the time that a query may take.
     async fn in_time<T>(
         &self,
         answer: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {
+        self.pressure.check_read()?;
         let most = self.engine.settings().timeout;
+        let answer = async {
+            let _turn = self.lists.acquire().await.expect("never closed");
+            answer.await
+        };
         timeout(most, answer).await.unwrap_or_else(|_| {
             let why = format!("it takes longer than {most:?}, which is the setting query-timeout");
             Err(ApiError::TimedOut(why))

@@ -22,6 +22,8 @@ pub struct HttpMetrics {
     pub read_bytes: Counter,
     /// Remote reads that broke after the first byte was sent.
     pub read_aborted: Counter,
+    /// 1 while what is written can be acknowledged, else 0.
+    pub ready: Gauge,
 }
 
 /// A path and a status.
@@ -51,6 +53,7 @@ impl HttpMetrics {
             read_series: Counter::default(),
             read_bytes: Counter::default(),
             read_aborted: Counter::default(),
+            ready: Gauge::default(),
         };
         registry.register("http_requests", "Answered requests", metrics.requests.clone());
         registry.register_with_unit(
@@ -76,6 +79,8 @@ impl HttpMetrics {
             "Remote reads that broke after the first byte was sent",
             metrics.read_aborted.clone(),
         );
+        let help = "Whether what is written can be acknowledged, as /-/ready tells it";
+        registry.register("ready", help, metrics.ready.clone());
         metrics
     }
 }

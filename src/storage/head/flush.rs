@@ -24,6 +24,15 @@ use crate::limits::RETURN_PROBE;
 use crate::model::{Matcher, TimeRange};
 use crate::storage::StoreError;
 
+/// What a flush does when nothing was accepted since the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nothing {
+    /// Nothing.
+    IsLeft,
+    /// It is handed down as well: series that nobody has written to since some flushes leave memory.
+    IsHandedDown,
+}
+
 /// Excludes flushes and deletes from each other.
 pub(super) struct Flusher {
     turn: Mutex<HandingDown>,
@@ -60,7 +69,7 @@ async fn flush_for_ever(
             None => tokio::time::timeout(interval, wake.notified()).await,
         };
         let Some(head) = head.upgrade() else { return };
-        match head.flush().await {
+        match head.flush(Nothing::IsLeft).await {
             Ok(()) => backoff = None,
             Err(error) => {
                 let next = backoff.map_or(first, |backoff| (backoff * 2).min(longest));
@@ -96,19 +105,19 @@ async fn comes_back(head: &Weak<Inner>) {
 impl Inner {
     /// Hands everything accepted so far to the store below. It goes on to its end when the
     /// caller goes away: a flush cut off between its steps would let the next one begin midway.
-    pub(super) async fn flush(self: &Arc<Self>) -> Result<(), StoreError> {
+    pub(super) async fn flush(self: &Arc<Self>, nothing: Nothing) -> Result<(), StoreError> {
         let inner = self.clone();
-        let flush = tokio::spawn(async move { inner.flush_to_the_end().await });
+        let flush = tokio::spawn(async move { inner.flush_to_the_end(nothing).await });
         flush.await.map_err(|error| StoreError::Backend {
             what: "a flush ended early".into(),
             source: Box::new(error),
         })?
     }
 
-    async fn flush_to_the_end(&self) -> Result<(), StoreError> {
+    async fn flush_to_the_end(&self, nothing: Nothing) -> Result<(), StoreError> {
         let mut turn = self.flusher.turn.lock().await;
         let begin = Instant::now();
-        let result = self.flush_in_turn(&mut turn).await;
+        let result = self.flush_in_turn(&mut turn, nothing).await;
         match &result {
             Ok(()) => {
                 self.metrics.flushes.inc();
@@ -125,11 +134,15 @@ impl Inner {
         result
     }
 
-    async fn flush_in_turn(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
+    async fn flush_in_turn(
+        &self,
+        turn: &mut HandingDown,
+        nothing: Nothing,
+    ) -> Result<(), StoreError> {
         self.repeat_deletes_in_turn(turn).await?;
         self.cut_log(turn).await?;
         self.hand_down(turn).await?;
-        if self.wal.last() == turn.through {
+        if self.wal.last() == turn.through && nothing == Nothing::IsLeft {
             return Ok(());
         }
         let (through, begun) = self.cut();
