@@ -22,6 +22,7 @@ mod kairos;
 mod kairosdb;
 mod kill;
 mod limits;
+mod memory;
 mod packaging;
 mod prometheus;
 mod promql;
