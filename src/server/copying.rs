@@ -61,5 +61,5 @@ pub async fn open_cassandra(
     // The files of the cache are those of a server.
     options.read_cache = None;
     let store = CassandraStore::open(options, Metrics::new().cassandra.clone()).await?;
-    Ok(std::sync::Arc::new(store))
+    Ok(Arc::new(store))
 }
