@@ -114,6 +114,12 @@ pub const MAX_QUERY_DEPTH: usize = 500;
 pub const THREAD_STACK_BYTES: usize = 32 << 20;
 /// Bytes that all compiled regular expressions of one query may take.
 pub const MAX_QUERY_REGEX_BYTES: usize = 64 << 20;
+/// Questions for labels, series, metadata and the like that are answered at a time: their answers are
+/// whole in memory. Further ones wait.
+pub const MAX_CONCURRENT_LISTS: usize = 4;
+/// Bytes of names, values or label sets that a store lists at a time, where the number has a limit too;
+/// what is cut off is told.
+pub const MAX_LIST_BYTES: usize = 32 << 20;
 /// Names, values or series in the answer of a label endpoint; what is cut off is told.
 pub const MAX_LABEL_RESULTS: usize = 500_000;
 /// Series listed in the answer that says what a delete would take.

@@ -37,8 +37,10 @@ mod http;
 mod later;
 mod live;
 mod lock;
+mod memory;
 mod obstacles;
 mod places;
+mod readiness;
 mod reload;
 mod self_scrape;
 mod stores;
@@ -152,6 +154,8 @@ pub async fn run(
     let limits = Limits::of(&config.limits.http);
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
     beside.spawn(web::follow(renewed, metrics.web.clone()));
+    beside.spawn(memory::watch(state.clone(), stopped.clone()));
+    beside.spawn(readiness::watch(state.clone()));
 
     let opened = tokio::select! {
         opened = open_patiently(&config, &state, &live) => Some(opened),
@@ -187,7 +191,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
     let state = AppState::new(metrics)
         .with_web(web)
         .with_admin_api(config.admin_api)
-        .with_times(&config.limits)
+        .with_room(&config.memory, &config.limits)
         .with_type_and_unit_labels(config.type_and_unit_labels);
     state.set_query_config(&config.queries);
     state.set_limits(&config.limits);

@@ -3,10 +3,13 @@
 //! Changed settings make a new one. Queries under way, and those that wait for their turn, end with
 //! the one they began with; only new ones know the new limits, and share nothing with the others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Language, QueryConfig, TypeAndUnitLabels};
-use crate::promql::{CounterSign, Engine, Features, NameRemoval, Settings, StartTimestamps};
+use crate::promql::{
+    CounterSign, Engine, Features, NameRemoval, QueryMemory, Settings, StartTimestamps,
+};
 
 /// How queries are evaluated.
 pub(super) struct Evaluator {
@@ -54,6 +57,12 @@ impl Evaluator {
         (!same).then(|| Self::new(settings, features, config.slow))
     }
 
+    /// The same, whose queries together hold no more than this.
+    pub(super) fn within(&self, memory: Arc<QueryMemory>) -> Self {
+        let settings = Settings { memory, ..self.engine.settings().clone() };
+        Self::new(settings, self.features, self.slow)
+    }
+
     /// The same, which tells counters by their type where that is a label.
     pub(super) fn typed(&self, labels: TypeAndUnitLabels) -> Self {
         let counter_sign = match labels {
@@ -89,6 +98,7 @@ mod tests {
             timeout: config.timeout,
             max_samples: 2,
             max_bytes: 3,
+            memory: Arc::clone(&settings.memory),
             max_concurrent: 4,
             max_queue: 5,
             max_depth: 6,

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 pub use error::ApiError;
@@ -54,11 +54,13 @@ use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 use workers::Workers;
 
-use crate::config::{AdminApi, LimitsConfig, QueryConfig, TypeAndUnitLabels, WebConfig};
-use crate::limits::MAX_LABEL_RESULTS;
-use crate::promql::{Features, Settings};
+use crate::config::{
+    AdminApi, LimitsConfig, MemoryConfig, QueryConfig, TypeAndUnitLabels, WebConfig,
+};
+use crate::limits::{MAX_CONCURRENT_LISTS, MAX_LABEL_RESULTS, MAX_READ_RESPONSE_BYTES};
+use crate::promql::{Features, QueryMemory, Settings};
 use crate::storage::cassandra::CassandraStore;
-use crate::storage::{Clock, SharedStore};
+use crate::storage::{Clock, Level, Pressure, SharedStore};
 use crate::telemetry::Metrics;
 
 /// A wish that the settings be read again: answered with what changed, or why nothing did.
@@ -79,6 +81,12 @@ pub struct AppState {
     concurrency: Concurrency,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// How near the process is to the memory that it may take.
+    pressure: Arc<Pressure>,
+    /// Turns of questions whose whole answer is in memory.
+    lists: Semaphore,
+    /// Most bytes of a remote read's answer that is whole in memory.
+    read_answer_bytes: usize,
     reads: ReadGate,
     /// Decode requests, compile patterns and encode answers.
     workers: Workers,
@@ -116,6 +124,9 @@ impl AppState {
             away: Mutex::default(),
             concurrency: Concurrency::default(),
             metrics,
+            pressure: Arc::default(),
+            lists: Semaphore::new(MAX_CONCURRENT_LISTS),
+            read_answer_bytes: MAX_READ_RESPONSE_BYTES,
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
@@ -140,6 +151,8 @@ impl AppState {
 
     /// How queries are evaluated from now on; those under way end as they began.
     pub fn set_query_config(&self, config: &QueryConfig) {
+        let most = i64::try_from(config.max_concurrency).unwrap_or(i64::MAX);
+        self.metrics.queries.concurrent_max.set(most);
         if let Some(evaluator) = self.evaluator().configured(config) {
             *self.evaluator.write() = Arc::new(evaluator);
         }
@@ -173,13 +186,28 @@ impl AppState {
         Self { access: Access::new(web), ..self }
     }
 
-    /// How long bodies and answers may take, and how many remote reads are under way.
-    pub fn with_times(self, limits: &LimitsConfig) -> Self {
-        let bodies = || remote_write::Intake::with_body_timeout(limits.http.body_timeout);
+    /// How much memory the process and its requests may take, how long bodies and answers may, and
+    /// how many remote reads are under way.
+    pub fn with_room(self, memory: &MemoryConfig, limits: &LimitsConfig) -> Self {
+        let bytes = |share| usize::try_from(share).unwrap_or(usize::MAX);
+        let pressure = Arc::new(Pressure::new(memory.limit));
+        let queries = QueryMemory::new(bytes(memory.queries()), pressure.clone());
+        let body_timeout = limits.http.body_timeout;
+        let room =
+            || remote_write::Intake::with_room(memory.bodies(), memory.decoded(), body_timeout);
         let (at_once, stall) = (limits.reads, limits.http.answer_timeout);
         let mut reads = ReadGate::new(ReadLimits { at_once, stall, ..ReadLimits::default() });
-        reads.bodies = bodies();
-        Self { intake: bodies(), forms: bodies(), reads, ..self }
+        reads.bodies = room();
+        let evaluator = self.evaluator().within(Arc::new(queries));
+        Self {
+            pressure,
+            read_answer_bytes: bytes(memory.read_answer()),
+            intake: room(),
+            forms: room(),
+            reads,
+            evaluator: RwLock::new(Arc::new(evaluator)),
+            ..self
+        }
     }
 
     /// How many remote reads are under way, and how long they may wait.
@@ -230,12 +258,45 @@ impl AppState {
         self.store.get().ok_or_else(|| ApiError::NotReady(self.opening.lock().clone()))
     }
 
+    /// How near the process is to the memory that it may take.
+    pub fn pressure(&self) -> &Arc<Pressure> {
+        &self.pressure
+    }
+
+    /// Parts that hold memory, and the bytes of each as it counts them.
+    pub fn held(&self) -> [(&'static str, u64); 4] {
+        let intakes = [&self.intake, &self.forms, &self.reads.bodies].map(|intake| intake.held());
+        [
+            ("points", u64::try_from(self.metrics.head.bytes.get()).unwrap_or(0)),
+            ("queries", self.evaluator().engine.settings().memory.bytes() as u64),
+            ("bodies", intakes.iter().map(|(bodies, _)| bodies).sum()),
+            ("decoded", intakes.iter().map(|(_, decoded)| decoded).sum()),
+        ]
+    }
+
+    /// Whether what is written now can be acknowledged; else the error says what is in the way.
+    pub async fn ready(&self) -> Result<(), ApiError> {
+        self.store()?.ready().await?;
+        if self.pressure.level() == Level::Over {
+            return Err(ApiError::NotReady(self.pressure.text()));
+        }
+        match self.obstacle.lock().clone() {
+            Some(what) => Err(ApiError::NotReady(what)),
+            None => Ok(()),
+        }
+    }
+
     /// What a question to the store gives, within the time that a query may take.
     async fn in_time<T>(
         &self,
         answer: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {
+        self.pressure.check_read()?;
         let most = self.evaluator().engine.settings().timeout;
+        let answer = async {
+            let _turn = self.lists.acquire().await.expect("never closed");
+            answer.await
+        };
         timeout(most, answer).await.unwrap_or_else(|_| {
             let why = format!("it takes longer than {most:?}, which is the setting query-timeout");
             Err(ApiError::TimedOut(why))

@@ -31,10 +31,7 @@ pub(super) async fn healthy() -> &'static str {
 /// `GET /-/ready`: the log is replayed, and what is written now can be acknowledged. Whether all
 /// can be read is told besides.
 pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<String, ApiError> {
-    state.store()?.ready().await?;
-    if let Some(what) = state.obstacle.lock().clone() {
-        return Err(ApiError::NotReady(what));
-    }
+    state.ready().await?;
     let away = state.away.lock().clone();
     let away = match away {
         Some(why) => Some(why),

@@ -6,10 +6,9 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::raw::Raw;
-use super::units::parse_size;
 use super::{
-    ConfigError, ReadCacheConfig, ReadClusterConfig, Secret, TagIndexConfig, choice, clusters,
-    duration, switch, ttl_by_metric,
+    ConfigError, MemoryConfig, ReadCacheConfig, ReadClusterConfig, Secret, TagIndexConfig, choice,
+    clusters, duration, switch, ttl_by_metric,
 };
 
 /// How to reach Cassandra and what to ask of it.
@@ -166,7 +165,8 @@ impl CassandraConfig {
 
 fn series_cache(raw: &Raw) -> Result<usize, ConfigError> {
     const NAME: &str = "cassandra-series-cache";
-    let bytes = parse_size(raw.required(NAME)).map_err(|error| raw.refuse(NAME, error))?;
+    let memory = MemoryConfig::from_raw(raw)?;
+    let bytes = memory.size_or(raw, NAME, memory.series_cache(), 1)?;
     usize::try_from(bytes).map_err(|_| raw.refuse(NAME, "is more than this machine can address"))
 }
 

@@ -13,6 +13,7 @@ mod environment;
 mod http;
 mod kairosdb_conf;
 mod limits;
+mod memory;
 mod queries;
 mod raw;
 mod read_cache;
@@ -38,6 +39,7 @@ pub use clusters::ReadClusterConfig;
 pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
+pub use memory::MemoryConfig;
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said};
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
@@ -48,6 +50,8 @@ pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{Right, Rights, Token, User, WebConfig};
 
 use raw::Raw;
+
+use crate::limits::REFUSE_AT;
 
 /// Everything the program was told, validated.
 #[derive(Debug, Clone)]
@@ -64,6 +68,8 @@ pub struct Config {
     pub head: HeadConfig,
     /// How long samples are kept; `None` = for ever.
     pub retention: Option<Duration>,
+    /// How much memory the process may take.
+    pub memory: MemoryConfig,
     /// How queries are evaluated.
     pub queries: QueryConfig,
     /// What is taken of senders and askers.
@@ -285,15 +291,17 @@ impl Config {
 
     fn from_raw(raw: Raw) -> Result<Self, ConfigError> {
         let unless_zero = |name| duration(&raw, name).map(|time| (!time.is_zero()).then_some(time));
+        let memory = MemoryConfig::from_raw(&raw)?;
         Ok(Self {
             listen: listen(&raw)?,
             web: WebConfig::default(),
             data_dir: data_dir(&raw)?,
             store: store(&raw)?,
-            head: head(&raw)?,
+            head: head(&raw, &memory)?,
+            memory,
             retention: unless_zero("retention")?,
             self_scrape_interval: unless_zero("self-scrape-interval")?,
-            queries: QueryConfig::from_raw(&raw)?,
+            queries: QueryConfig::from_raw(&raw, &memory)?,
             limits: LimitsConfig::from_raw(&raw)?,
             type_and_unit_labels: match switch(&raw, "type-and-unit-labels")? {
                 true => TypeAndUnitLabels::Enabled,
@@ -373,22 +381,22 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
     }
 }
 
-fn head(raw: &Raw) -> Result<HeadConfig, ConfigError> {
+fn head(raw: &Raw, memory: &MemoryConfig) -> Result<HeadConfig, ConfigError> {
     const LEAST_WAL: u64 = 64 << 20;
     const LEAST_MEMORY: u64 = 16 << 20;
     let flush_interval = duration(raw, "flush-interval")?;
     if flush_interval.is_zero() {
         return Err(raw.refuse("flush-interval", "must be more than 0"));
     }
-    let at_least = |name, least: u64, said: &str| {
-        let bytes = parse_size(raw.required(name)).map_err(|error| raw.refuse(name, error))?;
-        match bytes < least {
-            true => Err(raw.refuse(name, format!("must be at least {said}"))),
-            false => Ok(bytes),
-        }
+    let at_least = |name, bytes: u64, least: u64, said: &str| match bytes < least {
+        true => Err(raw.refuse(name, format!("must be at least {said}"))),
+        false => Ok(bytes),
     };
-    let wal_limit = at_least("wal-limit", LEAST_WAL, "64MiB")?;
-    let memory_limit = at_least("flush-memory", LEAST_MEMORY, "16MiB")?;
+    let wal_limit = parse_size(raw.required("wal-limit"));
+    let wal_limit = wal_limit.map_err(|error| raw.refuse("wal-limit", error))?;
+    let wal_limit = at_least("wal-limit", wal_limit, LEAST_WAL, "64MiB")?;
+    let points = memory.size_or(raw, "flush-memory", memory.flush(), REFUSE_AT)?;
+    let memory_limit = at_least("flush-memory", points, LEAST_MEMORY, "16MiB")?;
     Ok(HeadConfig { flush_interval, wal_limit, memory_limit })
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::raw::Raw;
-use super::{ConfigError, count, duration, parse_size, switch};
+use super::{ConfigError, MemoryConfig, count, duration, switch};
 
 /// How queries are evaluated.
 #[derive(Debug, Clone)]
@@ -38,17 +38,16 @@ pub enum Language {
 }
 
 impl QueryConfig {
-    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+    pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
         let positive = |name| match duration(raw, name)? {
             Duration::ZERO => Err(raw.refuse(name, "must be more than 0")),
             length => Ok(length),
         };
-        let memory = parse_size(raw.required("query-max-memory"));
-        let memory = memory.map_err(|error| raw.refuse("query-max-memory", error))?;
+        let max_memory = memory.size_or(raw, "query-max-memory", memory.query(), 1)?;
         Ok(Self {
             timeout: positive("query-timeout")?,
             max_samples: count(raw, "query-max-samples", 1)?,
-            max_memory: usize::try_from(memory).unwrap_or(usize::MAX),
+            max_memory: usize::try_from(max_memory).unwrap_or(usize::MAX),
             max_concurrency: count(raw, "query-max-concurrency", 1)?,
             max_queue: count(raw, "query-max-queue", 0)?,
             max_depth: count(raw, "query-max-depth", 1)?,

@@ -118,8 +118,9 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "cassandra-series-cache",
         "SIZE",
-        Some("256MiB"),
-        "Memory for the series that stand in the index, about",
+        None,
+        "Memory for the series that stand in the index, about; an eighth of --memory-limit, at most \
+         256MiB",
     ),
     setting(
         "cassandra-read-cache-size",
@@ -186,6 +187,13 @@ pub const SETTINGS: &[Setting] = &[
         "How often samples of the tag index are compared with row_keys; 0 = never",
     ),
     setting(
+        "memory-limit",
+        "SIZE|PERCENT",
+        Some("60%"),
+        "Memory that the process may take: near it new series, large queries and then writes are refused; \
+         a part is of the machine or of the control group",
+    ),
+    setting(
         "flush-interval",
         "DURATION",
         Some("2h"),
@@ -195,8 +203,9 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "flush-memory",
         "SIZE",
-        Some("512MiB"),
-        "Points in memory, about, that make a flush begin early; at four times that writes are refused",
+        None,
+        "Points in memory, about, that make a flush begin early; at four times that writes are refused; \
+         an eighth of --memory-limit, at most 512MiB",
     ),
     setting(
         "retention",
@@ -303,8 +312,9 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "query-max-memory",
         "SIZE",
-        Some("2GiB"),
-        "Labels and points that a query may hold in memory at a time",
+        None,
+        "Labels and points that a query may hold in memory at a time; a quarter of --memory-limit, at \
+         most 2GiB",
     ),
     setting("query-max-concurrency", "N", Some("20"), "Queries that are evaluated at a time"),
     setting("query-max-queue", "N", Some("1000"), "Queries that may wait; more are refused"),
@@ -383,7 +393,7 @@ impl Setting {
 
     /// Whether the value begins with a digit.
     fn is_quantity(&self) -> bool {
-        ["DURATION", "SIZE", "N"].contains(&self.value)
+        ["DURATION", "SIZE", "SIZE|PERCENT", "N"].contains(&self.value)
     }
 
     fn argument(&self) -> Arg {

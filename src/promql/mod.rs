@@ -41,6 +41,7 @@ mod unsent;
 mod value;
 mod value_type;
 
+pub use budget::QueryMemory;
 pub use counts::{Counting, StepCounts};
 pub use duration::{Allowed, DurationError, QueryTimes};
 pub use engine::{Engine, QueryOptions};

@@ -1,7 +1,9 @@
 //! What the engine is told once: the limits of queries and the features that are switched on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::budget::QueryMemory;
 use crate::limits::MAX_QUERY_DEPTH;
 
 /// Names of settings, for errors that say which limit was passed.
@@ -18,6 +20,8 @@ pub struct Settings {
     pub max_samples: usize,
     /// Most bytes of labels and points that a query may hold in memory at a time.
     pub max_bytes: usize,
+    /// What all queries hold together, and may.
+    pub memory: Arc<QueryMemory>,
     /// Longest time that a query may take, waiting for its turn included.
     pub timeout: Duration,
     /// Deepest nesting of an expression.
@@ -70,6 +74,7 @@ impl Default for Settings {
         Self {
             max_samples: 50_000_000,
             max_bytes: 2 << 30,
+            memory: Arc::default(),
             timeout: Duration::from_secs(120),
             max_depth: MAX_QUERY_DEPTH,
             max_concurrent: 20,

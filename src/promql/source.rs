@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::budget::{Budget, Held};
+use super::budget::{Budget, Held, Opening};
 use super::error::QueryError;
 use super::operators::Series;
 use super::plan::{Requested, Selections};
 use super::shared_reader::SharedReader;
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Point, TimeRange, Value};
-use crate::storage::{SelectHints, SeriesReader, Store, StoreError};
+use crate::storage::{SelectHints, Selection, SeriesReader, Store, StoreError};
 
 /// Series of the store and a reader of their chunks.
 pub(crate) struct Selected {
@@ -37,18 +37,34 @@ pub(crate) async fn select(
     requested: &Requested,
     budget: &Arc<Budget>,
 ) -> Result<Arc<Selected>, QueryError> {
-    let hints = SelectHints { sorted: true, max_label_bytes: budget.max_bytes() };
-    let selected = store.select(&requested.matchers, requested.range, &hints).await;
+    let mut opening = budget.opening().await?;
+    let mut selected = ask(store, requested, &opening).await;
+    if let Err(StoreError::Limit(_)) = selected {
+        // Its own turn first: two that wait for all turns would wait for each other.
+        drop(opening);
+        opening = budget.large_opening().await?;
+        selected = ask(store, requested, &opening).await;
+    }
     let selection = selected.map_err(QueryError::of_selection)?;
     let bytes = selection.series.iter().map(|labels| labels.as_bytes().len() + 32).sum();
     let mut held = budget.nothing();
     held.take(0, bytes)?;
+    drop(opening);
     let series: Vec<Series> = selection.series.into_iter().map(Series::new).collect();
     let reader = match requested.users {
         0 | 1 => selection.reader,
         users => Box::new(SharedReader::new(selection.reader, series.len(), users, budget)),
     };
     Ok(Arc::new(Selected { series, reader, _held: held }))
+}
+
+async fn ask(
+    store: &dyn Store,
+    requested: &Requested,
+    opening: &Opening<'_>,
+) -> Result<Selection, StoreError> {
+    let hints = SelectHints { sorted: true, max_label_bytes: opening.max_bytes };
+    store.select(&requested.matchers, requested.range, &hints).await
 }
 
 /// What takes the points of a series one after the other.

@@ -4,6 +4,7 @@
 //! What they are told by settings is what a server would be told.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::config::{CassandraConfig, Config, StoreConfig};
 use crate::storage::cassandra::{CassandraStore, Role};
@@ -43,7 +44,7 @@ pub async fn open_embedded(
     let lock = DataLock::acquire(folder)?;
     let data_dir = folder.to_owned();
     let config = Config { data_dir, store: StoreConfig::Embedded, ..config.clone() };
-    let store = stores::open_embedded(&config, &Metrics::new()).await;
+    let store = stores::open_embedded(&config, &Metrics::new(), &Arc::default()).await;
     let (store, _) = store
         .map_err(|source| ServerError::Store { what: "cannot open the embedded store", source })?;
     Ok(EmbeddedFolder { store, _lock: lock })
@@ -60,5 +61,5 @@ pub async fn open_cassandra(
     // The files of the cache are those of a server.
     options.read_cache = None;
     let store = CassandraStore::open(options, Metrics::new().cassandra.clone()).await?;
-    Ok(std::sync::Arc::new(store))
+    Ok(Arc::new(store))
 }

@@ -8,8 +8,8 @@ use crate::config::{Ack, CassandraConfig, Config, HeadConfig, StoreConfig};
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
 use crate::storage::head::{self, Head, Stamps, wal};
-use crate::storage::{SharedStore, Store, StoreError};
-use crate::telemetry::Metrics;
+use crate::storage::{Pressure, SharedStore, Store, StoreError};
+use crate::telemetry::{HeadMetrics, Metrics};
 
 use super::home::Home;
 use super::later::{Later, Opening};
@@ -48,10 +48,9 @@ pub(super) async fn open(
     live: &Arc<Live>,
 ) -> Result<SharedStore, StoreError> {
     let metrics = &state.metrics;
-    let options = head_options(wal_dir(&config.data_dir, &config.store), &config.head);
     match &config.store {
         StoreConfig::Embedded => {
-            let (store, parts) = open_embedded(config, metrics).await?;
+            let (store, parts) = open_embedded(config, metrics, state.pressure()).await?;
             live.open_parts(parts);
             Ok(store)
         }
@@ -105,8 +104,11 @@ pub(super) async fn open(
                     let below =
                         clusters::beside(config, cassandra, below, metrics, live, &obstacles)?;
                     let refuse = Some(storage_cassandra::refuse as head::Refuse);
+                    let log = wal_dir(&config.data_dir, &config.store);
+                    let metrics = &state.metrics.head;
+                    let options = head_options(log, &config.head, metrics, state.pressure());
                     let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
-                    Ok(Arc::new(Head::open(options, below, state.metrics.head.clone()).await?))
+                    Ok(Arc::new(Head::open(options, below, metrics.clone()).await?))
                 }
             }
         }
@@ -118,8 +120,10 @@ pub(super) async fn open(
 pub(super) async fn open_embedded(
     config: &Config,
     metrics: &Metrics,
+    pressure: &Arc<Pressure>,
 ) -> Result<(SharedStore, Arc<Parts>), StoreError> {
-    let options = head_options(wal_dir(&config.data_dir, &StoreConfig::Embedded), &config.head);
+    let log = wal_dir(&config.data_dir, &StoreConfig::Embedded);
+    let options = head_options(log, &config.head, &metrics.head, pressure);
     let parts = open_parts(config, metrics).await?;
     check_together(&options, parts.stats().await?.flushed_through, config)?;
     let head = Head::open(options, parts.clone(), metrics.head.clone()).await?;
@@ -159,7 +163,8 @@ fn cassandra_options(
 async fn open_parts(config: &Config, metrics: &Metrics) -> Result<Arc<Parts>, StoreError> {
     let folder = parts_dir(&config.data_dir);
     let retention = config.retention.unwrap_or_default();
-    let options = embedded::Options { retention, ..embedded::Options::default() };
+    let cache_bytes = usize::try_from(config.memory.blocks()).unwrap_or(usize::MAX);
+    let options = embedded::Options { retention, cache_bytes, ..embedded::Options::default() };
     let metrics = metrics.store.clone();
     let parts = tokio::task::spawn_blocking(move || Parts::open(&folder, options, metrics));
     match parts.await {
@@ -189,13 +194,21 @@ fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<
     Err(StoreError::Corrupt { path: folder, offset: 0, what })
 }
 
-fn head_options(dir: PathBuf, config: &HeadConfig) -> head::Options {
+fn head_options(
+    dir: PathBuf,
+    config: &HeadConfig,
+    metrics: &HeadMetrics,
+    pressure: &Arc<Pressure>,
+) -> head::Options {
     let HeadConfig { flush_interval, wal_limit, memory_limit } = *config;
+    metrics.wal_limit.set(i64::try_from(wal_limit).unwrap_or(i64::MAX));
+    let pressure = pressure.clone();
     head::Options {
         flush_interval,
         flush_spread: flush_interval / 2,
         wal_limit,
         memory_limit,
+        pressure,
         ..head::Options::new(dir)
     }
 }

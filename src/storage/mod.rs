@@ -14,6 +14,7 @@ pub mod index;
 pub mod memory;
 pub mod merge;
 mod pace;
+mod pressure;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -24,7 +25,9 @@ use async_trait::async_trait;
 
 pub use self::clock::Clock;
 pub use self::pace::Pace;
+pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused};
 use crate::chunk::Chunk;
+use crate::limits::MAX_LIST_BYTES;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 
 /// A shared handle to a store.
@@ -109,6 +112,12 @@ pub trait Store: Send + Sync {
     /// Takes what a head flushes. The data becomes durable and findable before `Ok`; taking the same again is harmless.
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError>;
 
+    /// Gives up memory that it can do without: what is remembered only to be fast, and points that can go down
+    /// early. May take long, and loses nothing.
+    async fn relieve(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Whether writes can be accepted and their promise kept right now.
     async fn ready(&self) -> Result<(), StoreError>;
 
@@ -126,8 +135,15 @@ pub struct SeriesQuery {
     pub matchers: Vec<Matcher>,
     /// Series with points in here.
     pub range: TimeRange,
-    /// At most this many results; 0 = no limit.
+    /// At most this many results, of [`MAX_LIST_BYTES`]; 0 = no limit, nor one of bytes.
     pub limit: usize,
+}
+
+impl SeriesQuery {
+    /// Most bytes of the results.
+    fn max_bytes(&self) -> usize {
+        if self.limit == 0 { usize::MAX } else { MAX_LIST_BYTES }
+    }
 }
 
 /// A result that may have been cut at a limit.

@@ -10,6 +10,8 @@ use prometheus_client::registry::{Registry, Unit};
 pub struct HeadMetrics {
     /// Bytes of records in the log.
     pub wal_bytes: Gauge,
+    /// Bytes of records that the log may have; 0 = there is no log.
+    pub wal_limit: Gauge,
     /// Segment files that take no more records.
     pub wal_segments: Gauge,
     /// Time to write and sync one round of records.
@@ -40,6 +42,8 @@ impl HeadMetrics {
         let metrics = Self::default();
         let m = metrics.clone();
         registry.register("wal_size", "Bytes of records in the log.", m.wal_bytes);
+        let help = "Bytes of records that the log may have; 0 where there is none.";
+        registry.register_with_unit("wal_limit", help, Unit::Bytes, m.wal_limit);
         registry.register("wal_segments", "Closed segment files of the log.", m.wal_segments);
         registry.register_with_unit(
             "wal_commit",
@@ -74,6 +78,7 @@ impl Default for HeadMetrics {
     fn default() -> Self {
         Self {
             wal_bytes: Gauge::default(),
+            wal_limit: Gauge::default(),
             wal_segments: Gauge::default(),
             wal_commit_seconds: Histogram::new(exponential_buckets(0.0001, 2.0, 16)),
             wal_failures: Counter::default(),

@@ -23,6 +23,8 @@ pub struct HttpMetrics {
     /// Remote reads that broke after the first byte was sent.
     pub read_aborted: Counter,
     limits: Family<LimitLabels, Counter>,
+    /// 1 while what is written can be acknowledged, else 0.
+    pub ready: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -59,6 +61,7 @@ impl HttpMetrics {
             read_bytes: Counter::default(),
             read_aborted: Counter::default(),
             limits: Family::default(),
+            ready: Gauge::default(),
         };
         registry.register("http_requests", "Answered requests", metrics.requests.clone());
         registry.register_with_unit(
@@ -89,6 +92,8 @@ impl HttpMetrics {
             "Connections, requests and answers given up at a limit, by its setting",
             metrics.limits.clone(),
         );
+        let help = "Whether what is written can be acknowledged, as /-/ready tells it";
+        registry.register("ready", help, metrics.ready.clone());
         metrics
     }
 

@@ -10,6 +10,7 @@ mod http;
 mod in_flight;
 mod ingest;
 mod log;
+mod memory;
 mod process;
 mod query;
 mod store;
@@ -28,8 +29,10 @@ pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
 pub use in_flight::InFlight;
 pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};
 pub use log::{LogFilter, start_log};
+pub use memory::MemoryMetrics;
 use process::ProcessMetrics;
 
+pub use process::resident_bytes;
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
 pub use throttle::Throttle;
@@ -53,6 +56,8 @@ pub struct Metrics {
     pub store: StoreMetrics,
     /// Statements sent to Cassandra.
     pub cassandra: CassandraMetrics,
+    /// What the process has in memory and may have.
+    pub memory: MemoryMetrics,
     registry: Registry,
     /// Those of the process, whose names have no prefix.
     process: Registry,
@@ -79,6 +84,7 @@ impl Metrics {
             head: HeadMetrics::register(&mut registry),
             store: StoreMetrics::register(&mut registry),
             cassandra: CassandraMetrics::register(&mut registry),
+            memory: MemoryMetrics::register(&mut registry),
             registry,
             process,
         }

@@ -10,6 +10,12 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
+/// Bytes that this process has in memory as the system counts them; `None` = it does not tell.
+pub fn resident_bytes() -> Option<u64> {
+    let pages = Process::myself().ok()?.statm().ok()?.resident;
+    Some(pages * procfs::page_size())
+}
+
 /// Reads what the system knows of this process.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics;

@@ -57,6 +57,8 @@ pub struct QueryMetrics {
     ended: Family<Ended, Counter>,
     duration: Family<Kind, Histogram>,
     in_flight: Gauge,
+    /// Queries that are evaluated at a time.
+    pub concurrent_max: Gauge,
     /// Samples that queries read from the store.
     pub samples_read: Counter,
 }
@@ -78,6 +80,7 @@ impl QueryMetrics {
                 Histogram::new(exponential_buckets(0.001, 4.0, 9))
             }),
             in_flight: Gauge::default(),
+            concurrent_max: Gauge::default(),
             samples_read: Counter::default(),
         };
         let m = metrics.clone();
@@ -85,6 +88,8 @@ impl QueryMetrics {
         let help = "Time of a PromQL query, waiting for its turn included";
         registry.register_with_unit("query_duration", help, Unit::Seconds, m.duration);
         registry.register("queries_in_flight", "PromQL queries under way", m.in_flight);
+        let help = "PromQL queries that are evaluated at a time; more wait";
+        registry.register("queries_concurrent_max", help, m.concurrent_max);
         let help = "Samples that PromQL queries read from the store";
         registry.register("query_samples_read", help, m.samples_read);
         metrics

@@ -2,6 +2,7 @@
 
 mod histories;
 mod memory_limit;
+mod pressure;
 mod refused;
 mod repair;
 mod spread;

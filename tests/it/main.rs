@@ -23,6 +23,7 @@ mod kairos;
 mod kairosdb;
 mod kill;
 mod limits;
+mod memory;
 mod packaging;
 mod prometheus;
 mod promql;

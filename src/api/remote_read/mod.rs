@@ -112,6 +112,7 @@ pub(super) async fn remote_read(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
+    state.pressure.check_read()?;
     let gate = &state.reads;
     let body = gate.bodies.read(&headers, body, MAX_BODY_BYTES).await?;
     let store = state.store()?.clone();

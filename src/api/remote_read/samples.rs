@@ -6,7 +6,7 @@
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::chunk::Chunk;
-use crate::limits::{MAX_READ_RESPONSE_BYTES, MAX_READ_SAMPLES};
+use crate::limits::MAX_READ_SAMPLES;
 use crate::model::{Counts, Histogram, Labels, Span, TimeRange, Value};
 use crate::storage::{SelectHints, SharedStore};
 use crate::wire::snappy;
@@ -26,7 +26,7 @@ pub(super) async fn answer(
     queries: &[Query],
 ) -> Result<Vec<u8>, ApiError> {
     let workers = &state.workers;
-    let mut response = Response::with_limits(MAX_READ_SAMPLES, MAX_READ_RESPONSE_BYTES);
+    let mut response = Response::with_limits(MAX_READ_SAMPLES, state.read_answer_bytes);
     for query in queries {
         let start = response.bytes.len();
         if query.asks_nothing() {

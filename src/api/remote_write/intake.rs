@@ -32,7 +32,9 @@ const LONG_MESSAGE_BYTES: usize = 1 << 20;
 /// The room there is for requests.
 pub(crate) struct Intake {
     bodies: Semaphore,
+    body_pieces: usize,
     decoded: Semaphore,
+    decoded_pieces: usize,
     buffers: Mutex<Vec<Scratch>>,
     /// Longest wait for room.
     wait: Duration,
@@ -61,13 +63,32 @@ impl Intake {
 
     /// The same, with another longest time for a body.
     pub(crate) fn with_body_timeout(body_timeout: Duration) -> Self {
+        let bodies = limits::MAX_BODY_BYTES_IN_FLIGHT as u64;
+        Self::with_room(bodies, limits::MAX_DECODED_BYTES_IN_FLIGHT as u64, body_timeout)
+    }
+
+    /// The same, with room for so many bytes of bodies and of decoded requests.
+    pub(crate) fn with_room(bodies: u64, decoded: u64, body_timeout: Duration) -> Self {
+        let pieces = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / PIECE;
+        let (body_pieces, decoded_pieces) = (pieces(bodies), pieces(decoded));
         Self {
-            bodies: Semaphore::new(limits::MAX_BODY_BYTES_IN_FLIGHT / PIECE),
-            decoded: Semaphore::new(limits::MAX_DECODED_BYTES_IN_FLIGHT / PIECE),
+            bodies: Semaphore::new(body_pieces),
+            body_pieces,
+            decoded: Semaphore::new(decoded_pieces),
+            decoded_pieces,
             buffers: Mutex::default(),
             wait: limits::INTAKE_WAIT,
             body_timeout,
         }
+    }
+
+    /// Bytes of bodies, and of decoded requests as estimated, that are in memory now.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        let bytes = |all: usize, free: usize| (all.saturating_sub(free) * PIECE) as u64;
+        (
+            bytes(self.body_pieces, self.bodies.available_permits()),
+            bytes(self.decoded_pieces, self.decoded.available_permits()),
+        )
     }
 
     /// Reads a body of at most `most` bytes, within its time.
@@ -113,9 +134,9 @@ impl Intake {
         Ok(ReceivedBody { bytes: bytes.freeze(), _permit: permit })
     }
 
-    /// Room for a message of `decoded` bytes, as soon as there is some.
+    /// Room for a message of `decoded` bytes, as soon as there is some; one that is larger has all of it.
     pub(super) async fn room_to_decode(&self, decoded: usize) -> Result<Room<'_>, Refusal> {
-        let pieces = (decoded * EXPANSION).div_ceil(PIECE).max(1);
+        let pieces = (decoded * EXPANSION).div_ceil(PIECE).max(1).min(self.decoded_pieces);
         let permit = self.in_time(self.decoded.acquire_many(pieces as u32)).await?;
         let scratch = self.buffers.lock().pop().unwrap_or_default();
         Ok(Room { intake: self, scratch, _permit: permit })
@@ -181,13 +202,9 @@ mod tests {
     const MOST: usize = limits::MAX_BODY_BYTES;
 
     fn small(body_pieces: usize, decoded_pieces: usize) -> Intake {
-        Intake {
-            bodies: Semaphore::new(body_pieces),
-            decoded: Semaphore::new(decoded_pieces),
-            buffers: Mutex::default(),
-            wait: Duration::from_millis(1),
-            body_timeout: Duration::from_secs(60),
-        }
+        let timeout = Duration::from_secs(60);
+        let intake = Intake::of_pieces(body_pieces, decoded_pieces, timeout);
+        Intake { wait: Duration::from_millis(1), ..intake }
     }
 
     fn is_overloaded<T>(result: Result<T, Refusal>) -> bool {
@@ -234,6 +251,10 @@ mod tests {
         assert!(is_overloaded(intake.room_to_decode(PIECE).await));
         let other = intake.room_to_decode(0).await.expect("the fourth");
         drop((room, other));
+        assert_eq!(intake.held(), (0, 0));
+        let largest = intake.room_to_decode(100 * PIECE).await.expect("it has all of it");
+        assert_eq!(intake.held(), (0, 4 * PIECE as u64));
+        drop(largest);
         intake.room_to_decode(PIECE).await.expect("room again");
         assert_eq!(intake.buffers.lock().len(), 2, "buffers wait for the next request");
     }

@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use super::{ApiError, AppState};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels};
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
-use crate::storage::StoreError;
+use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::{InFlight, IngestMetrics, ReasonLabels, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
@@ -87,6 +87,7 @@ async fn accept(
     body: Body,
 ) -> Result<WriteOutcome, Refusal> {
     negotiate::encoding(headers)?;
+    state.pressure.check_write()?;
     let store = state.store()?;
     let limits = state.writes.limits();
     let body = state.intake.read(headers, body, limits.body_bytes).await?;
@@ -150,12 +151,13 @@ fn respond(
 
 /// What is said where parts were refused for good.
 fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
-    let only_series =
-        rejections.counts().iter().all(|(reason, _)| guard::SETTINGS.contains(reason));
-    match beyond_series {
-        SeriesAnswer::Retry if only_series => StatusCode::TOO_MANY_REQUESTS,
-        SeriesAnswer::Retry | SeriesAnswer::Drop => StatusCode::BAD_REQUEST,
-    }
+    let only = |passes: fn(&str) -> bool| rejections.counts().iter().all(|(why, _)| passes(why));
+    let is_short = |why: &str| why == MEMORY_LIMIT;
+    let may_pass = match beyond_series {
+        SeriesAnswer::Retry => only(|why| why == MEMORY_LIMIT || guard::SETTINGS.contains(&why)),
+        SeriesAnswer::Drop => only(is_short),
+    };
+    if may_pass { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::BAD_REQUEST }
 }
 
 fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {

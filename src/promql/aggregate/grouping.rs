@@ -1,9 +1,13 @@
 //! Which series are in one group, and the labels of the groups.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use crate::model::Labels;
 use crate::promql::ast::Grouping;
+use crate::promql::budget::{Budget, Held};
+use crate::promql::error::QueryError;
 use crate::promql::labelset;
 use crate::promql::operators::Series;
 
@@ -15,21 +19,27 @@ pub(super) struct Groups {
     pub(super) series: Vec<Series>,
     /// For each group the position of its last series.
     pub(super) last: Vec<usize>,
+    _held: Held,
 }
 
 impl Groups {
-    pub(super) fn new(input: &[Series], grouping: &Grouping) -> Self {
-        Self::by(input, |labels| group_labels(labels, grouping))
-    }
-
-    /// Series whose `key` is the same are a group, which has the key for labels.
-    pub(super) fn by(input: &[Series], key: impl Fn(&Labels) -> Labels) -> Self {
+    /// Series whose labels are the same by the grouping are a group, which has these labels. They are
+    /// held of the budget.
+    pub(super) fn new(
+        input: &[Series],
+        grouping: &Grouping,
+        budget: &Arc<Budget>,
+    ) -> Result<Self, QueryError> {
+        let mut held = budget.nothing();
         let mut known: HashMap<Labels, usize> = HashMap::new();
         let (mut found, mut last, mut drops) = (Vec::new(), Vec::new(), Vec::new());
         for (position, series) in input.iter().enumerate() {
             let count = known.len();
-            let group = *known.entry(key(&series.labels)).or_insert(count);
+            let labels = group_labels(&series.labels, grouping);
+            let bytes = labels.as_bytes().len();
+            let group = *known.entry(labels).or_insert(count);
             if group == count {
+                held.take(0, bytes)?;
                 last.push(position);
                 drops.push(false);
             }
@@ -46,7 +56,8 @@ impl Groups {
             series[rank[group]] = Series { labels, drop_name: drops[group] };
         }
         last.sort_unstable();
-        Self { of_series: found.into_iter().map(|group| rank[group]).collect(), series, last }
+        let of_series = found.into_iter().map(|group| rank[group]).collect();
+        Ok(Self { of_series, series, last, _held: held })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -66,17 +77,25 @@ pub(super) fn group_labels(labels: &Labels, grouping: &Grouping) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::promql::Settings;
 
     #[test]
     fn groups_are_in_the_order_of_their_last_series() {
         let series = ["a", "b", "a", "c"].map(|value| {
             Series::new(Labels::from_pairs([("__name__", "m"), ("l", value)]).expect("valid"))
         });
-        let groups = Groups::new(&series, &Grouping::By(vec!["l".into()]));
+        let budget = Budget::new(&Settings::default());
+        let grouped =
+            |grouping| Groups::new(&series, &grouping, &budget).expect("within the budget");
+        let groups = grouped(Grouping::By(vec!["l".into()]));
         assert_eq!(groups.of_series, [1, 0, 1, 2]);
         assert_eq!(groups.last, [1, 2, 3]);
         assert_eq!(groups.series[0].labels.get("l"), "b");
-        let all = Groups::new(&series, &Grouping::Without(vec!["l".into()]));
-        assert_eq!((all.len(), all.last), (1, vec![3]));
+        let all = grouped(Grouping::Without(vec!["l".into()]));
+        assert_eq!((all.len(), all.last.as_slice()), (1, &[3][..]));
+        let held = budget.bytes();
+        assert!(held > 0);
+        drop((groups, all));
+        assert_eq!(budget.bytes(), 0, "given back");
     }
 }

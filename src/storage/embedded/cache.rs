@@ -48,6 +48,11 @@ impl BlockCache {
         Some(cached)
     }
 
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        *self.generations.lock() = Generations::default();
+    }
+
     pub(super) fn insert(&self, key: BlockKey, cached: Cached) {
         self.generations.lock().insert(key, cached, self.half);
     }
@@ -95,5 +100,9 @@ mod tests {
         assert!(cache.get((1, 1)).is_none());
         cache.insert((2, 0), Cached::Block(Bytes::from(vec![0; 30 << 10])));
         assert!(cache.get((2, 0)).is_none(), "larger than the bound");
+        cache.clear();
+        assert!(cache.get((0, 0)).is_none(), "forgotten");
+        cache.insert((0, 0), block());
+        assert!(cache.get((0, 0)).is_some(), "and used again");
     }
 }

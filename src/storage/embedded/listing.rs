@@ -20,7 +20,7 @@ use super::part::PartReader;
 use super::state::State;
 
 pub(super) fn series(state: &State, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
-    let mut found = Sorted::new(query.limit);
+    let mut found = Sorted::new(query, |labels: &Labels| labels.as_bytes().len());
     for (_, part) in state.parts_in(query.range) {
         let reader = part.reader()?;
         let ids = evaluate(&reader, &query.matchers)?;
@@ -41,7 +41,7 @@ pub(super) fn label_names(
     state: &State,
     query: &SeriesQuery,
 ) -> Result<Limited<String>, StoreError> {
-    let mut found = Sorted::new(query.limit);
+    let mut found = Sorted::new(query, String::len);
     for (_, part) in state.parts_in(query.range) {
         let reader = part.reader()?;
         match matching(&reader, &query.matchers)? {
@@ -72,27 +72,23 @@ pub(super) fn label_values(
     name: &str,
     query: &SeriesQuery,
 ) -> Result<Limited<String>, StoreError> {
-    let mut found = Sorted::new(query.limit);
+    let mut found = Sorted::new(query, String::len);
     for (_, part) in state.parts_in(query.range) {
         let reader = part.reader()?;
         let ids = matching(&reader, &query.matchers)?;
         let values = reader.directory.name(name).map_or(0, |entry| entry.values);
-        let mut here = 0;
-        let mut insert = |value: &str| -> Walk {
-            here += 1;
-            found.insert(value.to_owned());
-            Ok(found.enough(here))
-        };
         match ids {
             // Few series: their labels are read rather than all values.
-            Some(ids) if ids.len() < values => {
-                for value in values_of(&reader, &ids, name)? {
-                    if insert(&value)?.is_break() {
-                        break;
-                    }
-                }
+            Some(ids) if ids.len() < values => insert_values(&reader, &ids, name, &mut found)?,
+            ids => {
+                let mut here = 0;
+                let mut insert = |value: &str| -> Walk {
+                    here += 1;
+                    found.insert(value.to_owned());
+                    Ok(found.enough(here))
+                };
+                reader.for_values(name, ids.as_ref(), &mut insert)?;
             }
-            ids => reader.for_values(name, ids.as_ref(), &mut insert)?,
         }
     }
     Ok(found.into_limited())
@@ -137,38 +133,49 @@ fn matching(
     Ok(Some(ids).filter(|ids| ids.len() < u64::from(reader.part.entry.series)))
 }
 
-fn values_of(
+fn insert_values(
     reader: &PartReader<'_>,
     ids: &RoaringBitmap,
     name: &str,
-) -> Result<BTreeSet<String>, StoreError> {
-    let mut values = BTreeSet::new();
+    found: &mut Sorted<String>,
+) -> Result<(), StoreError> {
     reader.for_series(ids, &mut |row| {
         let labels = codec::labels(row.labels).map_err(|d| reader.part.damage(0, d))?;
         let value = labels.get(name);
-        if !value.is_empty() && !values.contains(value) {
-            values.insert(value.to_owned());
+        if !value.is_empty() && !found.items.contains(value) {
+            found.insert(value.to_owned());
         }
         Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(values)
+    })
 }
 
-/// Results in order, up to a limit.
+/// The first results in order, up to a limit of their number and one of their bytes.
 struct Sorted<T> {
     limit: usize,
     items: BTreeSet<T>,
+    bytes: usize,
+    max_bytes: usize,
+    bytes_of: fn(&T) -> usize,
+    /// Something had to go for its bytes.
+    cut: bool,
 }
 
 impl<T: Ord> Sorted<T> {
-    fn new(limit: usize) -> Self {
-        Self { limit: if limit == 0 { usize::MAX } else { limit }, items: BTreeSet::new() }
+    fn new(query: &SeriesQuery, bytes_of: fn(&T) -> usize) -> Self {
+        let limit = if query.limit == 0 { usize::MAX } else { query.limit };
+        let (items, max_bytes) = (BTreeSet::new(), query.max_bytes());
+        Self { limit, items, bytes: 0, max_bytes, bytes_of, cut: false }
     }
 
     fn insert(&mut self, item: T) {
-        self.items.insert(item);
-        if self.items.len() > self.limit.saturating_add(1) {
-            self.items.pop_last();
+        let bytes = (self.bytes_of)(&item);
+        if self.items.insert(item) {
+            self.bytes += bytes;
+        }
+        while self.items.len() > self.limit.saturating_add(1) || self.bytes > self.max_bytes {
+            self.cut |= self.bytes > self.max_bytes;
+            let Some(last) = self.items.pop_last() else { return };
+            self.bytes -= (self.bytes_of)(&last);
         }
     }
 
@@ -178,7 +185,7 @@ impl<T: Ord> Sorted<T> {
     }
 
     fn into_limited(self) -> Limited<T> {
-        let truncated = self.items.len() > self.limit;
+        let truncated = self.cut || self.items.len() > self.limit;
         Limited { items: self.items.into_iter().take(self.limit).collect(), truncated }
     }
 }

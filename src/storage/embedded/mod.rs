@@ -172,6 +172,11 @@ impl Store for Parts {
         Ok(absorbed)
     }
 
+    async fn relieve(&self) -> Result<(), StoreError> {
+        self.store.cache.clear();
+        Ok(())
+    }
+
     async fn ready(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -28,6 +28,15 @@ use crate::limits::RETURN_PROBE;
 use crate::model::{Matcher, TimeRange};
 use crate::storage::{Pace, StoreError};
 
+/// What a flush does when nothing was accepted since the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nothing {
+    /// Nothing.
+    IsLeft,
+    /// It is handed down as well: series that nobody has written to since some flushes leave memory.
+    IsHandedDown,
+}
+
 /// Excludes flushes and deletes from each other.
 pub(super) struct Flusher {
     turn: Mutex<HandingDown>,
@@ -96,7 +105,7 @@ async fn flush_for_ever(
         };
         let Some(head) = head.upgrade() else { return };
         let begin = Instant::now();
-        match head.flush(over).await {
+        match head.flush(Nothing::IsLeft, over).await {
             Ok(()) => {
                 backoff = None;
                 rest = interval - begin.elapsed().min(interval / 2);
@@ -136,11 +145,15 @@ impl Inner {
     /// Hands everything accepted so far to the store below, spread over a time; zero = at full speed,
     /// a flush under way included. It goes on to its end when the caller goes away: a flush cut off
     /// between its steps would let the next one begin midway.
-    pub(super) async fn flush(self: &Arc<Self>, over: Duration) -> Result<(), StoreError> {
+    pub(super) async fn flush(
+        self: &Arc<Self>,
+        nothing: Nothing,
+        over: Duration,
+    ) -> Result<(), StoreError> {
         let inner = self.clone();
         let flush = tokio::spawn(async move {
             let _hurry = over.is_zero().then(|| inner.flusher.hurry());
-            inner.flush_to_the_end(over).await
+            inner.flush_to_the_end(nothing, over).await
         });
         flush.await.map_err(|error| StoreError::Backend {
             what: "a flush ended early".into(),
@@ -148,10 +161,14 @@ impl Inner {
         })?
     }
 
-    async fn flush_to_the_end(self: &Arc<Self>, over: Duration) -> Result<(), StoreError> {
+    async fn flush_to_the_end(
+        self: &Arc<Self>,
+        nothing: Nothing,
+        over: Duration,
+    ) -> Result<(), StoreError> {
         let mut turn = self.flusher.turn.lock().await;
         let begin = Instant::now();
-        let result = self.flush_in_turn(&mut turn, over).await;
+        let result = self.flush_in_turn(&mut turn, nothing, over).await;
         match &result {
             Ok(()) => {
                 self.metrics.flushes.inc();
@@ -171,12 +188,13 @@ impl Inner {
     async fn flush_in_turn(
         self: &Arc<Self>,
         turn: &mut HandingDown,
+        nothing: Nothing,
         over: Duration,
     ) -> Result<(), StoreError> {
         self.repeat_deletes_in_turn(turn).await?;
         self.cut_log(turn).await?;
         self.hand_down(turn, Duration::ZERO).await?;
-        if self.wal.last() == turn.through {
+        if self.wal.last() == turn.through && nothing == Nothing::IsLeft {
             return Ok(());
         }
         let (through, begun) = self.cut();

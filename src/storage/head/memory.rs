@@ -15,7 +15,7 @@ use super::series::Taken;
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use crate::storage::index::{Among, MemoryIndex, evaluate};
-use crate::storage::{StoreError, check_label_bytes};
+use crate::storage::{Limited, SeriesQuery, StoreError, check_label_bytes};
 use crate::telemetry::HeadMetrics;
 
 /// Everything in memory.
@@ -48,7 +48,7 @@ impl Memory {
 
     /// Finds the series of a batch. Its write must be among the steps to be applied before this
     /// goes: that is what keeps the series until then.
-    pub(super) fn resolve(&self, batch: WriteBatch<'_>, judge: Judge) -> Resolved<'_> {
+    pub(super) fn resolve(&self, batch: WriteBatch<'_>, judge: Judge<'_>) -> Resolved<'_> {
         let map = self.map.read();
         let flush = self.flush.load(Ordering::Relaxed);
         let (write, judged) = Prepared::new(&map, batch, judge, flush);
@@ -164,23 +164,31 @@ impl Memory {
         Ok(labels)
     }
 
-    /// Asks the label index about the series that match and may have points in `range`.
+    /// Asks the label index about the series that match and may have points in the range. Gives the
+    /// first ones, of so many bytes as the query may have.
     pub(super) fn ask_index(
         &self,
-        matchers: &[Matcher],
-        range: &TimeRange,
+        query: &SeriesQuery,
         ask: impl for<'m> FnOnce(&'m MemoryIndex, Among<'_>) -> Vec<&'m str>,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Limited<String>, StoreError> {
         let map = self.map.read();
-        let ids = evaluate(&map.index, matchers)?;
+        let ids = evaluate(&map.index, &query.matchers)?;
         let mut pager = map.pager();
         // As a rule the first one has. Where none has, no value need be asked for all of its series.
-        let counts = &mut |id| pager.series(id).may_have(range);
+        let counts = &mut |id| pager.series(id).may_have(&query.range);
         if !ids.iter().any(&mut *counts) {
-            return Ok(Vec::new());
+            return Ok(Limited { items: Vec::new(), truncated: false });
         }
-        let found = ask(&map.index, Among { ids: &ids, counts });
-        Ok(found.into_iter().map(str::to_owned).collect())
+        let mut found = ask(&map.index, Among { ids: &ids, counts });
+        found.sort_unstable();
+        let (most, mut bytes) = (query.max_bytes(), 0_usize);
+        let fits = |text: &&str| {
+            bytes += text.len();
+            bytes <= most
+        };
+        let all = found.len();
+        let items: Vec<String> = found.into_iter().take_while(fits).map(str::to_owned).collect();
+        Ok(Limited { truncated: items.len() < all, items })
     }
 
     /// Exemplars in `range` by series, unsorted.

@@ -33,8 +33,8 @@ use tracing::warn;
 
 use super::clock::now_ms;
 use super::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
-    StoreError,
+    Absorbed, Flush, Limited, Pressure, SelectHints, Selection, SeriesQuery, SharedStore, Stats,
+    Store, StoreError,
 };
 use crate::limits::{FULL_RETRY_AFTER, LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY, REFUSE_AT};
 use crate::model::{
@@ -45,7 +45,7 @@ use crate::telemetry::HeadMetrics;
 use crate::wire;
 
 use applier::{Answered, Applier, Step, answered};
-use flush::Flusher;
+use flush::{Flusher, Nothing};
 use memory::{Memory, Resolved};
 use prepared::Judge;
 use wal::disk::{Disk, RealDisk};
@@ -94,6 +94,8 @@ pub struct Options {
     pub stamps: Stamps,
     /// Series that the store below can never take are refused at once.
     pub refuse: Option<Refuse>,
+    /// Where it says so, no new series are taken.
+    pub pressure: Arc<Pressure>,
     /// The file layer of the log.
     pub disk: Arc<dyn Disk>,
 }
@@ -111,6 +113,7 @@ impl Options {
             memory_limit: 512 << 20,
             stamps: Stamps::Dropped,
             refuse: None,
+            pressure: Arc::default(),
             disk: Arc::new(RealDisk),
         }
     }
@@ -170,7 +173,7 @@ impl Head {
 
     /// Hands everything accepted so far to the store below.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.inner.flush(Duration::ZERO).await
+        self.inner.flush(Nothing::IsLeft, Duration::ZERO).await
     }
 }
 
@@ -215,7 +218,8 @@ impl Inner {
     ) -> Result<Accepted, StoreError> {
         let body = batch.body;
         let mut rejections = std::mem::take(&mut batch.rejections);
-        let resolved = self.memory.resolve(batch, Judge::Accept(self.options.refuse));
+        let judge = Judge::Accept { refuse: self.options.refuse, pressure: &self.options.pressure };
+        let resolved = self.memory.resolve(batch, judge);
         let Resolved { write, judged, map: _map } = resolved;
         rejections.extend(judged.rejections);
         let record = match &body {
@@ -319,6 +323,11 @@ impl Store for Head {
         Err(StoreError::Invalid("a head takes writes, not the flush of another head".into()))
     }
 
+    async fn relieve(&self) -> Result<(), StoreError> {
+        self.inner.below.relieve().await?;
+        self.inner.flush(Nothing::IsHandedDown).await
+    }
+
     async fn ready(&self) -> Result<(), StoreError> {
         self.inner.wal.ready()?;
         // Some room for the next requests: not ready while one of usual size is refused.
@@ -332,7 +341,7 @@ impl Store for Head {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        if let Err(error) = self.inner.flush(Duration::ZERO).await {
+        if let Err(error) = self.inner.flush(Nothing::IsLeft, Duration::ZERO).await {
             warn!("the last flush failed, its samples stay in the log: {error}");
         }
         let inner = self.inner.clone();

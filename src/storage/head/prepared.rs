@@ -13,6 +13,7 @@ use crate::model::{
     Exemplar, LabelLimits, Labels, LabelsRef, Metadata, Point, RejectReason, Rejections, Sample,
     SeriesEntry, Target, Value, WriteBatch,
 };
+use crate::storage::Pressure;
 
 /// The id of a series that memory did not have.
 const NEW: u32 = u32::MAX;
@@ -29,9 +30,15 @@ pub type Refuse = fn(LabelsRef<'_>) -> Option<RejectReason>;
 
 /// Whether series are judged.
 #[derive(Clone, Copy)]
-pub(super) enum Judge {
-    /// A request: limits hold, and the store below may refuse labels.
-    Accept(Option<Refuse>),
+pub(super) enum Judge<'a> {
+    /// A request: limits hold, the store below may refuse labels, and where memory is short there are
+    /// no new series.
+    Accept {
+        /// What the store below can never take.
+        refuse: Option<Refuse>,
+        /// How short memory is.
+        pressure: &'a Pressure,
+    },
     /// A record of the log: accepted before.
     Replay,
 }
@@ -69,7 +76,7 @@ impl Prepared {
     pub(super) fn new(
         map: &SeriesMap,
         batch: WriteBatch<'_>,
-        judge: Judge,
+        judge: Judge<'_>,
         flush: u32,
     ) -> (Self, Judged) {
         let mut write = Self { entries: Vec::with_capacity(batch.series.len()), ..Self::default() };
@@ -150,7 +157,7 @@ enum Found {
 fn find(
     finder: &mut Finder<'_>,
     series: &SeriesEntry<'_>,
-    judge: Judge,
+    judge: Judge<'_>,
 ) -> Result<Found, RejectReason> {
     if series.samples.is_empty() && series.histograms.is_empty() && series.exemplars.is_empty() {
         return Ok(Found::Empty);
@@ -159,7 +166,7 @@ fn find(
         return Ok(Found::Known(id));
     }
     let (limits, refuse) = match judge {
-        Judge::Accept(refuse) => (&limits::LABEL_LIMITS, refuse),
+        Judge::Accept { refuse, .. } => (&limits::LABEL_LIMITS, refuse),
         Judge::Replay => (&UNLIMITED, None),
     };
     let labels = series.labels.to_series(limits)?;
@@ -167,8 +174,14 @@ fn find(
         return Err(reason);
     }
     // Labels may have come in another order than memory has them.
-    let known = finder.find(labels.as_bytes());
-    Ok(known.map_or(Found::New(labels), Found::Known))
+    if let Some(id) = finder.find(labels.as_bytes()) {
+        return Ok(Found::Known(id));
+    }
+    match judge {
+        Judge::Accept { pressure, .. } => pressure.refuse_series().map_or(Ok(()), Err)?,
+        Judge::Replay => {}
+    }
+    Ok(Found::New(labels))
 }
 
 fn range(range: &Range<u32>) -> Range<usize> {

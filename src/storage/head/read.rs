@@ -54,6 +54,7 @@ impl Inner {
         self.repeat_deletes().await?;
         let (memory, own) = (self.memory.clone(), query.clone());
         let recent = blocking(move || memory.series(&own.matchers, &own.range)).await??;
+        let recent = Limited { items: recent, truncated: false };
         Ok(combine(self.below.series(query).await?, recent, query.limit))
     }
 
@@ -63,9 +64,7 @@ impl Inner {
     ) -> Result<Limited<String>, StoreError> {
         self.repeat_deletes().await?;
         let (memory, own) = (self.memory.clone(), query.clone());
-        let ask = move || {
-            memory.ask_index(&own.matchers, &own.range, |index, among| index.names(Some(among)))
-        };
+        let ask = move || memory.ask_index(&own, |index, among| index.names(Some(among)));
         let recent = blocking(ask).await??;
         Ok(combine(self.below.label_names(query).await?, recent, query.limit))
     }
@@ -77,11 +76,7 @@ impl Inner {
     ) -> Result<Limited<String>, StoreError> {
         self.repeat_deletes().await?;
         let (memory, own, label) = (self.memory.clone(), query.clone(), name.to_owned());
-        let ask = move || {
-            memory.ask_index(&own.matchers, &own.range, |index, among| {
-                index.values(&label, Some(among))
-            })
-        };
+        let ask = move || memory.ask_index(&own, |index, among| index.values(&label, Some(among)));
         let recent = blocking(ask).await??;
         Ok(combine(self.below.label_values(name, query).await?, recent, query.limit))
     }
@@ -164,9 +159,10 @@ fn union(below: Vec<Labels>, recent: Vec<(Labels, Vec<Chunk>)>) -> (Vec<Labels>,
 
 /// Both answers as one, sorted, up to the limit (0 = none). A cut answer from below is still
 /// right: it has the first ones.
-fn combine<T: Ord>(below: Limited<T>, recent: Vec<T>, limit: usize) -> Limited<T> {
+fn combine<T: Ord>(below: Limited<T>, recent: Limited<T>, limit: usize) -> Limited<T> {
     let Limited { mut items, mut truncated } = below;
-    items.extend(recent);
+    truncated |= recent.truncated;
+    items.extend(recent.items);
     items.sort_unstable();
     items.dedup();
     if limit > 0 && items.len() > limit {

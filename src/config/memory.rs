@@ -1,0 +1,238 @@
+//! How much memory the process may take, and the shares of its parts where nobody says more.
+//!
+//! The limit is a size, or a part of what there is: the memory of the machine or of the control group
+//! that the process runs in, whichever is smaller. What is set by hand has to fit into it. Whether the
+//! process stays below it is seen to by who serves, not here.
+
+use std::path::{Path, PathBuf};
+
+use super::raw::Raw;
+use super::{ConfigError, parse_size};
+
+/// Least memory that the program works with.
+const LEAST: u64 = 128 << 20;
+/// Name of the setting.
+const LIMIT: &str = "memory-limit";
+
+/// How much memory the process may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// Bytes that the process may take.
+    pub limit: u64,
+}
+
+impl MemoryConfig {
+    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+        let limit = limit_of(raw.required(LIMIT), available);
+        Ok(Self { limit: limit.map_err(|reason| raw.refuse(LIMIT, reason))? })
+    }
+
+    /// Points in memory, about, at which a flush begins: an eighth, at most 512 MiB. There may be four
+    /// times as many.
+    pub fn flush(&self) -> u64 {
+        (self.limit / 8).min(512 << 20)
+    }
+
+    /// Bytes that one query may hold: a quarter, at most 2 GiB.
+    pub fn query(&self) -> u64 {
+        (self.limit / 4).min(2 << 30)
+    }
+
+    /// Bytes that all queries may hold together: a half.
+    pub fn queries(&self) -> u64 {
+        self.limit / 2
+    }
+
+    /// Bytes of compressed bodies on their way, of writes, of remote reads and of forms each: from 32 to
+    /// 128 MiB, so that the largest finds room.
+    pub fn bodies(&self) -> u64 {
+        (self.limit / 32).clamp(32 << 20, 128 << 20)
+    }
+
+    /// Bytes of decoded remote writes: from 32 to 256 MiB. One that is larger has all of it.
+    pub fn decoded(&self) -> u64 {
+        (self.limit / 16).clamp(32 << 20, 256 << 20)
+    }
+
+    /// Bytes of a remote read's answer that is whole in memory: a sixteenth, at most 1 GiB.
+    pub fn read_answer(&self) -> u64 {
+        (self.limit / 16).min(1 << 30)
+    }
+
+    /// Bytes of unpacked index blocks of the embedded store: at most 64 MiB.
+    pub fn blocks(&self) -> u64 {
+        (self.limit / 32).min(64 << 20)
+    }
+
+    /// Bytes of the series that stand in the index of Cassandra: an eighth, at most 256 MiB.
+    pub fn series_cache(&self) -> u64 {
+        (self.limit / 8).min(256 << 20)
+    }
+
+    /// The size that somebody gave a setting, or the share; `times` of it have to fit into half of the
+    /// limit.
+    pub(super) fn size_or(
+        &self,
+        raw: &Raw,
+        name: &'static str,
+        share: u64,
+        times: u64,
+    ) -> Result<u64, ConfigError> {
+        let Some(text) = raw.get(name) else { return Ok(share) };
+        let bytes = parse_size(text).map_err(|error| raw.refuse(name, error))?;
+        let half = self.limit / 2;
+        if bytes.saturating_mul(times) <= half {
+            return Ok(bytes);
+        }
+        let what = if times == 1 { "it".to_owned() } else { format!("{times} times as much") };
+        let reason = format!(
+            "{what} must fit into half of the setting {LIMIT}, which is {} here: {half} bytes",
+            raw.required(LIMIT)
+        );
+        Err(raw.refuse(name, reason))
+    }
+}
+
+/// The limit in bytes. `available` tells what there is, and is asked only for a part of it.
+fn limit_of(text: &str, available: impl FnOnce() -> Option<u64>) -> Result<u64, String> {
+    let bytes = match text.trim().strip_suffix('%') {
+        Some(percent) => {
+            let percent = percent.trim().parse::<u64>().ok().filter(|p| (1..=100).contains(p));
+            let percent = percent.ok_or("a part must be from 1% to 100%")?;
+            let there = available().ok_or(
+                "how much memory there is cannot be told here; write it as a size such as 4GiB",
+            )?;
+            there / 100 * percent
+        }
+        None => parse_size(text).map_err(|error| format!("{error}; or a part such as 60%"))?,
+    };
+    match bytes < LEAST {
+        true => Err(format!("is {bytes} bytes and must be at least {LEAST}")),
+        false => Ok(bytes),
+    }
+}
+
+/// The memory of the machine, or of the control group if that is less.
+fn available() -> Option<u64> {
+    let machine = machine(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let files = group_files(&groups).into_iter();
+    let limits = files.filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok());
+    // No limit is the word max, or in the first version a number beyond any machine.
+    Some(limits.fold(machine, u64::min))
+}
+
+/// The bytes that `/proc/meminfo` tells.
+fn machine(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+/// Where the limits of the groups of `/proc/self/cgroup` and of those around them stand, in both
+/// versions of control groups.
+fn group_files(groups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let path = path.trim_start_matches('/');
+        let around =
+            Path::new(path).ancestors().map(|group| Path::new(root).join(group).join(name));
+        files.extend(around);
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, arguments};
+    use super::*;
+
+    fn load(settings: &[&str]) -> Result<Config, String> {
+        let matches = clap::Command::new("promkairos")
+            .args(arguments())
+            .try_get_matches_from(std::iter::once("promkairos").chain(settings.iter().copied()))
+            .map_err(|error| error.to_string())?;
+        Config::load(&matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_limit_is_a_size_or_a_part_of_what_there_is() {
+        let check = |text: &str, want: Result<u64, &str>| {
+            let limit = limit_of(text, || Some(1_000_000_000));
+            assert_eq!(limit, want.map_err(str::to_owned), "{text}");
+        };
+        check("60%", Ok(600_000_000));
+        check(" 100 % ", Ok(1_000_000_000));
+        check("2GiB", Ok(2 << 30));
+        check("0%", Err("a part must be from 1% to 100%"));
+        check("101%", Err("a part must be from 1% to 100%"));
+        check("1%", Err("is 10000000 bytes and must be at least 134217728"));
+        check("64MiB", Err("is 67108864 bytes and must be at least 134217728"));
+        let unknown = limit_of("60%", || None).expect_err("nobody tells");
+        assert!(unknown.starts_with("how much memory there is cannot be told here"), "{unknown}");
+        assert_eq!(limit_of("1GiB", || None), Ok(1 << 30));
+        assert!(limit_of("lots", || None).expect_err("no size").ends_with("or a part such as 60%"));
+    }
+
+    #[test]
+    fn what_the_system_tells_is_read() {
+        assert_eq!(machine("MemTotal:       24684520 kB\nMemFree: 1 kB\n"), Some(24_684_520 << 10));
+        assert_eq!(machine("MemFree: 1 kB\n"), None);
+        let files = group_files("9:name=systemd:/\n4:memory:/a/b\n0::/c\nodd\n");
+        let files: Vec<&str> = files.iter().filter_map(|file| file.to_str()).collect();
+        assert_eq!(
+            files,
+            [
+                "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "/sys/fs/cgroup/c/memory.max",
+                "/sys/fs/cgroup/memory.max",
+            ]
+        );
+        assert!(available().is_some_and(|bytes| bytes > 0), "this system tells it");
+    }
+
+    #[test]
+    fn shares_are_parts_of_the_limit_up_to_a_bound() {
+        let config = load(&["--memory-limit=1GiB"]).expect("valid");
+        assert_eq!(config.memory, MemoryConfig { limit: 1 << 30 });
+        assert_eq!(config.head.memory_limit, 128 << 20);
+        assert_eq!(config.queries.max_memory, 256 << 20);
+        let config = load(&["--memory-limit=100GiB"]).expect("valid");
+        assert_eq!((config.head.memory_limit, config.queries.max_memory), (512 << 20, 2 << 30));
+        for limit in [LEAST, 1 << 30, 1 << 34, 1 << 40] {
+            let memory = MemoryConfig { limit };
+            assert!(memory.flush() * 4 <= limit / 2 && memory.query() <= limit / 2, "{limit}");
+            assert!(memory.bodies() >= crate::limits::MAX_BODY_BYTES as u64, "{limit}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_by_hand_has_to_fit() {
+        let check = |setting: &str, want: &str| {
+            let error = load(&["--memory-limit=1GiB", setting]).expect_err(setting);
+            assert_eq!(error, want);
+        };
+        check(
+            "--query-max-memory=1GiB",
+            "--query-max-memory \"1GiB\": it must fit into half of the setting memory-limit, \
+             which is 1GiB here: 536870912 bytes",
+        );
+        check(
+            "--flush-memory=200MiB",
+            "--flush-memory \"200MiB\": 4 times as much must fit into half of the setting \
+             memory-limit, which is 1GiB here: 536870912 bytes",
+        );
+        let both = ["--memory-limit=1GiB", "--flush-memory=100MiB", "--query-max-memory=500MiB"];
+        let config = load(&both).expect("they fit");
+        assert_eq!((config.head.memory_limit, config.queries.max_memory), (100 << 20, 500 << 20));
+    }
+}

@@ -1,0 +1,158 @@
+//! Keeps the process below the memory that it may take: looks at what it has several times a second,
+//! notes it for those who take more, and has the store give up what it can do without.
+//!
+//! What the system counts as resident is what counts. Who refuses what at which level is for
+//! `storage::Pressure` and those who ask it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::api::AppState;
+use crate::storage::{Level, Pressure, Refused};
+use crate::telemetry::resident_bytes;
+
+/// How often is looked: in the meantime a process takes some tens of megabytes.
+const LOOK: Duration = Duration::from_millis(100);
+/// Longest time between two times that memory is given up while it is short.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
+
+/// Watches until the server stops.
+pub(super) async fn watch(state: Arc<AppState>, stopped: watch::Receiver<bool>) {
+    let metrics = &state.metrics.memory;
+    metrics.limit.set(i64::try_from(state.pressure().limit()).unwrap_or(i64::MAX));
+    let mut pace = Pace::default();
+    let mut relief: Option<JoinHandle<()>> = None;
+    while !*stopped.borrow() {
+        let Some(resident) = resident_bytes() else {
+            tracing::warn!("the system does not tell how much memory the process has");
+            return;
+        };
+        let (before, level) = state.pressure().note(resident);
+        if level != before {
+            tell(before, level, state.pressure());
+        }
+        metrics.level.set(level as i64);
+        publish(&state);
+        let is_under_way = relief.as_ref().is_some_and(|relief| !relief.is_finished());
+        if !is_under_way && pace.is_due(level, Instant::now()) {
+            relief = Some(tokio::spawn(relieve(state.clone())));
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Has the store give up what it can do without.
+async fn relieve(state: Arc<AppState>) {
+    // Before it is open there is nothing to give up.
+    let Ok(store) = state.store() else { return };
+    state.metrics.memory.relieved.inc();
+    if let Err(error) = store.relieve().await {
+        tracing::warn!("memory is short, and could not be given up: {error}");
+    }
+}
+
+fn tell(before: Level, level: Level, pressure: &Pressure) {
+    let text = pressure.text();
+    match level {
+        Level::Ample | Level::Tight if before > level => {
+            tracing::info!("memory is no longer short: {text}");
+        }
+        Level::Ample | Level::Tight => tracing::info!("memory is given up early: {text}"),
+        Level::Full => tracing::warn!("new series and large queries are refused: {text}"),
+        Level::Over => tracing::warn!("writes are refused: {text}"),
+    }
+}
+
+/// Brings the metrics up to date.
+fn publish(state: &AppState) {
+    let metrics = &state.metrics.memory;
+    for (part, bytes) in state.held() {
+        metrics.set_held(part, bytes);
+    }
+    for refused in Refused::ALL {
+        let kind = match refused {
+            Refused::Write => "write",
+            Refused::Series => "series",
+            Refused::Query => "query",
+            Refused::Read => "read",
+        };
+        metrics.add_refused(kind, state.pressure().take_refused(refused));
+    }
+}
+
+/// When memory is given up. A flush that comes early costs work and makes small files, and series that
+/// nobody has written to since some flushes leave memory: while known ones go on it is not done too often.
+#[derive(Debug, Default)]
+struct Pace {
+    /// The highest level since memory was ample, and when it was given up last.
+    last: Option<(Level, Instant)>,
+    /// How often since then.
+    times: u32,
+}
+
+impl Pace {
+    /// Whether it is time; if so, it is taken to be done.
+    fn is_due(&mut self, level: Level, now: Instant) -> bool {
+        let first = match level {
+            Level::Ample => {
+                *self = Self::default();
+                return false;
+            }
+            Level::Tight | Level::Full => Duration::from_secs(120),
+            // Nobody is written to anyway.
+            Level::Over => Duration::from_secs(5),
+        };
+        let (highest, due) = match self.last {
+            None => (level, true),
+            Some((highest, at)) => {
+                let pause = match level {
+                    Level::Over => first,
+                    _ => (first * 2_u32.pow(self.times.min(5))).min(LONGEST_PAUSE),
+                };
+                let has_passed = now.saturating_duration_since(at) >= pause;
+                (highest.max(level), level > highest || has_passed)
+            }
+        };
+        if due {
+            self.times += u32::from(level < Level::Over && self.last.is_some());
+            self.last = Some((highest, now));
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_up_at_once_and_then_ever_less_often() {
+        let begin = Instant::now();
+        let mut pace = Pace::default();
+        let mut is_due = |level, seconds| pace.is_due(level, begin + Duration::from_secs(seconds));
+        assert!(!is_due(Level::Ample, 0));
+        assert!(is_due(Level::Tight, 1));
+        assert!(!is_due(Level::Tight, 120));
+        assert!(is_due(Level::Full, 120), "it got worse");
+        assert!(!is_due(Level::Tight, 121));
+        assert!(!is_due(Level::Full, 359));
+        assert!(is_due(Level::Full, 360), "twice as long");
+        assert!(!is_due(Level::Full, 839));
+        assert!(is_due(Level::Full, 840), "and again");
+        assert!(is_due(Level::Over, 841));
+        assert!(!is_due(Level::Over, 845));
+        assert!(is_due(Level::Over, 846));
+        assert!(!is_due(Level::Ample, 847));
+        assert!(is_due(Level::Tight, 848), "all over again");
+    }
+
+    #[test]
+    fn the_system_tells_how_much_the_process_has() {
+        let resident = resident_bytes().expect("it tells");
+        assert!(resident > 100_000, "{resident}");
+    }
+}

@@ -1,0 +1,230 @@
+//! How near the process is to the memory that it may take, for all who take of it.
+//!
+//! One looks at how much the process has and notes it here; the others ask before they take more. What
+//! level follows is a pure decision. Levels only come one after the other when memory comes slowly: what
+//! has to be bounded whatever happens has a limit of its own.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use super::StoreError;
+use crate::limits::RETRY_AFTER;
+use crate::model::RejectReason;
+
+/// The setting that says how much memory the process may take.
+pub const MEMORY_LIMIT: &str = "memory-limit";
+
+/// How near the process is to its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// Far away.
+    Ample,
+    /// From 80 % on: what can be done without is given up.
+    Tight,
+    /// From 90 % on: new series are refused, and queries that would take much.
+    Full,
+    /// At the limit: writes are refused.
+    Over,
+}
+
+impl Level {
+    /// The level when the process has `resident` of `limit` bytes. One that was reached is left only
+    /// with 5 % less, so that it does not come and go.
+    pub fn next(self, resident: u64, limit: u64) -> Self {
+        let reached = Self::at(resident, limit);
+        let kept = Self::at(resident.saturating_add(limit / 20), limit).min(self);
+        reached.max(kept)
+    }
+
+    fn at(resident: u64, limit: u64) -> Self {
+        let hundredth = limit / 100;
+        match resident {
+            bytes if bytes >= limit => Self::Over,
+            bytes if bytes >= hundredth * 90 => Self::Full,
+            bytes if bytes >= hundredth * 80 => Self::Tight,
+            _ => Self::Ample,
+        }
+    }
+}
+
+/// What is refused for want of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// A whole remote write.
+    Write,
+    /// A new series; the rest of its request is stored.
+    Series,
+    /// A query.
+    Query,
+    /// Another question: labels, series, a remote read.
+    Read,
+}
+
+impl Refused {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Write, Self::Series, Self::Query, Self::Read];
+}
+
+/// What the process has, and what it may have.
+#[derive(Debug)]
+pub struct Pressure {
+    limit: u64,
+    resident: AtomicU64,
+    level: AtomicU8,
+    refused: [AtomicU64; Refused::ALL.len()],
+}
+
+impl Default for Pressure {
+    /// No limit.
+    fn default() -> Self {
+        Self::new(u64::MAX)
+    }
+}
+
+impl Pressure {
+    /// A process that may have `limit` bytes and has nothing yet.
+    pub fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            resident: AtomicU64::new(0),
+            level: AtomicU8::new(Level::Ample as u8),
+            refused: Default::default(),
+        }
+    }
+
+    /// Bytes that the process may have.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The process has so many bytes. Gives the level before and the one now. Only one notes.
+    pub fn note(&self, resident: u64) -> (Level, Level) {
+        let before = self.level();
+        let now = before.next(resident, self.limit);
+        self.resident.store(resident, Relaxed);
+        self.level.store(now as u8, Relaxed);
+        (before, now)
+    }
+
+    /// How near the process is to its limit.
+    pub fn level(&self) -> Level {
+        match self.level.load(Relaxed) {
+            0 => Level::Ample,
+            1 => Level::Tight,
+            2 => Level::Full,
+            _ => Level::Over,
+        }
+    }
+
+    /// What the process has of what it may have, in words that name the setting.
+    pub fn text(&self) -> String {
+        let resident = self.resident.load(Relaxed);
+        let limit = self.limit;
+        format!(
+            "the process has {resident} bytes in memory, and the setting {MEMORY_LIMIT} is {limit}"
+        )
+    }
+
+    /// Whether a remote write may be taken.
+    pub fn check_write(&self) -> Result<(), StoreError> {
+        self.check(Level::Over, Refused::Write)
+    }
+
+    /// Whether a question may be answered of which is not known how much it takes.
+    pub fn check_read(&self) -> Result<(), StoreError> {
+        self.check(Level::Full, Refused::Read)
+    }
+
+    /// Why a new series is refused, if it is. It is counted.
+    pub fn refuse_series(&self) -> Option<RejectReason> {
+        if self.level() < Level::Full {
+            return None;
+        }
+        self.count(Refused::Series);
+        let what = format!("the process has {} bytes in memory", self.resident.load(Relaxed));
+        Some(RejectReason::Limit { what, setting: MEMORY_LIMIT, most: self.limit })
+    }
+
+    fn check(&self, level: Level, what: Refused) -> Result<(), StoreError> {
+        if self.level() < level {
+            return Ok(());
+        }
+        self.count(what);
+        Err(StoreError::Unavailable { what: self.text(), retry_after: RETRY_AFTER })
+    }
+
+    /// One more was refused.
+    pub fn count(&self, what: Refused) {
+        self.refused[what as usize].fetch_add(1, Relaxed);
+    }
+
+    /// How many were refused since this was last asked.
+    pub fn take_refused(&self, what: Refused) -> u64 {
+        self.refused[what as usize].swap(0, Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_reached_at_once_and_left_with_some_distance() {
+        use Level::{Ample, Full, Over, Tight};
+        let check = |level: Level, resident: u64, want: Level| {
+            assert_eq!(level.next(resident, 1_000), want, "{level:?} at {resident}");
+        };
+        check(Ample, 0, Ample);
+        check(Ample, 799, Ample);
+        check(Ample, 800, Tight);
+        check(Ample, 900, Full);
+        check(Ample, 1_000, Over);
+        check(Ample, u64::MAX, Over);
+        check(Over, 999, Over);
+        check(Over, 950, Over);
+        check(Over, 949, Full);
+        check(Full, 850, Full);
+        check(Full, 849, Tight);
+        check(Tight, 750, Tight);
+        check(Tight, 749, Ample);
+        check(Over, 100, Ample);
+        // What was not reached is not held.
+        check(Tight, 899, Tight);
+        check(Ample, 790, Ample);
+    }
+
+    #[test]
+    fn each_is_refused_at_its_level() {
+        let pressure = Pressure::new(1_000);
+        let refused = || {
+            let write = pressure.check_write().is_err();
+            let read = pressure.check_read().is_err();
+            (pressure.refuse_series().is_some(), read, write)
+        };
+        assert_eq!(refused(), (false, false, false));
+        assert_eq!(pressure.note(850), (Level::Ample, Level::Tight));
+        assert_eq!(refused(), (false, false, false));
+        assert_eq!(pressure.note(900), (Level::Tight, Level::Full));
+        assert_eq!(refused(), (true, true, false));
+        pressure.note(2_000);
+        assert_eq!(refused(), (true, true, true));
+        let counts = Refused::ALL.map(|what| pressure.take_refused(what));
+        assert_eq!(counts, [1, 2, 0, 2]);
+        assert_eq!(pressure.take_refused(Refused::Series), 0, "taken");
+        let text = pressure.check_write().expect_err("over").to_string();
+        let want = "the process has 2000 bytes in memory, and the setting memory-limit is 1000";
+        assert_eq!(text, want);
+        pressure.note(10);
+        assert_eq!(refused(), (false, false, false));
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_refused() {
+        let pressure = Pressure::default();
+        pressure.note(1 << 50);
+        assert_eq!(pressure.level(), Level::Ample);
+        pressure.check_write().expect("there is room");
+        pressure.check_read().expect("there is room");
+        assert_eq!(pressure.refuse_series(), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Metrics of what the process has in memory and may have. What it has as the system counts it is
+//! `process_resident_memory_bytes`.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Metrics of memory.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryMetrics {
+    /// Bytes that the process may have.
+    pub limit: Gauge,
+    /// How near it is: 0 = far, 1 = gives up what it can, 2 = refuses what is new, 3 = refuses writes.
+    pub level: Gauge,
+    /// Times that memory was given up before its time.
+    pub relieved: Counter,
+    held: Family<Part, Gauge>,
+    refused: Family<Kind, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Part {
+    part: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+impl MemoryMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let new = Self::default();
+        let m = new.clone();
+        let registry = registry.sub_registry_with_prefix("memory");
+        let help = "Memory that the process may take";
+        registry.register_with_unit("limit", help, Unit::Bytes, m.limit);
+        let help = "How near the process is to that: 3 = writes are refused";
+        registry.register("level", help, m.level);
+        let help = "Times that memory was given up before its time";
+        registry.register("relieved", help, m.relieved);
+        let help = "Memory that parts of the process hold, as they count it, about";
+        registry.register_with_unit("held", help, Unit::Bytes, m.held);
+        let help = "Writes, new series, queries and other reads refused for want of memory";
+        registry.register("refused", help, m.refused);
+        new
+    }
+
+    /// A part holds so many bytes.
+    pub fn set_held(&self, part: &'static str, bytes: u64) {
+        self.held.get_or_create(&Part { part }).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// So many more were refused.
+    pub fn add_refused(&self, kind: &'static str, more: u64) {
+        self.refused.get_or_create(&Kind { kind }).inc_by(more);
+    }
+}

@@ -1,0 +1,64 @@
+//! A head while memory is short: known series go on, new ones are refused and leave no trace, and what
+//! it can do without is given up.
+
+use std::sync::Arc;
+
+use promkairos::storage::{Level, MEMORY_LIMIT, Pressure, SharedStore, Store};
+use promkairos::telemetry::HeadMetrics;
+
+use super::{Batch, Gate, Mode, T, one, open, open_over, options, put, values};
+use crate::support::front::Fronted;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn known_series_go_on_and_new_ones_leave_no_trace() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    below.set(Mode::NoFlush);
+    let pressure = Arc::new(Pressure::new(1_000));
+    let mut options = options(&dir);
+    options.pressure = pressure.clone();
+    let head = open(options.clone(), &below).await;
+    put(&head, &one("known", T, 1.0)).await;
+    pressure.note(950);
+    assert_eq!(pressure.level(), Level::Full);
+    let both = Batch::new()
+        .series(&[("__name__", "new")])
+        .sample(T, 1.0)
+        .series(&[("__name__", "known")])
+        .sample(T + 1, 2.0);
+    let outcome = head.write(both.build()).await.expect("the known one is taken");
+    assert_eq!((outcome.samples, outcome.rejections.len()), (1, 1));
+    assert_eq!(outcome.rejections.counts(), [(MEMORY_LIMIT, 1)]);
+    let text = outcome.rejections.kept()[0].to_string();
+    let want = "the process has 950 bytes in memory, and the setting memory-limit is 1000 for \
+                series {__name__=\"new\"}";
+    assert_eq!(text, want);
+    let check = async |head: &dyn Store| {
+        assert_eq!(values(head, "known").await.expect("read"), [(T, 1.0), (T + 1, 2.0)]);
+        assert!(values(head, "new").await.expect("read").is_empty());
+    };
+    check(&head).await;
+    drop(head);
+    // What was refused is not read back, whatever the level is by then.
+    pressure.note(0);
+    let head = open(options, &below).await;
+    check(&head).await;
+    put(&head, &one("new", T, 3.0)).await;
+    assert_eq!(values(&head, "new").await.expect("read"), [(T, 3.0)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_without_points_leave_memory_and_nothing_is_lost() {
+    let (dir, metrics) = (tempfile::tempdir().expect("a folder"), HeadMetrics::default());
+    let below: SharedStore = Arc::new(Fronted(Arc::new(Gate::default())));
+    let head = open_over(options(&dir), below, metrics.clone()).await.expect("the head opens");
+    put(&head, &one("m", T, 1.0)).await;
+    assert_eq!(metrics.series.get(), 1);
+    for _ in 0..3 {
+        head.relieve().await.expect("given up");
+    }
+    assert_eq!((metrics.series.get(), metrics.bytes.get()), (0, 0));
+    assert_eq!(values(&head, "m").await.expect("read"), [(T, 1.0)]);
+    put(&head, &one("m", T + 1, 2.0)).await;
+    assert_eq!(values(&head, "m").await.expect("read"), [(T, 1.0), (T + 1, 2.0)]);
+}

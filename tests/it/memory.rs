@@ -1,0 +1,300 @@
+//! Little memory and everybody against it, on the real program: ever new series, queries that want
+//! everything, lists of all labels. The process stays below the memory of the machine that its limit
+//! leaves room on, answers, keeps what it acknowledged, and recovers.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use futures::future::join_all;
+
+use crate::support::eventually;
+use crate::support::load::compress;
+use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
+use crate::support::proto;
+
+/// The memory of the machine.
+const MACHINE: u64 = 1 << 30;
+/// Three fifths of it, as the default has it.
+const LIMIT: u64 = MACHINE / 5 * 3;
+/// Series that come in one request of the storm.
+const SERIES: usize = 100;
+/// Bytes of a label of theirs.
+const LABEL_BYTES: usize = 4 << 10;
+/// Milliseconds since 1970 of what is written and asked for.
+const TIME: i64 = 3_600_000;
+/// Requests of the storm after the first one that was refused.
+const GO_ON: usize = 20;
+/// Far more requests than the memory has room for.
+const MOST_REQUESTS: usize = 5_000;
+
+/// Each wants more than there is, or nearly.
+const QUERIES: [&str; 8] = [
+    "max_over_time(m[1y:1s])",
+    "count_over_time(vector(1)[100y:1ms])",
+    "quantile_over_time(0.5, (m + 1)[30d:1s])",
+    "count by (__name__, hash) ({__name__=~\".+\"})",
+    "sort(label_replace({__name__=~\".*\"}, \"x\", \"$1$1\", \"hash\", \"(.*)\"))",
+    "m * on(job) group_left(n) label_replace(m, \"n\", \"$1\", \"i\", \"(.*)\")",
+    "{__name__=~\".+\"} or {__name__=~\".*\"} or {__name__!=\"\"}",
+    "topk by (hash) (1, {__name__=~\"storm_.*\"})",
+];
+
+/// Lists of all there is.
+const LISTS: [&str; 4] = [
+    "/api/v1/series?match[]={__name__=~%22.%2B%22}&limit=5000",
+    "/api/v1/label/hash/values",
+    "/api/v1/label/hash/values?match[]={__name__=~%22storm_.*%22}",
+    "/api/v1/label/__name__/values",
+];
+
+/// A series of labels and points.
+fn series(labels: &[(&str, &str)], points: &[(i64, f64)]) -> proto::Message {
+    let label =
+        |(name, value): &(&str, &str)| proto::Message::default().bytes(1, name).bytes(2, value);
+    let point = |(time, value): &(i64, f64)| {
+        proto::Message::default().double(1, *value).varint(2, time.cast_unsigned())
+    };
+    proto::Message::default()
+        .messages(1, labels.iter().map(label))
+        .messages(2, points.iter().map(point))
+}
+
+async fn send(server: &Promkairos, series: Vec<proto::Message>) -> Answer {
+    let body = compress(&proto::Message::default().messages(1, series));
+    server.write(Message::V1, body).await.expect("an answer")
+}
+
+/// Whether a write was refused for want of memory; panics when it was for another reason.
+fn is_short(answer: &Answer) -> bool {
+    let named = answer.body.contains("the setting memory-limit is");
+    match answer.status {
+        204 => false,
+        429 => {
+            assert!(named, "{}", answer.body);
+            true
+        }
+        503 => {
+            assert!(answer.retry_after.is_some(), "{}", answer.body);
+            named
+        }
+        status => panic!("{status}: {}", answer.body),
+    }
+}
+
+/// What the tasks know of each other.
+#[derive(Default)]
+struct Books {
+    /// Questions that were answered, hostile ones and of health.
+    questions: AtomicUsize,
+    lists: AtomicUsize,
+    health: AtomicUsize,
+    /// Times of the points of the series that goes on, as far as they were acknowledged.
+    known: Mutex<BTreeSet<i64>>,
+}
+
+/// Sends new series until memory is short, and some more. Gives the requests that were stored whole.
+async fn storm(server: &Promkairos, books: &Books) -> Vec<usize> {
+    let (mut stored, mut since) = (Vec::new(), None);
+    for request in 0..MOST_REQUESTS {
+        let name = format!("storm_{request}");
+        let one = |at: usize| {
+            let hash = format!("{request:08}-{at:08} ").repeat(LABEL_BYTES / 18);
+            series(&[("__name__", &name), ("hash", &hash)], &[(TIME, at as f64)])
+        };
+        let answer = send(server, (0..SERIES).map(one).collect()).await;
+        if answer.status == 204 {
+            stored.push(request);
+        }
+        if is_short(&answer) {
+            since = since.or(Some(request));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let others = books.questions.load(Relaxed) >= 2 * QUERIES.len()
+            && books.lists.load(Relaxed) >= LISTS.len()
+            && books.health.load(Relaxed) > 0;
+        if since.is_some_and(|since| request >= since + GO_ON) && others {
+            return stored;
+        }
+    }
+    panic!("{MOST_REQUESTS} requests were not enough: {} were stored", stored.len());
+}
+
+/// Writes to one series again and again.
+async fn go_on(server: &Promkairos, books: &Books) {
+    let mut was_over = false;
+    for time in TIME.. {
+        let point = (time, time as f64);
+        let answer = send(server, vec![series(&[("__name__", "known")], &[point])]).await;
+        // Only after a time in which nobody could write it may be a new one.
+        was_over |= answer.status == 503;
+        assert!(answer.status != 429 || was_over, "a known series: {}", answer.body);
+        is_short(&answer);
+        if answer.status == 204 {
+            books.known.lock().expect("nobody panics").insert(time);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Asks hostile queries, beginning with another one than the others.
+async fn ask(server: &Promkairos, books: &Books, first: usize) {
+    for query in QUERIES.iter().cycle().skip(first) {
+        let status = status_of(server, query).await;
+        assert!([200, 400, 422, 503].contains(&status), "{query}: {status}");
+        books.questions.fetch_add(1, Relaxed);
+    }
+}
+
+/// The status of a query; nobody waits for the rest of its answer.
+async fn status_of(server: &Promkairos, query: &str) -> u16 {
+    let form = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs([("query", query), ("time", "3600")])
+        .finish();
+    let request = reqwest::Client::new()
+        .post(server.url("/api/v1/query"))
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .body(form);
+    request.send().await.expect("an answer").status().as_u16()
+}
+
+async fn list(server: &Promkairos, books: &Books) {
+    for path in LISTS.iter().cycle() {
+        let answer = reqwest::get(server.url(path)).await.expect("an answer");
+        let status = answer.status().as_u16();
+        assert!([200, 503].contains(&status), "{path}: {status}");
+        // The whole answer, by one who takes it all.
+        answer.bytes().await.expect("a body");
+        books.lists.fetch_add(1, Relaxed);
+    }
+}
+
+async fn see_health(server: &Promkairos, books: &Books) {
+    loop {
+        let answer = server.get("/-/healthy").await.expect("an answer");
+        assert_eq!(answer, (200, "promkairos is healthy.\n".to_owned()));
+        books.health.fetch_add(1, Relaxed);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The most memory that the process had at a time, as the system counts it.
+fn peak(server: &Promkairos) -> u64 {
+    let path = format!("/proc/{}/status", server.process.id());
+    let status = std::fs::read_to_string(path).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib << 10
+}
+
+/// The sum of all series of a metric of the server.
+async fn metric(server: &Promkairos, name: &str) -> f64 {
+    let (status, page) = server.get("/metrics").await.expect("an answer");
+    assert_eq!(status, 200, "{page}");
+    let lines = page.lines().filter_map(|line| line.strip_prefix(name));
+    let lines = lines.filter(|rest| rest.starts_with([' ', '{']));
+    lines.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+/// A single number that a query has for an answer.
+async fn number(server: &Promkairos, query: &str) -> Result<f64, String> {
+    let query: String = form_urlencoded::byte_serialize(query.as_bytes()).collect();
+    let path = format!("/api/v1/query?time=3600&query={query}");
+    let (status, text) = server.get(&path).await.map_err(|error| error.to_string())?;
+    let answer: serde_json::Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+    let value = answer["data"]["result"][0]["value"][1].as_str();
+    let value = value.and_then(|value| value.parse().ok());
+    value.ok_or_else(|| format!("{query}: {status} {text}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
+    let data = tempfile::tempdir().expect("a folder");
+    let limit = format!("--memory-limit={LIMIT}");
+    let flags = [limit.as_str(), "--query-timeout=10s"];
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let points: Vec<(i64, f64)> = (0..240).map(|at| (at * 15_000, at as f64)).collect();
+    let one =
+        |i: usize| series(&[("__name__", "m"), ("i", &i.to_string()), ("job", "all")], &points);
+    let mut first: Vec<proto::Message> = (0..200).map(one).collect();
+    first.push(series(&[("__name__", "known")], &[(0, 0.0)]));
+    let answer = send(&server, first).await;
+    assert_eq!(answer.status, 204, "{}", answer.body);
+
+    let books = Books::default();
+    let stored = {
+        let (server, books) = (&server, &books);
+        let askers = join_all((0..6).map(|at| ask(server, books, at)));
+        let listers = join_all((0..2).map(|_| list(server, books)));
+        // The others never end.
+        tokio::select! {
+            stored = storm(server, books) => stored,
+            _ = askers => unreachable!(),
+            _ = listers => unreachable!(),
+            () = go_on(server, books) => unreachable!(),
+            () = see_health(server, books) => unreachable!(),
+        }
+    };
+    assert!(server.process.ended().is_none(), "it lives");
+    let peak = peak(&server);
+    assert!(peak < MACHINE, "{} of {} MiB", peak >> 20, MACHINE >> 20);
+    assert_eq!(metric(&server, "promkairos_memory_limit_bytes").await, LIMIT as f64);
+    eventually("refusals are counted", async || {
+        let refused = metric(&server, "promkairos_memory_refused_total").await;
+        if refused > 0.0 { Ok(()) } else { Err("none".to_owned()) }
+    })
+    .await;
+
+    // It goes on: a known series, and a query that takes little.
+    eventually("a write is taken", async || {
+        let answer =
+            send(&server, vec![series(&[("__name__", "known")], &[(TIME - 1, 7.0)])]).await;
+        if answer.status == 204 { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
+    let last = async || number(&server, "known offset 1ms").await;
+    assert_eq!(eventually("a query is answered", last).await, 7.0);
+
+    // What was acknowledged is there.
+    assert!(!stored.is_empty());
+    for request in stored {
+        let query = format!("count(storm_{request})");
+        let count = eventually(&query, async || number(&server, &query).await).await;
+        assert_eq!(count, SERIES as f64, "{query}");
+    }
+    check_known(&server, &books).await;
+
+    // And after a stop; then there is room for new series again.
+    assert!(server.process.terminate().success());
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    check_known(&server, &books).await;
+    eventually("a new series is taken", async || {
+        let answer = send(&server, vec![series(&[("__name__", "new")], &[(TIME, 1.0)])]).await;
+        if answer.status == 204 { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
+    assert_eq!(number(&server, "new").await, Ok(1.0));
+}
+
+/// Every acknowledged point of the series that went on is there, with its bits.
+async fn check_known(server: &Promkairos, books: &Books) {
+    // Remote reads are refused while memory is short, so this asks as a query does.
+    let path = format!("/api/v1/query?time={}&query=known[3h]", 2 * TIME / 1000);
+    let (status, text) = server.get(&path).await.expect("an answer");
+    assert_eq!(status, 200, "{text}");
+    let answer: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let values = answer["data"]["result"][0]["values"].as_array().expect("points");
+    let held: BTreeSet<i64> = values
+        .iter()
+        .map(|point| {
+            let time = (point[0].as_f64().expect("a time") * 1000.0).round() as i64;
+            let value: f64 = point[1].as_str().expect("a text").parse().expect("a number");
+            assert!(value == time as f64 || time == TIME - 1, "{point}");
+            time
+        })
+        .collect();
+    let known = books.known.lock().expect("nobody panics");
+    let lost: Vec<&i64> = known.difference(&held).collect();
+    assert!(!known.is_empty() && lost.is_empty(), "of {} points are lost: {lost:?}", known.len());
+}
