@@ -23,6 +23,7 @@ mod kairosdb;
 mod kill;
 mod limits;
 mod packaging;
+mod paused;
 mod prometheus;
 mod promql;
 mod reading;
