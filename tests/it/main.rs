@@ -10,6 +10,7 @@ mod clients;
 mod clusters;
 mod commands;
 mod copy;
+mod crowd;
 mod delete_command;
 mod docs;
 mod embedded;
