@@ -9,6 +9,7 @@ mod hanging;
 mod index;
 pub(crate) mod keyspace;
 mod neighbour;
+mod noise;
 mod points;
 pub(crate) mod read_cache;
 mod refusals;

@@ -2,12 +2,13 @@
 //!
 //! What is in the store is compared with a naive model: a map of points by series and time.
 
+mod clock;
 mod disk;
 mod model;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use promkairos::model::{Labels, MatchOp, Matcher, TimeRange, Value, WriteBatch};
 use promkairos::storage::embedded::{Options, Parts};
@@ -26,7 +27,7 @@ const DIR: &str = "/data/parts";
 const LATER: i64 = 30 * DAY;
 
 fn options() -> Options {
-    Options { retention: Duration::ZERO, cache_bytes: 1 << 20, maintenance: None }
+    Options { cache_bytes: 1 << 20, maintenance: None, ..Options::default() }
 }
 
 fn open(disk: &SimulatedDisk) -> Result<Parts, StoreError> {
@@ -459,36 +460,6 @@ fn a_delete_reaches_a_flush_that_is_under_way() {
         assert_eq!(counts, [10, 50]);
         store.maintain(LATER).expect("nothing fails");
     }
-}
-
-#[test]
-fn days_beyond_the_retention_go() {
-    let disk = SimulatedDisk::default();
-    let set = labels(&[("job", "a")]);
-    let points = (0..10).map(|day| point(day * DAY + 5)).collect::<Vec<_>>();
-    let runs = vec![(set.clone(), vec![points])];
-    let step = Step::Absorb { through: 1, runs, exemplars: vec![], metadata: vec![] };
-    let store = open(&disk).expect("a new store opens");
-    block_on(apply(&store, &step)).expect("nothing fails");
-    store.maintain(LATER).expect("nothing fails");
-    assert_eq!(block_on(content(&store)).expect("it can be read").series[&set].len(), 10);
-    drop(store);
-
-    // As long ago as the first second of the fifth day: what ended before goes on opening.
-    let fifth_day = Duration::from_millis((4 * DAY + 1_000) as u64);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-    let options = Options { retention: now - fifth_day, ..options() };
-    let files = Arc::new(disk.clone());
-    let store = Parts::open_with(files, Path::new(DIR), options, StoreMetrics::default());
-    let store = store.expect("it opens");
-    let left = block_on(content(&store)).expect("it can be read");
-    let days: Vec<i64> = left.series[&set].keys().map(|timestamp| timestamp / DAY).collect();
-    assert_eq!(days, [4, 5, 6, 7, 8, 9]);
-    // Another three days pass.
-    store.maintain(now.as_millis() as i64 + 3 * DAY).expect("nothing fails");
-    let left = block_on(content(&store)).expect("it can be read");
-    assert_eq!(left.series[&set].len(), 3);
-    assert_eq!(disk.names().iter().filter(|name| name.ends_with(".part")).count(), 3);
 }
 
 #[test]

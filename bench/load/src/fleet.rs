@@ -79,6 +79,14 @@ impl Share {
         self.series.len().div_ceil(self.form.samples)
     }
 
+    /// Lets series give way as in so many scrapes that are not made.
+    pub fn skip(&mut self, scrapes: usize) {
+        for _ in 0..scrapes {
+            self.replace_series();
+            self.scrapes += 1;
+        }
+    }
+
     /// The snappy bodies of the next scrape, which is at `timestamp` in milliseconds.
     pub fn scrape(&mut self, timestamp: i64) -> Vec<Vec<u8>> {
         self.replace_series();
@@ -194,5 +202,17 @@ mod tests {
             }
         }
         assert_eq!(all.len(), SERIES + SERIES / 10);
+    }
+
+    #[test]
+    fn skipped_scrapes_leave_the_series_that_made_ones_leave() {
+        let (mut made, mut skipped) =
+            (share(Protocol::V1, 10.0, 0..500), share(Protocol::V1, 10.0, 0..500));
+        for scrape in 0..240 {
+            made.scrape(scrape);
+        }
+        skipped.skip(240);
+        let next = |share: &mut Share| labels(WireProtocol::V1, &share.scrape(7), 7);
+        assert_eq!(next(&mut skipped), next(&mut made));
     }
 }

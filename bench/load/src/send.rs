@@ -51,6 +51,9 @@ pub struct Options {
     /// Time of the first scrape in milliseconds.
     #[arg(long, default_value_t = 1_700_000_000_000)]
     start: i64,
+    /// Scrapes that were sent before: churn goes on from there.
+    #[arg(long, default_value_t = 0)]
+    after: usize,
     /// Samples whose bodies are in memory at a time, at least one scrape.
     #[arg(long, default_value_t = 20_000_000)]
     at_once: usize,
@@ -168,7 +171,8 @@ fn lanes(options: &Options) -> Vec<Lane> {
     let (series, connections) = (options.shape.series, options.connections);
     let lane = |connection| {
         let numbers = series * connection / connections..series * (connection + 1) / connections;
-        let share = Share::new(&options.shape, &options.form, numbers);
+        let mut share = Share::new(&options.shape, &options.form, numbers);
+        share.skip(options.after);
         Lane { connection, share, bodies: Vec::new() }
     };
     thread::scope(|scope| {

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::storage::StoreError;
-use crate::storage::clock::now_ms;
 
 use super::compaction::Speed;
 use super::names;
@@ -104,7 +103,7 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
             return;
         }
         drop(wishes);
-        if let Err(error) = store.maintain(now_ms(), Speed::Background) {
+        if let Err(error) = store.maintain(store.options.clock.now_ms(), Speed::Background) {
             store.metrics.maintenance_failures.inc();
             tracing::error!(%error, "maintenance of the embedded store failed");
         }
@@ -119,13 +118,19 @@ impl PartStore {
         Ok(())
     }
 
-    /// Removes the days that ended longer than the retention before `now`.
+    /// Removes the days that ended longer than the retention before `now`, as far as the horizon lets it.
     pub(super) fn enforce_retention(&self, now: i64) -> Result<(), StoreError> {
         let retention = i64::try_from(self.retention.read().as_millis()).unwrap_or(i64::MAX);
-        let oldest = now.saturating_sub(retention);
-        let expired = |partition| names::partition_end(partition) < oldest;
+        if retention == 0 {
+            return Ok(());
+        }
         let state = self.state();
-        if retention == 0 || !state.parts.iter().any(|part| expired(part.entry.partition)) {
+        let newest = state.newest_until(now).or_else(|| state.newest_until(i64::MAX));
+        let time = self.horizon.lock().time(now, newest, Instant::now());
+        let oldest = time.map(|time| time.saturating_sub(retention));
+        let expired =
+            |partition| oldest.is_some_and(|oldest| names::partition_end(partition) < oldest);
+        if !state.parts.iter().any(|part| expired(part.entry.partition)) {
             return Ok(());
         }
         self.commit(|state| {

@@ -12,6 +12,7 @@ mod cutting;
 mod direct;
 mod directory;
 mod files;
+mod horizon;
 mod listing;
 mod lookup;
 mod maintenance;
@@ -33,9 +34,8 @@ use async_trait::async_trait;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use crate::telemetry::StoreMetrics;
 
-use super::clock::now_ms;
 use super::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
+    Absorbed, Clock, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
 };
 
 pub use files::{Disk, Files, NewFile, OpenFile};
@@ -47,19 +47,23 @@ use state::PartStore;
 /// Settings of the embedded store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Days whose end is further back than this are removed; zero = kept for ever.
+    /// Days whose end is further back than this are removed; zero = kept for ever. A clock that jumps
+    /// ahead is followed slowly.
     pub retention: Duration,
     /// Most bytes of unpacked index blocks kept in memory.
     pub cache_bytes: usize,
     /// How often compaction and retention run by themselves; `None` = only when
     /// [`Parts::maintain`] is called.
     pub maintenance: Option<Duration>,
+    /// What retention and the end of a day go by.
+    pub clock: Clock,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let maintenance = Some(Duration::from_secs(60));
-        Self { retention: Duration::ZERO, cache_bytes: 64 << 20, maintenance }
+        let clock = Clock::default();
+        Self { retention: Duration::ZERO, cache_bytes: 64 << 20, maintenance, clock }
     }
 }
 
@@ -83,7 +87,7 @@ impl Parts {
         options: Options,
         metrics: StoreMetrics,
     ) -> Result<Self, StoreError> {
-        let (interval, now) = (options.maintenance, now_ms());
+        let (interval, now) = (options.maintenance, options.clock.now_ms());
         let store = Arc::new(PartStore::open(files, dir.to_owned(), options, metrics)?);
         store.enforce_retention(now)?;
         let maintenance = Maintenance::start(store.clone(), interval)?;
@@ -97,8 +101,8 @@ impl Parts {
         self.maintenance.wake();
     }
 
-    /// Removes days beyond the retention, as seen at `now` (milliseconds since 1970), and
-    /// compacts until nothing is left to do. Blocks.
+    /// Removes days beyond the retention and compacts until nothing is left to do, with a clock that
+    /// shows `now` (milliseconds since 1970). Blocks.
     pub fn maintain(&self, now: i64) -> Result<(), StoreError> {
         self.store.maintain(now, Speed::Full)
     }

@@ -20,6 +20,7 @@ use crate::telemetry::StoreMetrics;
 
 use super::cache::BlockCache;
 use super::files::Files;
+use super::horizon::Horizon;
 use super::manifest::{Manifest, PartEntry};
 use super::metadata::{self, MetadataMap};
 use super::part::Part;
@@ -49,6 +50,8 @@ pub(super) struct PartStore {
     flights: Mutex<Vec<u64>>,
     /// Held while a compaction runs.
     pub(super) compacting: Mutex<()>,
+    /// The time that retention goes by.
+    pub(super) horizon: Mutex<Horizon>,
     /// The store is being closed.
     pub(super) stopping: AtomicBool,
 }
@@ -98,6 +101,7 @@ impl PartStore {
             commits: Mutex::default(),
             flights: Mutex::default(),
             compacting: Mutex::default(),
+            horizon: Mutex::default(),
             stopping: AtomicBool::new(false),
         };
         let listed = store.list()?;
@@ -335,6 +339,12 @@ impl State {
     pub(super) fn parts_in(&self, range: TimeRange) -> impl Iterator<Item = (usize, &Arc<Part>)> {
         let parts = self.parts.iter().enumerate();
         parts.filter(move |(_, part)| !range.is_empty() && part.entry.range.overlaps(&range))
+    }
+
+    /// The time of the newest point that is no later than this, about: the parts alone are looked at.
+    pub(super) fn newest_until(&self, time: i64) -> Option<i64> {
+        let ranges = self.parts.iter().map(|part| part.entry.range);
+        ranges.filter(|range| range.start <= time).map(|range| range.end.min(time)).max()
     }
 
     pub(super) fn stats(&self) -> Stats {

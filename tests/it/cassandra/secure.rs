@@ -26,7 +26,8 @@ fn pem(name: &str) -> PathBuf {
     secure_cassandra().join("tls").join(name)
 }
 
-fn address() -> String {
+/// Where it listens.
+pub(super) fn address() -> String {
     let address = std::fs::read_to_string(secure_cassandra().join("address"));
     address.expect("the secure Cassandra runs").trim().into()
 }
@@ -283,7 +284,7 @@ async fn a_login_that_may_only_read_is_enough_to_read() {
 }
 
 /// The flags for all of it, with this password.
-fn flags(folder: &Path, password: &str) -> Vec<String> {
+pub(super) fn flags(folder: &Path, password: &str) -> Vec<String> {
     let file = folder.join("password");
     std::fs::write(&file, password).expect("written");
     let flag = |name: &str, path: &Path| format!("--cassandra-{name}={}", path.display());

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::variable;
@@ -43,6 +44,22 @@ impl OwnCassandra {
     /// Starts it again and waits until it answers.
     pub(crate) fn start_again(&self) {
         self.script("again");
+    }
+
+    /// Stops it where it is (SIGSTOP): its connections stand, and nobody answers.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = std::fs::read_to_string(self.run.path().join("pid")).expect("it runs");
+        let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("it runs");
     }
 
     /// Runs `tests/peers/cassandra.sh`.

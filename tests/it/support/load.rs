@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::promkairos::{self, Promkairos};
+use super::promkairos::{self, Answer, Promkairos};
 use super::proto::Message;
 use super::remote_read::Point;
 
@@ -51,20 +51,29 @@ impl Load {
         futures::future::join_all((0..senders).map(one)).await;
     }
 
-    /// Sends one request and gives the status of its answer.
+    /// Sends one request and gives the status of its answer: taken, or to be sent again.
     pub(crate) async fn send(
         &self,
         server: &Promkairos,
         random: &mut StdRng,
     ) -> Result<u16, reqwest::Error> {
+        let answer = self.attempt(server, random).await?;
+        assert!(matches!(answer.status, 204 | 503), "{answer:?}");
+        Ok(answer.status)
+    }
+
+    /// The same where other errors are right too: gives the whole answer.
+    pub(crate) async fn attempt(
+        &self,
+        server: &Promkairos,
+        random: &mut StdRng,
+    ) -> Result<Answer, reqwest::Error> {
         let request = self.next_request(random);
         let answer = server.write(promkairos::Message::V1, block(&request)).await?;
-        match answer.status {
-            204 => self.books.lock().expect("nobody panics").acknowledged.extend(request),
-            503 => {}
-            status => panic!("{status}: {}", answer.body),
+        if answer.status == 204 {
+            self.books.lock().expect("nobody panics").acknowledged.extend(request);
         }
-        Ok(answer.status)
+        Ok(answer)
     }
 
     /// New samples, booked as sent.

@@ -9,6 +9,7 @@ pub(crate) mod front;
 pub(crate) mod kairosdb;
 pub(crate) mod load;
 pub(crate) mod memory;
+pub(crate) mod noise;
 pub(crate) mod process;
 pub(crate) mod prometheus;
 pub(crate) mod promkairos;

@@ -85,9 +85,13 @@ impl Process {
 
     /// Asks it to end (SIGTERM), and waits.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).expect("the process runs");
+        self.signal(Signal::TERM);
         self.wait()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the process runs");
     }
 
     /// Waits until it ends by itself.

@@ -162,7 +162,8 @@ async fn forward(client: TcpStream, server: TcpStream, gate: Arc<Gate>) {
     }
 }
 
-async fn read_frame(from: &mut (impl AsyncReadExt + Unpin)) -> std::io::Result<Vec<u8>> {
+/// The next frame, header and body.
+pub(super) async fn read_frame(from: &mut (impl AsyncReadExt + Unpin)) -> std::io::Result<Vec<u8>> {
     let mut frame = vec![0; HEADER];
     from.read_exact(&mut frame).await?;
     let length = u32::from_be_bytes(frame[HEADER - 4..].try_into().expect("four bytes"));

@@ -1,0 +1,132 @@
+//! A network between promkairos and Cassandra that changes bits, cuts frames, delays and resets: what was
+//! acknowledged meanwhile is found afterwards with its bits, by a process that reads without it.
+//!
+//! CQL as it is spoken here (version 4) has no checksums. Without TLS only damage that a frame shows is
+//! promised to be seen, so only that is done there; with TLS any bit of any byte may change.
+
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::secure;
+use crate::support::load::Load;
+use crate::support::noise::{Changes, Noise};
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::{self, eventually, long, seed};
+
+const SENDERS: u64 = 4;
+
+/// Sends without end, whatever the server says to it.
+async fn send(server: &Promkairos, load: &Load, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    loop {
+        let answer = load.attempt(server, &mut random).await.expect("it answers");
+        if answer.status != 204 {
+            assert!((500..600).contains(&answer.status), "{answer:?}");
+            assert!(!answer.body.trim().is_empty(), "{answer:?}");
+        }
+        // Behind the log it would run far ahead of Cassandra.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Writes and reads under noise until it has done so much damage.
+async fn under_noise(noise: &Noise, server: &Promkairos, load: &Load, seed: u64) {
+    noise.begin();
+    let senders = (0..SENDERS).map(|number| send(server, load, seed ^ number));
+    let enough = async {
+        for faults in 0..if long() { 1_000 } else { 40 } {
+            eventually("the next fault", async || match noise.faults() {
+                now if now > faults => Ok(()),
+                now => Err(format!("{now}")),
+            })
+            .await;
+        }
+        let before = load.acknowledged();
+        eventually("writes pass at times", async || match load.acknowledged() {
+            now if now > before => Ok(()),
+            now => Err(format!("{now}")),
+        })
+        .await;
+    };
+    tokio::select! {
+        _ = futures::future::join_all(senders) => unreachable!("they send without end"),
+        () = enough => {}
+    }
+    // Nobody writes now: what is read is all of it, or an error says that it cannot be read.
+    for _ in 0..20 {
+        if let Ok(Some(wrong)) = load.difference(server).await {
+            panic!("{wrong}");
+        }
+    }
+    assert_eq!(server.get("/-/healthy").await.expect("it answers").0, 200);
+    noise.end();
+}
+
+/// The whole of it over `through`, which is the noise, and then without it over `direct`.
+async fn nothing_is_lost(noise: &Noise, through: Backend, direct: Backend, flags: &[String]) {
+    let (folder, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let common = ["--flush-interval=200ms", "--cassandra-request-timeout=5s"];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let mut server =
+        Promkairos::ready(&folder.path().join("a"), &through, &[&common[..], &flags[..]].concat())
+            .await;
+    let mut random = StdRng::seed_from_u64(seed());
+    let accepted = async |random: &mut StdRng| match load.attempt(&server, random).await {
+        Ok(answer) if answer.status == 204 => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    eventually("a write is accepted", async || accepted(&mut random).await).await;
+    under_noise(noise, &server, &load, seed()).await;
+    eventually("writes are accepted again", async || accepted(&mut random).await).await;
+    eventually("all of it can be read", async || match load.difference(&server).await? {
+        None => Ok(()),
+        Some(wrong) => Err(wrong),
+    })
+    .await;
+    let status = server.process.terminate();
+    let log = server.process.log();
+    assert!(status.success() && !log.contains("panicked"), "{status}\n{log}");
+
+    let other = Promkairos::ready(&folder.path().join("b"), &direct, &flags).await;
+    load.check(&other).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_frames_lose_nothing_that_cassandra_acknowledged() {
+    let noise = Noise::before(&support::cassandra(), Changes::FrameHeaders, seed()).await;
+    let keyspace = support::keyspace();
+    let through =
+        Backend::CassandraStore { address: noise.address.to_string(), keyspace: keyspace.clone() };
+    let direct = Backend::CassandraStore { address: support::cassandra(), keyspace };
+    let flags = ["--cassandra-compression=lz4".to_owned()];
+    nothing_is_lost(&noise, through, direct, &flags).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_frames_lose_nothing_behind_the_log() {
+    let noise = Noise::before(&support::cassandra(), Changes::FrameHeaders, seed()).await;
+    let keyspace = support::keyspace();
+    let through =
+        Backend::CassandraWal { address: noise.address.to_string(), keyspace: keyspace.clone() };
+    let direct = Backend::CassandraStore { address: support::cassandra(), keyspace };
+    let flags = ["--cassandra-compression=snappy".to_owned()];
+    nothing_is_lost(&noise, through, direct, &flags).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_tls_any_changed_bit_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = secure::flags(folder.path(), "cassandra");
+    for is_behind_log in [false, true] {
+        let noise = Noise::before(&secure::address(), Changes::Anything, seed()).await;
+        let (address, keyspace) = (noise.address.to_string(), support::keyspace());
+        let through = match is_behind_log {
+            false => Backend::CassandraStore { address, keyspace: keyspace.clone() },
+            true => Backend::CassandraWal { address, keyspace: keyspace.clone() },
+        };
+        let direct = Backend::CassandraStore { address: secure::address(), keyspace };
+        nothing_is_lost(&noise, through, direct, &flags).await;
+    }
+}

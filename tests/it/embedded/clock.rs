@@ -1,0 +1,128 @@
+//! Tests: what retention removes while time passes, and that a clock which jumps takes nothing with it.
+//!
+//! The clock is the test's own. The time that passes while it runs moves retention too, by minutes: what
+//! is expected stands days from any edge.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use promkairos::storage::Clock;
+use promkairos::storage::embedded::{Options, Parts};
+use promkairos::telemetry::StoreMetrics;
+
+use super::disk::SimulatedDisk;
+use super::model::{DAY, Step, labels, point};
+use super::{DIR, apply, block_on, content, options};
+
+const YEAR: i64 = 365 * DAY;
+
+/// A disk with a clock beside it.
+#[derive(Default)]
+struct Machine {
+    disk: SimulatedDisk,
+    now: Arc<AtomicI64>,
+}
+
+impl Machine {
+    fn set_clock(&self, now: i64) {
+        self.now.store(now, Ordering::Relaxed);
+    }
+
+    fn start(&self, retention_days: i64) -> Parts {
+        let now = Arc::clone(&self.now);
+        let options = Options {
+            retention: Duration::from_millis((retention_days * DAY).cast_unsigned()),
+            clock: Clock::new(move || now.load(Ordering::Relaxed)),
+            ..options()
+        };
+        let (files, dir) = (Arc::new(self.disk.clone()), Path::new(DIR));
+        Parts::open_with(files, dir, options, StoreMetrics::default()).expect("it opens")
+    }
+
+    /// What the store does from time to time.
+    fn maintain(&self, store: &Parts) {
+        store.maintain(self.now.load(Ordering::Relaxed)).expect("nothing fails");
+    }
+}
+
+/// Writes a point of each of these days.
+fn write(store: &Parts, days: Range<i64>) {
+    let through = days.end.cast_unsigned();
+    let points = days.map(|day| point(day * DAY + 5)).collect::<Vec<_>>();
+    let runs = vec![(labels(&[("job", "a")]), vec![points])];
+    let step = Step::Absorb { through, runs, exemplars: vec![], metadata: vec![] };
+    block_on(apply(store, &step)).expect("nothing fails");
+}
+
+/// The days that are left.
+fn days(store: &Parts) -> Vec<i64> {
+    let left = block_on(content(store)).expect("it can be read");
+    let points = left.series.into_values().flat_map(BTreeMap::into_keys);
+    points.map(|timestamp| timestamp / DAY).collect()
+}
+
+fn range(first: i64, last: i64) -> Vec<i64> {
+    (first..=last).collect()
+}
+
+#[test]
+fn days_beyond_the_retention_go() {
+    let machine = Machine::default();
+    machine.set_clock(9 * DAY + DAY / 2);
+    let store = machine.start(5);
+    write(&store, 0..10);
+    machine.maintain(&store);
+    assert_eq!(days(&store), range(4, 9));
+    // Three more days, through which it runs or does not.
+    write(&store, 10..13);
+    machine.set_clock(12 * DAY + DAY / 2);
+    drop(store);
+    let store = machine.start(5);
+    assert_eq!(days(&store), range(7, 12));
+    let parts = machine.disk.names().iter().filter(|name| name.ends_with(".part")).count();
+    assert_eq!(parts, 6);
+    // Where nothing is removed the clock does not matter.
+    machine.set_clock(YEAR);
+    drop(store);
+    assert_eq!(days(&machine.start(0)), range(7, 12));
+}
+
+#[test]
+fn a_clock_that_jumps_takes_nothing_with_it() {
+    let machine = Machine::default();
+    let today = 9 * DAY + DAY / 2;
+    machine.set_clock(today);
+    let store = machine.start(20);
+    write(&store, 0..10);
+    for now in [10 * YEAR, i64::MAX, 0, -YEAR, i64::MIN, 10 * YEAR, today] {
+        machine.set_clock(now);
+        machine.maintain(&store);
+        assert_eq!(days(&store), range(0, 9), "the clock shows {now}");
+    }
+    // A start in the midst of it.
+    drop(store);
+    machine.set_clock(10 * YEAR);
+    let store = machine.start(20);
+    machine.maintain(&store);
+    assert_eq!(days(&store), range(0, 9));
+    // Senders whose clock jumps too.
+    let far = 10 * 365;
+    write(&store, far..far + 1);
+    machine.maintain(&store);
+    let all = [range(0, 9), vec![far]].concat();
+    assert_eq!(days(&store), all);
+    machine.set_clock(today);
+    machine.maintain(&store);
+    drop(store);
+    let store = machine.start(20);
+    assert_eq!(days(&store), all);
+    // Time does pass.
+    write(&store, 25..26);
+    drop(store);
+    machine.set_clock(25 * DAY + DAY / 2);
+    assert_eq!(days(&machine.start(20)), [range(5, 9), vec![25, far]].concat());
+}
