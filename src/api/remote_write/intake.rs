@@ -202,8 +202,8 @@ mod tests {
     const MOST: usize = limits::MAX_BODY_BYTES;
 
     fn small(body_pieces: usize, decoded_pieces: usize) -> Intake {
-        let timeout = Duration::from_secs(60);
-        let intake = Intake::of_pieces(body_pieces, decoded_pieces, timeout);
+        let [bodies, decoded] = [body_pieces, decoded_pieces].map(|pieces| (pieces * PIECE) as u64);
+        let intake = Intake::with_room(bodies, decoded, Duration::from_secs(60));
         Intake { wait: Duration::from_millis(1), ..intake }
     }
 

@@ -103,7 +103,7 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
             return;
         }
         drop(wishes);
-        if let Err(error) = store.maintain(store.options.clock.now_ms(), Speed::Background) {
+        if let Err(error) = store.maintain(store.clock.now_ms(), Speed::Background) {
             store.metrics.maintenance_failures.inc();
             tracing::error!(%error, "maintenance of the embedded store failed");
         }

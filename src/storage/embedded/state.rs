@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::model::{Metadata, TimeRange};
 use crate::storage::codec::Damage;
-use crate::storage::{Stats, StoreError};
+use crate::storage::{Clock, Stats, StoreError};
 use crate::telemetry::StoreMetrics;
 
 use super::cache::BlockCache;
@@ -41,6 +41,8 @@ pub(super) struct PartStore {
     pub(super) dir: PathBuf,
     /// How long days are kept, now; zero = for ever.
     pub(super) retention: RwLock<Duration>,
+    /// What retention and the end of a day go by.
+    pub(super) clock: Clock,
     pub(super) metrics: StoreMetrics,
     pub(super) cache: Arc<BlockCache>,
     state: RwLock<Arc<State>>,
@@ -94,6 +96,7 @@ impl PartStore {
             files,
             dir,
             retention: RwLock::new(options.retention),
+            clock: options.clock,
             metrics,
             cache,
             state: RwLock::default(),

@@ -325,7 +325,7 @@ impl Store for Head {
 
     async fn relieve(&self) -> Result<(), StoreError> {
         self.inner.below.relieve().await?;
-        self.inner.flush(Nothing::IsHandedDown).await
+        self.inner.flush(Nothing::IsHandedDown, Duration::ZERO).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
