@@ -34,10 +34,10 @@ pub(super) fn answer(
         QueryValue::Scalar(time, value) => single("scalar", time, &fixed(value), tail),
         QueryValue::String(time, text) => single("string", time, &text, tail),
         QueryValue::Vector(samples) => {
-            list("vector", samples, (write_sample, Sample::bytes), room, &tail)
+            list("vector", samples, write_sample, Sample::bytes, room, &tail)
         }
         QueryValue::Matrix(series) => {
-            list("matrix", series, (write_series, SeriesPoints::bytes), room, &tail)
+            list("matrix", series, write_series, SeriesPoints::bytes, room, &tail)
         }
     }
 }
@@ -59,7 +59,8 @@ fn truncate(value: &mut QueryValue, limit: Option<usize>) -> bool {
 fn list<T: Send + 'static>(
     kind: &str,
     items: Vec<T>,
-    (write, bytes): (fn(&mut String, &T), fn(&T) -> usize),
+    write: fn(&mut String, &T),
+    bytes: fn(&T) -> usize,
     mut room: Room,
     tail: &str,
 ) -> Response {
