@@ -153,6 +153,12 @@ pub const MAX_QUERY_LABEL_VALUE_BYTES: usize = 1 << 20;
 pub const LABEL_LIMITS: LabelLimits =
     LabelLimits { labels: 128, name_bytes: 1 << 10, value_bytes: 16 << 10, total_bytes: 32 << 10 };
 
+/// Longest wait for a turn among those lists.
+pub const LIST_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a series that nobody writes to stays in memory at least: several scrapes.
+pub const SERIES_STAY: Duration = Duration::from_secs(300);
+
 const _: () = assert!(MAX_DECODED_BYTES >= MAX_BODY_BYTES);
 const _: () = assert!(MAX_CHUNK_POINTS <= u16::MAX as usize);
 const _: () = assert!(MAX_FRAME_BYTES + LABEL_LIMITS.total_bytes * 2 < 50_000_000);

@@ -64,15 +64,14 @@ pub(super) async fn cardinality(
         if found.items.is_empty() {
             found = store.series(&query(TimeRange::ALL)).await?;
         }
-        Ok((stats, found.items))
+        Ok((stats, found))
     };
-    let (stats, series) = state.in_time(counted).await?;
+    let (stats, found) = state.in_time(counted).await?;
+    let series = found.items;
     let range = stats.time_range.unwrap_or(TimeRange::new(0, 0));
     // Of more than can be listed the store tells the number.
-    let num_series = match series.len() {
-        MAX_LABEL_RESULTS.. => stats.series.max(series.len() as u64),
-        all => all as u64,
-    };
+    let listed = series.len() as u64;
+    let num_series = if found.truncated { stats.series.max(listed) } else { listed };
     let head = HeadStats {
         num_series,
         num_label_pairs: 0,

@@ -57,10 +57,10 @@ use workers::Workers;
 use crate::config::{
     AdminApi, LimitsConfig, MemoryConfig, QueryConfig, TypeAndUnitLabels, WebConfig,
 };
-use crate::limits::{MAX_CONCURRENT_LISTS, MAX_LABEL_RESULTS, MAX_READ_RESPONSE_BYTES};
+use crate::limits::{LIST_WAIT, MAX_CONCURRENT_LISTS, MAX_LABEL_RESULTS, MAX_READ_RESPONSE_BYTES};
 use crate::promql::{Features, QueryMemory, Settings};
 use crate::storage::cassandra::CassandraStore;
-use crate::storage::{Clock, Level, Pressure, SharedStore};
+use crate::storage::{Clock, Level, Pressure, SelectHints, SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 /// A wish that the settings be read again: answered with what changed, or why nothing did.
@@ -87,6 +87,8 @@ pub struct AppState {
     lists: Semaphore,
     /// Most bytes of a remote read's answer that is whole in memory.
     read_answer_bytes: usize,
+    /// Most bytes of label sets that one remote read selects.
+    read_label_bytes: usize,
     reads: ReadGate,
     /// Decode requests, compile patterns and encode answers.
     workers: Workers,
@@ -127,6 +129,7 @@ impl AppState {
             pressure: Arc::default(),
             lists: Semaphore::new(MAX_CONCURRENT_LISTS),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
+            read_label_bytes: SelectHints::default().max_label_bytes,
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
@@ -202,6 +205,8 @@ impl AppState {
         Self {
             pressure,
             read_answer_bytes: bytes(memory.read_answer()),
+            // All at a time may have half of what the process may.
+            read_label_bytes: self.read_label_bytes.min(bytes(memory.queries()) / limits.reads),
             intake: room(),
             forms: room(),
             reads,
@@ -294,7 +299,11 @@ impl AppState {
         self.pressure.check_read()?;
         let most = self.evaluator().engine.settings().timeout;
         let answer = async {
-            let _turn = self.lists.acquire().await.expect("never closed");
+            let turn = timeout(LIST_WAIT, self.lists.acquire()).await.map_err(|_| {
+                let what = format!("no turn within {LIST_WAIT:?}: too many questions about labels");
+                ApiError::from(StoreError::Unavailable { what, retry_after: LIST_WAIT })
+            })?;
+            let _turn = turn.expect("never closed");
             answer.await
         };
         timeout(most, answer).await.unwrap_or_else(|_| {

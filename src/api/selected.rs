@@ -24,7 +24,8 @@ pub(super) async fn of_each_series<T: Send + 'static>(
     range: TimeRange,
     make: Make<T>,
 ) -> Result<Vec<T>, ApiError> {
-    let max_label_bytes = state.evaluator().engine.settings().max_bytes;
+    // Several may be under way: all have no more than half of what the process may have.
+    let max_label_bytes = state.evaluator().engine.settings().max_bytes / 2;
     let hints = SelectHints { sorted: true, max_label_bytes };
     let selected = state.store()?.select(matchers, range, &hints).await;
     let selection = selected.map_err(|error| match error {

@@ -107,7 +107,10 @@ impl Client {
         let mut answer = answer.map_err(|error| failed(error.to_string()))?;
         let text = answer.body_mut().read_to_string().map_err(|error| failed(error.to_string()))?;
         let json: Option<Value> = serde_json::from_str(&text).ok();
-        let failed = |why: String| match answer.status().is_client_error() {
+        // Too slow and too much pass.
+        let is_wrong =
+            answer.status().is_client_error() && ![408, 429].contains(&answer.status().as_u16());
+        let failed = |why: String| match is_wrong {
             true => CliError::Refused(format!("{}: {why}", self.url)),
             false => failed(why),
         };

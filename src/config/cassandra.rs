@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use super::raw::Raw;
 use super::{
     ConfigError, MemoryConfig, ReadCacheConfig, ReadClusterConfig, Secret, TagIndexConfig, choice,
-    clusters, duration, switch, ttl_by_metric,
+    clusters, positive, switch, ttl_by_metric,
 };
 
 /// How to reach Cassandra and what to ask of it.
@@ -129,10 +129,7 @@ impl CassandraConfig {
             Ok(number @ 1..=32_768) => number,
             _ => return Err(raw.refuse("cassandra-max-in-flight", "must be from 1 to 32768")),
         };
-        let request_timeout = duration(raw, "cassandra-request-timeout")?;
-        if request_timeout.is_zero() {
-            return Err(raw.refuse("cassandra-request-timeout", "must be more than 0"));
-        }
+        let request_timeout = positive(raw, "cassandra-request-timeout")?;
         Ok(Self {
             contact_points: contact_points(raw)?,
             keyspace: keyspace(raw)?,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::raw::Raw;
-use super::{ConfigError, count, duration};
+use super::{ConfigError, count, positive};
 use crate::limits;
 
 /// What clients may hold, and for how long.
@@ -42,23 +42,14 @@ impl Default for HttpConfig {
 
 impl HttpConfig {
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
-        let streams = u32::try_from(count(raw, "max-http2-streams", 1)?);
-        let streams = streams.map_err(|_| raw.refuse("max-http2-streams", "is too large"))?;
         Ok(Self {
             connections: count(raw, "max-connections", 1)?,
-            streams,
+            streams: count(raw, "max-http2-streams", 1)? as u32, // as large as a count may be
             requests: count(raw, "max-concurrent-requests", 1)?,
             head_timeout: positive(raw, "http-head-timeout")?,
             idle_timeout: positive(raw, "http-idle-timeout")?,
             body_timeout: positive(raw, "http-body-timeout")?,
             answer_timeout: positive(raw, "http-answer-timeout")?,
         })
-    }
-}
-
-fn positive(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
-    match duration(raw, name)? {
-        Duration::ZERO => Err(raw.refuse(name, "must be more than 0")),
-        length => Ok(length),
     }
 }

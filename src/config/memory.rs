@@ -93,40 +93,33 @@ impl MemoryConfig {
     }
 }
 
-/// The limit in bytes. `available` tells what there is, and is asked only for a part of it.
-fn limit_of(text: &str, available: impl FnOnce() -> Option<u64>) -> Result<u64, String> {
-    let bytes = match text.trim().strip_suffix('%') {
+/// The limit in bytes. `available` tells what there is, and is asked only for a part of it; a part that
+/// is less than the program works with counts as that.
+fn limit_of(text: &str, available: impl FnOnce() -> u64) -> Result<u64, String> {
+    match text.trim().strip_suffix('%') {
         Some(percent) => {
             let percent = percent.trim().parse::<u64>().ok().filter(|p| (1..=100).contains(p));
             let percent = percent.ok_or("a part must be from 1% to 100%")?;
-            let there = available().ok_or(
-                "how much memory there is cannot be told here; write it as a size such as 4GiB",
-            )?;
-            there / 100 * percent
+            Ok((available() / 100 * percent).max(LEAST))
         }
-        None => parse_size(text).map_err(|error| format!("{error}; or a part such as 60%"))?,
-    };
-    match bytes < LEAST {
-        true => Err(format!("is {bytes} bytes and must be at least {LEAST}")),
-        false => Ok(bytes),
+        None => match parse_size(text) {
+            Ok(bytes) if bytes < LEAST => {
+                Err(format!("is {bytes} bytes and must be at least {LEAST}"))
+            }
+            bytes => bytes.map_err(|error| format!("{error}; or a part such as 60%")),
+        },
     }
 }
 
 /// The memory of the machine, or of the control group if that is less.
-fn available() -> Option<u64> {
-    let machine = machine(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
+fn available() -> u64 {
+    let info = rustix::system::sysinfo();
+    let machine = info.totalram.saturating_mul(info.mem_unit.into());
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let files = group_files(&groups).into_iter();
     let limits = files.filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok());
     // No limit is the word max, or in the first version a number beyond any machine.
-    Some(limits.fold(machine, u64::min))
-}
-
-/// The bytes that `/proc/meminfo` tells.
-fn machine(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
+    limits.fold(machine, u64::min)
 }
 
 /// Where the limits of the groups of `/proc/self/cgroup` and of those around them stand, in both
@@ -165,7 +158,7 @@ mod tests {
     #[test]
     fn a_limit_is_a_size_or_a_part_of_what_there_is() {
         let check = |text: &str, want: Result<u64, &str>| {
-            let limit = limit_of(text, || Some(1_000_000_000));
+            let limit = limit_of(text, || 1_000_000_000);
             assert_eq!(limit, want.map_err(str::to_owned), "{text}");
         };
         check("60%", Ok(600_000_000));
@@ -173,18 +166,13 @@ mod tests {
         check("2GiB", Ok(2 << 30));
         check("0%", Err("a part must be from 1% to 100%"));
         check("101%", Err("a part must be from 1% to 100%"));
-        check("1%", Err("is 10000000 bytes and must be at least 134217728"));
+        check("1%", Ok(LEAST));
         check("64MiB", Err("is 67108864 bytes and must be at least 134217728"));
-        let unknown = limit_of("60%", || None).expect_err("nobody tells");
-        assert!(unknown.starts_with("how much memory there is cannot be told here"), "{unknown}");
-        assert_eq!(limit_of("1GiB", || None), Ok(1 << 30));
-        assert!(limit_of("lots", || None).expect_err("no size").ends_with("or a part such as 60%"));
+        assert!(limit_of("lots", || 0).expect_err("no size").ends_with("or a part such as 60%"));
     }
 
     #[test]
-    fn what_the_system_tells_is_read() {
-        assert_eq!(machine("MemTotal:       24684520 kB\nMemFree: 1 kB\n"), Some(24_684_520 << 10));
-        assert_eq!(machine("MemFree: 1 kB\n"), None);
+    fn every_group_around_the_process_is_asked() {
         let files = group_files("9:name=systemd:/\n4:memory:/a/b\n0::/c\nodd\n");
         let files: Vec<&str> = files.iter().filter_map(|file| file.to_str()).collect();
         assert_eq!(
@@ -197,17 +185,17 @@ mod tests {
                 "/sys/fs/cgroup/memory.max",
             ]
         );
-        assert!(available().is_some_and(|bytes| bytes > 0), "this system tells it");
+        assert!(available() > 0);
     }
 
     #[test]
     fn shares_are_parts_of_the_limit_up_to_a_bound() {
         let config = load(&["--memory-limit=1GiB"]).expect("valid");
         assert_eq!(config.memory, MemoryConfig { limit: 1 << 30 });
-        assert_eq!(config.head.memory_limit, 128 << 20);
+        assert_eq!(config.head.flush_memory, 128 << 20);
         assert_eq!(config.queries.max_memory, 256 << 20);
         let config = load(&["--memory-limit=100GiB"]).expect("valid");
-        assert_eq!((config.head.memory_limit, config.queries.max_memory), (512 << 20, 2 << 30));
+        assert_eq!((config.head.flush_memory, config.queries.max_memory), (512 << 20, 2 << 30));
         for limit in [LEAST, 1 << 30, 1 << 34, 1 << 40] {
             let memory = MemoryConfig { limit };
             assert!(memory.flush() * 4 <= limit / 2 && memory.query() <= limit / 2, "{limit}");
@@ -233,6 +221,6 @@ mod tests {
         );
         let both = ["--memory-limit=1GiB", "--flush-memory=100MiB", "--query-max-memory=500MiB"];
         let config = load(&both).expect("they fit");
-        assert_eq!((config.head.memory_limit, config.queries.max_memory), (100 << 20, 500 << 20));
+        assert_eq!((config.head.flush_memory, config.queries.max_memory), (100 << 20, 500 << 20));
     }
 }

@@ -119,7 +119,7 @@ pub struct HeadConfig {
     /// Bytes that the log may have.
     pub wal_limit: u64,
     /// Bytes of points in memory that make a flush begin early, about.
-    pub memory_limit: u64,
+    pub flush_memory: u64,
 }
 
 /// Whether the type and unit that remote write 2.0 brings are labels of the series, by which queries
@@ -384,10 +384,7 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
 fn head(raw: &Raw, memory: &MemoryConfig) -> Result<HeadConfig, ConfigError> {
     const LEAST_WAL: u64 = 64 << 20;
     const LEAST_MEMORY: u64 = 16 << 20;
-    let flush_interval = duration(raw, "flush-interval")?;
-    if flush_interval.is_zero() {
-        return Err(raw.refuse("flush-interval", "must be more than 0"));
-    }
+    let flush_interval = positive(raw, "flush-interval")?;
     let at_least = |name, bytes: u64, least: u64, said: &str| match bytes < least {
         true => Err(raw.refuse(name, format!("must be at least {said}"))),
         false => Ok(bytes),
@@ -396,8 +393,8 @@ fn head(raw: &Raw, memory: &MemoryConfig) -> Result<HeadConfig, ConfigError> {
     let wal_limit = wal_limit.map_err(|error| raw.refuse("wal-limit", error))?;
     let wal_limit = at_least("wal-limit", wal_limit, LEAST_WAL, "64MiB")?;
     let points = memory.size_or(raw, "flush-memory", memory.flush(), REFUSE_AT)?;
-    let memory_limit = at_least("flush-memory", points, LEAST_MEMORY, "16MiB")?;
-    Ok(HeadConfig { flush_interval, wal_limit, memory_limit })
+    let flush_memory = at_least("flush-memory", points, LEAST_MEMORY, "16MiB")?;
+    Ok(HeadConfig { flush_interval, wal_limit, flush_memory })
 }
 
 /// A level, or levels of targets with commas between them. To `tracing` a word alone may be a target
@@ -425,10 +422,20 @@ fn duration(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
     parse_duration(raw.required(name)).map_err(|error| raw.refuse(name, error))
 }
 
+/// One that is not zero.
+fn positive(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
+    match duration(raw, name)? {
+        Duration::ZERO => Err(raw.refuse(name, "must be more than 0")),
+        length => Ok(length),
+    }
+}
+
 /// A whole number that is not too small.
 fn count(raw: &Raw, name: &'static str, least: usize) -> Result<usize, ConfigError> {
+    use std::num::IntErrorKind::PosOverflow;
     match raw.required(name).parse::<u32>() {
         Ok(count) if count as usize >= least => Ok(count as usize),
+        Err(error) if *error.kind() == PosOverflow => Err(raw.refuse(name, "is too large")),
         _ => Err(raw.refuse(name, format!("must be a whole number of at least {least}"))),
     }
 }

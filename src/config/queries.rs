@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::raw::Raw;
-use super::{ConfigError, MemoryConfig, count, duration, switch};
+use super::{ConfigError, MemoryConfig, count, duration, positive, switch};
 
 /// How queries are evaluated.
 #[derive(Debug, Clone)]
@@ -39,10 +39,7 @@ pub enum Language {
 
 impl QueryConfig {
     pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
-        let positive = |name| match duration(raw, name)? {
-            Duration::ZERO => Err(raw.refuse(name, "must be more than 0")),
-            length => Ok(length),
-        };
+        let positive = |name| positive(raw, name);
         let max_memory = memory.size_or(raw, "query-max-memory", memory.query(), 1)?;
         Ok(Self {
             timeout: positive("query-timeout")?,

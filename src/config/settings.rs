@@ -213,7 +213,12 @@ pub const SETTINGS: &[Setting] = &[
         Some("0"),
         "How long samples are kept; 0 = for ever (embedded: whole partitions; Cassandra: TTL)",
     ),
-    setting("max-connections", "N", Some("512"), "Connections at a time; a further one waits"),
+    setting(
+        "max-connections",
+        "N",
+        Some("512"),
+        "Connections at a time; a further one takes the place of one without a whole request, or waits",
+    ),
     setting(
         "max-http2-streams",
         "N",
@@ -248,7 +253,7 @@ pub const SETTINGS: &[Setting] = &[
         "http-answer-timeout",
         "DURATION",
         Some("1m"),
-        "How long a client may take nothing of its answer; then it loses it",
+        "Longest time that a client may read nothing of its answer; then it is broken off",
     ),
     setting(
         "remote-read-max-concurrency",
@@ -343,7 +348,7 @@ pub const SETTINGS: &[Setting] = &[
         "enable-admin-api",
         "true|false",
         Some("false"),
-        "Allow what is under /api/v1/admin: deletes, and builds and drops of the tag index",
+        "Allow /-/reload and what is under /api/v1/admin: deletes, builds and drops of the tag index",
     ),
     setting(
         "slow-query-log",

@@ -1,4 +1,4 @@
-//! How many samples and bytes a query holds in memory, and how many it may; and all queries together.
+//! How many samples and bytes a query holds in memory, and how many it may.
 //!
 //! Whoever keeps points of many series takes them from the budget and gives them back by
 //! dropping what it got. Points on their way through an operator are not counted but for one series at
@@ -7,104 +7,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
-
 use super::error::QueryError;
+use super::query_memory::{Opening, QueryMemory};
 use super::settings::{MAX_BYTES, MAX_SAMPLES, Settings};
-use crate::storage::{Level, MEMORY_LIMIT, Pressure, Refused};
 
 /// More than a query can hold at all.
 const BEYOND: usize = 1 << 52;
-
-/// A query that holds no more than this part of what the process may have goes on when memory is short.
-const LITTLE: u64 = 256;
-/// Parts of what a query may hold: a selection is opened with one, and only if that is too little with all.
-const OPENINGS: u32 = 16;
-
-/// What all queries of an engine hold together, and may.
-#[derive(Debug)]
-pub struct QueryMemory {
-    bytes: AtomicUsize,
-    max_bytes: usize,
-    pressure: Arc<Pressure>,
-    /// What is opened holds label sets that no budget has yet: all that is opened at a time has no more
-    /// than one query may hold.
-    openings: Semaphore,
-}
-
-/// Leave to open a selection.
-pub(crate) struct Opening<'a> {
-    /// Most bytes that its label sets may have.
-    pub(crate) max_bytes: usize,
-    _turn: SemaphorePermit<'a>,
-}
-
-impl QueryMemory {
-    /// Room for `max_bytes`, as long as the process is not short of memory.
-    pub fn new(max_bytes: usize, pressure: Arc<Pressure>) -> Self {
-        let openings = Semaphore::new(OPENINGS as usize);
-        Self { bytes: AtomicUsize::new(0), max_bytes, pressure, openings }
-    }
-
-    /// Bytes held now.
-    pub fn bytes(&self) -> usize {
-        self.bytes.load(Relaxed)
-    }
-
-    /// Takes more for a query that then holds `of_query` bytes. They are held, whatever the answer is.
-    fn take(&self, bytes: usize, of_query: usize) -> Result<(), QueryError> {
-        let now = self.bytes.fetch_add(bytes, Relaxed) + bytes;
-        let little = self.little();
-        if bytes == 0 || of_query <= little {
-            return Ok(());
-        }
-        let why = if now > self.max_bytes {
-            format!(
-                "all queries would hold more than {} bytes in memory, which is half of the setting \
-                 {MEMORY_LIMIT}",
-                self.max_bytes
-            )
-        } else if self.pressure.level() >= Level::Full {
-            return Err(self.short());
-        } else {
-            return Ok(());
-        };
-        self.pressure.count(Refused::Query);
-        Err(QueryError::Limit(why))
-    }
-
-    /// What a query may always hold.
-    fn little(&self) -> usize {
-        usize::try_from(self.pressure.limit() / LITTLE).unwrap_or(usize::MAX)
-    }
-
-    /// The refusal of a query that would hold more than a little while memory is short.
-    fn short(&self) -> QueryError {
-        self.pressure.count(Refused::Query);
-        let (text, little) = (self.pressure.text(), self.little());
-        QueryError::Limit(format!("{text}: no query may hold more than {little} bytes now"))
-    }
-
-    fn release(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Relaxed);
-    }
-}
-
-impl PartialEq for QueryMemory {
-    /// Whether they are one.
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
-}
-
-impl Eq for QueryMemory {}
-
-impl Default for QueryMemory {
-    /// As much as there is.
-    fn default() -> Self {
-        Self::new(usize::MAX, Arc::default())
-    }
-}
 
 /// The budget of one query.
 #[derive(Debug)]
@@ -151,7 +59,7 @@ impl Budget {
         let fits = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
         let before = self.bytes.fetch_update(Relaxed, Relaxed, fits).ok()?;
         let held = Held { budget: Arc::clone(self), samples: 0, bytes };
-        self.all.take(bytes, before + bytes).ok()?;
+        self.all.try_take(bytes, before + bytes).ok()?;
         Some(held)
     }
 
@@ -168,22 +76,12 @@ impl Budget {
 
     /// Leave to open a selection of some size, in turn with those of all queries.
     pub(crate) async fn opening(&self) -> Result<Opening<'_>, QueryError> {
-        let turn = self.all.openings.acquire().await.map_err(|_| QueryError::Canceled)?;
-        let mut max_bytes = self.max_bytes / OPENINGS as usize;
-        if self.all.pressure.level() >= Level::Full {
-            max_bytes = max_bytes.min(self.all.little());
-        }
-        Ok(Opening { max_bytes, _turn: turn })
+        self.all.opening(self.max_bytes).await
     }
 
     /// The same for a selection to which that was too little.
     pub(crate) async fn large_opening(&self) -> Result<Opening<'_>, QueryError> {
-        let turns = self.all.openings.acquire_many(OPENINGS).await;
-        let turn = turns.map_err(|_| QueryError::Canceled)?;
-        if self.all.pressure.level() >= Level::Full {
-            return Err(self.all.short());
-        }
-        Ok(Opening { max_bytes: self.max_bytes, _turn: turn })
+        self.all.large_opening(self.max_bytes).await
     }
 }
 
@@ -230,6 +128,7 @@ impl Drop for Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::{Pressure, Refused};
 
     #[test]
     fn what_is_dropped_can_be_taken_again() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::budget::QueryMemory;
+use super::query_memory::QueryMemory;
 use crate::limits::MAX_QUERY_DEPTH;
 
 /// Names of settings, for errors that say which limit was passed.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::budget::{Budget, Held, Opening};
+use super::budget::{Budget, Held};
 use super::error::QueryError;
 use super::operators::Series;
 use super::plan::{Requested, Selections};
+use super::query_memory::Opening;
 use super::shared_reader::SharedReader;
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Point, TimeRange, Value};
@@ -40,7 +41,6 @@ pub(crate) async fn select(
     let mut opening = budget.opening().await?;
     let mut selected = ask(store, requested, &opening).await;
     if let Err(StoreError::Limit(_)) = selected {
-        // Its own turn first: two that wait for all turns would wait for each other.
         drop(opening);
         opening = budget.large_opening().await?;
         selected = ask(store, requested, &opening).await;

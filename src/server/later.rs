@@ -197,6 +197,13 @@ impl Store for Later {
         self.store().await?.absorb(flush).await
     }
 
+    async fn relieve(&self) -> Result<(), StoreError> {
+        match self.store_now() {
+            Some(store) => store.relieve().await,
+            None => Ok(()),
+        }
+    }
+
     async fn ready(&self) -> Result<(), StoreError> {
         self.store().await?.ready().await
     }

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::api::AppState;
 use crate::storage::{Level, Pressure, Refused};
-use crate::telemetry::resident_bytes;
+use crate::telemetry::{Throttle, resident_bytes};
 
 /// How often is looked: in the meantime a process takes some tens of megabytes.
 const LOOK: Duration = Duration::from_millis(100);
@@ -24,12 +24,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 pub(super) async fn watch(state: Arc<AppState>, stopped: watch::Receiver<bool>) {
     let metrics = &state.metrics.memory;
     metrics.limit.set(i64::try_from(state.pressure().limit()).unwrap_or(i64::MAX));
-    let mut pace = Pace::default();
+    let mut pace = ReliefTimes::default();
+    let mut unknown = Throttle::default();
     let mut relief: Option<JoinHandle<()>> = None;
     while !*stopped.borrow() {
         let Some(resident) = resident_bytes() else {
-            tracing::warn!("the system does not tell how much memory the process has");
-            return;
+            // For want of a descriptor, say: it passes.
+            if unknown.count(1, Instant::now()).is_some() {
+                tracing::warn!("the system does not tell how much memory the process has");
+            }
+            sleep(LOOK).await;
+            continue;
         };
         let (before, level) = state.pressure().note(resident);
         if level != before {
@@ -58,10 +63,11 @@ async fn relieve(state: Arc<AppState>) {
 fn tell(before: Level, level: Level, pressure: &Pressure) {
     let text = pressure.text();
     match level {
-        Level::Ample | Level::Tight if before > level => {
-            tracing::info!("memory is no longer short: {text}");
+        Level::Ample => tracing::info!("memory is no longer short: {text}"),
+        Level::Tight if before > level => {
+            tracing::info!("nothing is refused any more, memory is still given up early: {text}");
         }
-        Level::Ample | Level::Tight => tracing::info!("memory is given up early: {text}"),
+        Level::Tight => tracing::info!("memory is given up early: {text}"),
         Level::Full => tracing::warn!("new series and large queries are refused: {text}"),
         Level::Over => tracing::warn!("writes are refused: {text}"),
     }
@@ -87,14 +93,14 @@ fn publish(state: &AppState) {
 /// When memory is given up. A flush that comes early costs work and makes small files, and series that
 /// nobody has written to since some flushes leave memory: while known ones go on it is not done too often.
 #[derive(Debug, Default)]
-struct Pace {
+struct ReliefTimes {
     /// The highest level since memory was ample, and when it was given up last.
     last: Option<(Level, Instant)>,
     /// How often since then.
     times: u32,
 }
 
-impl Pace {
+impl ReliefTimes {
     /// Whether it is time; if so, it is taken to be done.
     fn is_due(&mut self, level: Level, now: Instant) -> bool {
         let first = match level {
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn memory_is_given_up_at_once_and_then_ever_less_often() {
         let begin = Instant::now();
-        let mut pace = Pace::default();
+        let mut pace = ReliefTimes::default();
         let mut is_due = |level, seconds| pace.is_due(level, begin + Duration::from_secs(seconds));
         assert!(!is_due(Level::Ample, 0));
         assert!(is_due(Level::Tight, 1));

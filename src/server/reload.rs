@@ -91,7 +91,10 @@ impl Reloader {
 
     /// What is read, once the stores have taken it over; or why it is refused.
     fn read(&self) -> Result<Config, String> {
-        let config = (self.rereading.read)().map_err(|error| error.to_string())?;
+        let mut config = (self.rereading.read)().map_err(|error| error.to_string())?;
+        // Another limit of memory holds after a restart.
+        let most = usize::try_from(self.started.memory.queries()).unwrap_or(usize::MAX);
+        config.queries.max_memory = config.queries.max_memory.min(most);
         super::check(&config).map_err(|error| error.to_string())?;
         self.live.take_over(&config).map_err(|error| error.to_string())?;
         Ok(config)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::api::AppState;
 use crate::config::{Ack, CassandraConfig, Config, HeadConfig, StoreConfig};
+use crate::limits::SERIES_STAY;
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
 use crate::storage::head::{self, Head, Stamps, wal};
@@ -103,12 +104,8 @@ pub(super) async fn open(
                     let below = Arc::new(later);
                     let below =
                         clusters::beside(config, cassandra, below, metrics, live, &obstacles)?;
-                    let refuse = Some(storage_cassandra::refuse as head::Refuse);
-                    let log = wal_dir(&config.data_dir, &config.store);
-                    let metrics = &state.metrics.head;
-                    let options = head_options(log, &config.head, metrics, state.pressure());
-                    let options = head::Options { stamps: Stamps::Kept, refuse, ..options };
-                    Ok(Arc::new(Head::open(options, below, metrics.clone()).await?))
+                    let metrics = state.metrics.head.clone();
+                    Ok(Arc::new(Head::open(log_options(config, state), below, metrics).await?))
                 }
             }
         }
@@ -128,6 +125,14 @@ pub(super) async fn open_embedded(
     check_together(&options, parts.stats().await?.flushed_through, config)?;
     let head = Head::open(options, parts.clone(), metrics.head.clone()).await?;
     Ok((Arc::new(head), parts))
+}
+
+/// How the log in front of Cassandra works.
+fn log_options(config: &Config, state: &AppState) -> head::Options {
+    let log = wal_dir(&config.data_dir, &config.store);
+    let options = head_options(log, &config.head, &state.metrics.head, state.pressure());
+    let refuse = Some(storage_cassandra::refuse as head::Refuse);
+    head::Options { stamps: Stamps::Kept, refuse, ..options }
 }
 
 /// Whose the log before Cassandra is, if there is one.
@@ -200,14 +205,16 @@ fn head_options(
     metrics: &HeadMetrics,
     pressure: &Arc<Pressure>,
 ) -> head::Options {
-    let HeadConfig { flush_interval, wal_limit, memory_limit } = *config;
+    let HeadConfig { flush_interval, wal_limit, flush_memory } = *config;
     metrics.wal_limit.set(i64::try_from(wal_limit).unwrap_or(i64::MAX));
     let pressure = pressure.clone();
     head::Options {
         flush_interval,
         flush_spread: flush_interval / 2,
+        // Known series go on where memory is short and flushes come one after the other.
+        series_stay: flush_interval.min(SERIES_STAY),
         wal_limit,
-        memory_limit,
+        flush_memory,
         pressure,
         ..head::Options::new(dir)
     }

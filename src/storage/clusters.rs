@@ -268,6 +268,14 @@ impl Store for Clusters {
         self.write.absorb(flush).await
     }
 
+    async fn relieve(&self) -> Result<(), StoreError> {
+        let others = self.read.iter().map(|cluster| &cluster.store).chain(&self.metadata);
+        for store in others {
+            store.relieve().await?;
+        }
+        self.write.relieve().await
+    }
+
     async fn ready(&self) -> Result<(), StoreError> {
         self.write.ready().await?;
         let Some(store) = &self.metadata else { return Ok(()) };

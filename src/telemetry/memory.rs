@@ -14,7 +14,7 @@ pub struct MemoryMetrics {
     pub limit: Gauge,
     /// How near it is: 0 = far, 1 = gives up what it can, 2 = refuses what is new, 3 = refuses writes.
     pub level: Gauge,
-    /// Times that memory was given up before its time.
+    /// Early flushes and cleared caches because memory was short.
     pub relieved: Counter,
     held: Family<Part, Gauge>,
     refused: Family<Kind, Counter>,
@@ -37,9 +37,9 @@ impl MemoryMetrics {
         let registry = registry.sub_registry_with_prefix("memory");
         let help = "Memory that the process may take";
         registry.register_with_unit("limit", help, Unit::Bytes, m.limit);
-        let help = "How near the process is to that: 3 = writes are refused";
+        let help = "Shortage of memory: 0 none, 1 early flushes, 2 new series and large queries refused, 3 writes refused";
         registry.register("level", help, m.level);
-        let help = "Times that memory was given up before its time";
+        let help = "Early flushes and cleared caches because memory was short";
         registry.register("relieved", help, m.relieved);
         let help = "Memory that parts of the process hold, as they count it, about";
         registry.register_with_unit("held", help, Unit::Bytes, m.held);

@@ -1,7 +1,7 @@
 //! Tests: the head in front of a memory store that can be away, and its log.
 
+mod flush_memory;
 mod histories;
-mod memory_limit;
 mod pressure;
 mod refused;
 mod repair;
@@ -382,8 +382,8 @@ async fn points_of_a_flush_that_failed_count_as_memory() {
     let below = Arc::new(Gate::default());
     below.set(Mode::NoFlush);
     let mut options = options(&dir);
-    options.memory_limit = 10_000;
-    let most = options.memory_limit * REFUSE_AT;
+    options.flush_memory = 10_000;
+    let most = options.flush_memory * REFUSE_AT;
     let head = open(options, &below).await;
     let mut samples = 0;
     loop {

@@ -4,9 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use promkairos::storage::Clock;
+
 use crate::cassandra::keyspace::TestKeyspace;
 use crate::limits::{reload, send, series, stored, write_settings};
 use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::series::floats;
 use crate::support::{self, api, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,8 +58,13 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     write_settings(&file, "");
     let flag = format!("--config={}", file.display());
     let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
-    // Years ago.
+    // Years ago, and now: what is kept is counted from the newest point that the clock allows.
     assert_eq!(send(&server, &[series("m", "a", 3)]).await.status, 204);
+    let now = Clock::default().now_ms();
+    let url = server.url("/api/v1/write");
+    let sent =
+        support::series::send(&url, vec![floats(&[("__name__", "new")], &[(now, 1.0)])]).await;
+    assert_eq!(sent, 204);
     // From the log to part files.
     assert!(server.process.terminate().success());
     let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;

@@ -114,7 +114,7 @@ async fn produce(
     queries: Vec<Query>,
     sender: &Sender<Item>,
 ) -> Result<(), ApiError> {
-    let hints = SelectHints { sorted: true, ..SelectHints::default() };
+    let hints = SelectHints { sorted: true, max_label_bytes: state.read_label_bytes };
     for (index, query) in queries.into_iter().enumerate() {
         if query.asks_nothing() {
             continue;

@@ -149,7 +149,7 @@ fn respond(
     response
 }
 
-/// What is said where parts were refused for good.
+/// The status where parts were refused: 429 only if all of them may be taken later.
 fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
     let only = |passes: fn(&str) -> bool| rejections.counts().iter().all(|(why, _)| passes(why));
     let is_short = |why: &str| why == MEMORY_LIMIT;

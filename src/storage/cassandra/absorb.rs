@@ -1,9 +1,9 @@
 //! Takes what a head flushes: long runs of one series, each point with the stamp of its acceptance.
 //!
-//! Index first, then data, a bounded number of points at a time, at the pace of the flush. Read caches are told once a metric and
-//! flush: see `late`. A row that Cassandra refuses for good goes to the quarantine file, so that it never
-//! blocks the log. A table that is dropped, altered or forbidden fails the flush instead: its rows are
-//! not at fault.
+//! Index first, then data, a bounded number of points at a time, at the pace of the flush. Read caches
+//! are told once a metric and flush: see `late`. A row that Cassandra refuses for good goes to the
+//! quarantine file, so that it never blocks the log. A table that is dropped, altered or forbidden
+//! fails the flush instead: its rows are not at fault.
 
 use super::index_writer::Refused;
 use super::late::LateWrites;

@@ -289,7 +289,7 @@ impl<'a> Attempts<'a> {
         let Turn { lane: Some(lane), .. } = turn else { return };
         if self.prepared.lane == Lane::Points {
             let answer = match result {
-                Ok(_) => Answer::Done(self.rows, took),
+                Ok(_) | Err(ExecutionError::RequestTimeout(_)) => Answer::Done(self.rows, took),
                 Err(error) if retry::is_overload(error) => Answer::Overload,
                 Err(_) => Answer::Other,
             };

@@ -186,7 +186,8 @@ impl CassandraStore {
         self.shared.tags.configure(metrics);
     }
 
-    /// Samples that are accepted from now on live for so many seconds (0 = for ever), and those of the
+    /// What is written to Cassandra from now on lives for so many seconds after it was accepted (0 = for
+    /// ever), what waits in a log included, and what is of the
     /// metrics that match a regular expression as [`Options::ttl_by_metric`] has it. What is stored
     /// already keeps its time. [`StoreError::Invalid`] is what Cassandra would refuse; nothing
     /// changes then.

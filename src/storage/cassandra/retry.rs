@@ -43,8 +43,7 @@ pub(super) fn judge(error: &ExecutionError) -> Verdict {
 /// Whether an error says that the servers have more to do than they can, and not that they are away.
 pub(super) fn is_overload(error: &ExecutionError) -> bool {
     match error {
-        ExecutionError::RequestTimeout(_)
-        | ExecutionError::LastAttemptError(RequestAttemptError::UnableToAllocStreamId) => true,
+        ExecutionError::LastAttemptError(RequestAttemptError::UnableToAllocStreamId) => true,
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(
             error,
             DbError::Overloaded | DbError::WriteTimeout { .. } | DbError::RateLimitReached { .. }
@@ -168,7 +167,8 @@ mod tests {
         let (received, required, write_type) = (1, 2, WriteType::UnloggedBatch);
         assert!(answer(DbError::WriteTimeout { consistency, received, required, write_type }));
         assert!(answer(DbError::Overloaded));
-        assert!(is_overload(&ExecutionError::RequestTimeout(Duration::ZERO)));
+        // One node that hangs is no reason to ask the others less.
+        assert!(!is_overload(&ExecutionError::RequestTimeout(Duration::ZERO)));
         assert!(is_overload(&RequestAttemptError::UnableToAllocStreamId.into()));
         assert!(!answer(DbError::Unavailable { consistency, required: 2, alive: 1 }));
         assert!(!answer(DbError::Invalid));

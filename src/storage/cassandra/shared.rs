@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) spec: RowSpec,
-    /// Those of what is accepted now.
+    /// Those of what is written now.
     pub(super) lifetimes: parking_lot::RwLock<Arc<Lifetimes>>,
     pub(super) names: NameColumn,
     pub(super) stamps: Stamps,
@@ -54,7 +54,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// How long what is accepted now lives.
+    /// How long what is written now lives.
     pub(super) fn lifetimes(&self) -> Arc<Lifetimes> {
         Arc::clone(&self.lifetimes.read())
     }

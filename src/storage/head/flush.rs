@@ -30,11 +30,12 @@ use crate::storage::{Pace, StoreError};
 
 /// What a flush does when nothing was accepted since the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Nothing {
-    /// Nothing.
-    IsLeft,
-    /// It is handed down as well: series that nobody has written to since some flushes leave memory.
-    IsHandedDown,
+pub(super) enum WhenEmpty {
+    /// It ends at once.
+    Skip,
+    /// It goes down all the same, so that series which nobody has written to since some flushes
+    /// leave memory.
+    Flush,
 }
 
 /// Excludes flushes and deletes from each other.
@@ -44,6 +45,8 @@ pub(super) struct Flusher {
     deletes_pending: AtomicBool,
     /// How many wait for a flush, or for their turn.
     hurried: AtomicUsize,
+    /// Whether the last flush failed.
+    failed: AtomicBool,
 }
 
 /// Somebody who waits, until it is dropped.
@@ -59,7 +62,13 @@ impl Flusher {
     /// Goes on where a replay ended.
     pub(super) fn new(turn: HandingDown) -> Self {
         let deletes_pending = (!turn.deletes.is_empty()).into();
-        Self { turn: Mutex::new(turn), deletes_pending, hurried: AtomicUsize::new(0) }
+        let (hurried, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { turn: Mutex::new(turn), deletes_pending, hurried, failed }
+    }
+
+    /// Whether the last flush failed: the next one waits for its time.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// No flush is spread while what this gives lives.
@@ -105,7 +114,7 @@ async fn flush_for_ever(
         };
         let Some(head) = head.upgrade() else { return };
         let begin = Instant::now();
-        match head.flush(Nothing::IsLeft, over).await {
+        match head.flush(WhenEmpty::Skip, over).await {
             Ok(()) => {
                 backoff = None;
                 rest = interval - begin.elapsed().min(interval / 2);
@@ -147,13 +156,13 @@ impl Inner {
     /// between its steps would let the next one begin midway.
     pub(super) async fn flush(
         self: &Arc<Self>,
-        nothing: Nothing,
+        when_empty: WhenEmpty,
         over: Duration,
     ) -> Result<(), StoreError> {
         let inner = self.clone();
         let flush = tokio::spawn(async move {
             let _hurry = over.is_zero().then(|| inner.flusher.hurry());
-            inner.flush_to_the_end(nothing, over).await
+            inner.flush_to_the_end(when_empty, over).await
         });
         flush.await.map_err(|error| StoreError::Backend {
             what: "a flush ended early".into(),
@@ -163,12 +172,13 @@ impl Inner {
 
     async fn flush_to_the_end(
         self: &Arc<Self>,
-        nothing: Nothing,
+        when_empty: WhenEmpty,
         over: Duration,
     ) -> Result<(), StoreError> {
         let mut turn = self.flusher.turn.lock().await;
         let begin = Instant::now();
-        let result = self.flush_in_turn(&mut turn, nothing, over).await;
+        let result = self.flush_in_turn(&mut turn, when_empty, over).await;
+        self.flusher.failed.store(result.is_err(), Ordering::Relaxed);
         match &result {
             Ok(()) => {
                 self.metrics.flushes.inc();
@@ -188,13 +198,13 @@ impl Inner {
     async fn flush_in_turn(
         self: &Arc<Self>,
         turn: &mut HandingDown,
-        nothing: Nothing,
+        when_empty: WhenEmpty,
         over: Duration,
     ) -> Result<(), StoreError> {
         self.repeat_deletes_in_turn(turn).await?;
         self.cut_log(turn).await?;
         self.hand_down(turn, Duration::ZERO).await?;
-        if self.wal.last() == turn.through && nothing == Nothing::IsLeft {
+        if self.wal.last() == turn.through && when_empty == WhenEmpty::Skip {
             return Ok(());
         }
         let (through, begun) = self.cut();
@@ -235,7 +245,7 @@ impl Inner {
     fn is_hurried(&self) -> bool {
         self.flusher.hurried.load(Ordering::Relaxed) > 0
             || self.is_log_half_full()
-            || self.memory.bytes() > self.options.memory_limit
+            || self.memory.bytes() > self.options.flush_memory
     }
 
     /// Cuts off the log what the store below has: work on files, so not on a thread that answers

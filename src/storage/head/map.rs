@@ -137,13 +137,15 @@ impl SeriesMap {
         }
     }
 
-    /// Drops series that have had nothing for a while; `flush` is the number of the last flush.
-    pub(super) fn drop_gone(&mut self, flush: u32) {
+    /// Drops series that have had nothing for a while: `flush` is the number of the last flush, `old`
+    /// of one since which a write must have found what stays.
+    pub(super) fn drop_gone(&mut self, flush: u32, old: u32) {
         let mut gone = Vec::new();
         self.for_each(|id, series| {
             let found = self.identities[id as usize].as_ref().map(|identity| &identity.found);
             let found = found.map_or(flush, |found| found.load(Ordering::Relaxed));
-            if flush.wrapping_sub(found) >= GONE_AFTER && series.is_empty() {
+            let is_unseen = old.wrapping_sub(found).cast_signed() > 0;
+            if is_unseen && flush.wrapping_sub(found) >= GONE_AFTER && series.is_empty() {
                 gone.push(id);
                 *series = MemSeries::default();
             }
@@ -249,7 +251,7 @@ mod tests {
                     prop_assert_eq!(map.labels(id), &labels);
                 }
                 // Ids of series without points are used again after a while.
-                map.drop_gone(flush);
+                map.drop_gone(flush, flush);
             }
         }
     }

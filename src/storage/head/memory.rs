@@ -3,8 +3,9 @@
 //! Pure memory: no log, no store below. A write is first resolved (labels to ids) and, once its
 //! record is committed, applied; the caller orders the applications as the records lie in the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
@@ -30,6 +31,10 @@ pub(super) struct Memory {
     flushing_bytes: AtomicU64,
     /// Number of the last flush. A series joins it when it is next touched.
     flush: AtomicU32,
+    /// When flushes began, from the last one that is `stay` old on.
+    begun: Mutex<VecDeque<(u32, Instant)>>,
+    /// How long a series that nobody writes to stays at least.
+    stay: Duration,
     metrics: HeadMetrics,
 }
 
@@ -42,8 +47,8 @@ pub(super) struct Resolved<'m> {
 }
 
 impl Memory {
-    pub(super) fn new(metrics: HeadMetrics) -> Self {
-        Self { metrics, ..Self::default() }
+    pub(super) fn new(metrics: HeadMetrics, stay: Duration) -> Self {
+        Self { metrics, stay, ..Self::default() }
     }
 
     /// Finds the series of a batch. Its write must be among the steps to be applied before this
@@ -245,7 +250,8 @@ impl Memory {
     /// Begins a flush: what was applied before is part of it, what comes later is not. Called while
     /// nothing is being applied, and not before the end of the last flush.
     pub(super) fn begin_flush(&self) {
-        self.flush.fetch_add(1, Ordering::Relaxed);
+        let number = self.flush.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        self.begun.lock().push_back((number, Instant::now()));
         let bytes = self.bytes.swap(0, Ordering::Relaxed);
         self.flushing_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -270,6 +276,16 @@ impl Memory {
         self.map.read().pager().series(id).flushing().to_vec()
     }
 
+    /// The last flush that began long ago, if any.
+    fn old_flush(&self, now: Instant) -> Option<u32> {
+        let mut begun = self.begun.lock();
+        let is_old = |at: Instant| now.saturating_duration_since(at) >= self.stay;
+        while begun.get(1).is_some_and(|(_, at)| is_old(*at)) {
+            begun.pop_front();
+        }
+        begun.front().filter(|(_, at)| is_old(*at)).map(|(number, _)| *number)
+    }
+
     /// Forgets what the store below has taken, and series that have had nothing for a while.
     pub(super) fn end_flush(
         &self,
@@ -292,7 +308,9 @@ impl Memory {
         drop(current);
         self.flushing_bytes.store(0, Ordering::Relaxed);
         let mut map = self.map.write();
-        map.drop_gone(self.flush.load(Ordering::Relaxed));
+        if let Some(old) = self.old_flush(Instant::now()) {
+            map.drop_gone(self.flush.load(Ordering::Relaxed), old);
+        }
         self.metrics.series.set(map.len() as i64);
         self.metrics.bytes.set(self.bytes() as i64);
     }

@@ -45,7 +45,7 @@ use crate::telemetry::HeadMetrics;
 use crate::wire;
 
 use applier::{Answered, Applier, Step, answered};
-use flush::{Flusher, Nothing};
+use flush::{Flusher, WhenEmpty};
 use memory::{Memory, Resolved};
 use prepared::Judge;
 use wal::disk::{Disk, RealDisk};
@@ -89,7 +89,10 @@ pub struct Options {
     pub flush_backoff: (Duration, Duration),
     /// Bytes of points in memory, about, that make a flush begin early, while the log is read back
     /// too. At [`REFUSE_AT`] times that writes are refused.
-    pub memory_limit: u64,
+    pub flush_memory: u64,
+    /// How long a series that nobody writes to stays in memory at least, however many flushes there are
+    /// meanwhile.
+    pub series_stay: Duration,
     /// Whether points keep their acceptance times.
     pub stamps: Stamps,
     /// Series that the store below can never take are refused at once.
@@ -110,7 +113,8 @@ impl Options {
             flush_interval: Duration::from_secs(2 * 3600),
             flush_spread: Duration::from_secs(3600),
             flush_backoff: (LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY),
-            memory_limit: 512 << 20,
+            flush_memory: 512 << 20,
+            series_stay: Duration::ZERO,
             stamps: Stamps::Dropped,
             refuse: None,
             pressure: Arc::default(),
@@ -173,7 +177,7 @@ impl Head {
 
     /// Hands everything accepted so far to the store below.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.inner.flush(Nothing::IsLeft, Duration::ZERO).await
+        self.inner.flush(WhenEmpty::Skip, Duration::ZERO).await
     }
 }
 
@@ -196,7 +200,7 @@ impl Inner {
     fn check_limit(&self, bytes: usize) -> Result<(), StoreError> {
         let (used, limit) = (self.wal.used_bytes(), self.options.wal_limit);
         // A log that is small can hold many points.
-        let (points, most) = (self.memory.bytes(), self.options.memory_limit * REFUSE_AT);
+        let (points, most) = (self.memory.bytes(), self.options.flush_memory * REFUSE_AT);
         let what = if used + bytes as u64 > limit {
             format!("the log has {used} of at most {limit} bytes not in the store below yet")
         } else if points > most {
@@ -243,7 +247,7 @@ impl Inner {
     }
 
     fn wake_if_full(&self) {
-        if self.is_log_half_full() || self.memory.unflushed_bytes() > self.options.memory_limit {
+        if self.is_log_half_full() || self.memory.unflushed_bytes() > self.options.flush_memory {
             self.wake.notify_one();
         }
     }
@@ -325,7 +329,11 @@ impl Store for Head {
 
     async fn relieve(&self) -> Result<(), StoreError> {
         self.inner.below.relieve().await?;
-        self.inner.flush(Nothing::IsHandedDown, Duration::ZERO).await
+        if self.inner.flusher.has_failed() {
+            // Tried again in its own time.
+            return Ok(());
+        }
+        self.inner.flush(WhenEmpty::Flush, Duration::ZERO).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
@@ -341,7 +349,7 @@ impl Store for Head {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        if let Err(error) = self.inner.flush(Nothing::IsLeft, Duration::ZERO).await {
+        if let Err(error) = self.inner.flush(WhenEmpty::Skip, Duration::ZERO).await {
             warn!("the last flush failed, its samples stay in the log: {error}");
         }
         let inner = self.inner.clone();

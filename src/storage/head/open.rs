@@ -74,7 +74,7 @@ struct Replay {
     repeater: Repeater,
     down: HandingDown,
     stamps: Stamps,
-    memory_limit: u64,
+    flush_memory: u64,
     /// With more bytes in memory the next snapshot goes down.
     full_at: u64,
     /// Runs what has to wait for the store below.
@@ -102,15 +102,15 @@ impl Replay {
         below: SharedStore,
         metrics: HeadMetrics,
     ) -> Result<Self, StoreError> {
-        let memory = Arc::new(Memory::new(metrics.clone()));
-        let memory_limit = options.memory_limit;
+        let memory = Arc::new(Memory::new(metrics.clone(), options.series_stay));
+        let flush_memory = options.flush_memory;
         Ok(Self {
             down: HandingDown::new(memory.clone(), below, metrics.clone()),
             repeater: Repeater::start(memory.clone())?,
             memory,
             stamps: options.stamps,
-            memory_limit,
-            full_at: memory_limit,
+            flush_memory,
+            full_at: flush_memory,
             runtime: Handle::current(),
             metrics,
             arena: Vec::new(),
@@ -231,16 +231,16 @@ impl Replay {
         match runtime.block_on(self.hand_down()) {
             Ok(()) => {
                 self.metrics.flushes.inc();
-                self.full_at = self.memory_limit;
+                self.full_at = self.flush_memory;
             }
             Err(error) => {
                 self.metrics.flush_failures.inc();
                 let bytes = self.memory.bytes();
                 // Tried again, but not with every record.
-                self.full_at = bytes + self.memory_limit;
+                self.full_at = bytes + self.flush_memory;
                 warn!(
                     bytes,
-                    limit = self.memory_limit,
+                    limit = self.flush_memory,
                     "the log is read back over the memory limit, a flush failed: {error}"
                 );
             }

@@ -154,7 +154,7 @@ async fn check(store: &dyn Store) -> Result<(), String> {
 async fn replay(dir: &Path, below: &Arc<Watched>) -> Head {
     let mut options = Options::new(dir);
     options.segment_bytes = 1 << 16;
-    options.memory_limit = LIMIT;
+    options.flush_memory = LIMIT;
     options.stamps = Stamps::Kept;
     let metrics = below.metrics.clone();
     open_over(options, Arc::new(Fronted(below.clone())), metrics).await.expect("the head opens")
@@ -237,7 +237,7 @@ async fn a_store_below_that_is_away_does_not_keep_a_large_log_from_being_read() 
     let below = Arc::new(Gate::default());
     below.set(Mode::Away);
     let metrics = HeadMetrics::default();
-    let mut options = Options { memory_limit: LIMIT, ..options(&dir) };
+    let mut options = Options { flush_memory: LIMIT, ..options(&dir) };
     // Far beyond what this test waits.
     options.flush_backoff = (Duration::from_secs(24 * 3600), Duration::from_secs(24 * 3600));
     let front: SharedStore = Arc::new(Fronted(below.clone()));

@@ -57,7 +57,7 @@ async fn a_flush_at_the_interval_takes_its_time_until_something_is_urgent() {
         options.flush_spread = Duration::from_secs(24 * 3600);
         match urgent {
             Urgent::Log => options.wal_limit = 200_000,
-            Urgent::Memory => options.memory_limit = 1_000,
+            Urgent::Memory => options.flush_memory = 1_000,
             _ => {}
         }
         let front = Arc::new(Fronted(below.clone()));

@@ -1,0 +1,132 @@
+//! What all queries hold together, and may; and whose turn it is to open a selection.
+//!
+//! Where memory is short, a query may still hold a little. What one query may hold is for its budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::error::QueryError;
+use crate::storage::{Level, MEMORY_LIMIT, Pressure, Refused};
+
+/// A query that holds no more than this part of what the process may have goes on when memory is short.
+const LITTLE: u64 = 256;
+/// Parts of what a query may hold: a selection is opened with one, and only if that is too little with all.
+const OPENINGS: u32 = 16;
+
+/// What all queries of an engine hold together, and may.
+#[derive(Debug)]
+pub struct QueryMemory {
+    bytes: AtomicUsize,
+    max_bytes: usize,
+    pressure: Arc<Pressure>,
+    /// What is opened holds label sets that no budget has yet: all that is opened at a time, but for one
+    /// large selection, has no more than one query may hold.
+    openings: Semaphore,
+    /// The same for one that needs all of what a query may hold.
+    large_opening: Semaphore,
+}
+
+/// Leave to open a selection.
+pub(crate) struct Opening<'a> {
+    /// Most bytes that its label sets may have.
+    pub(crate) max_bytes: usize,
+    _turn: SemaphorePermit<'a>,
+}
+
+impl QueryMemory {
+    /// Room for `max_bytes`, as long as the process is not short of memory.
+    pub fn new(max_bytes: usize, pressure: Arc<Pressure>) -> Self {
+        let openings = Semaphore::new(OPENINGS as usize);
+        let large_opening = Semaphore::new(1);
+        Self { bytes: AtomicUsize::new(0), max_bytes, pressure, openings, large_opening }
+    }
+
+    /// Bytes held now.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Leave to open a selection of a query that may hold so much, in turn with those of all queries.
+    pub(super) async fn opening(&self, of_query: usize) -> Result<Opening<'_>, QueryError> {
+        let turn = self.openings.acquire().await.map_err(|_| QueryError::Canceled)?;
+        let mut max_bytes = of_query / OPENINGS as usize;
+        if self.pressure.level() >= Level::Full {
+            max_bytes = max_bytes.min(self.little());
+        }
+        Ok(Opening { max_bytes, _turn: turn })
+    }
+
+    /// The same for a selection to which that was too little.
+    pub(super) async fn large_opening(&self, of_query: usize) -> Result<Opening<'_>, QueryError> {
+        let turn = self.large_opening.acquire().await.map_err(|_| QueryError::Canceled)?;
+        if self.pressure.level() >= Level::Full {
+            return Err(self.refuse(self.short()));
+        }
+        Ok(Opening { max_bytes: of_query, _turn: turn })
+    }
+
+    /// Takes more for a query that then holds `of_query` bytes. They are held, whatever the answer is.
+    pub(super) fn take(&self, bytes: usize, of_query: usize) -> Result<(), QueryError> {
+        self.try_take(bytes, of_query).map_err(|why| self.refuse(why))
+    }
+
+    /// The same for what can be done without; the error says why it is too much.
+    pub(super) fn try_take(&self, bytes: usize, of_query: usize) -> Result<(), String> {
+        let now = self.bytes.fetch_add(bytes, Relaxed) + bytes;
+        let little = self.little();
+        if bytes == 0 || of_query <= little {
+            return Ok(());
+        }
+        if now > self.max_bytes {
+            return Err(format!(
+                "all queries would hold more than {} bytes in memory, which is half of the setting \
+                 {MEMORY_LIMIT}",
+                self.max_bytes
+            ));
+        }
+        match self.pressure.level() >= Level::Full {
+            true => Err(self.short()),
+            false => Ok(()),
+        }
+    }
+
+    /// A query is refused.
+    fn refuse(&self, why: String) -> QueryError {
+        self.pressure.count(Refused::Query);
+        QueryError::Limit(why)
+    }
+
+    /// What a query may always hold.
+    fn little(&self) -> usize {
+        usize::try_from(self.pressure.limit() / LITTLE).unwrap_or(usize::MAX)
+    }
+
+    /// Why a query may not hold more than a little while memory is short.
+    fn short(&self) -> String {
+        let (text, little) = (self.pressure.text(), self.little());
+        format!("{text}: no query may hold more than {little} bytes now")
+    }
+
+    /// Gives bytes back.
+    pub(super) fn release(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl PartialEq for QueryMemory {
+    /// Whether they are one.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for QueryMemory {}
+
+impl Default for QueryMemory {
+    /// As much as there is.
+    fn default() -> Self {
+        Self::new(usize::MAX, Arc::default())
+    }
+}
