@@ -61,7 +61,7 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     // Years ago, and now: what is kept is counted from the newest point that the clock allows.
     assert_eq!(send(&server, &[series("m", "a", 3)]).await.status, 204);
     let now = Clock::default().now_ms();
-    let url = server.url("/api/v1/write");
+    let url = server.url("");
     let sent =
         support::series::send(&url, vec![floats(&[("__name__", "new")], &[(now, 1.0)])]).await;
     assert_eq!(sent, 204);

@@ -1,8 +1,8 @@
 //! A network between promkairos and Cassandra that changes bits, cuts frames, delays and resets: what was
 //! acknowledged meanwhile is found afterwards with its bits, by a process that reads without it.
 //!
-//! CQL as it is spoken here (version 4) has no checksums. Without TLS only damage that a frame shows is
-//! promised to be seen, so only that is done there; with TLS any bit of any byte may change.
+//! CQL as it is spoken here (version 4) has no checksums. Without TLS only damage that is certain to be
+//! seen is done: cuts, resets and wrong versions of frames; with TLS any bit of any byte may change.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn nothing_is_lost(noise: &Noise, through: Backend, direct: Backend, flags
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_frames_lose_nothing_that_cassandra_acknowledged() {
-    let noise = Noise::before(&support::cassandra(), Changes::FrameHeaders, seed()).await;
+    let noise = Noise::before(&support::cassandra(), Changes::FrameVersions, seed()).await;
     let keyspace = support::keyspace();
     let through =
         Backend::CassandraStore { address: noise.address.to_string(), keyspace: keyspace.clone() };
@@ -106,7 +106,7 @@ async fn damaged_frames_lose_nothing_that_cassandra_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_frames_lose_nothing_behind_the_log() {
-    let noise = Noise::before(&support::cassandra(), Changes::FrameHeaders, seed()).await;
+    let noise = Noise::before(&support::cassandra(), Changes::FrameVersions, seed()).await;
     let keyspace = support::keyspace();
     let through =
         Backend::CassandraWal { address: noise.address.to_string(), keyspace: keyspace.clone() };
