@@ -8,7 +8,7 @@ use std::time::Duration;
 use promkairos::model::{Labels, STALE_NAN_BITS, TimeRange};
 use promkairos::storage::cassandra::{CassandraStore, Options};
 use promkairos::storage::{Store, StoreError};
-use promkairos::telemetry::Metrics;
+use promkairos::telemetry::CassandraMetrics;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -21,12 +21,34 @@ use crate::support::{self, DEADLINE, eventually, seed};
 
 const WIDTH: i64 = 1_814_400_000;
 
+/// What a store behind a proxy is opened with.
+fn through(keyspace: &TestKeyspace, proxy: &Proxy, request_timeout: Duration) -> Options {
+    let contact_points = vec![proxy.address.to_string()];
+    Options { contact_points, request_timeout, ..keyspace.options() }
+}
+
 /// A store behind a proxy.
-async fn open(keyspace: &TestKeyspace, proxy: &Proxy, timeout: Duration) -> Arc<CassandraStore> {
-    let mut options = keyspace.options();
-    options.contact_points = vec![proxy.address.to_string()];
-    options.request_timeout = timeout;
+async fn open(keyspace: &TestKeyspace, proxy: &Proxy) -> Arc<CassandraStore> {
+    let options = through(keyspace, proxy, DEADLINE);
     Arc::new(keyspace.open_with(options).await.expect("opens"))
+}
+
+/// A store behind a proxy that waits for 8 s. A machine may be too slow for that: what is done with
+/// it may be repeated.
+async fn open_impatient(
+    keyspace: &TestKeyspace,
+    proxy: &Proxy,
+    metrics: &CassandraMetrics,
+) -> CassandraStore {
+    // Makes the tables, which takes what it takes.
+    // A store that is not closed counts as a neighbour that still runs.
+    open(keyspace, proxy).await.close().await.expect("closed");
+    let options = through(keyspace, proxy, Duration::from_secs(8));
+    eventually("it opens", async || {
+        let store = CassandraStore::open(options.clone(), metrics.clone());
+        store.await.map_err(|error| error.to_string())
+    })
+    .await
 }
 
 /// What the frames have in them that delete a row of `row_keys`.
@@ -55,7 +77,7 @@ fn old() -> [Labels; 2] {
 #[tokio::test]
 async fn writes_go_on_while_index_rows_are_deleted() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
-    let store = open(&keyspace, &proxy, DEADLINE).await;
+    let store = open(&keyspace, &proxy).await;
     let [a, _] = old();
     let points: Vec<_> = (0..3).map(|window| (window * WIDTH, 1.0)).collect();
     Request::default().floats(&a, &points).write(&*store).await;
@@ -83,19 +105,7 @@ async fn writes_go_on_while_index_rows_are_deleted() {
 #[tokio::test]
 async fn a_delete_that_arrives_late_hides_no_later_write() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
-    // Makes the tables, which takes what it takes.
-    // A store that is not closed counts as a neighbour that still runs.
-    open(&keyspace, &proxy, DEADLINE).await.close().await.expect("closed");
-    let options = Options {
-        contact_points: vec![proxy.address.to_string()],
-        request_timeout: Duration::from_secs(8),
-        ..keyspace.options()
-    };
-    // All of it may be repeated on a machine that is too slow for this timeout.
-    let store = eventually("it opens", async || {
-        keyspace.open_with(options.clone()).await.map_err(|error| error.to_string())
-    })
-    .await;
+    let store = open_impatient(&keyspace, &proxy, &CassandraMetrics::default()).await;
     let write = async |request: &dyn Fn() -> Request| {
         let once = async || store.write(request().batch()).await.map_err(|e| e.to_string());
         eventually("it is written", once).await;
@@ -153,14 +163,9 @@ async fn a_write_to_a_cassandra_that_hangs_is_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn index_rows_of_many_series_hold_up_no_data_of_others() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
-    let options = Options {
-        contact_points: vec![proxy.address.to_string()],
-        in_flight: 8,
-        request_timeout: Duration::from_secs(10),
-        ..keyspace.options()
-    };
-    let metrics = Metrics::new();
-    let store = CassandraStore::open(options, metrics.cassandra.clone()).await.expect("opens");
+    let options = Options { in_flight: 8, ..through(&keyspace, &proxy, Duration::from_secs(10)) };
+    let metrics = CassandraMetrics::default();
+    let store = CassandraStore::open(options, metrics.clone()).await.expect("opens");
     let store = Arc::new(store);
     let live = labels(&[("__name__", "live")]);
     Request::default().floats(&live, &[(1, 1.0)]).write(&*store).await;
@@ -172,7 +177,7 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
     proxy.hold(b"vanished");
     let writing = Arc::clone(&store);
     let writes = tokio::spawn(async move { writing.write(markers().batch()).await });
-    let in_flight = &metrics.cassandra.in_flight;
+    let in_flight = &metrics.in_flight;
     eventually("half of all turns are taken", async || match in_flight.get() {
         4.. => Ok(()),
         few => Err(format!("{few}")),
@@ -196,19 +201,8 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
 #[tokio::test]
 async fn writes_that_are_not_answered_leave_fewer_turns() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
-    // Makes the tables, which takes what it takes.
-    open(&keyspace, &proxy, DEADLINE).await.close().await.expect("closed");
-    let options = Options {
-        contact_points: vec![proxy.address.to_string()],
-        request_timeout: Duration::from_secs(8),
-        ..keyspace.options()
-    };
-    let metrics = Metrics::new();
-    let store = eventually("it opens", async || {
-        let store = CassandraStore::open(options.clone(), metrics.cassandra.clone());
-        store.await.map_err(|error| error.to_string())
-    })
-    .await;
+    let metrics = CassandraMetrics::default();
+    let store = open_impatient(&keyspace, &proxy, &metrics).await;
     // Not late, so that nothing goes before the points.
     let (live, at) = (labels(&[("__name__", "live")]), now());
     let write = async || {
@@ -219,7 +213,7 @@ async fn writes_that_are_not_answered_leave_fewer_turns() {
     for _ in 0..32 {
         eventually("it is written", async || write().await).await;
     }
-    let turns = &metrics.cassandra.write_concurrency;
+    let turns = &metrics.write_concurrency;
     let before = turns.get();
     proxy.hold(b"");
     let unanswered = futures::future::join_all((0..2 * before).map(|_| write())).await;

@@ -64,8 +64,15 @@ async fn under_noise(noise: &Noise, server: &Promkairos, load: &Load, seed: u64)
     noise.end();
 }
 
-/// The whole of it over `through`, which is the noise, and then without it over `direct`.
-async fn nothing_is_lost(noise: &Noise, through: Backend, direct: Backend, flags: &[String]) {
+/// The whole of it with noise before `target`, and then read without it.
+async fn nothing_is_lost(target: String, changes: Changes, is_behind_log: bool, flags: &[String]) {
+    let noise = Noise::before(&target, changes, seed()).await;
+    let (address, keyspace) = (noise.address.to_string(), support::keyspace());
+    let direct = Backend::CassandraStore { address: target, keyspace: keyspace.clone() };
+    let through = match is_behind_log {
+        false => Backend::CassandraStore { address, keyspace },
+        true => Backend::CassandraWal { address, keyspace },
+    };
     let (folder, load) = (tempfile::tempdir().expect("a folder"), Load::default());
     let common = ["--flush-interval=200ms", "--cassandra-request-timeout=5s"];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -78,7 +85,7 @@ async fn nothing_is_lost(noise: &Noise, through: Backend, direct: Backend, flags
         other => Err(format!("{other:?}")),
     };
     eventually("a write is accepted", async || accepted(&mut random).await).await;
-    under_noise(noise, &server, &load, seed()).await;
+    under_noise(&noise, &server, &load, seed()).await;
     eventually("writes are accepted again", async || accepted(&mut random).await).await;
     eventually("all of it can be read", async || match load.difference(&server).await? {
         None => Ok(()),
@@ -95,24 +102,14 @@ async fn nothing_is_lost(noise: &Noise, through: Backend, direct: Backend, flags
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_frames_lose_nothing_that_cassandra_acknowledged() {
-    let noise = Noise::before(&support::cassandra(), Changes::FrameVersions, seed()).await;
-    let keyspace = support::keyspace();
-    let through =
-        Backend::CassandraStore { address: noise.address.to_string(), keyspace: keyspace.clone() };
-    let direct = Backend::CassandraStore { address: support::cassandra(), keyspace };
     let flags = ["--cassandra-compression=lz4".to_owned()];
-    nothing_is_lost(&noise, through, direct, &flags).await;
+    nothing_is_lost(support::cassandra(), Changes::FrameVersions, false, &flags).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_frames_lose_nothing_behind_the_log() {
-    let noise = Noise::before(&support::cassandra(), Changes::FrameVersions, seed()).await;
-    let keyspace = support::keyspace();
-    let through =
-        Backend::CassandraWal { address: noise.address.to_string(), keyspace: keyspace.clone() };
-    let direct = Backend::CassandraStore { address: support::cassandra(), keyspace };
     let flags = ["--cassandra-compression=snappy".to_owned()];
-    nothing_is_lost(&noise, through, direct, &flags).await;
+    nothing_is_lost(support::cassandra(), Changes::FrameVersions, true, &flags).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,13 +117,6 @@ async fn behind_tls_any_changed_bit_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let flags = secure::flags(folder.path(), "cassandra");
     for is_behind_log in [false, true] {
-        let noise = Noise::before(&secure::address(), Changes::Anything, seed()).await;
-        let (address, keyspace) = (noise.address.to_string(), support::keyspace());
-        let through = match is_behind_log {
-            false => Backend::CassandraStore { address, keyspace: keyspace.clone() },
-            true => Backend::CassandraWal { address, keyspace: keyspace.clone() },
-        };
-        let direct = Backend::CassandraStore { address: secure::address(), keyspace };
-        nothing_is_lost(&noise, through, direct, &flags).await;
+        nothing_is_lost(secure::address(), Changes::Anything, is_behind_log, &flags).await;
     }
 }
