@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use promkairos::storage::head::wal::disk::RealDisk;
+use promkairos::storage::disk::Disk;
 use promkairos::storage::head::wal::{self, RepairMode, WalOptions};
 use promkairos::telemetry::HeadMetrics;
 
@@ -35,7 +35,7 @@ fn replay_or_repair(dir: &Path) {
     let open = || {
         let mut last = 0;
         let options =
-            WalOptions { dir: dir.to_owned(), segment_bytes: BYTES, disk: Arc::new(RealDisk) };
+            WalOptions { dir: dir.to_owned(), segment_bytes: BYTES, disk: Arc::new(Disk) };
         wal::open(options, HeadMetrics::default(), 0, &mut |entry| {
             assert!(entry.sequence > last, "{} after {last}", entry.sequence);
             last = entry.sequence;

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::storage::cassandra::ExpectedCluster;
-use crate::storage::embedded::{Disk, Files};
-use crate::storage::head::wal::{self, disk::RealDisk};
+use crate::storage::disk::{Disk, Folders};
+use crate::storage::head::wal;
 
 /// Where the records of a log go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Home {
     pub(super) fn settle(folder: &Path, log: &Path, keyspace: &str) -> Result<Self, StoreError> {
         let path = folder.join("keyspace");
         let new = Self { path: path.clone(), keyspace: keyspace.to_owned(), cluster: None };
-        let known = match wal::holds_unflushed(log, &RealDisk)? {
+        let known = match wal::holds_unflushed(log, &Disk)? {
             true => read(&path)?,
             false => None,
         };

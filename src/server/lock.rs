@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::ServerError;
-use crate::storage::embedded::{Disk, Files};
+use crate::storage::disk::{Disk, Folders};
 
 /// Held while the process owns the folder.
 #[derive(Debug)]

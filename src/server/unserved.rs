@@ -7,7 +7,8 @@ use std::fs::DirEntry;
 use std::path::Path;
 
 use crate::config::{Ack, Config, StoreConfig};
-use crate::storage::head::wal::{self, disk::RealDisk};
+use crate::storage::disk::Disk;
+use crate::storage::head::wal;
 
 use super::ServerError;
 
@@ -16,7 +17,7 @@ pub(super) fn check(config: &Config) -> Result<(), ServerError> {
     let log = config.data_dir.join("cassandra/wal");
     let serves_log = matches!(config.store, StoreConfig::Cassandra { ack: Ack::Wal, .. });
     if !serves_log {
-        let held = wal::holds_unflushed(&log, &RealDisk)
+        let held = wal::holds_unflushed(&log, &Disk)
             .map_err(|source| ServerError::Store { what: "cannot leave the log out", source })?;
         if held {
             return Err(ServerError::Unserved { log });
@@ -38,5 +39,5 @@ fn has_data(embedded: &Path) -> bool {
         entry.is_ok_and(|entry| entry.path().extension().is_some_and(|name| name == "part"))
     };
     std::fs::read_dir(embedded.join("parts")).is_ok_and(|mut entries| entries.any(is_part))
-        || wal::holds_unflushed(&embedded.join("wal"), &RealDisk).unwrap_or(true)
+        || wal::holds_unflushed(&embedded.join("wal"), &Disk).unwrap_or(true)
 }

@@ -7,6 +7,7 @@ pub mod cassandra;
 mod clock;
 pub mod clusters;
 mod codec;
+pub mod disk;
 pub mod embedded;
 mod frame;
 pub mod head;

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use promkairos::chunk::{Chunk, encode_points};
 use promkairos::model::{Point, RawLabels, Sample, SeriesEntry, Value, WriteBatch};
-use promkairos::storage::head::wal::disk::{Disk, DiskFile, RealDisk};
+use promkairos::storage::disk::{Disk, Folders};
+use promkairos::storage::head::wal::files::{LogFile, LogFiles};
 use promkairos::wire::{encode_v1, snappy};
 
 /// Series of a body.
@@ -76,43 +77,45 @@ pub fn chunks(number: u32, scrapes: i64) -> Vec<Chunk> {
 /// The file system without waiting for it: what is timed is what the processor does.
 pub struct Unsynced;
 
-struct UnsyncedFile(Box<dyn DiskFile>);
+struct UnsyncedFile(Box<dyn LogFile>);
 
-impl Disk for Unsynced {
+impl Folders for Unsynced {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        RealDisk.create_dir(dir)
+        Disk.create_dir(dir)
     }
 
-    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(UnsyncedFile(RealDisk.create(path, bytes)?)))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        RealDisk.open(path)
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Disk.list(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.link(from, to)
+        Disk.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        RealDisk.remove(path)
+        Disk.remove(path)
     }
 
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
         Ok(())
     }
+}
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        RealDisk.list(dir)
+impl LogFiles for Unsynced {
+    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn LogFile>> {
+        Ok(Box::new(UnsyncedFile(Disk.create(path, bytes)?)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
+        Disk.open(path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.link(from, to)
     }
 }
 
-impl DiskFile for UnsyncedFile {
+impl LogFile for UnsyncedFile {
     fn size(&self) -> io::Result<u64> {
         self.0.size()
     }

@@ -240,12 +240,12 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::cache::BlockCache;
-    use super::super::files::Disk;
     use super::super::part::Part;
     use super::super::writer::PartWriter;
     use super::*;
     use crate::chunk::encode_points;
     use crate::model::{MatchOp, Matcher, Point, Value};
+    use crate::storage::disk::Disk;
     use crate::storage::index::{MemoryIndex, evaluate};
 
     /// Many blocks of everything, and postings of every size.

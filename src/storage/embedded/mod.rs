@@ -34,11 +34,12 @@ use async_trait::async_trait;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use crate::telemetry::StoreMetrics;
 
+use super::disk::Disk;
 use super::{
     Absorbed, Clock, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
 };
 
-pub use files::{Disk, Files, NewFile, OpenFile};
+pub use files::{Files, NewFile, OpenFile};
 
 use compaction::Speed;
 use maintenance::Maintenance;

@@ -41,6 +41,7 @@ use crate::model::{
     Body, Exemplar, Labels, Matcher, Metadata, Protocol, Rejections, Target, TimeRange, WriteBatch,
     WriteOutcome,
 };
+use crate::storage::disk::Disk;
 use crate::telemetry::HeadMetrics;
 use crate::wire;
 
@@ -48,7 +49,7 @@ use applier::{Answered, Applier, Step, answered};
 use flush::{Flusher, WhenEmpty};
 use memory::{Memory, Resolved};
 use prepared::Judge;
-use wal::disk::{Disk, RealDisk};
+use wal::files::LogFiles;
 use wal::{Record, Wal};
 
 pub use prepared::Refuse;
@@ -100,7 +101,7 @@ pub struct Options {
     /// Where it says so, no new series are taken.
     pub pressure: Arc<Pressure>,
     /// The file layer of the log.
-    pub disk: Arc<dyn Disk>,
+    pub disk: Arc<dyn LogFiles>,
 }
 
 impl Options {
@@ -118,7 +119,7 @@ impl Options {
             stamps: Stamps::Dropped,
             refuse: None,
             pressure: Arc::default(),
-            disk: Arc::new(RealDisk),
+            disk: Arc::new(Disk),
         }
     }
 }

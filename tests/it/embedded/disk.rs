@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use promkairos::storage::disk::Folders;
 use promkairos::storage::embedded::{Files, NewFile, OpenFile};
 
 /// What happens at the chosen operation.
@@ -156,7 +157,7 @@ struct Handle {
     inode: Inode,
 }
 
-impl Files for SimulatedDisk {
+impl Folders for SimulatedDisk {
     fn create_dir(&self, _dir: &Path) -> io::Result<()> {
         self.operate().map(drop).map_err(|(_, error)| error)
     }
@@ -165,18 +166,6 @@ impl Files for SimulatedDisk {
         let state = self.state();
         let inside = state.names.keys().filter(|path| path.parent() == Some(dir));
         Ok(inside.map(|path| name_of(path)).collect())
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
-        let mut state = self.operate().map_err(|(_, error)| error)?;
-        let inode = Inode::default();
-        state.names.insert(path.to_owned(), inode.clone());
-        Ok(Box::new(Handle { disk: self.clone(), inode }))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
-        let inode = self.state().names.get(path).cloned().ok_or_else(missing)?;
-        Ok(Box::new(Handle { disk: self.clone(), inode }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -200,6 +189,20 @@ impl Files for SimulatedDisk {
         let mut state = self.operate().map_err(|(_, error)| error)?;
         state.durable_names = state.names.clone();
         Ok(())
+    }
+}
+
+impl Files for SimulatedDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        let mut state = self.operate().map_err(|(_, error)| error)?;
+        let inode = Inode::default();
+        state.names.insert(path.to_owned(), inode.clone());
+        Ok(Box::new(Handle { disk: self.clone(), inode }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+        let inode = self.state().names.get(path).cloned().ok_or_else(missing)?;
+        Ok(Box::new(Handle { disk: self.clone(), inode }))
     }
 }
 

@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use promkairos::storage::disk::Folders;
 use promkairos::storage::embedded::{Files, NewFile, OpenFile};
-use promkairos::storage::head::wal::disk::{Disk, DiskFile};
+use promkairos::storage::head::wal::files::{LogFile, LogFiles};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -200,13 +201,6 @@ impl PowerDisk {
         Ok(state)
     }
 
-    fn list_all(&self, dir: &Path) -> Vec<String> {
-        let state = self.state();
-        let inside = state.names.keys().filter(|path| path.parent() == Some(dir));
-        let name = |path: &PathBuf| path.file_name()?.to_str().map(str::to_owned);
-        inside.filter_map(name).collect()
-    }
-
     fn handle(&self, path: &Path) -> io::Result<Handle> {
         let inode = self.state().names.get(path).cloned().ok_or(io::ErrorKind::NotFound)?;
         Ok(Handle { disk: self.clone(), inode })
@@ -227,20 +221,6 @@ impl PowerDisk {
         if and_take {
             state.names.remove(from);
         }
-        Ok(())
-    }
-
-    fn take_name(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.operate()?;
-        state.names.remove(path).map(drop).ok_or(io::ErrorKind::NotFound.into())
-    }
-
-    fn sync_names(&self, dir: &Path) -> io::Result<()> {
-        let mut state = self.operate()?;
-        let State { names, durable_names, .. } = &mut *state;
-        durable_names.retain(|path, _| path.parent() != Some(dir));
-        let inside = names.iter().filter(|(path, _)| path.parent() == Some(dir));
-        durable_names.extend(inside.map(|(path, inode)| (path.clone(), inode.clone())));
         Ok(())
     }
 }
@@ -285,21 +265,16 @@ impl Handle {
     }
 }
 
-impl Files for PowerDisk {
+impl Folders for PowerDisk {
     fn create_dir(&self, _dir: &Path) -> io::Result<()> {
         Ok(())
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        Ok(self.list_all(dir))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
-        Ok(Box::new(self.make(path, Vec::new())?))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
-        Ok(Box::new(self.handle(path)?))
+        let state = self.state();
+        let inside = state.names.keys().filter(|path| path.parent() == Some(dir));
+        let name = |path: &PathBuf| path.file_name()?.to_str().map(str::to_owned);
+        Ok(inside.filter_map(name).collect())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -307,11 +282,27 @@ impl Files for PowerDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.take_name(path)
+        let mut state = self.operate()?;
+        state.names.remove(path).map(drop).ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.sync_names(dir)
+        let mut state = self.operate()?;
+        let State { names, durable_names, .. } = &mut *state;
+        durable_names.retain(|path, _| path.parent() != Some(dir));
+        let inside = names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        durable_names.extend(inside.map(|(path, inode)| (path.clone(), inode.clone())));
+        Ok(())
+    }
+}
+
+impl Files for PowerDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        Ok(Box::new(self.make(path, Vec::new())?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+        Ok(Box::new(self.handle(path)?))
     }
 }
 
@@ -342,41 +333,21 @@ impl OpenFile for Handle {
     }
 }
 
-impl Disk for PowerDisk {
-    fn create_dir(&self, _dir: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+impl LogFiles for PowerDisk {
+    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn LogFile>> {
         Ok(Box::new(self.make(path, vec![0; bytes as usize])?))
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
         Ok(Box::new(self.handle(path)?))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.give_name(from, to, true)
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.give_name(from, to, false)
     }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.take_name(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.sync_names(dir)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        Ok(self.list_all(dir))
-    }
 }
 
-impl DiskFile for Handle {
+impl LogFile for Handle {
     fn size(&self) -> io::Result<u64> {
         OpenFile::size(self)
     }

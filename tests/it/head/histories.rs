@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use promkairos::model::{Protocol, Target};
 use promkairos::storage::StoreError;
-use promkairos::storage::head::wal::disk::{Disk, RealDisk};
+use promkairos::storage::disk::{Disk, Folders};
+use promkairos::storage::head::wal::files::LogFiles;
 use promkairos::storage::head::wal::{self, Record, Wal, WalOptions};
 use promkairos::telemetry::HeadMetrics;
 use rand::rngs::StdRng;
@@ -68,7 +69,7 @@ async fn what_was_synced_is_read_back_in_order_or_an_error_names_the_file() {
     assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
 }
 
-fn open(dir: &Path, disk: Arc<dyn Disk>) -> Result<(Wal, u64, Vec<Written>), StoreError> {
+fn open(dir: &Path, disk: Arc<dyn LogFiles>) -> Result<(Wal, u64, Vec<Written>), StoreError> {
     let through = wal::checkpoint(dir, disk.as_ref())?;
     let options = WalOptions { dir: dir.into(), segment_bytes: 2048, disk };
     let mut read = Vec::new();
@@ -83,7 +84,7 @@ fn open(dir: &Path, disk: Arc<dyn Disk>) -> Result<(Wal, u64, Vec<Written>), Sto
 }
 
 fn copy(from: &Path, to: &Path) {
-    for name in RealDisk.list(from).expect("a folder") {
+    for name in Disk.list(from).expect("a folder") {
         std::fs::copy(from.join(&name), to.join(&name)).expect("copied");
     }
 }
@@ -193,7 +194,7 @@ impl History {
                     None => std::fs::remove_file(&damaged).expect("removed"),
                 }
                 let what = format!("{} at {at} of {used}", damaged.display());
-                match open(copied.path(), Arc::new(RealDisk)) {
+                match open(copied.path(), Arc::new(Disk)) {
                     Ok((_, through, read)) => {
                         // Without a checkpoint more may be read than is needed.
                         let left = self.durable.iter().filter(|w| w.sequence > through);
@@ -220,6 +221,6 @@ impl History {
 }
 
 fn segments(dir: &Path) -> Vec<PathBuf> {
-    let names = RealDisk.list(dir).expect("a folder");
+    let names = Disk.list(dir).expect("a folder");
     names.iter().filter(|name| name.ends_with(".wal")).map(|name| dir.join(name)).collect()
 }

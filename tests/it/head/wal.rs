@@ -8,7 +8,8 @@ use std::thread::ThreadId;
 
 use promkairos::model::{Matcher, Protocol, Target, TimeRange};
 use promkairos::storage::StoreError;
-use promkairos::storage::head::wal::disk::{Disk, DiskFile, RealDisk};
+use promkairos::storage::disk::{Disk, Folders};
+use promkairos::storage::head::wal::files::{LogFile, LogFiles};
 use promkairos::storage::head::wal::{self, Record, RepairMode, Wal, WalOptions};
 use promkairos::telemetry::HeadMetrics;
 use tempfile::TempDir;
@@ -62,52 +63,42 @@ impl FaultyDisk {
             let number = std::fs::read_dir(states).expect("a folder").count();
             let state = states.join(number.to_string());
             std::fs::create_dir(&state).expect("made");
-            for name in RealDisk.list(dir).expect("a folder") {
+            for name in Disk.list(dir).expect("a folder") {
                 std::fs::copy(dir.join(&name), state.join(&name)).expect("copied");
             }
         });
     }
 
-    fn wrap(&self, path: &Path, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+    fn wrap(&self, path: &Path, file: Box<dyn LogFile>) -> Box<dyn LogFile> {
         Box::new(FaultyFile { path: path.to_owned(), file, disk: self.clone() })
     }
 }
 
 struct FaultyFile {
     path: PathBuf,
-    file: Box<dyn DiskFile>,
+    file: Box<dyn LogFile>,
     disk: FaultyDisk,
 }
 
-impl Disk for FaultyDisk {
+impl Folders for FaultyDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        RealDisk.create_dir(dir)
+        Disk.create_dir(dir)
     }
-    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
-        self.keep_state();
-        let mut full = false;
-        self.set(|faults| {
-            full = faults.space == Some(0) || faults.largest.is_some_and(|most| bytes > most);
-        });
-        if full {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(self.wrap(path, RealDisk.create(path, bytes)?))
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Disk.list(dir)
     }
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(self.wrap(path, RealDisk.open(path)?))
-    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.keep_state();
-        RealDisk.rename(from, to)
+        Disk.rename(from, to)
     }
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.link(from, to)
-    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.keep_state();
-        RealDisk.remove(path)
+        Disk.remove(path)
     }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.keep_state();
         let mut fails = false;
@@ -119,14 +110,31 @@ impl Disk for FaultyDisk {
         if fails {
             return Err(io::Error::other("the disk went away"));
         }
-        RealDisk.sync_dir(dir)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        RealDisk.list(dir)
+        Disk.sync_dir(dir)
     }
 }
 
-impl DiskFile for FaultyFile {
+impl LogFiles for FaultyDisk {
+    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn LogFile>> {
+        self.keep_state();
+        let mut full = false;
+        self.set(|faults| {
+            full = faults.space == Some(0) || faults.largest.is_some_and(|most| bytes > most);
+        });
+        if full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(self.wrap(path, Disk.create(path, bytes)?))
+    }
+    fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
+        Ok(self.wrap(path, Disk.open(path)?))
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.link(from, to)
+    }
+}
+
+impl LogFile for FaultyFile {
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }
@@ -218,7 +226,7 @@ impl Log {
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        let names = RealDisk.list(self.dir.path()).expect("a folder");
+        let names = Disk.list(self.dir.path()).expect("a folder");
         names.iter().filter(|n| n.ends_with(".wal")).map(|n| self.dir.path().join(n)).collect()
     }
 }
@@ -573,7 +581,7 @@ async fn what_is_refused_for_a_sync_of_the_folder_does_not_come_back() {
         // The folder as a crash leaves it, with the checkpoint of before or the new one.
         let crashed = [Log::new(), Log::new()];
         for other in &crashed {
-            for name in RealDisk.list(log.dir.path()).expect("a folder") {
+            for name in Disk.list(log.dir.path()).expect("a folder") {
                 let to = other.dir.path().join(&name);
                 std::fs::copy(log.dir.path().join(&name), to).expect("copied");
             }
@@ -603,7 +611,7 @@ async fn what_is_in_the_store_below_is_forgotten() {
     wal.forget(30).expect("forgotten");
     assert!(log.files().len() < before.0 && wal.used_bytes() < before.1);
     drop(wal);
-    assert_eq!(wal::checkpoint(log.dir.path(), &RealDisk).ok(), Some(30));
+    assert_eq!(wal::checkpoint(log.dir.path(), &Disk).ok(), Some(30));
     let (wal, seen) = log.open_after(30).expect("the log opens");
     assert_eq!(seen[0].body, bodies[30]);
     assert_eq!(seen.len(), 31);
@@ -645,7 +653,7 @@ async fn the_only_or_the_newest_segment_missing_is_an_error_that_names_it() {
     let (wal, _) = log.open().expect("a log without a segment opens");
     put(&wal, b"first").await.expect("acknowledged");
     let copy = Log::new();
-    for name in RealDisk.list(log.dir.path()).expect("a folder") {
+    for name in Disk.list(log.dir.path()).expect("a folder") {
         std::fs::copy(log.dir.path().join(&name), copy.dir.path().join(&name)).expect("copied");
     }
     drop(wal);
@@ -692,7 +700,7 @@ async fn a_crash_at_any_step_of_making_or_forgetting_segments_leaves_a_log_that_
     let mut opened = 0;
     for state in std::fs::read_dir(states.path()).expect("a folder") {
         let options = WalOptions { dir: state.expect("a state").path(), ..log.options(2048) };
-        let through = wal::checkpoint(&options.dir, &RealDisk).expect("a whole checkpoint or none");
+        let through = wal::checkpoint(&options.dir, &Disk).expect("a whole checkpoint or none");
         wal::open(options, HeadMetrics::default(), through, &mut |_| Ok(())).expect("it opens");
         opened += 1;
     }

@@ -14,7 +14,7 @@
 use std::io;
 use std::path::Path;
 
-use super::disk::{Disk, write_all};
+use super::files::{LogFiles, write_all};
 use super::segment::{self, AppendError, io_error};
 use crate::storage::StoreError;
 
@@ -40,7 +40,7 @@ pub(super) struct Checkpoint {
 /// Durably replaces the checkpoint. After a failed write the old one is still there; after a failed
 /// sync it may be either.
 pub(super) fn write(
-    disk: &dyn Disk,
+    disk: &dyn LogFiles,
     dir: &Path,
     checkpoint: Checkpoint,
 ) -> Result<(), AppendError> {
@@ -64,7 +64,7 @@ pub(super) fn write(
 }
 
 /// The checkpoint; `None` when there is none yet.
-pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Checkpoint>, StoreError> {
+pub(super) fn read(disk: &dyn LogFiles, dir: &Path) -> Result<Option<Checkpoint>, StoreError> {
     let path = dir.join(NAME);
     let file = match disk.open(&path) {
         Ok(file) => file,
@@ -114,13 +114,13 @@ fn decode(bytes: &[u8]) -> Option<Checkpoint> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::disk::RealDisk;
     use super::*;
+    use crate::storage::disk::Disk;
 
     #[test]
     fn comes_back_is_replaced_and_no_flipped_bit_or_cut_passes() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let (disk, dir) = (RealDisk, dir.path());
+        let (disk, dir) = (Disk, dir.path());
         assert_eq!(read(&disk, dir).ok(), Some(None));
         write(&disk, dir, Checkpoint::default()).expect("written");
         let last = Checkpoint { through: u64::MAX, newest: 5, key: 6 };
@@ -147,6 +147,6 @@ mod tests {
         let crc = crc32c::crc32c(bytes).to_le_bytes();
         std::fs::write(dir.path().join(NAME), [&bytes[..], &crc].concat()).expect("written");
         let want = Checkpoint { through: 7, newest: 0, key: 0 };
-        assert_eq!(read(&RealDisk, dir.path()).ok(), Some(Some(want)));
+        assert_eq!(read(&Disk, dir.path()).ok(), Some(Some(want)));
     }
 }

@@ -1,7 +1,5 @@
-//! The file layer of the log: every write to its files goes through [`Disk`].
-//!
-//! There are two implementations: [`RealDisk`] here, and in the tests one around it that fails on
-//! purpose and keeps a trace. Nothing here retries or decides.
+//! The files of the log: made with their space, written and read at any place. Names and folders are
+//! [`Folders`]. Nothing here retries or decides.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,29 +8,23 @@ use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 
-/// Operations on files and folders.
-pub trait Disk: Send + Sync {
-    /// Makes a folder and those above it.
-    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+use crate::storage::disk::{Disk, Folders};
+
+/// A place where the files of a log are.
+pub trait LogFiles: Folders {
     /// Creates `path` with `bytes` zeros, the space reserved where the file system can. An old
     /// file of that name is replaced.
-    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
+    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn LogFile>>;
+
     /// Opens an existing file.
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Puts `from` in the place of `to`.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>>;
+
     /// Gives the file `from` a second name.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
-    fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Makes the names in a folder durable.
-    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Names of the entries of a folder, sorted; names that are not UTF-8 are left out.
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 }
 
 /// An open file.
-pub trait DiskFile: Send + Sync {
+pub trait LogFile: Send + Sync {
     /// Its length in bytes.
     fn size(&self) -> io::Result<u64>;
     /// Reads at `offset`; fewer bytes than asked for are possible, 0 is the end.
@@ -45,25 +37,8 @@ pub trait DiskFile: Send + Sync {
     fn release(&self, offset: u64) -> io::Result<()>;
 }
 
-/// The file system.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RealDisk;
-
-impl Disk for RealDisk {
-    fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
-            return Ok(());
-        }
-        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
-        self.create_dir(parent)?;
-        match std::fs::create_dir(dir) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => self.sync_dir(parent),
-        }
-    }
-
-    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+impl LogFiles for Disk {
+    fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn LogFile>> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
         match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
@@ -72,43 +47,22 @@ impl Disk for RealDisk {
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => file.set_len(bytes)?,
             Err(error) => return Err(error.into()),
         }
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(OpenLogFile(file)))
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Box::new(RealFile(file)))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        std::fs::rename(from, to)
+        Ok(Box::new(OpenLogFile(file)))
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::hard_link(from, to)
     }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(dir)? {
-            names.extend(entry?.file_name().into_string());
-        }
-        names.sort();
-        Ok(names)
-    }
 }
 
-struct RealFile(File);
+struct OpenLogFile(File);
 
-impl DiskFile for RealFile {
+impl LogFile for OpenLogFile {
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
@@ -137,7 +91,7 @@ impl DiskFile for RealFile {
 
 /// Writes all of `bytes`. On failure says how many of them may have reached the file.
 pub(super) fn write_all(
-    file: &dyn DiskFile,
+    file: &dyn LogFile,
     bytes: &[u8],
     offset: u64,
 ) -> Result<(), (usize, io::Error)> {

@@ -10,7 +10,7 @@
 
 mod checkpoint;
 mod contents;
-pub mod disk;
+pub mod files;
 mod handle;
 mod log;
 mod record;
@@ -34,7 +34,7 @@ pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair};
 pub use unflushed::holds_unflushed;
 
-use disk::Disk;
+use files::LogFiles;
 
 /// Where the log lies and how it is cut.
 #[derive(Clone)]
@@ -44,11 +44,11 @@ pub struct WalOptions {
     /// Bytes reserved for a segment file.
     pub segment_bytes: u64,
     /// The file layer.
-    pub disk: Arc<dyn Disk>,
+    pub disk: Arc<dyn LogFiles>,
 }
 
 /// Everything up to this record is in the store below, says the log's own checkpoint; 0 = nothing.
-pub fn checkpoint(dir: &Path, disk: &dyn Disk) -> Result<u64, StoreError> {
+pub fn checkpoint(dir: &Path, disk: &dyn LogFiles) -> Result<u64, StoreError> {
     disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
     Ok(checkpoint::read(disk, dir)?.unwrap_or_default().through)
 }

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use super::checkpoint::{self, Checkpoint};
 use super::contents::{Contents, Tally};
-use super::disk::{Disk, RealDisk};
+use super::files::LogFiles;
 use super::record::Header;
 use super::segment::{self, Reader, io_error};
 use super::survey::Survey;
 use crate::storage::StoreError;
+use crate::storage::disk::Disk;
 
 /// Whether to look or to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub struct RepairReport {
 
 /// Checks the log in `dir` and, if told to, takes damaged records out of it.
 pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> {
-    let disk = RealDisk;
+    let disk = Disk;
     let _lock = super::lock(dir)?;
     let mut report = RepairReport::default();
     let listed = segment::list(&disk, dir)?;
@@ -125,7 +126,7 @@ struct Found {
 
 impl Found {
     fn of(
-        disk: &dyn Disk,
+        disk: &dyn LogFiles,
         dir: &Path,
         listed: &[(u64, PathBuf)],
         report: &mut RepairReport,
@@ -162,7 +163,7 @@ impl Found {
 }
 
 /// Gives a damaged file a second name that an earlier repair has not used.
-pub(super) fn keep(disk: &dyn Disk, dir: &Path, name: &str) -> Result<PathBuf, StoreError> {
+pub(super) fn keep(disk: &dyn LogFiles, dir: &Path, name: &str) -> Result<PathBuf, StoreError> {
     let taken = disk.list(dir).map_err(|source| io_error(dir, source))?;
     let mut names = (1..).map(|number| format!("{name}.damaged{number}"));
     let free = names.find(|name| !taken.contains(name));

@@ -12,7 +12,7 @@ use std::path::Path;
 use tracing::warn;
 
 use super::checkpoint;
-use super::disk::Disk;
+use super::files::LogFiles;
 use super::record::{Entry, HEADER_LEN, Record};
 use super::segment::{self, Closed, Frame, Reader, UNFINISHED, io_error};
 use crate::storage::StoreError;
@@ -38,7 +38,7 @@ pub(super) struct Found {
 /// Reads all records after `after` in order, and mends a torn tail. `known` is the newest segment
 /// that must be there; 0 = none.
 pub(super) fn replay(
-    disk: &dyn Disk,
+    disk: &dyn LogFiles,
     dir: &Path,
     after: u64,
     known: u64,
@@ -95,7 +95,7 @@ pub(super) fn replay(
 }
 
 /// What a crash during the making of a file left.
-fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
+fn remove_unfinished(disk: &dyn LogFiles, dir: &Path) -> Result<(), StoreError> {
     for file in disk.list(dir).map_err(|source| io_error(dir, source))? {
         if file.ends_with(UNFINISHED) || file == checkpoint::UNFINISHED {
             let path = dir.join(file);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use super::disk::{Disk, DiskFile, write_all};
+use super::files::{LogFile, LogFiles, write_all};
 use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, KEY_AT, Record, SEAL_LEN};
 use crate::storage::StoreError;
 
@@ -43,7 +43,7 @@ impl AppendError {
 /// A segment that takes appends.
 pub(super) struct Segment {
     path: PathBuf,
-    file: Box<dyn DiskFile>,
+    file: Box<dyn LogFile>,
     header: Header,
     /// Where the next record goes.
     end: u64,
@@ -57,7 +57,7 @@ pub(super) fn name(first: u64) -> String {
 }
 
 /// The segments in `dir` by their first sequence.
-pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
+pub(super) fn list(disk: &dyn LogFiles, dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
     let names = disk.list(dir).map_err(|source| io_error(dir, source))?;
     let parsed = names.iter().filter_map(|file| {
         let first = file.strip_suffix(SUFFIX)?.parse().ok()?;
@@ -74,7 +74,7 @@ impl Segment {
     /// Makes a segment file under its final name, durably. Where there is no room for all the
     /// bytes it reserves less, by halves, but never less than `needed`.
     pub(super) fn create(
-        disk: &dyn Disk,
+        disk: &dyn LogFiles,
         dir: &Path,
         header: Header,
         needed: u64,
@@ -95,7 +95,7 @@ impl Segment {
         }
     }
 
-    fn create_whole(disk: &dyn Disk, dir: &Path, header: Header) -> Result<Self, AppendError> {
+    fn create_whole(disk: &dyn LogFiles, dir: &Path, header: Header) -> Result<Self, AppendError> {
         let path = dir.join(name(header.first));
         let unfinished = path.with_extension(&UNFINISHED[1..]);
         let make = || {
@@ -224,7 +224,7 @@ pub(super) struct Closed {
 }
 
 /// Zeroes a range of the file, durably.
-pub(super) fn wipe(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), AppendError> {
+pub(super) fn wipe(file: &dyn LogFile, from: u64, to: u64) -> Result<(), AppendError> {
     let zeros = vec![0; WINDOW.min((to - from) as usize)];
     let mut at = from;
     while at < to {
@@ -262,7 +262,7 @@ pub(super) fn harden(reader: &mut Reader, from: u64, to: u64) -> Result<(), Stor
 pub(super) struct Reader {
     pub(super) path: PathBuf,
     pub(super) header: Header,
-    pub(super) file: Box<dyn DiskFile>,
+    pub(super) file: Box<dyn LogFile>,
     size: u64,
     buffer: Vec<u8>,
     buffer_at: u64,
@@ -280,7 +280,7 @@ pub(super) enum Frame<'a> {
 
 impl Reader {
     /// Opens a segment and reads its header.
-    pub(super) fn open(disk: &dyn Disk, path: &Path) -> Result<Self, StoreError> {
+    pub(super) fn open(disk: &dyn LogFiles, path: &Path) -> Result<Self, StoreError> {
         let mut reader = Self::open_unread(disk, path)?;
         let decoded = Header::decode(reader.bytes(0, HEADER_LEN)?);
         reader.header = decoded.map_err(|what| reader.corrupt(0, what))?;
@@ -290,7 +290,7 @@ impl Reader {
     /// Opens a segment without a whole header. Its key is the one of `keys`, or what lies in its
     /// place in the file, with which a record can be read.
     pub(super) fn open_headless(
-        disk: &dyn Disk,
+        disk: &dyn LogFiles,
         path: &Path,
         keys: &[u64],
     ) -> Result<Self, StoreError> {
@@ -306,7 +306,7 @@ impl Reader {
         Ok(reader)
     }
 
-    fn open_unread(disk: &dyn Disk, path: &Path) -> Result<Self, StoreError> {
+    fn open_unread(disk: &dyn LogFiles, path: &Path) -> Result<Self, StoreError> {
         let file = disk.open(path).map_err(|source| io_error(path, source))?;
         let size = file.size().map_err(|source| io_error(path, source))?;
         let header = Header { first: 0, previous: 0, key: 0, bytes: 0 };

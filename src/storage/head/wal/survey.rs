@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, Tally};
-use super::disk::{Disk, write_all};
+use super::files::{LogFiles, write_all};
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
 use super::repair::{Loss, keep};
 use super::replay::OUT_OF_ORDER;
@@ -32,7 +32,7 @@ impl Survey {
     /// Reads the header. `last` is the last sequence of the segment before; `previous` is what a lost header would
     /// have said of it.
     pub(super) fn of(
-        disk: &dyn Disk,
+        disk: &dyn LogFiles,
         path: &Path,
         first: u64,
         last: Option<u64>,
@@ -192,7 +192,11 @@ impl Survey {
 
     /// Writes the segment anew and puts it in the place of the damaged one. Gives the name under
     /// which that is kept.
-    pub(super) fn rewrite(&mut self, disk: &dyn Disk, dir: &Path) -> Result<PathBuf, StoreError> {
+    pub(super) fn rewrite(
+        &mut self,
+        disk: &dyn LogFiles,
+        dir: &Path,
+    ) -> Result<PathBuf, StoreError> {
         let mut out = vec![0; HEADER_LEN];
         let key = self.header.key;
         let mut before = self.header.previous.max(self.header.first.saturating_sub(1));

@@ -6,7 +6,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::disk::Disk;
+use super::files::LogFiles;
 use super::record::{Entry, HEADER_LEN, Record};
 use super::segment::{self, Frame, Reader, io_error};
 use super::{checkpoint, is_new};
@@ -14,7 +14,7 @@ use crate::storage::StoreError;
 
 /// Whether the log in `dir` has a record that is not in the store below and that nobody serves.
 /// Fails when that cannot be told, as a file is damaged.
-pub fn holds_unflushed(dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
+pub fn holds_unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
     if is_new(dir) {
         return Ok(false);
     }
