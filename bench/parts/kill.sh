@@ -5,9 +5,9 @@
 part_kill() {
   round=1
   if [ "$mode" = quick ]; then
-    killed promkairos 200000 30
-    killed victoria_metrics 200000 20
-    killed prometheus 200000 4
+    killed promkairos 200000 15
+    killed victoria_metrics 200000 10
+    killed prometheus 200000 2
   else
     killed promkairos 1000000 120
     killed victoria_metrics 1000000 60

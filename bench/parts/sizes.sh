@@ -4,8 +4,11 @@
 
 part_sizes() {
   round=1
+  if [ "$mode" = quick ]; then
+    size 20000 1 promkairos victoria_metrics
+    return
+  fi
   size 20000 1 promkairos victoria_metrics prometheus
-  if [ "$mode" = quick ]; then return; fi
   size 20000 4 promkairos victoria_metrics prometheus
   size 20000 24 promkairos victoria_metrics
   size 200000 1 promkairos victoria_metrics prometheus
