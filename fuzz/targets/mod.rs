@@ -7,11 +7,16 @@ mod chunk;
 pub(crate) mod dataset;
 mod evaluation;
 pub(crate) mod expression;
+mod index_row;
 mod log;
 mod promql;
+mod read_answer;
 mod regex;
 mod remote_read;
+mod request;
 mod row_key;
+mod server;
+mod web_config;
 mod write;
 
 /// Panics when something is wrong with these bytes.
@@ -22,9 +27,13 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("write_v1", write::check_v1),
     ("write_v2", write::check_v2),
     ("remote_read", remote_read::check),
+    ("read_answer", read_answer::check),
+    ("request", request::check),
     ("log", log::check),
     ("chunk", chunk::check),
     ("row_key", row_key::check),
+    ("index_row", index_row::check),
+    ("web_config", web_config::check),
     ("regex", regex::check),
     ("promql", promql::check),
     ("evaluation", evaluation::check),

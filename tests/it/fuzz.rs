@@ -91,4 +91,7 @@ macro_rules! targets {
     };
 }
 
-targets! { write_v1 write_v2 remote_read log chunk row_key regex promql evaluation }
+targets! {
+    write_v1 write_v2 remote_read read_answer request log chunk row_key index_row web_config regex
+    promql evaluation
+}

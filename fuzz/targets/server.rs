@@ -1,0 +1,47 @@
+//! The router over a store in memory that holds the series of `dataset`.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use promkairos::api::proto::v1;
+use promkairos::api::{AppState, router};
+use promkairos::storage::memory::MemoryStore;
+use promkairos::telemetry::Metrics;
+use promkairos::wire::snappy;
+use prost::Message;
+use tokio::runtime::{Builder, Runtime};
+use tower::ServiceExt;
+
+use super::dataset;
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
+static STATE: LazyLock<Arc<AppState>> = LazyLock::new(|| {
+    let state = AppState::new(Arc::new(Metrics::new()));
+    state.open(Arc::new(MemoryStore::new()));
+    Arc::new(state)
+});
+static FILLED: LazyLock<()> = LazyLock::new(|| {
+    let timeseries = dataset::series(1);
+    let message = v1::WriteRequest { timeseries, ..v1::WriteRequest::default() }.encode_to_vec();
+    let body = snappy::compress(&message).expect("a short message");
+    let request = Request::post("/api/v1/write").body(Body::from(body)).expect("a request");
+    assert_eq!(send(request), StatusCode::NO_CONTENT);
+});
+
+/// The status of the answer, whose body is read.
+pub(crate) fn ask(request: Request<Body>) -> StatusCode {
+    LazyLock::force(&FILLED);
+    send(request)
+}
+
+fn send(request: Request<Body>) -> StatusCode {
+    RUNTIME.block_on(async {
+        let answer = router(STATE.clone()).oneshot(request).await.expect("an answer");
+        let status = answer.status();
+        // One that breaks off is an answer too.
+        let _ = to_bytes(answer.into_body(), 1 << 24).await;
+        status
+    })
+}
