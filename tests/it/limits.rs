@@ -100,7 +100,8 @@ async fn requests_beyond_a_setting_are_told_which() {
     let why = "6 samples in one request, and the setting max-samples-per-request is 5\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let answer = server.write(Message::V1, vec![0; 2049]).await.expect("an answer");
-    assert_eq!((answer.status, answer.body.as_str()), (413, "body has more than 2048 bytes\n"));
+    let why = "body has more than 2048 bytes, which is the setting max-request-body-size\n";
+    assert_eq!((answer.status, answer.body.as_str()), (413, why));
     let answer = send(&server, &[series("m", "0123456789", 1), series("m", "a", 1)]).await;
     let why = "value of label \"host\" of 10 bytes, and the setting max-label-value-size is 9 for \
                series {__name__=\"m\", host=\"0123456789\"}\n";

@@ -25,12 +25,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::proto::v1::read_request::ResponseType;
-use super::remote_write::{Intake, Refusal};
+use super::remote_write::{BodyLimit, Intake, Refusal};
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::{
-    ANSWER_STALL, MAX_BODY_BYTES, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ,
-    RETRY_AFTER,
+    ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ, RETRY_AFTER,
 };
 use crate::storage::StoreError;
 use crate::telemetry::HttpMetrics;
@@ -114,7 +113,7 @@ pub(super) async fn remote_read(
 ) -> Result<Response, Refusal> {
     state.pressure.check_read()?;
     let gate = &state.reads;
-    let body = gate.bodies.read(&headers, body, MAX_BODY_BYTES).await?;
+    let body = gate.bodies.read(&headers, body, BodyLimit::ANY).await?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline, &state.metrics.http).await?;

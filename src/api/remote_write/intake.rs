@@ -5,6 +5,7 @@
 //! a bounded time and is then sent away with 503. No one waits for room for a body while
 //! holding room to decode, so that waiting always ends.
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -42,6 +43,14 @@ pub(crate) struct Intake {
     body_timeout: Duration,
 }
 
+/// How many bytes a body may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BodyLimit {
+    bytes: usize,
+    /// The setting that says so; `None` = it is always the same.
+    setting: Option<&'static str>,
+}
+
 /// A body, and its share of the room.
 pub(crate) struct ReceivedBody<'a> {
     pub(crate) bytes: Bytes,
@@ -53,6 +62,26 @@ pub(super) struct Room<'a> {
     intake: &'a Intake,
     scratch: Scratch,
     _permit: SemaphorePermit<'a>,
+}
+
+impl BodyLimit {
+    /// That of every body.
+    pub(crate) const ANY: Self = Self { bytes: limits::MAX_BODY_BYTES, setting: None };
+
+    /// That of a remote write, which is a setting.
+    pub(super) fn of_write(bytes: usize) -> Self {
+        Self { bytes, setting: Some("max-request-body-size") }
+    }
+}
+
+impl fmt::Display for BodyLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes)?;
+        match self.setting {
+            Some(setting) => write!(f, ", which is the setting {setting}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Intake {
@@ -91,16 +120,16 @@ impl Intake {
         )
     }
 
-    /// Reads a body of at most `most` bytes, within its time.
+    /// Reads a body of at most `most`, within its time.
     pub(crate) async fn read(
         &self,
         headers: &HeaderMap,
         body: Body,
-        most: usize,
+        most: BodyLimit,
     ) -> Result<ReceivedBody<'_>, Refusal> {
         let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
         let declared: usize = declared.and_then(|v| v.parse().ok()).unwrap_or(0);
-        if declared > most {
+        if declared > most.bytes {
             return Err(Refusal::BodyTooLarge(most));
         }
         let permit = self.in_time(self.bodies.acquire_many(1)).await?;
@@ -114,14 +143,14 @@ impl Intake {
         mut permit: SemaphorePermit<'a>,
         body: Body,
         reserve: usize,
-        most: usize,
+        most: BodyLimit,
     ) -> Result<ReceivedBody<'a>, Refusal> {
         let mut bytes = BytesMut::with_capacity(reserve);
         let mut pieces = body.into_data_stream();
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(Refusal::BodyBroken)?;
             let length = bytes.len() + piece.len();
-            if length > most {
+            if length > most.bytes {
                 return Err(Refusal::BodyTooLarge(most));
             }
             let more = length.div_ceil(PIECE).saturating_sub(permit.num_permits());
@@ -199,7 +228,7 @@ mod tests {
     use super::*;
     use crate::api::ApiError;
 
-    const MOST: usize = limits::MAX_BODY_BYTES;
+    const MOST: BodyLimit = BodyLimit::ANY;
 
     fn small(body_pieces: usize, decoded_pieces: usize) -> Intake {
         let [bodies, decoded] = [body_pieces, decoded_pieces].map(|pieces| (pieces * PIECE) as u64);
@@ -233,7 +262,7 @@ mod tests {
         intake.read(&headers, largest, MOST).await.expect("just within the limit");
         let larger = Body::from(vec![0; limits::MAX_BODY_BYTES + 1]);
         let refused = intake.read(&headers, larger, MOST).await;
-        assert!(matches!(refused, Err(Refusal::BodyTooLarge(limits::MAX_BODY_BYTES))));
+        assert!(matches!(refused, Err(Refusal::BodyTooLarge(MOST))));
         let endless = futures::stream::pending::<Result<Bytes, std::io::Error>>();
         let hasty = Intake { body_timeout: Duration::from_millis(1), ..small(1, 0) };
         let refused = hasty.read(&headers, Body::from_stream(endless), MOST).await;
