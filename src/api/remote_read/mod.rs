@@ -113,7 +113,7 @@ pub(super) async fn remote_read(
 ) -> Result<Response, Refusal> {
     state.pressure.check_read()?;
     let gate = &state.reads;
-    let body = gate.bodies.read(&headers, body, BodyLimit::ANY).await?;
+    let body = gate.bodies.read(&headers, body, BodyLimit::ANY, &state.metrics.http).await?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline, &state.metrics.http).await?;

@@ -91,7 +91,7 @@ async fn accept(
     let store = state.store()?;
     let limits = state.writes.limits();
     let most = BodyLimit::of_write(limits.body_bytes);
-    let body = state.intake.read(headers, body, most).await?;
+    let body = state.intake.read(headers, body, most, &state.metrics.http).await?;
     let decoded = snappy::declared_len(&body.bytes)?;
     let mut room = state.intake.room_to_decode(decoded).await?;
     let protocol = match (protocol, state.type_and_unit_labels) {
