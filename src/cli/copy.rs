@@ -2,7 +2,8 @@
 //!
 //! What was done is on stdout, as text or JSON; a progress bar is on stderr, on a terminal. A copy
 //! that was cut off, by a signal too, goes on where it was when it is begun again. The exit code
-//! is 1 when the two sides are not the same afterwards, or the target refused something.
+//! is 1 when the two sides are not the same afterwards, or the target refused something; 2 when the
+//! state file is that of another copy, or a side refuses what is asked.
 
 mod places;
 mod text;
@@ -26,8 +27,8 @@ use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
 use crate::promql::parse_selector;
 use crate::telemetry;
 
-use super::CliError;
 use super::output::print;
+use super::{CliError, FAULT, WRONG, of_store};
 use places::{Opened, Place, Rank};
 
 /// What selects everything.
@@ -247,8 +248,8 @@ async fn work(
                 file.save(progress)
             });
             let copied = copied.await;
-            copied
-                .map_err(|error| CliError::Command(format!("{error}; {}", goes_on(file.path()))))?;
+            let how = |error: &CopyError| format!("{error}; {}", goes_on(file.path()));
+            copied.map_err(|error| because_of(&error, how(&error)))?;
             (Some(file), Some(progress.totals))
         }
     };
@@ -268,8 +269,22 @@ fn goes_on(path: &Path) -> String {
     format!("the same command goes on from what {} keeps", path.display())
 }
 
+/// Why it ended early.
 fn failed(error: CopyError) -> CliError {
-    CliError::Command(error.to_string())
+    because_of(&error, error.to_string())
+}
+
+/// The same in these words.
+fn because_of(error: &CopyError, text: String) -> CliError {
+    let code = match error {
+        CopyError::OtherState(_) => WRONG,
+        CopyError::Store { source, .. } => of_store(source),
+        CopyError::Chunk { .. } | CopyError::Unsorted(_) | CopyError::State(_) => FAULT,
+    };
+    match code {
+        WRONG => CliError::Refused(text),
+        _ => CliError::Command(text),
+    }
 }
 
 /// Ends when the process is asked to end.

@@ -238,7 +238,7 @@ fn answered(
     let text = answer.body_mut().read_to_string().unwrap_or_default();
     let json: Option<Json> = serde_json::from_str(&text).ok();
     let why = json.as_ref().and_then(|json| json["error"].as_str()).unwrap_or(text.trim());
-    match status.is_server_error() || status.as_u16() == 429 {
+    match status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
         true => Err(away(&format!("{status}: {why}"))),
         false => Err(StoreError::Invalid(format!("{status}: {why}"))),
     }
@@ -249,11 +249,14 @@ fn away(why: &str) -> StoreError {
 }
 
 fn broken(what: &str) -> StoreError {
-    StoreError::Invalid(format!("remote read answered with {what}"))
+    StoreError::Backend {
+        what: "remote read".into(),
+        source: format!("answered with {what}").into(),
+    }
 }
 
 fn not_understood(path: &str) -> StoreError {
-    StoreError::Invalid(format!("{path} gave not the expected answer"))
+    StoreError::Backend { what: path.to_owned(), source: "not the expected answer".into() }
 }
 
 fn labels(object: &Json) -> Option<Labels> {
