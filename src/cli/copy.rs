@@ -27,6 +27,7 @@ use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
 use crate::promql::parse_selector;
 use crate::telemetry;
 
+use super::client::{Access, access_arguments};
 use super::output::print;
 use super::{CliError, FAULT, WRONG, of_store};
 use places::{Opened, Place, Rank};
@@ -77,7 +78,7 @@ pub(super) fn command() -> Command {
             value(
                 "from",
                 "PLACE",
-                "embedded:DIR, cassandra:HOSTS/KEYSPACE, or http://HOST:PORT of a running server",
+                "embedded:DIR, cassandra:HOSTS/KEYSPACE, or http[s]://HOST:PORT of a running server",
             )
             .required(true),
         )
@@ -115,6 +116,7 @@ pub(super) fn command() -> Command {
         )
         .arg(switch("verify-only", "Copy nothing, only compare"))
         .arg(switch("json", "The report as JSON"))
+        .args(access_arguments())
 }
 
 /// Runs `copy`.
@@ -150,11 +152,19 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     let refuse = |name: &str, text: &str, why: &dyn std::fmt::Display| {
         CliError::Usage(format!("--{name} {text:?}: {why}"))
     };
+    let access = Access::of(matches)?;
     let place = |name: &'static str, rank| {
         let text = get(name).unwrap_or_default();
-        Place::parse(text, cassandra, rank).map_err(|why| refuse(name, text, &why))
+        Place::parse(text, cassandra, &access, rank).map_err(|why| refuse(name, text, &why))
     };
     let (from, to) = (place("from", Rank::Source)?, place("to", Rank::Target)?);
+    let mut flags = access_arguments().map(|argument| argument.get_id().to_string()).into_iter();
+    if !from.is_server()
+        && let Some(flag) = flags.find(|flag| matches.contains_id(flag))
+    {
+        let why = "needs --from http://HOST:PORT";
+        return Err(refuse(&flag, get(&flag).unwrap_or_default(), &why));
+    }
     let names = (get("from").unwrap_or_default(), get("to").unwrap_or_default());
     if names.0 == names.1 {
         return Err(refuse("to", names.1, &"the same as --from"));
@@ -360,6 +370,10 @@ mod tests {
         check(&["--start=2", "--end=1"], "--end \"1\": before --start");
         check(&["--start=yesterday"], "--start \"yesterday\": cannot parse");
         check(&["--patience=5"], "--patience \"5\": not a duration");
+        check(&["--server-ca=/dev/null"], "/dev/null: holds no certificate in PEM");
+        check(&["--server-token-file=Cargo.toml"], "Cargo.toml: holds what no header can have");
+        let login = ["--server-username=u", "--server-password-file=Cargo.toml"];
+        check(&login, "--server-username \"u\": needs --from http");
         check(&["--at-once=0"], "error: invalid value '0' for '--at-once <N>'");
         let error = parse(&["--from=embedded:a", "--to=embedded:a"]).err().expect("refused");
         assert!(error.starts_with("--to \"embedded:a\": the same as --from"), "{error}");
