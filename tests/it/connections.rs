@@ -18,7 +18,8 @@ use crate::support::promkairos::{Backend, Promkairos};
 const BEGUN: &[u8] = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Encoding: snappy\r\n\
     Content-Type: application/x-protobuf\r\nContent-Length: 1000\r\n\r\n\0";
 
-async fn begin(address: SocketAddr) -> TcpStream {
+/// A connection on which a remote write was begun whose body does not come.
+pub(crate) async fn begin(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(BEGUN).await.expect("it takes that");
     stream
