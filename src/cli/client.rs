@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches};
 use serde_json::Value;
-use ureq::http::HeaderValue;
+use ureq::http::{HeaderValue, Uri};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::CliError;
@@ -75,14 +75,18 @@ pub(super) fn access_arguments() -> [Arg; 6] {
 impl Client {
     /// The server that `--server` names.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, CliError> {
-        let url = matches.get_one::<String>("server").map_or("", |url| url.trim_end_matches('/'));
+        let url = matches.get_one::<String>("server").map_or("", String::as_str);
+        if !is_url(url) {
+            return Err(CliError::Usage(format!("--server {url:?}: must be http://HOST:PORT")));
+        }
         let Access { tls, authorization } = Access::of(matches)?;
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(PATIENCE))
             .tls_config(tls)
             .build();
-        Ok(Self { url: url.to_owned(), agent: config.into(), authorization })
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Self { url, agent: config.into(), authorization })
     }
 
     /// Status and text of a page, or why there is no answer in so long.
@@ -136,6 +140,13 @@ impl Client {
             None => Err(failed(format!("{}: {}", answer.status(), text.trim()))),
         }
     }
+}
+
+/// Whether a text names a server, or a path from which on it answers.
+pub(super) fn is_url(text: &str) -> bool {
+    let parts = text.parse().map(Uri::into_parts).unwrap_or_default();
+    let is_http = parts.scheme.is_some_and(|scheme| ["http", "https"].contains(&scheme.as_str()));
+    is_http && parts.authority.is_some_and(|authority| !authority.host().is_empty())
 }
 
 impl Access {
@@ -200,5 +211,20 @@ fn certificates(path: &str, pem: &[u8]) -> Result<Vec<Certificate<'static>>, Cli
     match all.is_empty() {
         true => Err(CliError::Refused(format!("{path}: holds no certificate in PEM"))),
         false => Ok(all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_a_server() {
+        for good in ["http://a", "https://a:1/", "http://127.0.0.1:9201/base", "http://[::1]:1"] {
+            assert!(is_url(good), "{good}");
+        }
+        for bad in ["", "a", "a:9201", "http:", "http://", "http:///a", "http://a b", "ftp://a"] {
+            assert!(!is_url(bad), "{bad}");
+        }
     }
 }

@@ -119,7 +119,7 @@ async fn health_is_an_exit_code() {
 }
 
 #[test]
-fn health_sends_no_credentials_and_refuses_files_that_are_not_there() {
+fn health_sends_no_credentials_and_refuses_wrong_arguments() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("token"), "t0k3n\n").expect("written");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -146,6 +146,10 @@ fn health_sends_no_credentials_and_refuses_files_that_are_not_there() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("absent: No such file"), "{file}");
     }
+    let output = run(folder.path(), &["health", "--server=127.0.0.1:9201"], &[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let why = "--server \"127.0.0.1:9201\": must be http://HOST:PORT; see promkairos --help";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("promkairos: {why}\n"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::storage::cassandra::Role;
 use crate::storage::{SharedStore, StoreError};
 
 use crate::cli::CliError;
-use crate::cli::client::Access;
+use crate::cli::client::{Access, is_url};
 
 /// A place as it was named.
 pub(super) struct Place {
@@ -45,14 +45,13 @@ impl Place {
         access: &Access,
         rank: Rank,
     ) -> Result<Self, String> {
-        let is_url = text.starts_with("http://") || text.starts_with("https://");
         let kind = if let Some(folder) = text.strip_prefix("embedded:").filter(|f| !f.is_empty()) {
             Kind::Embedded(folder.into())
         } else if let Some((hosts, keyspace)) =
             text.strip_prefix("cassandra:").and_then(|rest| rest.rsplit_once('/'))
         {
             Kind::Cassandra(Box::new(cassandra.elsewhere(hosts, keyspace)?))
-        } else if is_url && rank == Rank::Source {
+        } else if rank == Rank::Source && is_url(text) {
             Kind::Server(access.clone())
         } else {
             return Err(match rank {
