@@ -107,7 +107,8 @@ async fn several_lost_records_in_a_row_are_told_together() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_exit_code_of_the_command_says_whether_damage_is_left() {
     let data = tempfile::tempdir().expect("a folder");
-    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    let flags = ["--wal-limit=64MiB"];
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     for time in 1..=5 {
         let answer = server.write(Message::V1, float_body("a", time, 1.0)).await;
         assert_eq!(answer.expect("it answers").status, 204);
