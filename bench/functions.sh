@@ -85,6 +85,15 @@ measure() {
   echo "$SECONDS s: $1, $2" >&2
 }
 
+# in_turns COMMAND: once for each round, after a turn that warms up and is recorded nowhere.
+in_turns() {
+  local turn
+  for turn in $(seq 0 "$rounds"); do
+    round=$turn
+    if [ "$turn" = 0 ]; then "$1" > /dev/null; else "$1"; fi
+  done
+}
+
 # record FIGURE VALUE UNIT: prints one.
 record() {
   printf '{"server":"%s","load":"%s","round":%s,"figure":"%s","value":%s,"unit":"%s"}\n' \

@@ -69,7 +69,7 @@ pub enum ServerError {
         path: PathBuf,
     },
     /// The data folder cannot be used.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{}", crate::storage::file_failed(path, source))]
     DataDir {
         /// The file or folder.
         path: PathBuf,

@@ -5,7 +5,6 @@
 # read cache it reads as much as the others; with it, only the first time.
 
 part_cassandra_reads() {
-  local turn
   wide_series=$(scaled 10000) fleet_series=$(scaled 8800)
   wide=(--series "$wide_series" --per-metric "$wide_series" --prefix wide)
   indexed_metric=wide_00000_operations_total
@@ -17,10 +16,7 @@ part_cassandra_reads() {
   start_kairosdb indexed read "datastore.cassandra.write_cluster.tag_indexed_row_key_lookup_metrics: [\"$indexed_metric\"]"
   indexed=$kairosdb
   start_kairosdb plain read
-  for turn in $(seq 0 "$rounds"); do
-    round=$turn
-    if [ "$turn" = 0 ]; then read_in_turn > /dev/null; else read_in_turn; fi
-  done
+  in_turns read_in_turn
   start_reader
   shared_metric
   stop_server

@@ -3,15 +3,11 @@
 # time of a server includes Cassandra's. A turn before the first one warms all of them up.
 
 part_cassandra_writes() {
-  local turn rows
+  local rows
   start_cassandra
   over_cassandra stored store
   start_kairosdb writes stored
-  for turn in $(seq 0 "$rounds"); do
-    round=$turn
-    # The turn that warms up is recorded nowhere.
-    if [ "$turn" = 0 ]; then store_in_turn > /dev/null; else store_in_turn; fi
-  done
+  in_turns store_in_turn
   if [ "$mode" = full ]; then new_series; fi
   stop_server
   rm -rf "$work/promkairos"

@@ -4,14 +4,11 @@
 # samples come, and another when that one is back: nothing that was acknowledged may be missing. It needs 4 GB.
 
 part_three_nodes() {
-  local count turn
+  local count
   for count in 1 3; do
     start_nodes $count
     over_cassandra stored store
-    for turn in $(seq 0 "$rounds"); do
-      round=$turn
-      if [ "$turn" = 0 ]; then store_in_turn > /dev/null; else store_in_turn; fi
-    done
+    in_turns store_in_turn
     stop_server
     rm -rf "$work/promkairos"
     for round in $(seq "$rounds"); do flushed 15; done

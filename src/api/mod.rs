@@ -332,10 +332,12 @@ mod tests {
         ("/api/v1/admin/tsdb/delete_series", "application/x-www-form-urlencoded"),
     ];
 
-    /// Status and `Retry-After` of a POST to a server that waits a moment for a body.
-    async fn post(path: &str, content_type: &str, body: Body) -> (u16, Option<String>) {
+    /// Status and `Retry-After` of a POST to a server that waits a moment for a body, and how often
+    /// that was too short.
+    async fn post(path: &str, content_type: &str, body: Body) -> (u16, Option<String>, usize) {
+        let metrics = Arc::new(Metrics::new());
         let hasty = || remote_write::Intake::with_body_timeout(Duration::from_millis(1));
-        let state = AppState::new(Arc::default()).with_admin_api(AdminApi::Enabled);
+        let state = AppState::new(metrics.clone()).with_admin_api(AdminApi::Enabled);
         let mut reads = ReadGate::new(ReadLimits::default());
         reads.bodies = hasty();
         let state = AppState { intake: hasty(), forms: hasty(), reads, ..state };
@@ -348,15 +350,16 @@ mod tests {
         let response = router(Arc::new(state)).call(request).await.expect("infallible");
         let retry_after = response.headers().get(header::RETRY_AFTER);
         let retry_after = retry_after.map(|value| value.to_str().expect("ascii").to_owned());
-        (response.status().as_u16(), retry_after)
+        let counted = "promkairos_http_limits_reached_total{limit=\"http-body-timeout\"} 1\n";
+        (response.status().as_u16(), retry_after, metrics.encode().matches(counted).count())
     }
 
     #[tokio::test]
-    async fn who_sends_too_slowly_is_told_to_come_again() {
+    async fn who_sends_too_slowly_is_told_to_come_again_and_counted() {
         for (path, content_type) in BODIES {
             let never = futures::stream::pending::<Result<Bytes, std::io::Error>>();
             let answer = post(path, content_type, Body::from_stream(never)).await;
-            assert_eq!(answer, (503, Some("5".into())), "{path}");
+            assert_eq!(answer, (503, Some("5".into()), 1), "{path}");
         }
     }
 
@@ -365,7 +368,7 @@ mod tests {
         for (path, content_type) in BODIES {
             let broken = [Ok(Bytes::from_static(b"a")), Err(std::io::Error::other("cut"))];
             let body = Body::from_stream(futures::stream::iter(broken));
-            assert_eq!(post(path, content_type, body).await, (400, None), "{path}");
+            assert_eq!(post(path, content_type, body).await, (400, None, 0), "{path}");
         }
     }
 }

@@ -11,8 +11,8 @@ use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 
 use super::moment::Moment;
+use super::remote_write::BodyLimit;
 use super::{ApiError, AppState};
-use crate::limits::MAX_BODY_BYTES;
 use crate::model::TimeRange;
 use crate::promql::quoted;
 
@@ -34,7 +34,8 @@ impl FromRequest<Arc<AppState>> for Parameters {
         let (parts, body) = request.into_parts();
         let mut parameters = Self::default();
         if parts.method != Method::GET && is_form(&parts.headers) {
-            let body = state.forms.read(&parts.headers, body, MAX_BODY_BYTES).await;
+            let http = &state.metrics.http;
+            let body = state.forms.read(&parts.headers, body, BodyLimit::ANY, http).await;
             parameters.add(&body.map_err(IntoResponse::into_response)?.bytes);
         }
         parameters.add(parts.uri.query().unwrap_or_default().as_bytes());

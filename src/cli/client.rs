@@ -1,4 +1,5 @@
-//! The running server as a command sees it: questions over HTTP, JSON as answers.
+//! The running server as a command sees it: questions over HTTP, JSON as answers; and how a command
+//! is let in at any server.
 //!
 //! An error names the server, or is what the server said. Passwords and tokens come from files:
 //! command lines are seen by everybody on a machine.
@@ -10,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches};
 use serde_json::Value;
+use ureq::http::{HeaderValue, Uri};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::CliError;
@@ -22,19 +24,32 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(super) struct Client {
     url: String,
     agent: ureq::Agent,
-    /// The value of the header `Authorization`.
-    authorization: Option<Secret>,
+    authorization: Option<HeaderValue>,
+}
+
+/// How to be let in at a server.
+#[derive(Clone)]
+pub(super) struct Access {
+    /// Who signs its certificate, and what we show.
+    pub(super) tls: TlsConfig,
+    /// The value of the header `Authorization`; its `Debug` hides it.
+    pub(super) authorization: Option<HeaderValue>,
 }
 
 /// `--server`, and how to be let in there.
-pub(super) fn arguments() -> [Arg; 7] {
+pub(super) fn arguments() -> impl Iterator<Item = Arg> {
+    let server = Arg::new("server")
+        .long("server")
+        .value_name("URL")
+        .default_value("http://127.0.0.1:9201")
+        .help("The running promkairos that is asked");
+    std::iter::once(server).chain(access_arguments())
+}
+
+/// How to be let in at the server that another argument names.
+pub(super) fn access_arguments() -> [Arg; 6] {
     let file = |name: &'static str| Arg::new(name).long(name).value_name("FILE");
     [
-        Arg::new("server")
-            .long("server")
-            .value_name("URL")
-            .default_value("http://127.0.0.1:9201")
-            .help("The running promkairos that is asked"),
         file("server-ca")
             .help("PEM file with the authorities that the server's certificate is checked against"),
         file("server-cert")
@@ -60,14 +75,18 @@ pub(super) fn arguments() -> [Arg; 7] {
 impl Client {
     /// The server that `--server` names.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, CliError> {
-        let url = matches.get_one::<String>("server").map_or("", |url| url.trim_end_matches('/'));
-        let authorization = authorization(matches)?;
+        let url = matches.get_one::<String>("server").map_or("", String::as_str);
+        if !is_url(url) {
+            return Err(CliError::Usage(format!("--server {url:?}: must be http://HOST:PORT")));
+        }
+        let Access { tls, authorization } = Access::of(matches)?;
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(PATIENCE))
-            .tls_config(tls(matches)?)
+            .tls_config(tls)
             .build();
-        Ok(Self { url: url.to_owned(), agent: config.into(), authorization })
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Self { url, agent: config.into(), authorization })
     }
 
     /// Status and text of a page, or why there is no answer in so long.
@@ -94,7 +113,7 @@ impl Client {
 
     fn authorized<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
         match &self.authorization {
-            Some(secret) => request.header("Authorization", secret.reveal()),
+            Some(value) => request.header("Authorization", value.clone()),
             None => request,
         }
     }
@@ -123,22 +142,38 @@ impl Client {
     }
 }
 
+/// Whether a text names a server, or a path from which on it answers.
+pub(super) fn is_url(text: &str) -> bool {
+    let parts = text.parse().map(Uri::into_parts).unwrap_or_default();
+    let is_http = parts.scheme.is_some_and(|scheme| ["http", "https"].contains(&scheme.as_str()));
+    is_http && parts.authority.is_some_and(|authority| !authority.host().is_empty())
+}
+
+impl Access {
+    /// What the arguments say, with the files that they name read.
+    pub(super) fn of(matches: &ArgMatches) -> Result<Self, CliError> {
+        Ok(Self { tls: tls(matches)?, authorization: authorization(matches)? })
+    }
+}
+
 /// What says to the server who asks.
-fn authorization(matches: &ArgMatches) -> Result<Option<Secret>, CliError> {
+fn authorization(matches: &ArgMatches) -> Result<Option<HeaderValue>, CliError> {
     let get = |name| matches.get_one::<String>(name);
     let secret =
         |path: &String| Secret::from_file(Path::new(path)).map_err(|source| unread(path, source));
-    match (get("server-username"), get("server-password-file"), get("server-token-file")) {
-        (Some(user), Some(path), _) => {
-            let login = format!("{user}:{}", secret(path)?.reveal());
-            Ok(Some(Secret::new(format!("Basic {}", STANDARD.encode(login)))))
-        }
-        (_, _, Some(path)) => {
-            let token = secret(path)?;
-            Ok(Some(Secret::new(format!("Bearer {}", token.reveal().trim()))))
-        }
-        _ => Ok(None),
-    }
+    let (path, text) =
+        match (get("server-username"), get("server-password-file"), get("server-token-file")) {
+            (Some(user), Some(path), _) => {
+                let login = format!("{user}:{}", secret(path)?.reveal());
+                (path, format!("Basic {}", STANDARD.encode(login)))
+            }
+            (_, _, Some(path)) => (path, format!("Bearer {}", secret(path)?.reveal().trim())),
+            _ => return Ok(None),
+        };
+    let mut value = HeaderValue::from_str(&text)
+        .map_err(|_| CliError::Refused(format!("{path}: holds what no header can have")))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
 }
 
 fn unread(path: &str, source: std::io::Error) -> CliError {
@@ -176,5 +211,20 @@ fn certificates(path: &str, pem: &[u8]) -> Result<Vec<Certificate<'static>>, Cli
     match all.is_empty() {
         true => Err(CliError::Refused(format!("{path}: holds no certificate in PEM"))),
         false => Ok(all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_a_server() {
+        for good in ["http://a", "https://a:1/", "http://127.0.0.1:9201/base", "http://[::1]:1"] {
+            assert!(is_url(good), "{good}");
+        }
+        for bad in ["", "a", "a:9201", "http:", "http://", "http:///a", "http://a b", "ftp://a"] {
+            assert!(!is_url(bad), "{bad}");
+        }
     }
 }

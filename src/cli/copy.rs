@@ -2,7 +2,8 @@
 //!
 //! What was done is on stdout, as text or JSON; a progress bar is on stderr, on a terminal. A copy
 //! that was cut off, by a signal too, goes on where it was when it is begun again. The exit code
-//! is 1 when the two sides are not the same afterwards, or the target refused something.
+//! is 1 when the two sides are not the same afterwards, or the target refused something; 2 when the
+//! state file is that of another copy, or a side refuses what is asked.
 
 mod places;
 mod text;
@@ -26,8 +27,9 @@ use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
 use crate::promql::parse_selector;
 use crate::telemetry;
 
-use super::CliError;
+use super::client::{Access, access_arguments};
 use super::output::print;
+use super::{CliError, FAULT, WRONG, of_store};
 use places::{Opened, Place, Rank};
 
 /// What selects everything.
@@ -76,7 +78,7 @@ pub(super) fn command() -> Command {
             value(
                 "from",
                 "PLACE",
-                "embedded:DIR, cassandra:HOSTS/KEYSPACE, or http://HOST:PORT of a running server",
+                "embedded:DIR, cassandra:HOSTS/KEYSPACE, or http[s]://HOST:PORT of a running server",
             )
             .required(true),
         )
@@ -114,6 +116,7 @@ pub(super) fn command() -> Command {
         )
         .arg(switch("verify-only", "Copy nothing, only compare"))
         .arg(switch("json", "The report as JSON"))
+        .args(access_arguments())
 }
 
 /// Runs `copy`.
@@ -149,11 +152,19 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     let refuse = |name: &str, text: &str, why: &dyn std::fmt::Display| {
         CliError::Usage(format!("--{name} {text:?}: {why}"))
     };
+    let access = Access::of(matches)?;
     let place = |name: &'static str, rank| {
         let text = get(name).unwrap_or_default();
-        Place::parse(text, cassandra, rank).map_err(|why| refuse(name, text, &why))
+        Place::parse(text, cassandra, &access, rank).map_err(|why| refuse(name, text, &why))
     };
     let (from, to) = (place("from", Rank::Source)?, place("to", Rank::Target)?);
+    let mut flags = access_arguments().map(|argument| argument.get_id().to_string()).into_iter();
+    if !from.is_server()
+        && let Some(flag) = flags.find(|flag| matches.contains_id(flag))
+    {
+        let why = "needs --from http://HOST:PORT";
+        return Err(refuse(&flag, get(&flag).unwrap_or_default(), &why));
+    }
     let names = (get("from").unwrap_or_default(), get("to").unwrap_or_default());
     if names.0 == names.1 {
         return Err(refuse("to", names.1, &"the same as --from"));
@@ -247,8 +258,8 @@ async fn work(
                 file.save(progress)
             });
             let copied = copied.await;
-            copied
-                .map_err(|error| CliError::Command(format!("{error}; {}", goes_on(file.path()))))?;
+            let how = |error: &CopyError| format!("{error}; {}", goes_on(file.path()));
+            copied.map_err(|error| because_of(&error, how(&error)))?;
             (Some(file), Some(progress.totals))
         }
     };
@@ -268,8 +279,22 @@ fn goes_on(path: &Path) -> String {
     format!("the same command goes on from what {} keeps", path.display())
 }
 
+/// Why it ended early.
 fn failed(error: CopyError) -> CliError {
-    CliError::Command(error.to_string())
+    because_of(&error, error.to_string())
+}
+
+/// The same in these words.
+fn because_of(error: &CopyError, text: String) -> CliError {
+    let code = match error {
+        CopyError::OtherState(_) => WRONG,
+        CopyError::Store { source, .. } => of_store(source),
+        CopyError::Chunk { .. } | CopyError::Unsorted(_) | CopyError::State(_) => FAULT,
+    };
+    match code {
+        WRONG => CliError::Refused(text),
+        _ => CliError::Command(text),
+    }
 }
 
 /// Ends when the process is asked to end.
@@ -345,6 +370,10 @@ mod tests {
         check(&["--start=2", "--end=1"], "--end \"1\": before --start");
         check(&["--start=yesterday"], "--start \"yesterday\": cannot parse");
         check(&["--patience=5"], "--patience \"5\": not a duration");
+        check(&["--server-ca=/dev/null"], "/dev/null: holds no certificate in PEM");
+        check(&["--server-token-file=Cargo.toml"], "Cargo.toml: holds what no header can have");
+        let login = ["--server-username=u", "--server-password-file=Cargo.toml"];
+        check(&login, "--server-username \"u\": needs --from http");
         check(&["--at-once=0"], "error: invalid value '0' for '--at-once <N>'");
         let error = parse(&["--from=embedded:a", "--to=embedded:a"]).err().expect("refused");
         assert!(error.starts_with("--to \"embedded:a\": the same as --from"), "{error}");

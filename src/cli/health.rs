@@ -1,8 +1,11 @@
-//! `promkairos health`: asks the running server whether it is healthy, for containers and scripts
-//! that have no other client.
+//! `promkairos health`: asks the running server for `/-/healthy`, or `/-/ready`, for containers and
+//! scripts that have no other client.
 //!
-//! What the server said is on stdout. The exit code is 0 when it answers 200, and 1 when it does
-//! not, whatever the reason.
+//! What the server said, or why it said nothing within its time, is on stdout. The exit code is 0
+//! when it answers 200, 1 when it does not, whatever the reason, and 2 when an argument is wrong or a
+//! file that it names cannot be read. Over `https://` the server is checked against `--server-ca`, as
+//! by every command that asks one. No user, password or token is ever sent: these two pages need
+//! none.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The command's definition.
 pub(super) fn command() -> Command {
     Command::new("health")
-        .about("Ask the running server whether it is healthy; the exit code is 0 or 1")
+        .about("Ask the running server whether it is healthy: the exit code is 0 if so, else 1")
         .arg(
             Arg::new("ready")
                 .long("ready")

@@ -1,7 +1,8 @@
 //! `promkairos wal repair`: shows what of a damaged log would be lost and, with `--apply`, takes
-//! the damage out.
+//! the damage out. The exit code is 1 when damage is left.
 
 use std::fmt::Write as _;
+use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
@@ -9,8 +10,8 @@ use crate::config::{Config, StoreConfig};
 use crate::server::wal_dir;
 use crate::storage::head::wal::{Contents, Loss, RepairMode, RepairReport, repair};
 
-use super::CliError;
 use super::output::print;
+use super::{CliError, FAULT};
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -21,12 +22,17 @@ pub(super) fn command() -> Command {
     Command::new("wal").about("Look after the log").subcommand_required(true).subcommand(
         Command::new("repair")
             .about("Show what of a damaged log would be lost, and take the damage out")
+            .after_help(EXIT_CODES)
             .arg(apply),
     )
 }
 
+/// What the help of the command ends with.
+const EXIT_CODES: &str = "Exit codes: 0 the log is sound, or was repaired; 1 it is damaged and nothing was changed, \
+                          or a fault; 2 an argument or a setting is wrong.";
+
 /// Runs `wal repair` on the log of the chosen store.
-pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
+pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     let (_, matches) = matches.subcommand().expect("clap requires repair, the only one");
     let config = Config::load(matches)?;
     let mode = match matches.get_flag("apply") {
@@ -43,7 +49,11 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
         return Err(CliError::Refused(what));
     }
     let report = repair(&folder, mode).map_err(|error| CliError::Command(error.to_string()))?;
-    print(&describe(&report, mode))
+    print(&describe(&report, mode))?;
+    Ok(match (report.losses.is_empty(), mode) {
+        (true, _) | (false, RepairMode::Apply) => ExitCode::SUCCESS,
+        (false, RepairMode::Show) => ExitCode::from(FAULT),
+    })
 }
 
 /// The report as text, a line a loss.

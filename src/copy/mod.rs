@@ -79,9 +79,12 @@ pub enum CopyError {
     /// A side that does not sort its series: nobody could go on from one of them.
     #[error("{0}: the series do not come sorted by their labels")]
     Unsorted(String),
-    /// The file with the progress.
+    /// The file with the progress cannot be read or written.
     #[error("{0}")]
     State(String),
+    /// The file that is to keep the progress has that of another copy, or something else.
+    #[error("{0}")]
+    OtherState(String),
 }
 
 impl CopyError {

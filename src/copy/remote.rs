@@ -11,6 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value as Json;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use ureq::http::HeaderValue;
+use ureq::tls::TlsConfig;
 
 use super::runs::{RUN_BYTES, Run};
 use crate::chunk::{Chunk, ChunkKind};
@@ -33,17 +35,21 @@ const ANSWER: Duration = Duration::from_secs(300);
 pub struct Remote {
     url: String,
     agent: ureq::Agent,
+    authorization: Option<HeaderValue>,
 }
 
 impl Remote {
-    /// The server whose paths begin at `url`.
-    pub fn new(url: &str) -> Self {
+    /// The server whose paths begin at `url`: how its certificate is checked, and what is said in
+    /// `Authorization`.
+    pub fn new(url: &str, tls: TlsConfig, authorization: Option<HeaderValue>) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT))
             .timeout_recv_response(Some(ANSWER))
+            .tls_config(tls)
             .build();
-        Self { url: url.trim_end_matches('/').to_owned(), agent: config.into() }
+        let url = url.trim_end_matches('/').to_owned();
+        Self { url, agent: config.into(), authorization }
     }
 
     /// Where it is.
@@ -113,7 +119,7 @@ impl Remote {
 
     /// `data` of the answer to a GET.
     async fn get(&self, path: &'static str, query: &[(&str, &str)]) -> Result<Json, StoreError> {
-        let mut request = self.agent.get(format!("{}{path}", self.url));
+        let mut request = self.authorized(self.agent.get(format!("{}{path}", self.url)));
         for (name, value) in query {
             request = request.query(name, value);
         }
@@ -127,6 +133,13 @@ impl Remote {
         asked.await.unwrap_or_else(|error| Err(away(&error.to_string())))
     }
 
+    fn authorized<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.authorization {
+            Some(value) => request.header("Authorization", value.clone()),
+            None => request,
+        }
+    }
+
     fn read_frames(
         &self,
         matchers: &[Matcher],
@@ -137,8 +150,7 @@ impl Remote {
         let request = snappy::compress(&encode_read_request(matchers, range))
             .map_err(|error| StoreError::Invalid(error.to_string()))?;
         let request = self
-            .agent
-            .post(format!("{}{PATH}", self.url))
+            .authorized(self.agent.post(format!("{}{PATH}", self.url)))
             .header("Content-Encoding", "snappy")
             .header("Content-Type", "application/x-protobuf")
             .header("X-Prometheus-Remote-Read-Version", "0.1.0")
@@ -238,7 +250,7 @@ fn answered(
     let text = answer.body_mut().read_to_string().unwrap_or_default();
     let json: Option<Json> = serde_json::from_str(&text).ok();
     let why = json.as_ref().and_then(|json| json["error"].as_str()).unwrap_or(text.trim());
-    match status.is_server_error() || status.as_u16() == 429 {
+    match status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
         true => Err(away(&format!("{status}: {why}"))),
         false => Err(StoreError::Invalid(format!("{status}: {why}"))),
     }
@@ -249,11 +261,14 @@ fn away(why: &str) -> StoreError {
 }
 
 fn broken(what: &str) -> StoreError {
-    StoreError::Invalid(format!("remote read answered with {what}"))
+    StoreError::Backend {
+        what: "remote read".into(),
+        source: format!("answered with {what}").into(),
+    }
 }
 
 fn not_understood(path: &str) -> StoreError {
-    StoreError::Invalid(format!("{path} gave not the expected answer"))
+    StoreError::Backend { what: path.to_owned(), source: "not the expected answer".into() }
 }
 
 fn labels(object: &Json) -> Option<Labels> {

@@ -39,14 +39,15 @@ struct Content {
 
 impl StateFile {
     /// The file at `path`, which need not be there, and how far it says that this copy is. One of
-    /// another copy is refused.
+    /// another copy, or of something else, is [`CopyError::OtherState`].
     pub fn open(path: &Path, job: JobText) -> Result<(Self, Progress), CopyError> {
-        let refused = |what: String| CopyError::State(format!("{}: {what}", path.display()));
+        let refused = |what: String| CopyError::OtherState(format!("{}: {what}", path.display()));
+        let file = Self { path: path.to_owned(), job };
         let progress = match std::fs::read(path) {
             Ok(bytes) => {
                 let content: Content = serde_json::from_slice(&bytes)
                     .map_err(|error| refused(format!("not the progress of a copy: {error}")))?;
-                if content.job != job {
+                if content.job != file.job {
                     let JobText { from, to, .. } = content.job;
                     return Err(refused(format!(
                         "the progress of another copy, from {from} to {to}: end that one with \
@@ -56,9 +57,9 @@ impl StateFile {
                 content.progress
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Progress::start(),
-            Err(error) => return Err(refused(error.to_string())),
+            Err(error) => return Err(file.failed(&error)),
         };
-        Ok((Self { path: path.to_owned(), job }, progress))
+        Ok((file, progress))
     }
 
     /// Replaces the file, durably.
@@ -117,14 +118,19 @@ mod tests {
         file.save(&progress).expect("saved");
         assert_eq!(StateFile::open(&path, job()).expect("the same").1, progress);
         let another = JobText { times: (1, 3), ..job() };
-        let error = StateFile::open(&path, another).expect_err("another").to_string();
+        let error = StateFile::open(&path, another).expect_err("another");
+        assert!(matches!(error, CopyError::OtherState(_)), "{error:?}");
+        let error = error.to_string();
         let want = "the progress of another copy, from embedded:a to cassandra:b/c: ";
         assert!(error.starts_with(&format!("{}: {want}", path.display())), "{error}");
         file.remove().expect("removed");
         file.remove().expect("nothing to remove");
         assert_eq!(StateFile::open(&path, job()).expect("new").1, Progress::start());
         std::fs::write(&path, "{}").expect("written");
-        let error = StateFile::open(&path, job()).expect_err("no progress").to_string();
-        assert!(error.contains("not the progress of a copy: "), "{error}");
+        let error = StateFile::open(&path, job()).expect_err("no progress");
+        assert!(matches!(error, CopyError::OtherState(_)), "{error:?}");
+        assert!(error.to_string().contains("not the progress of a copy: "), "{error}");
+        let error = StateFile::open(folder.path(), job()).expect_err("a folder");
+        assert!(matches!(error, CopyError::State(_)), "{error:?}");
     }
 }

@@ -47,7 +47,7 @@ impl Home {
             None => {
                 let written = Disk.create_dir(folder).and_then(|()| new.write());
                 written.map_err(|error| StoreError::Unavailable {
-                    what: format!("{}: {error}", path.display()),
+                    what: crate::storage::file_failed(&path, &error),
                     retry_after: RETRY_AFTER,
                 })?;
                 Ok(new)

@@ -17,8 +17,9 @@ pub mod merge;
 mod pace;
 mod pressure;
 
+use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -285,12 +286,12 @@ pub enum StoreError {
         what: String,
     },
     /// A file operation failed.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{}", file_failed(path, source))]
     Io {
         /// The file.
         path: PathBuf,
         /// The error of the operating system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The backend answered with an error that is not one of availability.
     #[error("{what}: {source}")]
@@ -300,4 +301,16 @@ pub enum StoreError {
         /// The backend's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+/// That a file operation failed. Where there is no room the folder comes first: it is not the file
+/// that somebody can do something about.
+pub fn file_failed(path: &Path, source: &io::Error) -> String {
+    let folder = path.parent().unwrap_or(path).display();
+    let full = match source.kind() {
+        ErrorKind::StorageFull => format!("the file system of {folder} is full, make room there: "),
+        ErrorKind::QuotaExceeded => format!("the quota for {folder} is used up, make room there: "),
+        _ => String::new(),
+    };
+    format!("{full}{}: {source}", path.display())
 }

@@ -18,7 +18,7 @@ pub struct IngestMetrics {
     pub exemplars: Counter,
     /// Metadata entries stored.
     pub metadata: Counter,
-    /// Parts of requests that were refused for good.
+    /// Parts of requests that were refused; some of them may be taken later.
     pub rejected: Family<ReasonLabels, Counter>,
     /// Series written to within the last hour, where their number has a limit.
     pub active_series: Gauge,
@@ -70,7 +70,7 @@ impl IngestMetrics {
         }
         registry.register(
             "write_rejected",
-            "Parts of remote-write requests that were refused for good",
+            "Parts of remote-write requests that were refused, by reason",
             metrics.rejected.clone(),
         );
         registry.register(

@@ -3,6 +3,7 @@
 //!
 //! `UPDATE_EXPECT=1` writes the page anew.
 
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
@@ -115,6 +116,40 @@ async fn health_is_an_exit_code() {
     let (code, said) = ask(&url, &[]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.starts_with(&url), "{said}");
+}
+
+#[test]
+fn health_sends_no_credentials_and_refuses_wrong_arguments() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("token"), "t0k3n\n").expect("written");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let server = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("it asks");
+        let lines = BufReader::new(&stream).lines().map(|line| line.expect("a line"));
+        let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nwell\n";
+        (&stream).write_all(answer).expect("it takes that");
+        head
+    });
+    let ask = |file: &str| run(folder.path(), &["health", "--server", &url, file], &[]);
+    let output = ask("--server-token-file=token");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.stdout, b"well\n");
+    let head = server.join().expect("it was asked");
+    assert_eq!(head[0], "GET /-/healthy HTTP/1.1", "{head:?}");
+    let sent = head.join("\n").to_lowercase();
+    assert!(!sent.contains("authorization") && !sent.contains("t0k3n"), "{sent}");
+    // Nobody listens any more: what is wrong with the command is found before.
+    for file in ["--server-token-file=absent", "--server-ca=absent"] {
+        let output = ask(file);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("absent: No such file"), "{file}");
+    }
+    let output = run(folder.path(), &["health", "--server=127.0.0.1:9201"], &[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let why = "--server \"127.0.0.1:9201\": must be http://HOST:PORT; see promkairos --help";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("promkairos: {why}\n"));
 }
 
 #[test]

@@ -18,7 +18,8 @@ use crate::support::promkairos::{Backend, Promkairos};
 const BEGUN: &[u8] = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Encoding: snappy\r\n\
     Content-Type: application/x-protobuf\r\nContent-Length: 1000\r\n\r\n\0";
 
-async fn begin(address: SocketAddr) -> TcpStream {
+/// A connection on which a remote write was begun whose body does not come.
+pub(crate) async fn begin(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(BEGUN).await.expect("it takes that");
     stream
@@ -61,7 +62,7 @@ async fn one_request_too_many_is_told_to_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_does_not_come_is_told_the_setting() {
+async fn a_body_that_does_not_come_is_told_the_setting_and_counted() {
     let data = tempfile::tempdir().expect("a folder");
     let server = ready(data.path(), &["--http-body-timeout=50ms"]).await;
     let mut slow = begin(server.address).await;
@@ -72,6 +73,7 @@ async fn a_body_that_does_not_come_is_told_the_setting() {
         assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
     }
     assert!(answer.starts_with(b"HTTP/1.1 503 "), "{:?}", String::from_utf8_lossy(&answer));
+    assert_eq!(reached(&server, "http-body-timeout").await, Some(1.0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

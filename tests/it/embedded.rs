@@ -261,6 +261,26 @@ fn a_failed_operation_changes_nothing_and_can_be_repeated() {
     }
 }
 
+#[test]
+fn a_full_disk_is_named_by_its_folder() {
+    let first = &scenario()[0];
+    let mut told = 0;
+    for fail_at in 0.. {
+        let disk = SimulatedDisk::with_fault(fail_at, Fault::NoSpace);
+        let flushed = block_on(async { apply(&open(&disk)?, first).await });
+        if !disk.has_failed() {
+            break;
+        }
+        // A file that was only to be removed may stay.
+        let Err(error) = flushed else { continue };
+        let error = error.to_string();
+        let full = |of: &str| format!("the file system of {of} is full, make room there: {DIR}");
+        assert!(error.starts_with(&full(DIR)) || error.starts_with(&full("/data")), "{error}");
+        told += 1;
+    }
+    assert!(told > 5, "only {told} operations");
+}
+
 /// Reads all of a damaged store: right, or an error that names the damaged file.
 fn check_damage(disk: &SimulatedDisk, file: &str, model: &Model, what: &str) {
     let read = block_on(async { content(&open(disk)?).await });

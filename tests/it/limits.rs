@@ -1,9 +1,9 @@
 //! Limits that are settings, and settings that are read again while the server runs, on the real
 //! program with both stores.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::support::eventually;
 use crate::support::load::compress;
@@ -100,7 +100,8 @@ async fn requests_beyond_a_setting_are_told_which() {
     let why = "6 samples in one request, and the setting max-samples-per-request is 5\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let answer = server.write(Message::V1, vec![0; 2049]).await.expect("an answer");
-    assert_eq!((answer.status, answer.body.as_str()), (413, "body has more than 2048 bytes\n"));
+    let why = "body has more than 2048 bytes, which is the setting max-request-body-size\n";
+    assert_eq!((answer.status, answer.body.as_str()), (413, why));
     let answer = send(&server, &[series("m", "0123456789", 1), series("m", "a", 1)]).await;
     let why = "value of label \"host\" of 10 bytes, and the setting max-label-value-size is 9 for \
                series {__name__=\"m\", host=\"0123456789\"}\n";
@@ -125,8 +126,24 @@ async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
     assert_eq!(stored(&server, "m").await, ["a"]);
 }
 
+/// Writes these settings, and that they can be read again.
 pub(crate) fn write_settings(file: &Path, text: &str) {
     std::fs::write(file, format!("enable_admin_api = true\n{text}")).expect("written");
+}
+
+/// Starts a server over the data of this folder with these settings, which lie in the file that is
+/// returned, and waits until it is ready.
+pub(crate) async fn configured(
+    folder: &Path,
+    backend: &Backend,
+    text: &str,
+    flags: &[&str],
+) -> (Promkairos, PathBuf) {
+    let file = folder.join("promkairos.toml");
+    write_settings(&file, text);
+    let config = format!("--config={}", file.display());
+    let flags = [&[config.as_str()][..], flags].concat();
+    (Promkairos::ready(&folder.join("data"), backend, &flags).await, file)
 }
 
 pub(crate) async fn reload(server: &Promkairos) -> (u16, String) {
@@ -147,10 +164,8 @@ async fn logged(server: &Promkairos, text: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_are_read_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (data, file) = (folder.path().join("data"), folder.path().join("promkairos.toml"));
-    write_settings(&file, "max_active_series = 1\n");
-    let flag = format!("--config={}", file.display());
-    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+    let settings = "max_active_series = 1\n";
+    let (mut server, file) = configured(folder.path(), &Backend::Embedded, settings, &[]).await;
     assert_eq!(send(&server, &[series("m", "a", 1)]).await.status, 204);
     assert_eq!(send(&server, &[series("m", "b", 1)]).await.status, 400);
     let nothing = "nothing that holds at once has changed\n";
@@ -178,8 +193,7 @@ async fn settings_are_read_again() {
 
     // A signal does the same. What needs a restart is said again.
     write_settings(&file, "max_active_series = 3\nflush_interval = \"1h\"\n");
-    let pid = i32::try_from(server.process.id()).expect("a pid");
-    kill_process(Pid::from_raw(pid).expect("a pid"), Signal::HUP).expect("it runs");
+    server.process.signal(Signal::HUP);
     eventually("the third series is taken", async || {
         match send(&server, &[series("m", "c", 1)]).await.status {
             204 => Ok(()),

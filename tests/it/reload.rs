@@ -7,18 +7,15 @@ use std::collections::BTreeMap;
 use promkairos::storage::Clock;
 
 use crate::cassandra::keyspace::TestKeyspace;
-use crate::limits::{reload, send, series, stored, write_settings};
-use crate::support::promkairos::{Backend, Promkairos};
+use crate::limits::{configured, reload, send, series, stored, write_settings};
+use crate::support::promkairos::Backend;
 use crate::support::series::floats;
 use crate::support::{self, api, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_queries_and_label_endpoints() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (data, file) = (folder.path().join("data"), folder.path().join("promkairos.toml"));
-    write_settings(&file, "");
-    let flag = format!("--config={}", file.display());
-    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+    let (mut server, file) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
     assert_eq!(send(&server, &[series("m", "a", 1), series("m", "b", 1)]).await.status, 204);
     let url = server.url("/api/v1/query");
     let ask = async |query: &str| {
@@ -54,10 +51,7 @@ async fn limits_of_queries_and_label_endpoints() {
 #[tokio::test(flavor = "multi_thread")]
 async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (data, file) = (folder.path().join("data"), folder.path().join("promkairos.toml"));
-    write_settings(&file, "");
-    let flag = format!("--config={}", file.display());
-    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+    let (mut server, _) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
     // Years ago, and now: what is kept is counted from the newest point that the clock allows.
     assert_eq!(send(&server, &[series("m", "a", 3)]).await.status, 204);
     let now = Clock::default().now_ms();
@@ -67,7 +61,7 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     assert_eq!(sent, 204);
     // From the log to part files.
     assert!(server.process.terminate().success());
-    let mut server = Promkairos::ready(&data, &Backend::Embedded, &[&flag]).await;
+    let (mut server, file) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
     assert_eq!(stored(&server, "m").await, ["a"]);
     write_settings(&file, "retention = \"1d\"\n");
     assert_eq!(reload(&server).await, (200, "changed: retention\n".to_owned()));
@@ -95,16 +89,13 @@ async fn days(keyspace: &TestKeyspace) -> BTreeMap<String, Option<i32>> {
 
 async fn cassandra_keeps_what_comes_for_as_long_as_it_is_told(ack: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let (data, file) = (folder.path().join("data"), folder.path().join("promkairos.toml"));
-    write_settings(&file, "retention = \"30d\"\n");
     let (address, name) = (support::cassandra(), support::keyspace());
     let backend = match ack {
         "wal" => Backend::CassandraWal { address, keyspace: name.clone() },
         _ => Backend::CassandraStore { address, keyspace: name.clone() },
     };
-    let config = format!("--config={}", file.display());
-    let flags = [config.as_str(), "--flush-interval=1s"];
-    let mut server = Promkairos::ready(&data, &backend, &flags).await;
+    let (settings, flags) = ("retention = \"30d\"\n", ["--flush-interval=1s"]);
+    let (mut server, file) = configured(folder.path(), &backend, settings, &flags).await;
     // Behind a log it may be opening still; reads wait for it.
     assert_eq!(server.get("/api/v1/labels").await.expect("an answer").0, 200);
     let keyspace = TestKeyspace::named(name).await;

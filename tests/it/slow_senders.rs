@@ -5,16 +5,12 @@ use futures::stream::FuturesUnordered;
 use promkairos::limits::MAX_CONNECTIONS;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
 
+use crate::connections::begin;
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{eventually, seed};
-
-/// The beginning of a remote write.
-const BEGUN: &[u8] = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Encoding: snappy\r\n\
-    Content-Type: application/x-protobuf\r\nContent-Length: 1000\r\n\r\n\0";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_bodies_on_all_connections_keep_no_sender_out() {
@@ -23,9 +19,7 @@ async fn slow_bodies_on_all_connections_keep_no_sender_out() {
     let mut held = Vec::new();
     // That of the question whether it is ready, which is idle, gives way first.
     for _ in 0..MAX_CONNECTIONS + 1 {
-        let mut slow = TcpStream::connect(server.address).await.expect("it listens");
-        slow.write_all(BEGUN).await.expect("it takes that");
-        held.push(slow);
+        held.push(begin(server.address).await);
     }
     let mut random = StdRng::seed_from_u64(seed());
     // The first attempt may find the idle connection, which is just being closed.

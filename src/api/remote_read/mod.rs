@@ -25,12 +25,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::proto::v1::read_request::ResponseType;
-use super::remote_write::{Intake, Refusal};
+use super::remote_write::{BodyLimit, Intake, Refusal};
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::{
-    ANSWER_STALL, MAX_BODY_BYTES, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ,
-    RETRY_AFTER,
+    ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ, RETRY_AFTER,
 };
 use crate::storage::StoreError;
 use crate::telemetry::HttpMetrics;
@@ -106,7 +105,8 @@ impl ReadGate {
     }
 }
 
-/// `POST /api/v1/read`. Headers of the request are not needed.
+/// `POST /api/v1/read`. What the body is said to be by `Content-Type` and `Content-Encoding` is not
+/// looked at, as Prometheus does not: it is a snappy block with a request, or refused with 400.
 pub(super) async fn remote_read(
     State(state): State<Arc<AppState>>,
     headers: HeaderMap,
@@ -114,7 +114,7 @@ pub(super) async fn remote_read(
 ) -> Result<Response, Refusal> {
     state.pressure.check_read()?;
     let gate = &state.reads;
-    let body = gate.bodies.read(&headers, body, MAX_BODY_BYTES).await?;
+    let body = gate.bodies.read(&headers, body, BodyLimit::ANY, &state.metrics.http).await?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline, &state.metrics.http).await?;
@@ -148,8 +148,8 @@ pub(super) async fn remote_read(
 mod tests {
     use std::future::Future;
 
-    use axum::http::StatusCode;
     use axum::http::header::RETRY_AFTER;
+    use axum::http::{HeaderValue, StatusCode};
     use futures::poll;
     use prost::Message;
     use tokio::task::yield_now;
@@ -254,6 +254,19 @@ mod tests {
         let accepted_response_types = vec![response_type];
         let request = v1::ReadRequest { queries: vec![query], accepted_response_types };
         Body::from(snappy::compress(&request.encode_to_vec()).expect("small"))
+    }
+
+    #[tokio::test]
+    async fn what_a_body_is_said_to_be_does_not_matter() {
+        let (state, _) = one_series().await;
+        for said in ["application/x-protobuf", "application/json", "text/plain; charset=utf-8"] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(said))]);
+            let read = remote_read(State(state.clone()), headers.clone(), request(0));
+            assert_eq!(read.await.expect("an answer").status(), StatusCode::OK, "{said}");
+            let read = remote_read(State(state.clone()), headers, Body::from("not snappy"));
+            let refused = read.await.expect_err("no request").into_response();
+            assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{said}");
+        }
     }
 
     async fn limited(limits: ReadLimits) -> Arc<AppState> {

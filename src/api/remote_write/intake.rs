@@ -5,6 +5,7 @@
 //! a bounded time and is then sent away with 503. No one waits for room for a body while
 //! holding room to decode, so that waiting always ends.
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use tokio::time::timeout;
 use super::Refusal;
 use crate::limits;
 use crate::storage::StoreError;
+use crate::telemetry::HttpMetrics;
 use crate::wire::Scratch;
 
 /// Permits are for pieces of this many bytes.
@@ -42,6 +44,14 @@ pub(crate) struct Intake {
     body_timeout: Duration,
 }
 
+/// How many bytes a body may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BodyLimit {
+    bytes: usize,
+    /// The setting that says so; `None` = it is always the same.
+    setting: Option<&'static str>,
+}
+
 /// A body, and its share of the room.
 pub(crate) struct ReceivedBody<'a> {
     pub(crate) bytes: Bytes,
@@ -53,6 +63,26 @@ pub(super) struct Room<'a> {
     intake: &'a Intake,
     scratch: Scratch,
     _permit: SemaphorePermit<'a>,
+}
+
+impl BodyLimit {
+    /// That of every body.
+    pub(crate) const ANY: Self = Self { bytes: limits::MAX_BODY_BYTES, setting: None };
+
+    /// That of a remote write, which is a setting.
+    pub(super) fn of_write(bytes: usize) -> Self {
+        Self { bytes, setting: Some("max-request-body-size") }
+    }
+}
+
+impl fmt::Display for BodyLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes)?;
+        match self.setting {
+            Some(setting) => write!(f, ", which is the setting {setting}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Intake {
@@ -91,22 +121,26 @@ impl Intake {
         )
     }
 
-    /// Reads a body of at most `most` bytes, within its time.
+    /// Reads a body of at most `most`, within its time; one that comes too late is counted.
     pub(crate) async fn read(
         &self,
         headers: &HeaderMap,
         body: Body,
-        most: usize,
+        most: BodyLimit,
+        metrics: &HttpMetrics,
     ) -> Result<ReceivedBody<'_>, Refusal> {
         let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
         let declared: usize = declared.and_then(|v| v.parse().ok()).unwrap_or(0);
-        if declared > most {
+        if declared > most.bytes {
             return Err(Refusal::BodyTooLarge(most));
         }
         let permit = self.in_time(self.bodies.acquire_many(1)).await?;
         let reading = self.read_pieces(permit, body, declared.min(PIECE), most);
-        let most = self.body_timeout;
-        timeout(most, reading).await.map_err(|_| Refusal::BodyTooSlow(most))?
+        let Ok(read) = timeout(self.body_timeout, reading).await else {
+            metrics.limit_reached("http-body-timeout");
+            return Err(Refusal::BodyTooSlow(self.body_timeout));
+        };
+        read
     }
 
     async fn read_pieces<'a>(
@@ -114,14 +148,14 @@ impl Intake {
         mut permit: SemaphorePermit<'a>,
         body: Body,
         reserve: usize,
-        most: usize,
+        most: BodyLimit,
     ) -> Result<ReceivedBody<'a>, Refusal> {
         let mut bytes = BytesMut::with_capacity(reserve);
         let mut pieces = body.into_data_stream();
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(Refusal::BodyBroken)?;
             let length = bytes.len() + piece.len();
-            if length > most {
+            if length > most.bytes {
                 return Err(Refusal::BodyTooLarge(most));
             }
             let more = length.div_ceil(PIECE).saturating_sub(permit.num_permits());
@@ -198,8 +232,9 @@ fn overloaded() -> Refusal {
 mod tests {
     use super::*;
     use crate::api::ApiError;
+    use crate::telemetry::Metrics;
 
-    const MOST: usize = limits::MAX_BODY_BYTES;
+    const MOST: BodyLimit = BodyLimit::ANY;
 
     fn small(body_pieces: usize, decoded_pieces: usize) -> Intake {
         let [bodies, decoded] = [body_pieces, decoded_pieces].map(|pieces| (pieces * PIECE) as u64);
@@ -211,35 +246,36 @@ mod tests {
         matches!(result, Err(Refusal::Api(ApiError::Store(StoreError::Unavailable { .. }))))
     }
 
+    async fn read(intake: &Intake, body: Body) -> Result<ReceivedBody<'_>, Refusal> {
+        intake.read(&HeaderMap::new(), body, MOST, &Metrics::new().http).await
+    }
+
     #[tokio::test]
     async fn a_body_takes_room_for_what_has_come() {
         let intake = small(4, 0);
-        let headers = HeaderMap::new();
-        let first =
-            intake.read(&headers, Body::from(vec![1; 3 * PIECE]), MOST).await.expect("room");
+        let first = read(&intake, Body::from(vec![1; 3 * PIECE])).await.expect("room");
         assert_eq!(first.bytes, vec![1; 3 * PIECE]);
-        assert!(is_overloaded(intake.read(&headers, Body::from(vec![1; 2 * PIECE]), MOST).await));
-        let second = intake.read(&headers, Body::from(vec![1; PIECE]), MOST).await.expect("room");
-        assert!(is_overloaded(intake.read(&headers, Body::empty(), MOST).await));
+        assert!(is_overloaded(read(&intake, Body::from(vec![1; 2 * PIECE])).await));
+        let second = read(&intake, Body::from(vec![1; PIECE])).await.expect("room");
+        assert!(is_overloaded(read(&intake, Body::empty()).await));
         drop((first, second));
-        intake.read(&headers, Body::from(vec![1; 4 * PIECE]), MOST).await.expect("room again");
+        read(&intake, Body::from(vec![1; 4 * PIECE])).await.expect("room again");
     }
 
     #[tokio::test]
     async fn bodies_that_are_too_large_or_too_slow_are_refused() {
         let intake = small(limits::MAX_BODY_BYTES / PIECE, 0);
-        let headers = HeaderMap::new();
         let largest = Body::from(vec![0; limits::MAX_BODY_BYTES]);
-        intake.read(&headers, largest, MOST).await.expect("just within the limit");
+        read(&intake, largest).await.expect("just within the limit");
         let larger = Body::from(vec![0; limits::MAX_BODY_BYTES + 1]);
-        let refused = intake.read(&headers, larger, MOST).await;
-        assert!(matches!(refused, Err(Refusal::BodyTooLarge(limits::MAX_BODY_BYTES))));
+        let refused = read(&intake, larger).await;
+        assert!(matches!(refused, Err(Refusal::BodyTooLarge(MOST))));
         let endless = futures::stream::pending::<Result<Bytes, std::io::Error>>();
         let hasty = Intake { body_timeout: Duration::from_millis(1), ..small(1, 0) };
-        let refused = hasty.read(&headers, Body::from_stream(endless), MOST).await;
+        let refused = read(&hasty, Body::from_stream(endless)).await;
         assert!(matches!(refused, Err(Refusal::BodyTooSlow(_))));
         let broken = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("gone"))]);
-        let refused = intake.read(&headers, Body::from_stream(broken), MOST).await;
+        let refused = read(&intake, Body::from_stream(broken)).await;
         assert!(matches!(refused, Err(Refusal::BodyBroken(_))));
         assert_eq!(intake.bodies.available_permits(), limits::MAX_BODY_BYTES / PIECE);
     }

@@ -27,7 +27,7 @@ use crate::telemetry::{InFlight, IngestMetrics, ReasonLabels, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use gate::Gate;
-pub(crate) use intake::Intake;
+pub(crate) use intake::{BodyLimit, Intake};
 
 /// The handler. One request is one batch for the store.
 pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
@@ -57,8 +57,8 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
 pub(crate) enum Refusal {
     #[error("{0}")]
     UnsupportedType(String),
-    #[error("body has more than {0} bytes")]
-    BodyTooLarge(usize),
+    #[error("body has more than {0}")]
+    BodyTooLarge(BodyLimit),
     #[error("{what} in one request, and the setting {setting} is {most}")]
     Limit { what: String, setting: &'static str, most: usize },
     #[error("more samples than the {most} a second of the setting max-samples-per-second")]
@@ -90,7 +90,8 @@ async fn accept(
     state.pressure.check_write()?;
     let store = state.store()?;
     let limits = state.writes.limits();
-    let body = state.intake.read(headers, body, limits.body_bytes).await?;
+    let most = BodyLimit::of_write(limits.body_bytes);
+    let body = state.intake.read(headers, body, most, &state.metrics.http).await?;
     let decoded = snappy::declared_len(&body.bytes)?;
     let mut room = state.intake.room_to_decode(decoded).await?;
     let protocol = match (protocol, state.type_and_unit_labels) {

@@ -13,6 +13,7 @@ use crate::storage::cassandra::Role;
 use crate::storage::{SharedStore, StoreError};
 
 use crate::cli::CliError;
+use crate::cli::client::{Access, is_url};
 
 /// A place as it was named.
 pub(super) struct Place {
@@ -23,7 +24,7 @@ pub(super) struct Place {
 enum Kind {
     Embedded(PathBuf),
     Cassandra(Box<CassandraConfig>),
-    Server,
+    Server(Access),
 }
 
 /// What a place is in a copy.
@@ -36,21 +37,22 @@ pub(super) enum Rank {
 }
 
 impl Place {
-    /// The place that `text` names; what it does not say of Cassandra is in `cassandra`.
+    /// The place that `text` names; what it does not say of Cassandra is in `cassandra`, and how to
+    /// be let in at a server in `access`.
     pub(super) fn parse(
         text: &str,
         cassandra: &CassandraConfig,
+        access: &Access,
         rank: Rank,
     ) -> Result<Self, String> {
-        let is_url = text.starts_with("http://") || text.starts_with("https://");
         let kind = if let Some(folder) = text.strip_prefix("embedded:").filter(|f| !f.is_empty()) {
             Kind::Embedded(folder.into())
         } else if let Some((hosts, keyspace)) =
             text.strip_prefix("cassandra:").and_then(|rest| rest.rsplit_once('/'))
         {
             Kind::Cassandra(Box::new(cassandra.elsewhere(hosts, keyspace)?))
-        } else if is_url && rank == Rank::Source {
-            Kind::Server
+        } else if rank == Rank::Source && is_url(text) {
+            Kind::Server(access.clone())
         } else {
             return Err(match rank {
                 Rank::Source => {
@@ -62,6 +64,11 @@ impl Place {
         Ok(Self { name: text.to_owned(), kind })
     }
 
+    /// Whether it is a running server.
+    pub(super) fn is_server(&self) -> bool {
+        matches!(self.kind, Kind::Server(_))
+    }
+
     /// Opens it. A cluster that is away is tried for as long as `patience` says.
     pub(super) async fn open(
         &self,
@@ -70,7 +77,10 @@ impl Place {
         rank: Rank,
     ) -> Result<Opened, CliError> {
         let (store, starts, folder) = match &self.kind {
-            Kind::Server => return Ok(Opened::Server(Side::Remote(Remote::new(&self.name)))),
+            Kind::Server(Access { tls, authorization }) => {
+                let remote = Remote::new(&self.name, tls.clone(), authorization.clone());
+                return Ok(Opened::Server(Side::Remote(remote)));
+            }
             Kind::Embedded(folder) => {
                 let absent = match rank {
                     Rank::Source => Absent::Refused,
@@ -175,14 +185,18 @@ impl Opened {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::client::access_arguments;
     use crate::config::arguments;
 
     #[test]
     fn places() {
-        let command = clap::Command::new("copy").args(arguments());
+        let command = clap::Command::new("copy").args(arguments()).args(access_arguments());
         let matches = command.get_matches_from(["copy", "--cassandra-compression=lz4"]);
         let cassandra = CassandraConfig::load(&matches).expect("valid");
-        let parse = |text: &str, rank| Place::parse(text, &cassandra, rank).map(|place| place.kind);
+        let access = Access::of(&matches).expect("nothing is said");
+        let parse = |text: &str, rank| {
+            Place::parse(text, &cassandra, &access, rank).map(|place| place.kind)
+        };
         let Ok(Kind::Cassandra(there)) = parse("cassandra:a,b:1,/k", Rank::Target) else {
             panic!("not a keyspace");
         };
@@ -195,7 +209,7 @@ mod tests {
             panic!("not a folder");
         };
         assert_eq!(folder, PathBuf::from("./a:b"));
-        assert!(matches!(parse("http://a:9201", Rank::Source), Ok(Kind::Server)));
+        assert!(matches!(parse("http://a:9201", Rank::Source), Ok(Kind::Server(_))));
         for bad in
             ["", "embedded:", "data", "cassandra:a", "cassandra:/k", "cassandra:a/1", "http:a"]
         {

@@ -10,9 +10,10 @@ use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use scylla::client::session::Session;
 use tempfile::TempDir;
 
 use super::deletes::{flush_of, now};
@@ -110,23 +111,49 @@ async fn without_our_certificate_nobody_gets_in() {
 }
 
 /// The session of the user whom the fresh node knows.
-async fn superuser() -> scylla::client::session::Session {
-    let tls = options().tls.expect("set");
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(&tls.ca_file).expect("ca.pem")).expect("a root");
-    let client = tls.client.expect("set");
-    let chain = vec![CertificateDer::from_pem_file(&client.chain_file).expect("client.pem")];
-    let key = PrivateKeyDer::from_pem_file(&client.key_file).expect("client.key");
-    let config = rustls::ClientConfig::builder_with_provider(
-        rustls::crypto::ring::default_provider().into(),
-    );
-    let config = config.with_safe_default_protocol_versions().expect("versions");
-    let config = config.with_root_certificates(roots).with_client_auth_cert(chain, key);
-    let session = scylla::client::session_builder::SessionBuilder::new()
-        .known_node(address())
-        .user("cassandra", "cassandra")
-        .tls_context(Some(std::sync::Arc::new(config.expect("a client"))));
-    session.build().await.expect("the superuser gets in")
+struct Superuser(Session);
+
+impl Superuser {
+    /// Logs in.
+    async fn new() -> Self {
+        let tls = options().tls.expect("set");
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(&tls.ca_file).expect("ca.pem")).expect("a root");
+        let client = tls.client.expect("set");
+        let chain = vec![CertificateDer::from_pem_file(&client.chain_file).expect("client.pem")];
+        let key = PrivateKeyDer::from_pem_file(&client.key_file).expect("client.key");
+        let config = rustls::ClientConfig::builder_with_provider(
+            rustls::crypto::ring::default_provider().into(),
+        );
+        let config = config.with_safe_default_protocol_versions().expect("versions");
+        let config = config.with_root_certificates(roots).with_client_auth_cert(chain, key);
+        let session = scylla::client::session_builder::SessionBuilder::new()
+            .known_node(address())
+            .user("cassandra", "cassandra")
+            .tls_context(Some(std::sync::Arc::new(config.expect("a client"))));
+        Self(session.build().await.expect("the superuser gets in"))
+    }
+
+    /// Logs in once the keyspace of these options has its tables.
+    async fn of(options: &Options) -> Self {
+        let opened = CassandraStore::open(options.clone(), CassandraMetrics::default()).await;
+        opened.expect("the tables are there").close().await.expect("closed");
+        Self::new().await
+    }
+
+    /// Runs a statement.
+    async fn cql(&self, cql: String) {
+        let done = self.0.query_unpaged(cql.as_str(), ()).await;
+        done.unwrap_or_else(|error| panic!("{cql}: {error}"));
+    }
+
+    /// Makes a role that may log in, with these rights on all tables of the keyspace.
+    async fn role(&self, role: &str, password: &str, rights: &[&str], keyspace: &str) {
+        self.cql(format!("CREATE ROLE {role} WITH PASSWORD = '{password}' AND LOGIN = true")).await;
+        for right in rights {
+            self.cql(format!("GRANT {right} ON KEYSPACE {keyspace} TO {role}")).await;
+        }
+    }
 }
 
 #[tokio::test]
@@ -134,17 +161,10 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     let folder = tempfile::tempdir().expect("a folder");
     let quarantine = folder.path().join("quarantine.jsonl");
     let mut limited = options();
-    let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
-    drop(opened.expect("the tables are there"));
-    let (root, role) = (superuser().await, format!("w{}", limited.keyspace.as_str()));
-    let cql = async |cql: String| {
-        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
-    };
+    let root = Superuser::of(&limited).await;
     let keyspace = limited.keyspace.as_str().to_owned();
-    cql(format!("CREATE ROLE {role} WITH PASSWORD = 'w' AND LOGIN = true")).await;
-    for permission in ["SELECT", "MODIFY"] {
-        cql(format!("GRANT {permission} ON KEYSPACE {keyspace} TO {role}")).await;
-    }
+    let role = format!("w{keyspace}");
+    root.role(&role, "w", &["SELECT", "MODIFY"], &keyspace).await;
     limited.credentials = Credentials::new(&role, "w");
     limited.quarantine = Some(quarantine.clone());
     let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
@@ -155,7 +175,7 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     let flush = || flush_of(std::slice::from_ref(&up), &[(time, 1.0), (time + 1, f64::INFINITY)]);
     store.absorb(flush()).await.expect("absorbed");
 
-    cql(format!("REVOKE MODIFY ON KEYSPACE {keyspace} FROM {role}")).await;
+    root.cql(format!("REVOKE MODIFY ON KEYSPACE {keyspace} FROM {role}")).await;
     // A node remembers permissions for a moment.
     let error = eventually("the flush fails", async || match store.absorb(flush()).await {
         Ok(absorbed) => Err(format!("{absorbed:?}")),
@@ -166,7 +186,7 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     assert!(matches!(error, StoreError::Denied(_)), "{error:?}");
     assert!(text.contains(&format!("{keyspace}.data_points: ")) && text.contains(&role), "{text}");
     assert!(!quarantine.exists());
-    cql(format!("GRANT MODIFY ON KEYSPACE {keyspace} TO {role}")).await;
+    root.cql(format!("GRANT MODIFY ON KEYSPACE {keyspace} TO {role}")).await;
     eventually("the flush goes through", async || {
         store.absorb(flush()).await.map_err(|error| error.to_string())
     })
@@ -178,13 +198,8 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
 #[tokio::test]
 async fn a_login_that_may_not_write_or_read_a_table_is_refused() {
     let mut limited = options();
-    let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
-    opened.expect("the tables are there").close().await.expect("closed");
-    let (root, role) = (superuser().await, format!("p{}", limited.keyspace.as_str()));
+    let root = Superuser::of(&limited).await;
     let keyspace = limited.keyspace.as_str().to_owned();
-    let cql = async |cql: String| {
-        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
-    };
     let tables = [
         "data_points",
         "row_keys",
@@ -197,14 +212,13 @@ async fn a_login_that_may_not_write_or_read_a_table_is_refused() {
     limited.tag_index.metrics = indexed.into();
     for (right, other) in [("SELECT", "MODIFY"), ("MODIFY", "SELECT")] {
         for (at, missing) in tables.iter().enumerate() {
-            let role = format!("{role}{right}{at}").to_lowercase();
-            cql(format!("CREATE ROLE {role} WITH PASSWORD = 'p' AND LOGIN = true")).await;
-            cql(format!("GRANT {other} ON KEYSPACE {keyspace} TO {role}")).await;
+            let role = format!("p{keyspace}{right}{at}").to_lowercase();
+            root.role(&role, "p", &[other], &keyspace).await;
             for table in ["spec", "row_key_index"] {
-                cql(format!("GRANT SELECT ON TABLE {keyspace}.{table} TO {role}")).await;
+                root.cql(format!("GRANT SELECT ON TABLE {keyspace}.{table} TO {role}")).await;
             }
             for table in tables.iter().filter(|table| *table != missing) {
-                cql(format!("GRANT {right} ON TABLE {keyspace}.{table} TO {role}")).await;
+                root.cql(format!("GRANT {right} ON TABLE {keyspace}.{table} TO {role}")).await;
             }
             limited.credentials = Credentials::new(&role, "p");
             let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
@@ -223,17 +237,11 @@ async fn a_login_that_may_not_write_or_read_a_table_is_refused() {
 #[tokio::test]
 async fn a_login_for_metadata_needs_one_table() {
     let mut limited = options();
-    let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
-    opened.expect("the tables are there").close().await.expect("closed");
-    let (root, role) = (superuser().await, format!("m{}", limited.keyspace.as_str()));
+    let root = Superuser::of(&limited).await;
     let keyspace = limited.keyspace.as_str().to_owned();
-    for cql in [
-        format!("CREATE ROLE {role} WITH PASSWORD = 'm' AND LOGIN = true"),
-        format!("GRANT SELECT ON KEYSPACE {keyspace} TO {role}"),
-        format!("GRANT MODIFY ON TABLE {keyspace}.service_index TO {role}"),
-    ] {
-        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
-    }
+    let role = format!("m{keyspace}");
+    root.role(&role, "m", &["SELECT"], &keyspace).await;
+    root.cql(format!("GRANT MODIFY ON TABLE {keyspace}.service_index TO {role}")).await;
     limited.credentials = Credentials::new(&role, "m");
     limited.role = Role::Metadata;
     let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
@@ -242,7 +250,8 @@ async fn a_login_for_metadata_needs_one_table() {
     assert_eq!(store.write(batch.build()).await.expect("written").metadata, 1);
     assert_eq!(store.metadata(Some("up")).await.expect("metadata").len(), 1);
     let cql = format!("SELECT service_key FROM {keyspace}.service_index");
-    let rows = root.query_unpaged(cql, ()).await.expect("rows").into_rows_result().expect("rows");
+    let rows = root.0.query_unpaged(cql, ()).await.expect("rows");
+    let rows = rows.into_rows_result().expect("rows");
     let keys: Vec<String> =
         rows.rows::<(String,)>().expect("texts").map(|row| row.expect("a text").0).collect();
     assert_eq!(keys, ["metadata"], "it is no adapter that others wait for");
@@ -262,13 +271,9 @@ async fn a_login_that_may_only_read_is_enough_to_read() {
     Request::default().floats(&m, &[(10, 1.0)]).write(&writer).await;
     writer.close().await.expect("closed");
 
-    let (root, role) = (superuser().await, format!("r{}", limited.keyspace.as_str()));
-    for cql in [
-        format!("CREATE ROLE {role} WITH PASSWORD = 'r' AND LOGIN = true"),
-        format!("GRANT SELECT ON KEYSPACE {} TO {role}", limited.keyspace),
-    ] {
-        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
-    }
+    let (root, keyspace) = (Superuser::new().await, limited.keyspace.as_str());
+    let role = format!("r{keyspace}");
+    root.role(&role, "r", &["SELECT"], keyspace).await;
     limited.credentials = Credentials::new(&role, "r");
     limited.role = Role::Read;
     let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
@@ -345,8 +350,7 @@ async fn behind_a_log_a_refused_login_is_shown_and_writes_are_taken() {
 async fn a_new_password_lets_it_in(backend: Backend) {
     let (folder, mut server) = shows_that_the_login_is_refused(backend).await;
     std::fs::write(folder.path().join("password"), "cassandra").expect("written");
-    let pid = i32::try_from(server.process.id()).expect("a pid");
-    kill_process(Pid::from_raw(pid).expect("a pid"), Signal::HUP).expect("it runs");
+    server.process.signal(Signal::HUP);
     eventually("the store is open", async || {
         let metrics = server.get("/metrics").await.expect("an answer").1;
         let opened = metrics.lines().any(|line| {
@@ -382,23 +386,16 @@ async fn a_password_that_is_read_again_lets_a_log_flush() {
 #[tokio::test]
 async fn a_password_that_changes_holds_for_new_connections() {
     let mut changing = options();
-    let opened = CassandraStore::open(changing.clone(), CassandraMetrics::default()).await;
-    opened.expect("the tables are there").close().await.expect("closed");
-    let (root, role) = (superuser().await, format!("c{}", changing.keyspace.as_str()));
-    let cql = async |cql: String| {
-        root.query_unpaged(cql.as_str(), ()).await.unwrap_or_else(|e| panic!("{cql}: {e}"));
-    };
-    cql(format!("CREATE ROLE {role} WITH PASSWORD = 'first' AND LOGIN = true")).await;
-    for permission in ["SELECT", "MODIFY"] {
-        cql(format!("GRANT {permission} ON KEYSPACE {} TO {role}", changing.keyspace)).await;
-    }
+    let (root, keyspace) = (Superuser::of(&changing).await, changing.keyspace.as_str());
+    let role = format!("c{keyspace}");
+    root.role(&role, "first", &["SELECT", "MODIFY"], keyspace).await;
     changing.credentials = Credentials::new(&role, "first");
     let open = async || {
         let opened = CassandraStore::open(changing.clone(), CassandraMetrics::default()).await;
         opened.map_err(|error| error.to_string())
     };
     let store = eventually("the role gets in", async || open().await).await;
-    cql(format!("ALTER ROLE {role} WITH PASSWORD = 'second'")).await;
+    root.cql(format!("ALTER ROLE {role} WITH PASSWORD = 'second'")).await;
     // A node remembers a password for a moment.
     eventually("the first is no longer taken", async || match open().await {
         Err(why) if why.contains(&format!("login of user {role:?}")) => Ok(()),

@@ -104,7 +104,7 @@ async fn a_copy_that_was_ended_goes_on() {
     // Another copy does not go on from it.
     let other = [&cut.arguments()[..], &["--match", "m"]].concat();
     let refused = copy(folder.path(), &other);
-    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("the progress of another copy, from "), "{}", text(&refused));
     assert_eq!(cut.copied(), second);
     let report = said(&copy(folder.path(), &cut.arguments()));

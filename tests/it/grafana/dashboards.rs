@@ -15,15 +15,18 @@ use serde_json::Value as Json;
 use super::alerts;
 use super::scrape::Scrape;
 use crate::cassandra::keyspace::TestKeyspace;
+use crate::connections;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::series::{floats, send};
-use crate::support::{self, api};
+use crate::support::{self, api, eventually};
 use crate::tidy::root;
 
 const DASHBOARDS: [&str; 2] = ["promkairos", "kairosdb-migration"];
 /// Times of the scrapes, in milliseconds.
 const SCRAPES: [i64; 4] = [1_700_000_000_000, 1_700_000_015_000, 1_700_000_030_000, NOW];
 const NOW: i64 = 1_700_000_045_000;
+/// One request at a time is answered, however long its body takes.
+const ONE_AT_A_TIME: [&str; 2] = ["--max-concurrent-requests=1", "--http-body-timeout=1h"];
 
 fn dashboard(name: &str) -> Json {
     let path = root().join("grafana/dashboards").join(format!("{name}.json"));
@@ -118,13 +121,13 @@ fn grafana_finds_the_dashboards() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_metric_is_there_and_every_expression_is_answered() {
     let folder = tempfile::tempdir().expect("a folder");
-    let embedded =
-        Promkairos::ready(&folder.path().join("embedded"), &Backend::Embedded, &[]).await;
-    let tags = ["--tag-indexed-row-key-lookup-metrics=m"];
+    let flags = [&ONE_AT_A_TIME[..], &["--tag-indexed-row-key-lookup-metrics=m"]].concat();
+    let embedded = folder.path().join("embedded");
+    let embedded = Promkairos::ready(&embedded, &Backend::Embedded, &ONE_AT_A_TIME).await;
     let keyspace = TestKeyspace::new().await;
     let (address, name) = (support::cassandra(), keyspace.name.clone());
     let backend = Backend::CassandraStore { address, keyspace: name };
-    let cassandra = Promkairos::ready(&folder.path().join("cassandra"), &backend, &tags).await;
+    let cassandra = Promkairos::ready(&folder.path().join("cassandra"), &backend, &flags).await;
     // What a plug-in of KairosDB wrote, which is nothing to Prometheus.
     let window = NOW - NOW % 1_814_400_000;
     let row = format!(
@@ -178,6 +181,7 @@ async fn every_metric_is_there_and_every_expression_is_answered() {
 /// Uses a server in all the ways that it counts, and writes to it what it says of itself.
 async fn observed(server: &Promkairos) -> Scrape {
     let url = server.url("");
+    reach_a_limit(server).await;
     let mut last = Scrape::default();
     for time in SCRAPES {
         let host = time.to_string();
@@ -199,6 +203,21 @@ async fn observed(server: &Promkairos) -> Scrape {
     }
     assert!(last.names().len() > 50, "{:?}", last.names());
     last
+}
+
+/// Has a request refused because another is under way.
+async fn reach_a_limit(server: &Promkairos) {
+    let slow = connections::begin(server.address).await;
+    let answered = async |want: u16| {
+        eventually("it is answered so", async || match server.get("/version").await {
+            Ok((status, _)) if status == want => Ok(()),
+            other => Err(format!("{want}: {other:?}")),
+        })
+        .await;
+    };
+    answered(503).await;
+    drop(slow);
+    answered(200).await;
 }
 
 async fn ask_raw(server: &Promkairos, query: &str) -> (u16, Json) {

@@ -1,4 +1,5 @@
-//! Tests: what a repair of the log says of the samples and series in good and in lost records.
+//! Tests: what a repair of the log says of the samples and series in good and in lost records, and
+//! the exit code of the command.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -6,6 +7,8 @@ use std::path::{Path, PathBuf};
 use promkairos::storage::head::wal::{Contents, RepairMode, repair};
 
 use super::*;
+use crate::api::{float_body, run};
+use crate::support::promkairos::{Backend, Message, Promkairos};
 
 /// Three series, the first in every record, and two of the second.
 fn batch(number: i64) -> Batch {
@@ -42,13 +45,18 @@ async fn filled(records: i64) -> (TempDir, PathBuf) {
         put(&head, &batch(number)).await;
     }
     drop(head);
+    let segment = only_segment(dir.path());
+    (dir, segment)
+}
+
+fn only_segment(folder: &Path) -> PathBuf {
     let mut segments = Vec::new();
-    for entry in std::fs::read_dir(dir.path()).expect("a folder") {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         segments.extend(path.extension().is_some_and(|end| end == "wal").then_some(path));
     }
     assert_eq!(segments.len(), 1, "{segments:?}");
-    (dir, segments.remove(0))
+    segments.remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,4 +102,35 @@ async fn several_lost_records_in_a_row_are_told_together() {
     });
     assert_eq!((records, samples), (3, 9), "{:?}", report.losses);
     assert_eq!(report.valid, Contents { records: 2, undecoded: 0, samples: 6, series: 3 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_exit_code_of_the_command_says_whether_damage_is_left() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--wal-limit=64MiB"];
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    for time in 1..=5 {
+        let answer = server.write(Message::V1, float_body("a", time, 1.0)).await;
+        assert_eq!(answer.expect("it answers").status, 204);
+    }
+    server.process.kill();
+    let segment = only_segment(&data.path().join("embedded/wal"));
+    let (mut bytes, at) = records(&segment);
+    assert_eq!(at.len(), 5);
+    // The checksum of one that others follow.
+    bytes[at[2].start + 4] ^= 1;
+    std::fs::write(&segment, &bytes).expect("written");
+    let folder = data.path().to_str().expect("UTF-8");
+    for (more, code, want) in [
+        (None, 1, "Nothing was changed; --apply takes the damage out.\n"),
+        (None, 1, " are lost, with 1 samples of 1 series"),
+        (Some("--apply"), 0, "Repaired; the damaged files are kept: "),
+        (None, 0, "The log is sound: "),
+    ] {
+        let arguments = ["wal", "repair", "--data-dir", folder].into_iter().chain(more);
+        let output = run(data.path(), &arguments.collect::<Vec<_>>(), &[]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(said.contains(want), "{more:?}: {said}");
+    }
 }

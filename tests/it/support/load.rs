@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::eventually;
 use super::promkairos::{self, Answer, Promkairos};
 use super::proto::Message;
 use super::remote_read::Point;
@@ -96,6 +97,17 @@ impl Load {
     pub(crate) async fn check(&self, server: &Promkairos) {
         let wrong = self.difference(server).await.expect("it answers");
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+
+    /// Waits until the server holds everything acknowledged and nothing that was not sent.
+    pub(crate) async fn check_soon(&self, server: &Promkairos) {
+        eventually("all that was acknowledged is there", async || {
+            match self.difference(server).await? {
+                None => Ok(()),
+                Some(wrong) => Err(wrong),
+            }
+        })
+        .await;
     }
 
     /// What is wrong with what the server holds, if anything.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use rcgen::SanType;
 
 use super::pki::Authority;
-use super::{Secured, everything};
+use super::{ALICE, Secured, everything, is};
+use crate::api::{float_body, run};
 use crate::delete_command::{delete, said};
 use crate::support::eventually;
 
@@ -70,4 +71,47 @@ async fn a_command_logs_in() {
     }
     let untrusted = delete(folder.path(), &[&DRY[..], &[tls[0].as_str()]].concat());
     assert_eq!(untrusted.status.code(), Some(1), "its authority is not known");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_logs_in_at_its_source() {
+    let secured = Secured::start(&everything(), &[]);
+    secured.ready().await;
+    assert_eq!(is(secured.client().write(&float_body("a", 1000, 7.0), ALICE), 204), Ok(()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(file("password"), "pass-47\n").expect("written");
+    std::fs::write(file("wrong"), "guess-47\n").expect("written");
+    std::fs::write(file("agents.token"), "t0k3n-of-agents\n").expect("written");
+    let from = secured.server.url("").replace("http:", "https:");
+    let to = format!("embedded:{}", file("data"));
+    let copy = |more: &[String]| {
+        let fixed = ["copy", "--from", &from, "--to", &to, "--patience", "0s"];
+        let more = more.iter().map(String::as_str);
+        run(folder.path(), &fixed.into_iter().chain(more).collect::<Vec<_>>(), &[])
+    };
+    let ca = format!("--server-ca={}", secured.path().join("ca.crt").display());
+    let login = |password: &str| {
+        let password = format!("--server-password-file={}", file(password));
+        vec![ca.clone(), "--server-username=bob".to_owned(), password]
+    };
+    let token = |name: &str| vec![ca.clone(), format!("--server-token-file={}", file(name))];
+    for (arguments, code, want) in [
+        (vec![ca.clone()], 2, "401 Unauthorized: Unauthorized"),
+        (login("wrong"), 2, "401 Unauthorized: Unauthorized"),
+        (token("agents.token"), 2, "this needs the right \"read\""),
+        (token("gone"), 2, "gone: No such file"),
+        (login("password").split_off(1), 1, from.as_str()),
+    ] {
+        let refused = copy(&arguments);
+        let text = String::from_utf8(refused.stderr).expect("UTF-8");
+        assert_eq!(refused.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(want), "{arguments:?}: {text}");
+        assert!(!text.contains("t0k3n") && !text.contains("s-47"), "{text}");
+    }
+    let copied = copy(&login("password"));
+    let text = String::from_utf8_lossy(&copied.stdout);
+    assert!(copied.status.success(), "{copied:?}");
+    assert!(text.starts_with("Copied 1 points (1 floats, "), "{text}");
+    assert!(text.contains("The same on both sides: 1 points"), "{text}");
 }
