@@ -225,18 +225,6 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("labels are UTF-8 by construction")
 }
 
-impl PartialOrd for LabelsRef<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for LabelsRef<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.pairs().cmp(other.pairs())
-    }
-}
-
 impl fmt::Display for LabelsRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
@@ -558,19 +546,6 @@ mod tests {
         );
         assert_eq!(RawLabels(b"\x0a\x05ab").to_labels(), Err(LabelError::Malformed));
         assert_eq!(RawLabels(b"\x10\x01").to_labels(), Err(LabelError::Malformed));
-    }
-
-    #[test]
-    fn order_is_pairwise_and_a_prefix_comes_first() {
-        let sets = [
-            labels(&[("__name__", "a")]),
-            labels(&[("__name__", "a"), ("b", "1")]),
-            labels(&[("__name__", "a"), ("b", "10")]),
-            labels(&[("__name__", "a"), ("b", "2")]),
-            labels(&[("__name__", "a"), ("c", "0")]),
-            labels(&[("__name__", "ab")]),
-        ];
-        assert!(sets.is_sorted_by(|a, b| a < b));
     }
 
     #[test]

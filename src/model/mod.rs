@@ -6,6 +6,7 @@
 mod batch;
 mod exemplar;
 mod histogram;
+mod label_order;
 mod labels;
 mod matcher;
 mod metadata;

@@ -151,7 +151,8 @@ impl Memory {
         }
         drop(pager);
         drop(map);
-        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        // Stable, for it makes use of series that came in order.
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(found)
     }
 
