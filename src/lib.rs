@@ -12,7 +12,7 @@
 //! the query language and its evaluation; [`api`] is HTTP; [`server`] puts it together; [`copy`]
 //! carries data from one store to another; [`cli`] is the command line. Beside them stand
 //! [`limits`], which [`model`] shares its types with, [`config`], whose parts are handed down, and
-//! [`telemetry`]: log and metrics.
+//! [`telemetry`]: log, metrics and traces.
 
 pub mod api;
 pub mod chunk;

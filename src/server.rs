@@ -25,7 +25,7 @@ use crate::config::{CassandraConfig, Config, WebConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Traces};
 
 mod answer;
 mod cassandra;
@@ -115,21 +115,22 @@ pub fn check(config: &Config) -> Result<(), ServerError> {
 
 /// Serves on `listener` until `shutdown` completes; then no new requests are taken, those under
 /// way are finished, and the store is flushed and closed. Meanwhile settings may be read again.
+/// Requests have `traces`; closing them is for the caller.
 pub async fn run(
     config: Config,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
     rereading: Rereading,
+    traces: &Traces,
 ) -> Result<(), ServerError> {
-    let _lock = match config.keeps_files() {
-        true => Some(DataLock::acquire(&config.data_dir)?),
-        false => None,
-    };
+    let keeps_files = config.keeps_files();
+    let _lock = keeps_files.then(|| DataLock::acquire(&config.data_dir)).transpose()?;
     check(&config)?;
     unserved::check(&config)?;
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::with_traces(traces.metrics()));
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
-    let state = Arc::new(state(&config, metrics.clone(), web.clone()));
+    let state = state(&config, metrics.clone(), web.clone()).with_traces(traces.clone());
+    let state = Arc::new(state);
     let (stop, stopped) = watch::channel(false);
     let signals = stop.clone();
     // They end with this function.

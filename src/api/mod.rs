@@ -33,6 +33,7 @@ mod routes;
 mod selected;
 mod status;
 mod tag_index;
+mod traced;
 mod workers;
 
 use std::future::Future;
@@ -61,7 +62,7 @@ use crate::limits::{LIST_WAIT, MAX_CONCURRENT_LISTS, MAX_LABEL_RESULTS, MAX_READ
 use crate::promql::{Features, QueryMemory, Settings};
 use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, Level, Pressure, SelectHints, SharedStore, StoreError};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Traces};
 
 /// A wish that the settings be read again: answered with what changed, or why nothing did.
 pub type Reload = oneshot::Sender<Result<String, String>>;
@@ -81,6 +82,8 @@ pub struct AppState {
     concurrency: Concurrency,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// Which requests are traced.
+    traces: Traces,
     /// How near the process is to the memory that it may take.
     pressure: Arc<Pressure>,
     /// Turns of questions whose whole answer is in memory.
@@ -126,6 +129,7 @@ impl AppState {
             away: Mutex::default(),
             concurrency: Concurrency::default(),
             metrics,
+            traces: Traces::default(),
             pressure: Arc::default(),
             lists: Semaphore::new(MAX_CONCURRENT_LISTS),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
@@ -177,6 +181,11 @@ impl AppState {
         self.concurrency.set(limits.http.requests);
         self.writes.set(limits.writes);
         self.label_results.store(limits.label_results, Ordering::Relaxed);
+    }
+
+    /// Which requests are traced.
+    pub fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Whether the admin API answers.

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Response;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, info_span};
 
 use super::moment::{self, Moment};
 use super::parameters::{BACKWARDS, Parameters, invalid};
@@ -16,7 +18,7 @@ use super::workers::Caller;
 use super::{ApiError, AppState, json, parse_query, query_result};
 use crate::promql::ast::Expr;
 use crate::promql::{Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse};
-use crate::telemetry::{QueryKind, QueryOutcome};
+use crate::telemetry::{self, QueryKind, QueryOutcome};
 
 /// Most points of a series in an answer.
 const MAX_POINTS: i128 = 11_000;
@@ -100,11 +102,47 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
+/// Characters of a query in the log and in a trace.
+const LONGEST_SHOWN: usize = 2_000;
+
 /// What is asked.
 struct Asked<'a> {
     query: &'a str,
     kind: QueryKind,
     steps: Steps,
+}
+
+impl Asked<'_> {
+    /// Its text, as far as it is shown.
+    fn shown(&self) -> String {
+        self.query.chars().take(LONGEST_SHOWN).collect()
+    }
+
+    /// Its span, without what it costs.
+    fn span(&self) -> Span {
+        let Steps { start, end, interval } = self.steps;
+        info_span!(
+            "query",
+            query = self.shown(),
+            start,
+            end,
+            step = interval,
+            samples_read = Empty,
+            peak_samples = Empty,
+            otel.status_description = Empty,
+        )
+    }
+}
+
+/// Tells a trace what a query cost, or why it has no result.
+fn record(span: &Span, result: &Result<QueryResult, QueryError>) {
+    match result {
+        Ok(result) => {
+            span.record("samples_read", result.stats.samples_read as i64);
+            span.record("peak_samples", result.stats.peak_samples as i64);
+        }
+        Err(error) => telemetry::fail(span, error),
+    }
 }
 
 /// What the evaluation gives, counted in the metrics and, if it was slow, logged.
@@ -116,7 +154,9 @@ async fn counted(
     let metrics = &state.metrics.queries;
     let running = metrics.begin(asked.kind);
     let start = Instant::now();
-    let result = evaluation.await;
+    let span = asked.span();
+    let result = evaluation.instrument(span.clone()).await;
+    record(&span, &result);
     if start.elapsed() > state.evaluator().slow {
         log_slow(&asked, start.elapsed(), &result);
     }
@@ -136,8 +176,7 @@ async fn counted(
 }
 
 fn log_slow(asked: &Asked<'_>, took: Duration, result: &Result<QueryResult, QueryError>) {
-    const LONGEST: usize = 2_000;
-    let query: String = asked.query.chars().take(LONGEST).collect();
+    let query = asked.shown();
     let Steps { start, end, interval } = asked.steps;
     let seconds = took.as_secs_f64();
     match result {
@@ -193,5 +232,5 @@ pub(super) async fn parsed(
     let (query, features) = (query.to_owned(), state.evaluator().features);
     let parse =
         move |_: &Caller<'_>| Ok(parse(&query, features).map_err(|error| error.to_string()));
-    state.workers.run(parse).await
+    state.workers.run(parse).instrument(info_span!("parse")).await
 }

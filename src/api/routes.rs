@@ -15,10 +15,11 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, get, on, post};
 use tower_http::compression::CompressionLayer;
+use tracing::Instrument;
 
 use super::{
     AppState, absent, access, admin, concurrency, cors, exemplars, federate, labels, metadata,
-    pages, query, remote_read, remote_write, status, tag_index,
+    pages, query, remote_read, remote_write, status, tag_index, traced,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
@@ -193,7 +194,7 @@ async fn say_when_to_return(request: Request, next: Next) -> Response {
     response
 }
 
-/// Counts and times every request.
+/// Counts and times every request, and traces some.
 async fn observe(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let http = &state.metrics.http;
     let handler = match request.extensions().get::<MatchedPath>() {
@@ -204,7 +205,11 @@ async fn observe(State(state): State<Shared>, request: Request, next: Next) -> R
     let start = Instant::now();
     let asked = tracing::enabled!(tracing::Level::DEBUG)
         .then(|| (request.method().clone(), request.uri().path().to_owned()));
-    let response = next.run(request).await;
+    let headers = request.headers();
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let span = state.traces.request(request.method().as_str(), &handler, header);
+    let response = next.run(request).instrument(span.clone()).await;
+    let response = traced::answer(response, span);
     if let Some((method, path)) = asked {
         let (code, seconds) = (response.status().as_u16(), start.elapsed().as_secs_f64());
         tracing::debug!(%method, path, code, seconds, "request");

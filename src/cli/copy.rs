@@ -123,7 +123,7 @@ pub(super) fn command() -> Command {
 pub(super) fn run_copy(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     let config = Config::load(matches)?;
     let cassandra = CassandraConfig::load(matches)?;
-    telemetry::start_log(&config.log);
+    telemetry::start_log(&config.log, &telemetry::Traces::default());
     let asked = asked(matches, &cassandra)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

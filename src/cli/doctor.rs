@@ -71,7 +71,7 @@ pub(super) fn command() -> Command {
 pub(super) fn run_doctor(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     let config = Config::load(matches)?;
     let cassandra = CassandraConfig::load(matches)?;
-    telemetry::start_log(&config.log);
+    telemetry::start_log(&config.log, &telemetry::Traces::default());
     let settings = settings(matches)?;
     let state = matches.get_one::<String>("state").map(PathBuf::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::config::{Config, KairosDbConf};
 use crate::limits::THREAD_STACK_BYTES;
-use crate::telemetry::LogFilter;
+use crate::telemetry::{LogFilter, Traces};
 use crate::{server, telemetry};
 
 use super::CliError;
@@ -21,14 +21,20 @@ pub(super) fn command() -> Command {
 /// Serves until a signal comes and everything is drained.
 pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let config = Config::load_to_serve(matches)?;
-    let log = telemetry::start_log(&config.log);
+    let traces = Traces::start(config.traces.as_ref()).map_err(CliError::Refused)?;
+    let log = telemetry::start_log(&config.log, &traces);
     say_what_was_taken_over(&config.kairosdb);
-    tokio::runtime::Builder::new_multi_thread()
+    if let Some(to) = &config.traces {
+        tracing::info!(share = to.sampling, "traces go to {}", to.url);
+    }
+    let served = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(THREAD_STACK_BYTES)
         .enable_all()
         .build()
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?
-        .block_on(serve_on_runtime(config, log, matches.clone()))
+        .block_on(serve_on_runtime(config, (log, &traces), matches.clone()));
+    traces.close();
+    served
 }
 
 /// The settings that came from a KairosDB, and what of its own was left.
@@ -45,7 +51,7 @@ fn say_what_was_taken_over(kairosdb: &KairosDbConf) {
 
 async fn serve_on_runtime(
     config: Config,
-    log: LogFilter,
+    (log, traces): (LogFilter, &Traces),
     matches: ArgMatches,
 ) -> Result<(), CliError> {
     let listener = TcpListener::bind(&config.listen).await.map_err(|source| CliError::System {
@@ -72,7 +78,7 @@ async fn serve_on_runtime(
             _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
         }
     };
-    let served = server::run(config, listener, shutdown, rereading).await;
+    let served = server::run(config, listener, shutdown, rereading, traces).await;
     listening.abort();
     Ok(served?)
 }

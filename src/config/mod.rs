@@ -21,6 +21,7 @@ mod secret;
 mod settings;
 mod table;
 mod tag_index;
+mod traces;
 mod ttl_by_metric;
 mod units;
 mod web;
@@ -46,6 +47,7 @@ pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
 pub use secret::Secret;
 pub use settings::{SETTINGS, Setting, arguments};
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
+pub use traces::TracesConfig;
 pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{Right, Rights, Token, User, WebConfig};
 
@@ -80,6 +82,8 @@ pub struct Config {
     pub admin_api: AdminApi,
     /// How often the program's own metrics are written to its store; `None` = never.
     pub self_scrape_interval: Option<Duration>,
+    /// Where traces go; `None` = there are none, and none for who does not serve.
+    pub traces: Option<TracesConfig>,
     /// The program's own log.
     pub log: LogConfig,
     /// What was taken over from a KairosDB's configuration.
@@ -217,6 +221,14 @@ pub enum ConfigError {
         /// The one that was probably meant.
         similar: Option<String>,
     },
+    /// A variable of OpenTelemetry whose value, which may be a secret, is refused.
+    #[error("{name}: {reason}")]
+    Variable {
+        /// The variable.
+        name: &'static str,
+        /// Why it is refused.
+        reason: String,
+    },
     /// A KairosDB's configuration that cannot be taken over.
     #[error("{path}: {reason}", path = path.display())]
     KairosDb {
@@ -281,8 +293,8 @@ impl Config {
     fn to_serve(raw: Raw) -> Result<Self, ConfigError> {
         let of_cassandra = raw.said(is_of_cassandra);
         let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
-        let web = web(&raw)?;
-        let config = Self { web, ..Self::from_raw(raw)? };
+        let (web, traces) = (web(&raw)?, TracesConfig::from_raw(&raw)?);
+        let config = Self { web, traces, ..Self::from_raw(raw)? };
         match (&config.store, refused) {
             (StoreConfig::Embedded, Some(error)) => Err(error),
             _ => Ok(config),
@@ -311,6 +323,7 @@ impl Config {
                 true => AdminApi::Enabled,
                 false => AdminApi::Disabled,
             },
+            traces: None,
             log: LogConfig {
                 format: choice(
                     &raw,
@@ -512,6 +525,17 @@ mod tests {
         assert_eq!(admin("--enable-admin-api=false"), AdminApi::Disabled);
         let typed = load(&["--type-and-unit-labels"]).expect("valid").type_and_unit_labels;
         assert_eq!(typed, TypeAndUnitLabels::Enabled);
+    }
+
+    #[test]
+    fn traces_go_to_the_endpoint() {
+        let config = load(&["--otlp-endpoint=http://a:4318", "--trace-sampling=1"]).expect("valid");
+        let want = TracesConfig { url: "http://a:4318/v1/traces".into(), sampling: 1.0 };
+        assert_eq!(config.traces, Some(want));
+        let error = load(&["--trace-sampling=2"]).expect_err("refused");
+        assert_eq!(error, "--trace-sampling \"2\": must be a number from 0 to 1");
+        let error = load(&["--otlp-endpoint=http://u:hidden@a:1"]).expect_err("refused");
+        assert!(error.starts_with("--otlp-endpoint ") && !error.contains("hidden"), "{error}");
     }
 
     #[test]

@@ -181,6 +181,19 @@ impl Raw {
         ConfigError::Invalid { name, value, origin, reason: reason.to_string() }
     }
 
+    /// The same of a value that may be a secret: it is not repeated.
+    pub(super) fn refuse_secret(
+        &self,
+        name: &'static str,
+        reason: impl fmt::Display,
+    ) -> ConfigError {
+        let mut error = self.refuse(name, reason);
+        if let ConfigError::Invalid { value, .. } = &mut error {
+            *value = "...".to_owned();
+        }
+        error
+    }
+
     /// Takes over what a KairosDB was told, where nobody said anything else.
     fn take_over(&mut self, path: PathBuf) -> Result<(), ConfigError> {
         let (entries, ignored) = kairosdb_conf::read(&path)?;

@@ -362,6 +362,20 @@ pub const SETTINGS: &[Setting] = &[
         Some("0"),
         "How often the program's own metrics are written to its store; 0 = never",
     ),
+    setting(
+        "otlp-endpoint",
+        "URL",
+        None,
+        "Collector that takes traces as OTLP over HTTP, such as http://127.0.0.1:4318; without it, \
+         and without OTEL_EXPORTER_OTLP_ENDPOINT, there are none",
+    ),
+    setting(
+        "trace-sampling",
+        "SHARE",
+        Some("0.1"),
+        "Share of the requests that are traced, 0 to 1; a traceparent header that comes with one \
+         decides for itself",
+    ),
     setting("log-format", "FORMAT", Some("text"), "Format of the program's log: text or json"),
     setting(
         "log-level",
@@ -398,7 +412,7 @@ impl Setting {
 
     /// Whether the value begins with a digit.
     fn is_quantity(&self) -> bool {
-        ["DURATION", "SIZE", "SIZE|PERCENT", "N"].contains(&self.value)
+        ["DURATION", "SIZE", "SIZE|PERCENT", "N", "SHARE"].contains(&self.value)
     }
 
     fn argument(&self) -> Arg {

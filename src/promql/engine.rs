@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
+use tracing::{Instrument, Span, info_span};
 
 use super::ast::Expr;
 use super::collect::collect;
@@ -139,16 +140,18 @@ impl Engine {
         let deadline = tokio::time::Instant::from_std(context.deadline());
         let mut place = "query queue";
         let work = async {
-            let _turn = self.turn().await?;
+            let _turn = self.turn().instrument(info_span!("wait")).await?;
             place = "expression evaluation";
             let queued = begin.elapsed();
             let Plan { root, selections } = plan(expr, &query)?;
-            let selections = select_all(&*store, &selections, &context.budget).await?;
+            let selections = select_all(&*store, &selections, &context.budget);
+            let selections = selections.instrument(info_span!("select")).await?;
             let preparation = begin.elapsed() - queued;
             let evaluation =
                 Evaluation { selections, store, context: Arc::clone(&context), query, when };
             let kind = expr.value_type();
-            let mut result = evaluation.run(root, kind).await?;
+            let evaluated = evaluation.run(root, kind);
+            let mut result = evaluated.instrument(info_span!("evaluate")).await?;
             result.room = self.unsent.room(&result.value).await?;
             result.stats.queued = queued;
             result.stats.preparation = preparation;
@@ -217,8 +220,9 @@ struct Evaluation {
 impl Evaluation {
     async fn run(self, root: Node, kind: ValueType) -> Result<QueryResult, QueryError> {
         let runtime = Handle::current();
-        let blocking = runtime.clone();
-        let evaluated = runtime.spawn_blocking(move || self.evaluate(&root, kind, blocking)).await;
+        let (blocking, span) = (runtime.clone(), Span::current());
+        let evaluate = move || span.in_scope(|| self.evaluate(&root, kind, blocking));
+        let evaluated = runtime.spawn_blocking(evaluate).await;
         evaluated.unwrap_or_else(|failed| match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(QueryError::Canceled),

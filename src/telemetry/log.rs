@@ -1,15 +1,16 @@
-//! The program's own log, on stderr.
+//! The program's own log, on stderr. Spans are for traces; no line shows any.
 
 use std::fmt::Debug;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Registry;
-use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::traces::{Traces, is_span_of_ours};
 use crate::config::{LogConfig, LogFormat};
 
 /// What is logged, for who changes it later.
@@ -28,17 +29,25 @@ fn targets(config: &LogConfig) -> Targets {
     config.filter.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
 }
 
-/// Starts the log of the process. A second call changes nothing.
-pub fn start_log(config: &LogConfig) -> LogFilter {
+/// Starts the log of the process, and beside it the spans of these traces. A second call changes
+/// nothing.
+pub fn start_log(config: &LogConfig, traces: &Traces) -> LogFilter {
     let (filter, handle) = reload::Layer::new(targets(config));
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let layer = match config.format {
         LogFormat::Text => layer.with_ansi(false).boxed(),
         LogFormat::Json => layer.json().boxed(),
     };
-    let layer = layer.with_filter(filter.and(NoBatchWarnings));
+    // Without the hint the level of the first filter would be no bound.
+    let no_spans = filter_fn(|metadata| !is_span_of_ours(metadata));
+    let no_spans = no_spans.with_max_level_hint(LevelFilter::TRACE);
+    let layer = layer.with_filter(filter.and(NoBatchWarnings).and(no_spans));
+    let log = tracing_subscriber::registry().with(layer);
     // Fails only when a log was started before.
-    let _ = tracing_subscriber::registry().with(layer).try_init();
+    let _ = match traces.layer() {
+        Some(spans) => log.with(spans).try_init(),
+        None => log.try_init(),
+    };
     LogFilter(handle)
 }
 

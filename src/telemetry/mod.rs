@@ -1,4 +1,5 @@
-//! Logs and metrics. One [`Metrics`] is made at start and handed down; nothing is global.
+//! Logs, metrics and traces. One [`Metrics`] is made at start and handed down; nothing is global but
+//! the log and, with it, the spans of traces.
 //!
 //! Each part of the program has a group of metrics in a file of its own here, so that the name of
 //! a metric, its help and its unit stand in one place.
@@ -15,6 +16,7 @@ mod process;
 mod query;
 mod store;
 mod throttle;
+mod traces;
 mod web;
 
 use prometheus_client::encoding::text;
@@ -36,6 +38,7 @@ pub use process::resident_bytes;
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
 pub use throttle::Throttle;
+pub use traces::{CASSANDRA_STATEMENT, Traces, TracesMetrics, fail, flush_span};
 pub use web::WebMetrics;
 
 /// All metrics of the process, and the registry that prints them.
@@ -66,6 +69,11 @@ pub struct Metrics {
 impl Metrics {
     /// Registers every metric under the prefix `promkairos`, and those of the process.
     pub fn new() -> Self {
+        Self::with_traces(&TracesMetrics::default())
+    }
+
+    /// The same with those of traces, which are counted before.
+    pub fn with_traces(traces: &TracesMetrics) -> Self {
         let mut registry = Registry::with_prefix("promkairos");
         let revision = option_env!("BUILD_COMMIT").unwrap_or_default();
         let build = Family::<[(&str, &str); 2], Gauge>::default();
@@ -75,6 +83,7 @@ impl Metrics {
         registry.register("build_info", "Which build this is", build);
         let mut process = Registry::default();
         process.register_collector(Box::new(ProcessMetrics));
+        traces.register(&mut registry);
         Self {
             config: ConfigMetrics::register(&mut registry),
             http: HttpMetrics::register(&mut registry),

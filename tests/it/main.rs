@@ -37,6 +37,7 @@ mod store;
 mod support;
 mod tag_index;
 mod tidy;
+mod traces;
 mod unserved;
 mod web;
 mod wire;

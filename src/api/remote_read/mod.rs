@@ -23,6 +23,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, info_span};
 
 use super::proto::v1::read_request::ResponseType;
 use super::remote_write::{BodyLimit, Intake, Refusal};
@@ -117,10 +118,11 @@ pub(super) async fn remote_read(
     let body = gate.bodies.read(&headers, body, BodyLimit::ANY, &state.metrics.http).await?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
-    let permit = gate.turn(&gate.all, deadline, &state.metrics.http).await?;
+    let permit = gate.turn(&gate.all, deadline, &state.metrics.http);
+    let permit = permit.instrument(info_span!("wait")).await?;
     let bytes = body.bytes.clone();
     let decode = move |caller: &Caller<'_>| ReadRequest::decode(&bytes, caller);
-    let request = state.workers.run(decode).await?;
+    let request = state.workers.run(decode).instrument(info_span!("decode")).await?;
     drop(body);
     match request.response {
         ResponseType::Samples => {

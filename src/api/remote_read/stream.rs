@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tracing::Instrument;
 
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
@@ -37,7 +38,7 @@ pub(super) async fn start(
 ) -> Result<Body, ApiError> {
     let (sender, mut receiver) = channel(1);
     let counters = state.clone();
-    tokio::spawn(async move {
+    let task = async move {
         let _permit = permit;
         let work = produce(&counters, &store, queries, &sender);
         tokio::select! {
@@ -47,7 +48,8 @@ pub(super) async fn start(
             }
             () = sender.closed() => {}
         }
-    });
+    };
+    tokio::spawn(task.in_current_span());
     match receiver.recv().await {
         Some(Ok(Some(first))) => {
             let first = stream::once(async { Ok(first) });

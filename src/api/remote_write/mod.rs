@@ -18,6 +18,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use tracing::{Instrument, info_span};
 
 use super::{ApiError, AppState};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels};
@@ -91,22 +92,26 @@ async fn accept(
     let store = state.store()?;
     let limits = state.writes.limits();
     let most = BodyLimit::of_write(limits.body_bytes);
-    let body = state.intake.read(headers, body, most, &state.metrics.http).await?;
+    let body = state.intake.read(headers, body, most, &state.metrics.http);
+    let body = body.instrument(info_span!("body")).await?;
     let decoded = snappy::declared_len(&body.bytes)?;
-    let mut room = state.intake.room_to_decode(decoded).await?;
+    let room = state.intake.room_to_decode(decoded);
+    let mut room = room.instrument(info_span!("wait")).await?;
     let protocol = match (protocol, state.type_and_unit_labels) {
         (Protocol::V2, TypeAndUnitLabels::Enabled) => Protocol::V2Typed,
         (protocol, _) => protocol,
     };
     let compressed = model::Body { protocol, compressed: &body.bytes };
     let scratch = room.scratch();
-    let mut batch =
-        intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))?;
+    let mut batch = info_span!("decode").in_scope(|| {
+        intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))
+    })?;
     state.writes.judge(&limits, &mut batch, &state.metrics.ingest)?;
     if batch.series.is_empty() && batch.metadata.is_empty() {
         return Ok(WriteOutcome { rejections: batch.rejections, ..WriteOutcome::default() });
     }
-    Ok(store.write(batch).await?)
+    let (series, samples) = (batch.series.len() as i64, batch.samples.len() as i64);
+    Ok(store.write(batch).instrument(info_span!("store", series, samples)).await?)
 }
 
 fn respond(

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
+use tracing::Instrument;
 
 use crate::chunk::Chunk;
 use crate::promql::context::Context;
@@ -108,14 +109,15 @@ impl<W: SeriesWork> Runs<W> {
     fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Vec<Points>, QueryError>> {
         let (selected, work) = (Arc::clone(&self.selected), Arc::clone(&self.work));
         let context = Arc::clone(&self.context);
-        self.runtime.spawn(async move {
+        let run = async move {
             let chunks = selected.reader.read(run.clone()).await?;
             let done = spawn_blocking(move || work_on(&*work, &context, run.start, &chunks)).await;
             done.unwrap_or_else(|failed| match failed.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Err(QueryError::Canceled),
             })
-        })
+        };
+        self.runtime.spawn(run.in_current_span())
     }
 }
 

@@ -17,6 +17,8 @@ use scylla::response::query_result::{QueryResult, QueryRowsResult};
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::row::SerializeRow;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tracing::field::Empty;
+use tracing::{Span, info_span};
 
 use super::cause;
 use super::concurrency::Answer;
@@ -26,7 +28,7 @@ use super::statements::{Batches, Lane, Prepared};
 use super::throttle::Throttle;
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
-use crate::telemetry::{CassandraMetrics, InFlight, StatementOutcome};
+use crate::telemetry::{self, CASSANDRA_STATEMENT, CassandraMetrics, InFlight, StatementOutcome};
 
 /// How long a statement waits for a connection when there is none. It bridges a connection that is
 /// just made anew; whoever sent the request repeats it anyhow.
@@ -224,6 +226,17 @@ struct Attempts<'a> {
     number: u32,
     /// Since when no node could be reached.
     unreached: Option<Instant>,
+    /// How long they waited for their turns.
+    waited: Duration,
+    /// Their part of a trace.
+    span: Span,
+}
+
+impl Drop for Attempts<'_> {
+    fn drop(&mut self) {
+        self.span.record("attempts", i64::from(self.number));
+        self.span.record("waited_seconds", self.waited.as_secs_f64());
+    }
 }
 
 /// One attempt: counted as in flight until it is dropped.
@@ -237,7 +250,17 @@ struct Turn<'a> {
 
 impl<'a> Attempts<'a> {
     fn new(executor: &'a Executor, prepared: &'a Prepared, deadline: Deadline) -> Self {
-        Self { executor, prepared, rows: 1, deadline, number: 0, unreached: None }
+        let span = info_span!(
+            CASSANDRA_STATEMENT,
+            otel.name = prepared.name,
+            otel.kind = "client",
+            db.system.name = "cassandra",
+            attempts = Empty,
+            waited_seconds = Empty,
+            otel.status_description = Empty,
+        );
+        let (number, unreached, waited) = (0, None, Duration::ZERO);
+        Self { executor, prepared, rows: 1, deadline, number, unreached, waited, span }
     }
 
     /// The statement and its table.
@@ -268,6 +291,7 @@ impl<'a> Attempts<'a> {
     /// Waits for the turn of the next attempt.
     async fn begin(&mut self) -> Result<Turn<'a>, Failure> {
         self.number += 1;
+        let begin = Instant::now();
         let lane = match self.prepared.lane {
             Lane::Data => None,
             Lane::Index => Some(self.permit(&self.executor.index_permits).await?),
@@ -275,7 +299,9 @@ impl<'a> Attempts<'a> {
         };
         let permit = self.permit(&self.executor.permits).await?;
         let in_flight = InFlight::enter(&self.executor.metrics.in_flight);
-        Ok(Turn { lane, _permit: permit, _in_flight: in_flight, start: Instant::now() })
+        let start = Instant::now();
+        self.waited += start - begin;
+        Ok(Turn { lane, _permit: permit, _in_flight: in_flight, start })
     }
 
     async fn permit(&self, of: &'a Semaphore) -> Result<SemaphorePermit<'a>, Failure> {
@@ -345,6 +371,7 @@ impl<'a> Attempts<'a> {
             }
         };
         metrics.attempt(self.prepared.name, outcome, took);
+        telemetry::fail(&self.span, &error);
         Err(failure)
     }
 }

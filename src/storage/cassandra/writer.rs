@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use scylla::routing::Token;
 use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner, PartitionerHasher};
+use tracing::{Instrument, info_span};
 
 use super::executor::{Deadline, Failure, all};
 use super::index_writer::Refused;
@@ -59,14 +60,16 @@ impl Shared {
         let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline();
         let ttls = self.lifetimes().of_series(&plan);
-        let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
+        let refused = self.ensure_index(&plan, &ttls, deadline);
+        let mut refused = refused.instrument(info_span!("index")).await?;
         // Stamped last, so that a wait for the index does not make the data look old.
         let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);
         plan.stamp(stamp);
         pause(wait).await;
         let mut late = LateWrites::default();
         self.begin_late_writes(&mut late, &plan, deadline).await?;
-        let rows = self.write_rows(&plan, &ttls, &refused, deadline).await;
+        let rows = self.write_rows(&plan, &ttls, &refused, deadline);
+        let rows = rows.instrument(info_span!("rows")).await;
         let raised = self.end_late_writes(late).await;
         for row in rows? {
             refused.insert(row.planned.series, row.why);

@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tracing::{Instrument, info, warn};
 
 use super::blocking;
 use super::memory::Memory;
 use crate::model::{Matcher, Metadata, TimeRange};
 use crate::storage::{Flush, Pace, SeriesRun, SharedStore, StoreError};
-use crate::telemetry::HeadMetrics;
+use crate::telemetry::{self, HeadMetrics};
 
 /// A delete in the log that the store below has not confirmed.
 pub(super) struct PendingDelete {
@@ -70,7 +70,8 @@ impl HandingDown {
             Ok::<_, StoreError>((series, exemplars, metadata))
         };
         let (series, exemplars, metadata) = blocking(gather).await??;
-        let pace = pace(series.len());
+        let count = series.len();
+        let pace = pace(count);
         let runs = series.into_iter().map(|(labels, id)| {
             let chunks = self.memory.flushing_chunks(id);
             SeriesRun { labels, chunks }
@@ -82,7 +83,10 @@ impl HandingDown {
             metadata: metadata.clone(),
             pace,
         };
-        let absorbed = self.below.absorb(flush).await?;
+        let span = telemetry::flush_span(count);
+        let absorbed = self.below.absorb(flush).instrument(span.clone()).await;
+        let absorbed = absorbed.inspect_err(|error| telemetry::fail(&span, error))?;
+        span.record("points", absorbed.points as i64);
         for what in &absorbed.reasons {
             warn!("the store below refused: {what}");
         }

@@ -29,7 +29,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use tracing::warn;
+use tracing::{Instrument, info_span, warn};
 
 use super::clock::now_ms;
 use super::{
@@ -276,9 +276,12 @@ impl Store for Head {
         };
         let bytes = batch.body.map_or(encoded.len(), |body| body.compressed.len());
         self.inner.check_limit(bytes)?;
-        let room = self.inner.wal.admit(bytes + prepared::waiting_bytes(&batch)).await;
-        let Accepted { rejections, answered: answer } = self.inner.accept(room, batch, &encoded)?;
-        let outcome = answered(answer).await??;
+        let room = self.inner.wal.admit(bytes + prepared::waiting_bytes(&batch));
+        let room = room.instrument(info_span!("wait")).await;
+        let accepted =
+            info_span!("look-up").in_scope(|| self.inner.accept(room, batch, &encoded))?;
+        let Accepted { rejections, answered: answer } = accepted;
+        let outcome = answered(answer).instrument(info_span!("log")).await??;
         self.inner.wake_if_full();
         Ok(WriteOutcome { rejections, ..outcome })
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod api;
 pub(crate) mod cassandra;
+pub(crate) mod collector;
 pub(crate) mod front;
 pub(crate) mod kairosdb;
 pub(crate) mod load;

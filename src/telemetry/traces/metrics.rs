@@ -1,0 +1,40 @@
+//! Metrics of the spans on their way to the collector.
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+/// What became of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(super) enum SpanOutcome {
+    /// The collector took it.
+    Sent,
+    /// The collector did not take it, or was not there.
+    Failed,
+    /// Too many others waited.
+    Dropped,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    outcome: SpanOutcome,
+}
+
+/// Metrics of traces.
+#[derive(Debug, Clone, Default)]
+pub struct TracesMetrics {
+    spans: Family<Ended, Counter>,
+}
+
+impl TracesMetrics {
+    pub(in crate::telemetry) fn register(&self, registry: &mut Registry) {
+        let help = "Spans of traces by what became of them";
+        registry.register("traces_spans", help, self.spans.clone());
+    }
+
+    /// Counts spans.
+    pub(super) fn count(&self, outcome: SpanOutcome, spans: usize) {
+        self.spans.get_or_create(&Ended { outcome }).inc_by(spans as u64);
+    }
+}

@@ -1,0 +1,95 @@
+//! The queue of spans that have ended: bounded, and counted at both ends.
+//!
+//! Batches and the thread that sends them are OpenTelemetry's own. The bound is kept here, before
+//! its queue of the same length, which never overflows then: so each span that is lost is counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor,
+};
+
+use super::metrics::{SpanOutcome, TracesMetrics};
+
+/// Spans that may wait: a few megabytes.
+const MOST_WAITING: usize = 4096;
+
+/// Spans that have ended and wait.
+#[derive(Debug)]
+pub(super) struct Queue {
+    batches: BatchSpanProcessor,
+    waiting: Arc<AtomicUsize>,
+    metrics: TracesMetrics,
+}
+
+impl Queue {
+    /// Sends by `exporter`.
+    pub(super) fn new(exporter: impl SpanExporter + 'static, metrics: TracesMetrics) -> Self {
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let sending = Sending { exporter, waiting: Arc::clone(&waiting), metrics: metrics.clone() };
+        let config = BatchConfigBuilder::default().with_max_queue_size(MOST_WAITING).build();
+        let batches = BatchSpanProcessor::builder(sending).with_batch_config(config).build();
+        Self { batches, waiting, metrics }
+    }
+}
+
+impl SpanProcessor for Queue {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) < MOST_WAITING {
+            self.batches.on_end(span);
+        } else {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.metrics.count(SpanOutcome::Dropped, 1);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.batches.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.batches.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.batches.set_resource(resource);
+    }
+}
+
+/// Counts what leaves the queue, and what becomes of it.
+#[derive(Debug)]
+struct Sending<E> {
+    exporter: E,
+    waiting: Arc<AtomicUsize>,
+    metrics: TracesMetrics,
+}
+
+impl<E: SpanExporter> SpanExporter for Sending<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        self.waiting.fetch_sub(spans, Ordering::Relaxed);
+        let sent = self.exporter.export(batch).await;
+        let outcome = if sent.is_ok() { SpanOutcome::Sent } else { SpanOutcome::Failed };
+        self.metrics.count(outcome, spans);
+        sent
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
