@@ -117,8 +117,8 @@ pub const MAX_QUERY_REGEX_BYTES: usize = 64 << 20;
 /// Questions for labels, series, metadata and the like that are answered at a time: their answers are
 /// whole in memory. Further ones wait.
 pub const MAX_CONCURRENT_LISTS: usize = 4;
-/// Bytes of names, values or label sets that a store lists at a time, where the number has a limit too;
-/// what is cut off is told.
+/// Bytes of names, values or label sets in a list, of a store or of several as one, where the number has
+/// a limit too. The first ones are listed, and that there are more is told.
 pub const MAX_LIST_BYTES: usize = 32 << 20;
 /// Names, values or series in the answer of a label endpoint; what is cut off is told.
 pub const MAX_LABEL_RESULTS: usize = 500_000;
