@@ -23,9 +23,10 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub const BODY_GRACE: Duration = Duration::from_secs(1);
 /// How long a connection may rest between two requests: senders that come once a minute keep theirs.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a client may take nothing of an answer, or of a piece of it; then it loses its
-/// connection.
+/// How long a client may take nothing of an answer; then it loses it.
 pub const ANSWER_STALL: Duration = Duration::from_secs(60);
+/// Bytes of an answer that are handed on at a time: who reads slowly comes to the next ones in time.
+pub const ANSWER_PIECE_BYTES: usize = 64 << 10;
 /// How often the files of the web configuration are looked at.
 pub const WEB_CONFIG_CHECK: Duration = Duration::from_secs(2);
 /// How long no connection is accepted after one could not be: file handles may be short.
