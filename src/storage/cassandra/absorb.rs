@@ -79,7 +79,7 @@ impl Shared {
         // Each time: a flush may take long.
         self.skew.check()?;
         let _gate = self.begin_write().await?;
-        let deadline = self.executor.deadline();
+        let deadline = self.executor.deadline_of_many(self.longest_write());
         let ttls = self.lifetimes().of_series(&plan);
         let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
         self.begin_late_writes(late, &plan, deadline).await?;
