@@ -90,18 +90,21 @@ impl Shared {
         }
         let rows = last.into_iter();
         let rows = rows.map(|(family, metadata)| MetadataRow { family: family.into(), metadata });
-        self.write_metadata(rows.collect(), deadline).await?;
-        Ok(batch.metadata.len() as u64)
+        let refused = self.write_metadata(rows.collect(), deadline).await?;
+        let entries = batch.metadata.iter();
+        let stored =
+            entries.filter(|entry| !refused.iter().any(|family| **family == *entry.family));
+        Ok(stored.count() as u64)
     }
 
-    /// Metadata, each family once.
+    /// Metadata, each family once. Answers the families that Cassandra refuses for good.
     pub(super) async fn write_metadata(
         &self,
         rows: Vec<MetadataRow>,
         deadline: Deadline,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Box<str>>, StoreError> {
         if rows.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let family =
             |row: &MetadataRow| super::identity::Identity::of(&[b"", row.family.as_bytes()]);
@@ -109,22 +112,24 @@ impl Shared {
         let (stamp, wait) = self.stamps.for_write(now_ms(), &families);
         pause(wait).await;
         let write = |row| self.write_family(row, stamp, deadline).boxed();
-        all(FAMILIES_AT_ONCE, Box::new(rows.iter().map(write))).await.map(drop)
+        let refused = all(FAMILIES_AT_ONCE, Box::new(rows.iter().map(write))).await?;
+        Ok(refused.into_iter().flatten().collect())
     }
 
+    /// Answers the family if Cassandra refuses it for good.
     async fn write_family(
         &self,
         row: &MetadataRow,
         stamp: i64,
         deadline: Deadline,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Box<str>>, StoreError> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
         let values = (service, service_key, &*row.family, row.value(), stamp);
         match self.executor.run(&self.statements.metadata()?.insert, values, deadline).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(None),
             Err(Failure::Refused(why)) => {
                 tracing::warn!(family = %row.family, %why, "metadata was refused");
-                Ok(())
+                Ok(Some(row.family.clone()))
             }
             Err(Failure::Store(error)) => Err(error),
         }
