@@ -239,18 +239,20 @@ impl Merging<'_> {
     fn next(&mut self) -> Result<Option<(Labels, Vec<Chunk>)>, StoreError> {
         let heads = self.scans.iter().filter_map(|scan| scan.head.as_ref());
         let Some(labels) = heads.map(|head| &head.labels).min().cloned() else { return Ok(None) };
-        let mut chunks = Vec::new();
+        let mut sources = Vec::new();
         for scan in &mut self.scans {
-            let matches = |head: &Head| head.labels.cmp(&labels) == Ordering::Equal;
-            if scan.head.as_ref().is_some_and(matches) {
-                chunks.extend(scan.take(self.tombstones)?);
+            let head =
+                scan.head.as_ref().filter(|head| head.labels.cmp(&labels) == Ordering::Equal);
+            if let Some(offset) = head.map(|head| head.offset) {
+                let part = scan.reader.part;
+                sources.push((part, offset, scan.take(self.tombstones)?));
             }
         }
+        // Handles: the bytes are shared.
+        let chunks = sources.iter().flat_map(|(_, _, chunks)| chunks).cloned().collect();
         let merged = merge::merge(chunks).and_then(packing::packed);
-        merged.map(|chunks| Some((labels, chunks))).map_err(|error| {
-            let part = self.scans[0].reader.part;
-            part.chunk_damage(0, error)
-        })
+        let merged = merged.map_err(|error| Part::merge_damage(sources, error))?;
+        Ok(Some((labels, merged)))
     }
 }
 
