@@ -27,6 +27,7 @@ use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
+mod allocator;
 mod answer;
 mod cassandra;
 mod clusters;

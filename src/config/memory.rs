@@ -94,13 +94,21 @@ impl MemoryConfig {
 }
 
 /// The limit in bytes. `available` tells what there is, and is asked only for a part of it; a part that
-/// is less than the program works with counts as that.
+/// is less than the program works with counts as that, where it leaves an eighth of what there is: the
+/// system would end the process before its own limit did anything.
 fn limit_of(text: &str, available: impl FnOnce() -> u64) -> Result<u64, String> {
     match text.trim().strip_suffix('%') {
         Some(percent) => {
             let percent = percent.trim().parse::<u64>().ok().filter(|p| (1..=100).contains(p));
             let percent = percent.ok_or("a part must be from 1% to 100%")?;
-            Ok((available() / 100 * percent).max(LEAST))
+            let available = available();
+            if available / 8 * 7 < LEAST {
+                return Err(format!(
+                    "is of {available} bytes, which the machine or the control group has: the program \
+                     needs {LEAST}, and an eighth for what else is there"
+                ));
+            }
+            Ok((available / 100 * percent).max(LEAST))
         }
         None => match parse_size(text) {
             Ok(bytes) if bytes < LEAST => {
@@ -168,6 +176,12 @@ mod tests {
         check("101%", Err("a part must be from 1% to 100%"));
         check("1%", Ok(LEAST));
         check("64MiB", Err("is 67108864 bytes and must be at least 134217728"));
+        let small = |available| limit_of("60%", || available);
+        let least = LEAST / 7 * 8 + 8;
+        assert_eq!([least, 200 << 20].map(small), [Ok(LEAST), Ok(LEAST)]);
+        let error = "is of 134217728 bytes, which the machine or the control group has: the program \
+                     needs 134217728, and an eighth for what else is there";
+        assert_eq!(small(128 << 20), Err(error.to_owned()));
         assert!(limit_of("lots", || 0).expect_err("no size").ends_with("or a part such as 60%"));
     }
 

@@ -89,6 +89,11 @@ impl LabelAnswers {
         (is_young && answer.begun.epoch == now.epoch).then(|| answer.strings.clone())
     }
 
+    /// Forgets all answers.
+    pub(super) fn forget_all(&self) {
+        *self.kept.lock() = Kept::default();
+    }
+
     /// Keeps what was read, unless it is too large.
     pub(super) fn keep(&self, asked: Asked, begun: Begun, strings: &Limited<String>) {
         let bytes =
@@ -172,6 +177,11 @@ mod tests {
             assert!(answers.get(&one, begun).is_some());
             let kept = answers.kept.lock();
             assert!(kept.answers.len() <= 16 && kept.bytes <= MOST_BYTES, "{n}");
+        }
+        answers.forget_all();
+        {
+            let kept = answers.kept.lock();
+            assert_eq!((kept.answers.len(), kept.bytes), (0, 0));
         }
         let large = asked(Some("large"), "x", TimeRange::ALL, 0);
         answers.keep(large.clone(), begun, &strings(MOST_BYTES));
