@@ -35,9 +35,9 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub const MAX_BODY_BYTES: usize = 32 << 20;
 /// Bytes that a snappy block may declare as its decoded length.
 pub const MAX_DECODED_BYTES: usize = 32 << 20;
-/// Bytes of compressed remote-write bodies in memory at a time.
+/// Bytes of compressed bodies of one kind in memory at a time, however much memory there may be.
 pub const MAX_BODY_BYTES_IN_FLIGHT: usize = 128 << 20;
-/// Bytes of decoded remote-write requests in memory at a time, as estimated from their messages.
+/// Bytes of decoded remote-write requests in memory at a time, as estimated from their messages, likewise.
 pub const MAX_DECODED_BYTES_IN_FLIGHT: usize = 256 << 20;
 /// Longest time that a request body may take to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -97,7 +97,7 @@ pub const READ_WAIT: Duration = Duration::from_secs(30);
 pub const READS_PER_SAMPLE_READ: usize = 5;
 /// Samples in an answer that is whole in memory.
 pub const MAX_READ_SAMPLES: usize = 50_000_000;
-/// Bytes of an answer that is whole in memory, before compression.
+/// Bytes of an answer that is whole in memory, before compression, likewise.
 pub const MAX_READ_RESPONSE_BYTES: usize = 1 << 30;
 /// Bytes of chunks in one frame of a streamed answer; clients refuse frames over 50,000,000.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;

@@ -126,7 +126,7 @@ impl Question {
             }
             Ok(all)
         };
-        state.in_time(union).await
+        state.in_turn(union).await
     }
 }
 

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::raw::Raw;
 use super::{ConfigError, parse_size};
+use crate::limits::{
+    MAX_BODY_BYTES, MAX_BODY_BYTES_IN_FLIGHT, MAX_DECODED_BYTES, MAX_DECODED_BYTES_IN_FLIGHT,
+    MAX_READ_RESPONSE_BYTES,
+};
 
 /// Least memory that the program works with.
 const LEAST: u64 = 128 << 20;
@@ -46,17 +50,17 @@ impl MemoryConfig {
     /// Bytes of compressed bodies on their way, of writes, of remote reads and of forms each: from 32 to
     /// 128 MiB, so that the largest finds room.
     pub fn bodies(&self) -> u64 {
-        (self.limit / 32).clamp(32 << 20, 128 << 20)
+        (self.limit / 32).clamp(MAX_BODY_BYTES as u64, MAX_BODY_BYTES_IN_FLIGHT as u64)
     }
 
     /// Bytes of decoded remote writes: from 32 to 256 MiB. One that is larger has all of it.
     pub fn decoded(&self) -> u64 {
-        (self.limit / 16).clamp(32 << 20, 256 << 20)
+        (self.limit / 16).clamp(MAX_DECODED_BYTES as u64, MAX_DECODED_BYTES_IN_FLIGHT as u64)
     }
 
     /// Bytes of a remote read's answer that is whole in memory: a sixteenth, at most 1 GiB.
     pub fn read_answer(&self) -> u64 {
-        (self.limit / 16).min(1 << 30)
+        (self.limit / 16).min(MAX_READ_RESPONSE_BYTES as u64)
     }
 
     /// Bytes of unpacked index blocks of the embedded store: at most 64 MiB.
@@ -213,7 +217,7 @@ mod tests {
         for limit in [LEAST, 1 << 30, 1 << 34, 1 << 40] {
             let memory = MemoryConfig { limit };
             assert!(memory.flush() * 4 <= limit / 2 && memory.query() <= limit / 2, "{limit}");
-            assert!(memory.bodies() >= crate::limits::MAX_BODY_BYTES as u64, "{limit}");
+            assert!(memory.bodies() >= MAX_BODY_BYTES as u64, "{limit}");
         }
     }
 

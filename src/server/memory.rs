@@ -89,7 +89,7 @@ fn tell(before: Level, level: Level, pressure: &Pressure) {
 /// Brings the metrics up to date.
 fn publish(state: &AppState) {
     let metrics = &state.metrics.memory;
-    for (part, bytes) in state.held() {
+    for (part, bytes) in state.held_by_part() {
         metrics.set_held(part, bytes);
     }
     for refused in Refused::ALL {

@@ -5,7 +5,7 @@
 //! quarantine file, so that it never blocks the log. A table that is dropped, altered or forbidden
 //! fails the flush instead: its rows are not at fault.
 
-use super::index_writer::Refused;
+use super::index_writer::RefusedSeries;
 use super::late::LateWrites;
 use super::plan::planner::Planner;
 use super::plan::{Plan, PlannedRow, UnplacedValue};
@@ -101,7 +101,7 @@ impl Shared {
     async fn quarantine(
         &self,
         plan: &Plan,
-        series: &Refused,
+        series: &RefusedSeries,
         rows: &[RefusedRow<'_>],
     ) -> Result<u64, StoreError> {
         let labels = |slot: u32| &plan.series[slot as usize].labels;

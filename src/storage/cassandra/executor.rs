@@ -5,7 +5,7 @@
 //! later one, so that those which come to their turns last have their time as well. One that cannot be
 //! reached is reported after a moment. Statements on index rows never take all turns: many new series at once
 //! do not hold up the data of known ones. Those that write points take no more than the servers keep up
-//! with (`throttle`). It knows no table.
+//! with (`write_turns`). It knows no table.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -20,11 +20,11 @@ use scylla::serialize::row::SerializeRow;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::cause;
-use super::concurrency::Answer;
+use super::concurrency::Reply;
 use super::options::Options;
 use super::retry::{self, Verdict};
 use super::statements::{Batches, Lane, Prepared};
-use super::throttle::Throttle;
+use super::write_turns::WriteTurns;
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::{CassandraMetrics, InFlight, StatementOutcome};
@@ -43,7 +43,7 @@ pub(super) struct Executor {
     pub(super) metrics: CassandraMetrics,
     permits: Semaphore,
     index_permits: Semaphore,
-    points: Throttle,
+    points: WriteTurns,
     patience: Duration,
     contact_points: String,
 }
@@ -92,7 +92,7 @@ impl Executor {
     pub(super) fn new(session: Session, metrics: CassandraMetrics, options: &Options) -> Self {
         Self {
             session,
-            points: Throttle::new(options.in_flight, metrics.clone()),
+            points: WriteTurns::new(options.in_flight, metrics.clone()),
             metrics,
             permits: Semaphore::new(options.in_flight.max(1)),
             index_permits: Semaphore::new((options.in_flight / INDEX_SHARE).max(1)),
@@ -298,7 +298,7 @@ impl<'a> Attempts<'a> {
     async fn begin(&mut self) -> Result<Turn<'a>, Failure> {
         self.number += 1;
         let lane = match self.prepared.lane {
-            Lane::Data => None,
+            Lane::Common => None,
             Lane::Index => Some(self.permit(&self.executor.index_permits).await?),
             Lane::Points => Some(self.permit(&self.executor.points.turns).await?),
         };
@@ -322,9 +322,9 @@ impl<'a> Attempts<'a> {
         let Turn { lane: Some(lane), .. } = turn else { return };
         if self.prepared.lane == Lane::Points {
             let answer = match result {
-                Ok(_) | Err(ExecutionError::RequestTimeout(_)) => Answer::Done(self.rows, took),
-                Err(error) if retry::is_overload(error) => Answer::Overload,
-                Err(_) => Answer::Other,
+                Ok(_) | Err(ExecutionError::RequestTimeout(_)) => Reply::Done(self.rows, took),
+                Err(error) if retry::is_overload(error) => Reply::Overload,
+                Err(_) => Reply::Other,
             };
             self.executor.points.end(lane, answer);
         }

@@ -50,7 +50,7 @@ pub(super) struct Begun {
     at: Instant,
 }
 
-struct Answer {
+struct KeptAnswer {
     begun: Begun,
     bytes: usize,
     strings: Limited<String>,
@@ -66,7 +66,7 @@ pub(super) struct LabelAnswers {
 
 #[derive(Default)]
 struct Kept {
-    answers: HashMap<Asked, Answer>,
+    answers: HashMap<Asked, KeptAnswer>,
     bytes: usize,
 }
 
@@ -107,7 +107,7 @@ impl LabelAnswers {
             *kept = Kept::default();
         }
         kept.bytes += bytes;
-        let answer = Answer { begun, bytes, strings: strings.clone() };
+        let answer = KeptAnswer { begun, bytes, strings: strings.clone() };
         if let Some(replaced) = kept.answers.insert(asked, answer) {
             kept.bytes -= replaced.bytes;
         }

@@ -53,10 +53,10 @@ mod stamp;
 mod statements;
 mod tables;
 mod tag_index;
-mod throttle;
 mod turn;
 mod window;
 mod window_reader;
+mod write_turns;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,7 +12,7 @@ use scylla::routing::Token;
 use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner, PartitionerHasher};
 
 use super::executor::{Deadline, Failure, all};
-use super::index_writer::Refused;
+use super::index_writer::RefusedSeries;
 use super::late::LateWrites;
 use super::lifetime::ttl_left;
 use super::plan::planner::plan_batch;
@@ -141,7 +141,7 @@ impl Shared {
         &self,
         plan: &'a Plan,
         ttls: &[u32],
-        without: &Refused,
+        without: &RefusedSeries,
         deadline: Deadline,
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
         let parcels = self.parcels(plan, ttls, without);
@@ -170,7 +170,12 @@ impl Shared {
     }
 
     /// Cuts the rows of a plan into batches.
-    fn parcels<'a>(&self, plan: &'a Plan, ttls: &[u32], without: &Refused) -> Vec<Parcel<'a>> {
+    fn parcels<'a>(
+        &self,
+        plan: &'a Plan,
+        ttls: &[u32],
+        without: &RefusedSeries,
+    ) -> Vec<Parcel<'a>> {
         let replicas = Replicas::new(self);
         let mut open: HashMap<u64, Parcel<'a>> = HashMap::new();
         let mut done = Vec::new();
