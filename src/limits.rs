@@ -23,9 +23,10 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub const BODY_GRACE: Duration = Duration::from_secs(1);
 /// How long a connection may rest between two requests: senders that come once a minute keep theirs.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a client may take nothing of an answer, or of a piece of it; then it loses its
-/// connection.
+/// How long a client may take nothing of an answer; then it loses it.
 pub const ANSWER_STALL: Duration = Duration::from_secs(60);
+/// Bytes of an answer that are handed on at a time: who reads slowly comes to the next ones in time.
+pub const ANSWER_PIECE_BYTES: usize = 64 << 10;
 /// How often the files of the web configuration are looked at.
 pub const WEB_CONFIG_CHECK: Duration = Duration::from_secs(2);
 /// How long no connection is accepted after one could not be: file handles may be short.
@@ -34,9 +35,9 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub const MAX_BODY_BYTES: usize = 32 << 20;
 /// Bytes that a snappy block may declare as its decoded length.
 pub const MAX_DECODED_BYTES: usize = 32 << 20;
-/// Bytes of compressed remote-write bodies in memory at a time.
+/// Bytes of compressed bodies of one kind in memory at a time, however much memory there may be.
 pub const MAX_BODY_BYTES_IN_FLIGHT: usize = 128 << 20;
-/// Bytes of decoded remote-write requests in memory at a time, as estimated from their messages.
+/// Bytes of decoded remote-write requests in memory at a time, as estimated from their messages, likewise.
 pub const MAX_DECODED_BYTES_IN_FLIGHT: usize = 256 << 20;
 /// Longest time that a request body may take to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -96,7 +97,7 @@ pub const READ_WAIT: Duration = Duration::from_secs(30);
 pub const READS_PER_SAMPLE_READ: usize = 5;
 /// Samples in an answer that is whole in memory.
 pub const MAX_READ_SAMPLES: usize = 50_000_000;
-/// Bytes of an answer that is whole in memory, before compression.
+/// Bytes of an answer that is whole in memory, before compression, likewise.
 pub const MAX_READ_RESPONSE_BYTES: usize = 1 << 30;
 /// Bytes of chunks in one frame of a streamed answer; clients refuse frames over 50,000,000.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
@@ -117,8 +118,8 @@ pub const MAX_QUERY_REGEX_BYTES: usize = 64 << 20;
 /// Questions for labels, series, metadata and the like that are answered at a time: their answers are
 /// whole in memory. Further ones wait.
 pub const MAX_CONCURRENT_LISTS: usize = 4;
-/// Bytes of names, values or label sets that a store lists at a time, where the number has a limit too;
-/// what is cut off is told.
+/// Bytes of names, values or label sets in a list, of a store or of several as one, where the number has
+/// a limit too. The first ones are listed, and that there are more is told.
 pub const MAX_LIST_BYTES: usize = 32 << 20;
 /// Names, values or series in the answer of a label endpoint; what is cut off is told.
 pub const MAX_LABEL_RESULTS: usize = 500_000;

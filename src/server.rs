@@ -27,6 +27,7 @@ use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::{Metrics, Traces};
 
+mod allocator;
 mod answer;
 mod cassandra;
 mod clusters;
@@ -192,7 +193,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
     let state = AppState::new(metrics)
         .with_web(web)
         .with_admin_api(config.admin_api)
-        .with_room(&config.memory, &config.limits)
+        .with_limits(&config.memory, &config.limits)
         .with_type_and_unit_labels(config.type_and_unit_labels);
     state.set_query_config(&config.queries);
     state.set_limits(&config.limits);

@@ -66,7 +66,7 @@ pub(super) async fn cardinality(
         }
         Ok((stats, found))
     };
-    let (stats, found) = state.in_time(counted).await?;
+    let (stats, found) = state.in_turn(counted).await?;
     let series = found.items;
     let range = stats.time_range.unwrap_or(TimeRange::new(0, 0));
     // Of more than can be listed the store tells the number.

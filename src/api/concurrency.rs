@@ -22,7 +22,7 @@ const SETTING: &str = "max-concurrent-requests";
 const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
 /// How many requests are under way, and how many may be.
-pub(super) struct Concurrency {
+pub(super) struct RequestLimit {
     most: AtomicUsize,
     under_way: AtomicUsize,
 }
@@ -30,13 +30,13 @@ pub(super) struct Concurrency {
 /// A request under way; dropping it makes place.
 struct Counted<'a>(&'a AtomicUsize);
 
-impl Default for Concurrency {
+impl Default for RequestLimit {
     fn default() -> Self {
         Self { most: AtomicUsize::new(MAX_CONCURRENT_REQUESTS), under_way: AtomicUsize::new(0) }
     }
 }
 
-impl Concurrency {
+impl RequestLimit {
     /// So many may be under way from now on.
     pub(super) fn set(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn one_too_many_is_refused_until_another_ends() {
-        let concurrency = Concurrency::default();
+        let concurrency = RequestLimit::default();
         concurrency.set(2);
         let first = concurrency.enter().map_err(drop).expect("the first");
         let _second = concurrency.enter().map_err(drop).expect("the second");

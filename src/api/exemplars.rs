@@ -48,7 +48,7 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
         }
         Ok(found)
     };
-    let found = state.in_time(found).await?;
+    let found = state.in_turn(found).await?;
     Ok(list(found))
 }
 

@@ -66,7 +66,7 @@ async fn newest(state: &AppState, parameters: &Parameters) -> Result<Vec<Newest>
         }
         Ok(found)
     };
-    state.in_time(found).await
+    state.in_turn(found).await
 }
 
 /// A series' last sample in the range, unless it is stale or a histogram.

@@ -17,11 +17,10 @@ use serde_json::Serializer;
 use serde_json::ser::{CharEscape, Formatter};
 
 use super::ApiError;
+use crate::limits::ANSWER_PIECE_BYTES;
 use crate::model::Labels;
 use crate::promql::annotations::Shown;
 
-/// Bytes of an answer that are made at a time.
-const PIECE: usize = 64 << 10;
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
 /// What was asked for, or why not.
@@ -71,7 +70,7 @@ pub(super) fn stream(
     let first = pieces.next().unwrap_or_default();
     // What is large goes out as a stream even if it is one piece: what `next` holds is kept until it is
     // sent.
-    let body = match pieces.tail.is_empty() && first.len() <= 2 * PIECE {
+    let body = match pieces.tail.is_empty() && first.len() <= 2 * ANSWER_PIECE_BYTES {
         true => Body::from(first),
         false => {
             let pieces = std::iter::once(first).chain(pieces).map(Ok::<Bytes, Infallible>);
@@ -97,7 +96,7 @@ impl<F: FnMut(&mut String) -> bool> Iterator for Pieces<F> {
         }
         let mut piece = std::mem::take(&mut self.head);
         while (self.next)(&mut piece) {
-            if piece.len() >= PIECE {
+            if piece.len() >= ANSWER_PIECE_BYTES {
                 return Some(piece.into());
             }
         }

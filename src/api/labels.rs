@@ -17,7 +17,7 @@ use super::{ApiError, AppState, json, label_name, matches};
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::promql::annotations::Shown;
 use crate::promql::quoted_bytes;
-use crate::storage::{Limited, SeriesQuery, SharedStore, StoreError};
+use crate::storage::{Limited, Listed, SeriesQuery, SharedStore, StoreError};
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
 pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
@@ -107,7 +107,7 @@ impl Question {
     }
 
     /// The union of what the store answers for each selector.
-    async fn ask<T: Ord, A>(
+    async fn ask<T: Listed + Clone, A>(
         self,
         state: &AppState,
         answer: impl Fn(SharedStore, SeriesQuery) -> A,
@@ -118,20 +118,15 @@ impl Question {
         let Self { selectors, range, limit } = self;
         let store = state.store()?;
         let union = async {
-            let mut union = Limited { items: Vec::new(), truncated: false };
+            let mut all = Limited { items: Vec::new(), truncated: false };
             for matchers in selectors {
                 let query = SeriesQuery { matchers, range, limit };
                 let found = answer(store.clone(), query).await?;
-                union.truncated |= found.truncated;
-                union.items.extend(found.items);
-                union.items.sort_unstable();
-                union.items.dedup();
-                union.truncated |= union.items.len() > limit;
-                union.items.truncate(limit);
+                all = Limited::union(vec![all, found], limit);
             }
-            Ok(union)
+            Ok(all)
         };
-        state.in_time(union).await
+        state.in_turn(union).await
     }
 }
 

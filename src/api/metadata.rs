@@ -37,7 +37,7 @@ async fn families(
     count(parameters, "limit_per_metric")?;
     let metric = Some(parameters.first("metric")).filter(|metric| !metric.is_empty());
     let store = state.store()?;
-    let families = state.in_time(async { Ok(store.metadata(metric).await?) }).await?;
+    let families = state.in_turn(async { Ok(store.metadata(metric).await?) }).await?;
     let entry = |(name, metadata): (String, crate::model::Metadata)| {
         let kind = metadata.kind.as_str();
         (name, [Entry { kind, unit: metadata.unit, help: metadata.help }])

@@ -49,7 +49,7 @@ pub use moment::parse_time;
 pub use routes::router;
 
 use access::Access;
-use concurrency::Concurrency;
+use concurrency::RequestLimit;
 use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
@@ -79,7 +79,7 @@ pub struct AppState {
     /// Why what is behind a log is not there, where that may pass by itself.
     away: Mutex<Option<String>>,
     /// Requests under way.
-    concurrency: Concurrency,
+    concurrency: RequestLimit,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     /// Which requests are traced.
@@ -127,7 +127,7 @@ impl AppState {
             opening: Mutex::new("the store is being opened".to_owned()),
             obstacle: Mutex::default(),
             away: Mutex::default(),
-            concurrency: Concurrency::default(),
+            concurrency: RequestLimit::default(),
             metrics,
             traces: Traces::default(),
             pressure: Arc::default(),
@@ -200,7 +200,7 @@ impl AppState {
 
     /// How much memory the process and its requests may take, how long bodies and answers may, and
     /// how many remote reads are under way.
-    pub fn with_room(self, memory: &MemoryConfig, limits: &LimitsConfig) -> Self {
+    pub fn with_limits(self, memory: &MemoryConfig, limits: &LimitsConfig) -> Self {
         let bytes = |share| usize::try_from(share).unwrap_or(usize::MAX);
         let pressure = Arc::new(Pressure::new(memory.limit));
         let queries = QueryMemory::new(bytes(memory.queries()), pressure.clone());
@@ -278,7 +278,7 @@ impl AppState {
     }
 
     /// Parts that hold memory, and the bytes of each as it counts them.
-    pub fn held(&self) -> [(&'static str, u64); 4] {
+    pub fn held_by_part(&self) -> [(&'static str, u64); 4] {
         let intakes = [&self.intake, &self.forms, &self.reads.bodies].map(|intake| intake.held());
         [
             ("points", u64::try_from(self.metrics.head.bytes.get()).unwrap_or(0)),
@@ -300,8 +300,9 @@ impl AppState {
         }
     }
 
-    /// What a question to the store gives, within the time that a query may take.
-    async fn in_time<T>(
+    /// What a question to the store gives, in turn with others whose answers are whole in memory, and within the
+    /// time that a query may take.
+    async fn in_turn<T>(
         &self,
         answer: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {

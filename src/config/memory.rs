@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::raw::Raw;
 use super::{ConfigError, parse_size};
+use crate::limits::{
+    MAX_BODY_BYTES, MAX_BODY_BYTES_IN_FLIGHT, MAX_DECODED_BYTES, MAX_DECODED_BYTES_IN_FLIGHT,
+    MAX_READ_RESPONSE_BYTES,
+};
 
 /// Least memory that the program works with.
 const LEAST: u64 = 128 << 20;
@@ -46,17 +50,17 @@ impl MemoryConfig {
     /// Bytes of compressed bodies on their way, of writes, of remote reads and of forms each: from 32 to
     /// 128 MiB, so that the largest finds room.
     pub fn bodies(&self) -> u64 {
-        (self.limit / 32).clamp(32 << 20, 128 << 20)
+        (self.limit / 32).clamp(MAX_BODY_BYTES as u64, MAX_BODY_BYTES_IN_FLIGHT as u64)
     }
 
     /// Bytes of decoded remote writes: from 32 to 256 MiB. One that is larger has all of it.
     pub fn decoded(&self) -> u64 {
-        (self.limit / 16).clamp(32 << 20, 256 << 20)
+        (self.limit / 16).clamp(MAX_DECODED_BYTES as u64, MAX_DECODED_BYTES_IN_FLIGHT as u64)
     }
 
     /// Bytes of a remote read's answer that is whole in memory: a sixteenth, at most 1 GiB.
     pub fn read_answer(&self) -> u64 {
-        (self.limit / 16).min(1 << 30)
+        (self.limit / 16).min(MAX_READ_RESPONSE_BYTES as u64)
     }
 
     /// Bytes of unpacked index blocks of the embedded store: at most 64 MiB.
@@ -94,13 +98,21 @@ impl MemoryConfig {
 }
 
 /// The limit in bytes. `available` tells what there is, and is asked only for a part of it; a part that
-/// is less than the program works with counts as that.
+/// is less than the program works with counts as that, where it leaves an eighth of what there is: the
+/// system would end the process before its own limit did anything.
 fn limit_of(text: &str, available: impl FnOnce() -> u64) -> Result<u64, String> {
     match text.trim().strip_suffix('%') {
         Some(percent) => {
             let percent = percent.trim().parse::<u64>().ok().filter(|p| (1..=100).contains(p));
             let percent = percent.ok_or("a part must be from 1% to 100%")?;
-            Ok((available() / 100 * percent).max(LEAST))
+            let available = available();
+            if available / 8 * 7 < LEAST {
+                return Err(format!(
+                    "is of {available} bytes, which the machine or the control group has: the program \
+                     needs {LEAST}, and an eighth for what else is there"
+                ));
+            }
+            Ok((available / 100 * percent).max(LEAST))
         }
         None => match parse_size(text) {
             Ok(bytes) if bytes < LEAST => {
@@ -168,6 +180,12 @@ mod tests {
         check("101%", Err("a part must be from 1% to 100%"));
         check("1%", Ok(LEAST));
         check("64MiB", Err("is 67108864 bytes and must be at least 134217728"));
+        let small = |available| limit_of("60%", || available);
+        let least = LEAST / 7 * 8 + 8;
+        assert_eq!([least, 200 << 20].map(small), [Ok(LEAST), Ok(LEAST)]);
+        let error = "is of 134217728 bytes, which the machine or the control group has: the program \
+                     needs 134217728, and an eighth for what else is there";
+        assert_eq!(small(128 << 20), Err(error.to_owned()));
         assert!(limit_of("lots", || 0).expect_err("no size").ends_with("or a part such as 60%"));
     }
 
@@ -199,7 +217,7 @@ mod tests {
         for limit in [LEAST, 1 << 30, 1 << 34, 1 << 40] {
             let memory = MemoryConfig { limit };
             assert!(memory.flush() * 4 <= limit / 2 && memory.query() <= limit / 2, "{limit}");
-            assert!(memory.bodies() >= crate::limits::MAX_BODY_BYTES as u64, "{limit}");
+            assert!(memory.bodies() >= MAX_BODY_BYTES as u64, "{limit}");
         }
     }
 

@@ -2,35 +2,40 @@
 //!
 //! Over HTTP/2 a client can hold one answer up while its connection is as busy as ever, so the answer itself
 //! is watched: time counts from when a piece was handed over, or the answer was ready, until more is
-//! asked for, and not while more is being made. What is given up is dropped with all that it holds; the
-//! client finds its answer broken off, and the others of its connection go on.
+//! asked for, and not while more is being made. Pieces are small, however they were made, so that who
+//! reads slowly asks for more in time. What is given up is dropped with all that it holds; the client finds
+//! its answer broken off, and the others of its connection go on.
 //!
-//! Not here: pieces that were handed over and not written yet, which `places` looks after.
+//! Not here: pieces that were handed over and not written yet, which `places` looks after; over HTTP/1,
+//! where a connection has one answer at a time, that is all.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::places::UnderWay;
+use super::places::{Multiplexed, UnderWay};
+use crate::limits::ANSWER_PIECE_BYTES;
 use crate::telemetry::HttpMetrics;
 
 /// The body of an answer.
 pub(super) struct Answer {
     held: Arc<Mutex<Option<Held>>>,
-    /// `None` = there is nothing to take.
+    /// `None` = there is nothing to take, or `places` sees whether it is taken.
     watch: Option<AbortHandle>,
 }
 
 /// What is dropped when the answer is given up.
 struct Held {
     body: Body,
+    /// Of the last piece that the body gave.
+    rest: Bytes,
     /// Since when the client takes nothing; `None` = it waits for us.
     idle_since: Option<Instant>,
     _under_way: UnderWay,
@@ -47,17 +52,53 @@ impl Answer {
     pub(super) fn new(
         body: Body,
         under_way: UnderWay,
+        multiplexed: Multiplexed,
         stall: Duration,
         metrics: &Arc<HttpMetrics>,
     ) -> Self {
-        let is_empty = http_body::Body::is_end_stream(&body);
-        let held = Held { body, idle_since: Some(Instant::now()), _under_way: under_way };
+        let is_watched = multiplexed == Multiplexed::Yes && !body.is_end_stream();
+        let (rest, idle_since) = (Bytes::new(), Some(Instant::now()));
+        let held = Held { body, rest, idle_since, _under_way: under_way };
         let held = Arc::new(Mutex::new(Some(held)));
-        let watch = (!is_empty).then(|| {
+        let watch = is_watched.then(|| {
             let (held, metrics) = (Arc::clone(&held), Arc::clone(metrics));
             tokio::spawn(async move { watch(&held, stall, &metrics).await }).abort_handle()
         });
         Self { held, watch }
+    }
+}
+
+impl Held {
+    /// The next piece.
+    fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                end => return Poll::Ready(end),
+            }
+        }
+        let piece = self.rest.split_to(self.rest.len().min(ANSWER_PIECE_BYTES));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (of_body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut all = SizeHint::new();
+        all.set_lower(of_body.lower().saturating_add(rest));
+        if let Some(upper) = of_body.upper() {
+            all.set_upper(upper.saturating_add(rest));
+        }
+        all
     }
 }
 
@@ -103,17 +144,17 @@ impl http_body::Body for Answer {
         let Some(answer) = held.as_mut() else {
             return Poll::Ready(Some(Err(axum::Error::new(Stalled))));
         };
-        let frame = Pin::new(&mut answer.body).poll_frame(context);
-        answer.idle_since = frame.is_ready().then(Instant::now);
-        frame
+        let piece = answer.poll_piece(context);
+        answer.idle_since = piece.is_ready().then(Instant::now);
+        piece
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.lock().as_ref().is_some_and(|answer| answer.body.is_end_stream())
+        self.held.lock().as_ref().is_some_and(Held::has_ended)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.held.lock().as_ref().map(|answer| answer.body.size_hint()).unwrap_or_default()
+        self.held.lock().as_ref().map(Held::size_hint).unwrap_or_default()
     }
 }
 
@@ -123,26 +164,31 @@ mod tests {
 
     use tokio::sync::mpsc;
 
-    use super::super::places::{Limits, Multiplexed, Places};
+    use super::super::places::{Limits, Places};
     use super::*;
     use crate::config::HttpConfig;
     use crate::telemetry::Metrics;
 
-    /// An answer whose pieces come from a channel.
-    async fn answer(stall: Duration) -> (mpsc::UnboundedSender<Bytes>, Answer) {
+    async fn over_http2(body: Body, stall: Duration) -> Answer {
         let place = Places::new(Limits::of(&HttpConfig::default())).take().await;
         let (under_way, _) = Arc::new(place).begin(Multiplexed::Yes);
+        let metrics = Arc::new(Metrics::new().http);
+        Answer::new(body, under_way, Multiplexed::Yes, stall, &metrics)
+    }
+
+    /// An answer whose pieces come from a channel.
+    async fn answer(stall: Duration) -> (mpsc::UnboundedSender<Bytes>, Answer) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let pieces = futures::stream::unfold(receiver, |mut receiver| async move {
             let piece: Bytes = receiver.recv().await?;
             Some((Ok::<_, std::io::Error>(piece), receiver))
         });
         let body = Body::from_stream(pieces);
-        (sender, Answer::new(body, under_way, stall, &Arc::new(Metrics::new().http)))
+        (sender, over_http2(body, stall).await)
     }
 
     async fn next(answer: &mut Answer) -> Option<Result<Frame<Bytes>, axum::Error>> {
-        poll_fn(|context| http_body::Body::poll_frame(Pin::new(&mut *answer), context)).await
+        poll_fn(|context| Pin::new(&mut *answer).poll_frame(context)).await
     }
 
     #[tokio::test]
@@ -173,5 +219,21 @@ mod tests {
         pieces.send(Bytes::from_static(b"a")).expect("it is held");
         next(&mut answer).await.expect("a piece").expect("no error");
         assert!(is_idle(&answer), "it may go on");
+    }
+    #[tokio::test]
+    async fn a_large_piece_is_handed_on_in_small_ones_without_a_copy() {
+        let large = Bytes::from(vec![7; 2 * ANSWER_PIECE_BYTES + 5]);
+        let mut answer = over_http2(Body::from(large.clone()), Duration::from_secs(100_000)).await;
+        let mut taken = 0;
+        for length in [ANSWER_PIECE_BYTES, ANSWER_PIECE_BYTES, 5] {
+            let left = (large.len() - taken) as u64;
+            assert!(!answer.is_end_stream());
+            assert_eq!(answer.size_hint().exact(), Some(left));
+            let frame = next(&mut answer).await.expect("a piece").expect("no error");
+            let piece = frame.into_data().expect("data");
+            assert_eq!((piece.as_ptr(), piece.len()), (large[taken..].as_ptr(), length));
+            taken += length;
+        }
+        assert!(answer.is_end_stream() && next(&mut answer).await.is_none());
     }
 }

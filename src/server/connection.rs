@@ -120,7 +120,8 @@ where
         let (stall, metrics) = (self.place.answer_stall(), self.metrics.clone());
         Box::pin(async move {
             let response = answer.await?;
-            Ok(response.map(|body| Body::new(Answer::new(body, under_way, stall, &metrics))))
+            Ok(response
+                .map(|body| Body::new(Answer::new(body, under_way, multiplexed, stall, &metrics))))
         })
     }
 }

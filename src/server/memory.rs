@@ -1,5 +1,6 @@
 //! Keeps the process below the memory that it may take: looks at what it has several times a second,
-//! notes it for those who take more, and has the store give up what it can do without.
+//! notes it for those who take more, and has the store give up what it can do without. While memory is
+//! short, what the allocator keeps of freed memory goes back to the system: that counts as well.
 //!
 //! What the system counts as resident is what counts. Who refuses what at which level is for
 //! `storage::Pressure` and those who ask it.
@@ -8,15 +9,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
+use super::allocator;
 use crate::api::AppState;
 use crate::storage::{Level, Pressure, Refused};
 use crate::telemetry::{Throttle, resident_bytes};
 
 /// How often is looked: in the meantime a process takes some tens of megabytes.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often freed memory goes back to the system while it is short: what is freed soon after is taken
+/// again soon after, and costs a page fault then.
+const GIVE_BACK: Duration = Duration::from_secs(10);
 /// Longest time between two times that memory is given up while it is short.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 
@@ -27,6 +32,7 @@ pub(super) async fn watch(state: Arc<AppState>, stopped: watch::Receiver<bool>) 
     let mut pace = ReliefTimes::default();
     let mut unknown = Throttle::default();
     let mut relief: Option<JoinHandle<()>> = None;
+    let mut giving_back: Option<(Instant, JoinHandle<()>)> = None;
     while !*stopped.borrow() {
         let Some(resident) = resident_bytes() else {
             // For want of a descriptor, say: it passes.
@@ -46,6 +52,12 @@ pub(super) async fn watch(state: Arc<AppState>, stopped: watch::Receiver<bool>) 
         if !is_under_way && pace.is_due(level, Instant::now()) {
             relief = Some(tokio::spawn(relieve(state.clone())));
         }
+        let is_given_back = giving_back
+            .as_ref()
+            .is_some_and(|(at, task)| at.elapsed() < GIVE_BACK || !task.is_finished());
+        if level > Level::Ample && !is_given_back {
+            giving_back = Some((Instant::now(), spawn_blocking(allocator::give_back)));
+        }
         sleep(LOOK).await;
     }
 }
@@ -58,6 +70,7 @@ async fn relieve(state: Arc<AppState>) {
     if let Err(error) = store.relieve().await {
         tracing::warn!("memory is short, and could not be given up: {error}");
     }
+    let _ = spawn_blocking(allocator::give_back).await;
 }
 
 fn tell(before: Level, level: Level, pressure: &Pressure) {
@@ -76,7 +89,7 @@ fn tell(before: Level, level: Level, pressure: &Pressure) {
 /// Brings the metrics up to date.
 fn publish(state: &AppState) {
     let metrics = &state.metrics.memory;
-    for (part, bytes) in state.held() {
+    for (part, bytes) in state.held_by_part() {
         metrics.set_held(part, bytes);
     }
     for refused in Refused::ALL {

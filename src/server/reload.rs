@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::live::Live;
 use crate::api::{AppState, Reload};
-use crate::config::{Config, ConfigError, changed, is_live};
+use crate::config::{Config, ConfigError, MemoryConfig, changed, is_live};
 use crate::storage::Clock;
 use crate::telemetry::LogFilter;
 
@@ -61,8 +61,8 @@ impl Reloader {
 
     /// What came of it, in words.
     fn reload(&mut self, by: &str) -> Result<String, String> {
-        let config = match self.read() {
-            Ok(config) => config,
+        let (config, held_back) = match self.read() {
+            Ok(read) => read,
             Err(error) => {
                 self.state.metrics.config.last_reload_successful.set(0);
                 tracing::error!("{by}: everything stays as it was: {error}");
@@ -83,20 +83,59 @@ impl Reloader {
         if !later.is_empty() {
             said.push_str(&format!("; needs a restart: {}", later.join(", ")));
         }
+        if let Some(what) = held_back {
+            said.push_str(&format!("; until a restart {what}"));
+        }
         tracing::info!("{by}: the settings were read again, {said}");
         self.last = config;
         self.state.metrics.config.taken_over(Clock::default().now_ms());
         Ok(said)
     }
 
-    /// What is read, once the stores have taken it over; or why it is refused.
-    fn read(&self) -> Result<Config, String> {
+    /// What is read, once the stores have taken it over, and what of it is held back; or why it is
+    /// refused.
+    fn read(&self) -> Result<(Config, Option<String>), String> {
         let mut config = (self.rereading.read)().map_err(|error| error.to_string())?;
-        // Another limit of memory holds after a restart.
-        let most = usize::try_from(self.started.memory.queries()).unwrap_or(usize::MAX);
-        config.queries.max_memory = config.queries.max_memory.min(most);
+        let held_back = hold_back(&mut config, self.started.memory);
         super::check(&config).map_err(|error| error.to_string())?;
         self.live.take_over(&config).map_err(|error| error.to_string())?;
-        Ok(config)
+        Ok((config, held_back))
+    }
+}
+
+/// Another limit of memory holds after a restart; before, no query may hold more than half of the one of the
+/// start. Gives what is to be said of that, if more was read.
+fn hold_back(config: &mut Config, of_start: MemoryConfig) -> Option<String> {
+    let most = usize::try_from(of_start.queries()).unwrap_or(usize::MAX);
+    let wanted = config.queries.max_memory;
+    if wanted <= most {
+        return None;
+    }
+    config.queries.max_memory = most;
+    let half = "half of the memory-limit of the start";
+    Some(format!("query-max-memory is not {wanted} but {most} bytes, {half}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::arguments;
+
+    #[test]
+    fn more_memory_for_a_query_than_fits_into_the_limit_of_the_start_is_held_back_and_told() {
+        let check = |settings: &[&str], bytes: usize, told: Option<&str>| {
+            let all = std::iter::once("promkairos").chain(settings.iter().copied());
+            let command = clap::Command::new("promkairos").args(arguments());
+            let matches = command.try_get_matches_from(all).expect("known");
+            let mut config = Config::load(&matches).expect("valid");
+            let said = hold_back(&mut config, MemoryConfig { limit: 1 << 30 });
+            assert_eq!((config.queries.max_memory, said.as_deref()), (bytes, told), "{settings:?}");
+        };
+        check(&["--memory-limit=1GiB"], 256 << 20, None);
+        check(&["--memory-limit=1GiB", "--query-max-memory=512MiB"], 512 << 20, None);
+        let told = "query-max-memory is not 1073741824 but 536870912 bytes, half of the memory-limit \
+                    of the start";
+        check(&["--memory-limit=4GiB", "--query-max-memory=1GiB"], 512 << 20, Some(told));
+        check(&["--memory-limit=4GiB"], 512 << 20, Some(told));
     }
 }

@@ -16,8 +16,8 @@ use futures::future::{BoxFuture, try_join_all};
 
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, Flush, Limited, Pace, SelectHints, Selection, SeriesQuery, SeriesReader, SharedStore,
-    Stats, Store, StoreError, check_label_bytes,
+    Absorbed, Flush, Limited, Listed, Pace, SelectHints, Selection, SeriesQuery, SeriesReader,
+    SharedStore, Stats, Store, StoreError, check_label_bytes,
 };
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -100,21 +100,12 @@ impl Clusters {
     }
 
     /// Sorted lists made one.
-    async fn list<'a, T: Ord>(
+    async fn list<'a, T: Listed + Clone>(
         parts: &'a [Part<'a>],
         limit: usize,
         ask: impl Fn(&'a Part<'a>) -> BoxFuture<'a, Result<Limited<T>, StoreError>>,
     ) -> Result<Limited<T>, StoreError> {
-        let lists = Self::ask(parts, ask).await?;
-        let mut truncated = lists.iter().any(|list| list.truncated);
-        let mut items: Vec<T> = lists.into_iter().flat_map(|list| list.items).collect();
-        items.sort();
-        items.dedup();
-        if limit > 0 && items.len() > limit {
-            items.truncate(limit);
-            truncated = true;
-        }
-        Ok(Limited { items, truncated })
+        Ok(Limited::union(Self::ask(parts, ask).await?, limit))
     }
 }
 

@@ -57,7 +57,7 @@ impl Store for MemoryStore {
     async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         let state = self.state.lock();
         let found = state.matching(&query.matchers, query.range).map(|(labels, _)| labels.clone());
-        Ok(limited(found.collect(), query.limit))
+        Ok(Limited::first(found, query.limit))
     }
 
     async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
@@ -66,7 +66,7 @@ impl Store for MemoryStore {
         for (labels, _) in state.matching(&query.matchers, query.range) {
             names.extend(labels.iter().map(|(name, _)| name.to_owned()));
         }
-        Ok(limited(names, query.limit))
+        Ok(Limited::first(names, query.limit))
     }
 
     async fn label_values(
@@ -77,7 +77,8 @@ impl Store for MemoryStore {
         let state = self.state.lock();
         let found = state.matching(&query.matchers, query.range);
         let values = found.map(|(labels, _)| labels.get(name)).filter(|value| !value.is_empty());
-        Ok(limited(values.map(str::to_owned).collect(), query.limit))
+        let values: BTreeSet<String> = values.map(str::to_owned).collect();
+        Ok(Limited::first(values, query.limit))
     }
 
     async fn select(
@@ -275,10 +276,4 @@ impl SeriesReader for Snapshot {
 
 fn range(range: &Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
-}
-
-fn limited<T: Ord>(items: BTreeSet<T>, limit: usize) -> Limited<T> {
-    let truncated = limit > 0 && items.len() > limit;
-    let take = if limit > 0 { limit } else { items.len() };
-    Limited { items: items.into_iter().take(take).collect(), truncated }
 }

@@ -12,6 +12,7 @@ pub mod embedded;
 mod frame;
 pub mod head;
 pub mod index;
+mod limited;
 pub mod memory;
 pub mod merge;
 mod pace;
@@ -26,10 +27,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
+pub use self::limited::{Limited, Listed};
 pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused};
 use crate::chunk::Chunk;
-use crate::limits::MAX_LIST_BYTES;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 
 /// A shared handle to a store.
@@ -47,7 +48,7 @@ pub type SharedStore = Arc<dyn Store>;
 /// **Reading.** Ranges are closed. All matchers must pass; a missing label has the
 /// empty value; no matchers at all means everything. `series`, `label_names` and `label_values` answer
 /// for series that may have points in the range; a coarse answer (too many) is
-/// allowed, a missing one is not. With a limit they stop early and say so.
+/// allowed, a missing one is not. With a limit they give the first ones and say that there are more.
 ///
 /// **Deleting.** After `Ok` from [`delete`](Store::delete) the points that were acknowledged before the call are
 /// gone from every read; what is written afterwards is not touched.
@@ -137,24 +138,8 @@ pub struct SeriesQuery {
     pub matchers: Vec<Matcher>,
     /// Series with points in here.
     pub range: TimeRange,
-    /// At most this many results, of [`MAX_LIST_BYTES`]; 0 = no limit, nor one of bytes.
+    /// At most this many results, the first ones; 0 = no limit, nor one of bytes: see [`Limited::first`].
     pub limit: usize,
-}
-
-impl SeriesQuery {
-    /// Most bytes of the results.
-    fn max_bytes(&self) -> usize {
-        if self.limit == 0 { usize::MAX } else { MAX_LIST_BYTES }
-    }
-}
-
-/// A result that may have been cut at a limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limited<T> {
-    /// The results, sorted.
-    pub items: Vec<T>,
-    /// Whether there were more.
-    pub truncated: bool,
 }
 
 /// What the caller of [`Store::select`] wishes.

@@ -1,10 +1,11 @@
 //! Answers on their way: that of the type STREAMED_XOR_CHUNKS, and one that is whole already.
 //!
-//! A task of its own reads, and has what it read encoded; a channel of one place to the connection gives the
-//! back-pressure. The task has the turn of the read. It ends when the client goes away, and when it
-//! takes nothing of a piece for [`ReadLimits::stall`](super::ReadLimits). The body ends cleanly
-//! only after the explicit end: whatever else happens to the task aborts the connection, so that a
-//! client never takes a part for the whole.
+//! A task of its own reads, and has what it read encoded; a channel of one place to the connection gives
+//! the back-pressure. What is sent is cut into small pieces, so that a slow client is not one that takes
+//! nothing. The task has the turn of the read. It ends when the client goes away, and when it takes
+//! nothing for [`ReadLimits::stall`](super::ReadLimits). The body ends cleanly only after the explicit
+//! end: whatever else happens to the task aborts the connection, so that a client never takes a part
+//! for the whole.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use tracing::Instrument;
 
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
-use crate::limits::READ_RUN_BYTES;
+use crate::limits::ANSWER_PIECE_BYTES;
 use crate::model::TimeRange;
 use crate::storage::{SelectHints, SharedStore};
 
@@ -71,7 +72,7 @@ pub(super) fn whole(
     let stall = state.reads.limits.stall;
     tokio::spawn(async move {
         let _permits = permits;
-        for piece in block.chunks(READ_RUN_BYTES) {
+        for piece in block.chunks(ANSWER_PIECE_BYTES) {
             // A copy, as who takes long over the last pieces must not keep the others.
             let piece = Bytes::copy_from_slice(piece);
             if sender.send_timeout(Ok(Some(piece)), stall).await.is_err() {
@@ -132,12 +133,22 @@ async fn produce(
             }
             state.metrics.http.read_series.inc_by(series);
             state.metrics.http.read_bytes.inc_by(frames.len() as u64);
-            if sender.send_timeout(Ok(Some(frames)), state.reads.limits.stall).await.is_err() {
-                return Err(broken());
+            for piece in pieces(frames) {
+                if sender.send_timeout(Ok(Some(piece)), state.reads.limits.stall).await.is_err() {
+                    return Err(broken());
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Bytes cut into pieces, without a copy.
+fn pieces(mut rest: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || {
+        let piece = rest.split_to(rest.len().min(ANSWER_PIECE_BYTES));
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// The frames of a run, and of how many series; those without a point in the range are left out.
@@ -159,4 +170,27 @@ fn encode(
         }
     }
     Ok((out.into(), sent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_small_and_nothing_is_copied() {
+        let whole =
+            Bytes::from((0..3 * ANSWER_PIECE_BYTES + 1).map(|n| n as u8).collect::<Vec<_>>());
+        let (mut next, mut lengths) = (whole.as_ptr(), Vec::new());
+        let mut joined = Vec::new();
+        for piece in pieces(whole.clone()) {
+            assert_eq!(piece.as_ptr(), next);
+            next = piece.as_ptr_range().end;
+            lengths.push(piece.len());
+            joined.extend_from_slice(&piece);
+        }
+        let full = ANSWER_PIECE_BYTES;
+        assert_eq!(lengths, [full, full, full, 1]);
+        assert_eq!(joined, whole);
+        assert_eq!(pieces(Bytes::new()).count(), 0);
+    }
 }

@@ -18,7 +18,7 @@ use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::labelset::keep;
 use crate::promql::operators::buffered::Buffered;
-use crate::promql::operators::merged::{Merged, Refused};
+use crate::promql::operators::merged::{Clash, Merged};
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::Points;
 use crate::promql::strings::quoted;
@@ -96,7 +96,7 @@ impl Join {
         if join.series.is_empty() {
             join.finish()?;
         }
-        Ok(Merged::of(Box::new(join), Refused::SameStep))
+        Ok(Merged::of(Box::new(join), Clash::SameStep))
     }
 
     /// Computes the next group.

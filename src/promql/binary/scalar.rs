@@ -9,7 +9,7 @@ use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::operator::BinaryOp;
 use crate::promql::operators::elementwise::{Map, Mapped};
-use crate::promql::operators::merged::{Merged, Refused};
+use crate::promql::operators::merged::{Clash, Merged};
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::{ABSENT, Points, Value, ValueRef};
 
@@ -82,7 +82,7 @@ pub(crate) fn vector_and_scalar(
     Ok(if nameless {
         Mapped::nameless(vector, context, map)
     } else {
-        Merged::of(Mapped::labeled(vector, map), Refused::SameStep)
+        Merged::of(Mapped::labeled(vector, map), Clash::SameStep)
     })
 }
 

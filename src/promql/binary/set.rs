@@ -7,7 +7,7 @@ use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::operators::literal::drain;
-use crate::promql::operators::merged::{Merged, Refused};
+use crate::promql::operators::merged::{Clash, Merged};
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::Points;
 
@@ -50,7 +50,7 @@ impl And {
         let (left_groups, right_groups, count) = sides(&left, &right, labels);
         let present = Present::new(count, steps, context);
         let and = Self { left, right, stays, left_groups, right_groups, present, position: 0 };
-        Ok(Merged::of(Box::new(and), Refused::SameStep))
+        Ok(Merged::of(Box::new(and), Clash::SameStep))
     }
 
     fn read_right(&mut self) -> Result<(), QueryError> {
@@ -114,7 +114,7 @@ impl Or {
         let series = left.series().iter().chain(right.series()).cloned().collect();
         let present = Present::new(count, steps, context);
         let or = Self { left, right, series, left_groups, right_groups, present, position: 0 };
-        Merged::of(Box::new(or), Refused::SameStep)
+        Merged::of(Box::new(or), Clash::SameStep)
     }
 }
 

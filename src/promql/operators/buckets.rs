@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::merged::{Merged, Refused};
+use super::merged::{Clash, Merged};
 use super::{BoxOperator, Operator, Series};
 use crate::model::Labels;
 use crate::promql::annotations::Note;
@@ -115,7 +115,7 @@ impl Buckets {
             span,
             context: Arc::clone(context),
         };
-        Ok(Merged::of(Box::new(buckets), Refused::SameStep))
+        Ok(Merged::of(Box::new(buckets), Clash::SameStep))
     }
 
     fn read_one(&mut self) -> Result<(), QueryError> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::merged::{Merged, Refused};
+use super::merged::{Clash, Merged};
 use super::{BoxOperator, Operator, Series, dates};
 use crate::model::is_stale;
 use crate::promql::context::Context;
@@ -26,7 +26,7 @@ impl Mapped {
     /// The values no longer mean the metric: its name goes.
     pub(crate) fn nameless(input: BoxOperator, context: &Context, map: Map) -> BoxOperator {
         let series = input.series().iter().map(|series| series.nameless(context)).collect();
-        Merged::of(Box::new(Self { input, series, map }), Refused::SameStep)
+        Merged::of(Box::new(Self { input, series, map }), Clash::SameStep)
     }
 
     /// The labels stay.

@@ -149,7 +149,7 @@ impl Info {
         if info.series.is_empty() {
             info.finish()?;
         }
-        Ok(super::merged::Merged::of(Box::new(info), super::merged::Refused::SameStep))
+        Ok(super::merged::Merged::of(Box::new(info), super::merged::Clash::SameStep))
     }
 
     /// Reads what is left: series that go at all steps are looked at all the same.

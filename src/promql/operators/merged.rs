@@ -12,7 +12,7 @@ use crate::promql::points::Points;
 
 /// When series of one label set are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Clash {
     /// When two have points at one step.
     SameStep,
     /// When two have points at all.
@@ -29,7 +29,7 @@ pub(crate) struct Merged {
     waiting: HashMap<usize, Points>,
     /// For each result the last input that is part of it.
     last: Vec<usize>,
-    refused: Refused,
+    clash: Clash,
     next_input: usize,
     next_result: usize,
     scratch: Points,
@@ -37,7 +37,7 @@ pub(crate) struct Merged {
 
 impl Merged {
     /// `input` itself when all its label sets are different.
-    pub(crate) fn of(input: BoxOperator, refused: Refused) -> BoxOperator {
+    pub(crate) fn of(input: BoxOperator, clash: Clash) -> BoxOperator {
         let mut known: HashMap<&Labels, usize> = HashMap::with_capacity(input.series().len());
         let (mut series, mut target, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for (position, one) in input.series().iter().enumerate() {
@@ -59,7 +59,7 @@ impl Merged {
             target,
             waiting: HashMap::new(),
             last,
-            refused,
+            clash,
             next_input: 0,
             next_result: 0,
             scratch: Points::default(),
@@ -75,7 +75,7 @@ impl Merged {
             return Ok(());
         };
         let both = !known.is_empty() && !self.scratch.is_empty();
-        if self.refused == Refused::Any && both {
+        if self.clash == Clash::Any && both {
             return Err(QueryError::same_labels());
         }
         known.merge(&self.scratch).map_err(|_| QueryError::same_labels())

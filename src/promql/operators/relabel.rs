@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use super::merged::{Merged, Refused};
+use super::merged::{Clash, Merged};
 use super::{BoxOperator, Operator, Series};
 use crate::limits::MAX_QUERY_LABEL_VALUE_BYTES;
 use crate::model::{Labels, METRIC_NAME, translate_re2};
@@ -65,7 +65,7 @@ fn relabel(
             None => one.clone(),
         });
     }
-    Ok(Merged::of(Box::new(Relabeled { input, series, _held: held }), Refused::SameStep))
+    Ok(Merged::of(Box::new(Relabeled { input, series, _held: held }), Clash::SameStep))
 }
 
 /// `label_replace(input, name, template, source, pattern)`

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::growing::{Columns, Growing};
 use super::kernels::{Kernel, Now};
-use super::merged::{Merged, Refused};
+use super::merged::{Clash, Merged};
 use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
 use super::{BoxOperator, Operator, Series};
@@ -249,7 +249,7 @@ impl OverSelection {
         let (context, steps) = (Arc::clone(&function.context), function.steps.count());
         let work = SelectionWork { function, selected: Arc::clone(selected) };
         let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
-        Merged::of(Box::new(Self { series, runs }), Refused::Any)
+        Merged::of(Box::new(Self { series, runs }), Clash::Any)
     }
 }
 
@@ -311,7 +311,7 @@ impl OverSubquery {
             tracks: Tracks::default(),
             scratch: Points::default(),
         };
-        Merged::of(Box::new(operator), Refused::Any)
+        Merged::of(Box::new(operator), Clash::Any)
     }
 }
 

@@ -5,7 +5,7 @@
 //! quarantine file, so that it never blocks the log. A table that is dropped, altered or forbidden
 //! fails the flush instead: its rows are not at fault.
 
-use super::index_writer::Refused;
+use super::index_writer::RefusedSeries;
 use super::late::LateWrites;
 use super::plan::planner::Planner;
 use super::plan::{Plan, PlannedRow, UnplacedValue};
@@ -79,7 +79,7 @@ impl Shared {
         // Each time: a flush may take long.
         self.skew.check()?;
         let _gate = self.begin_write().await?;
-        let deadline = self.executor.deadline();
+        let deadline = self.executor.deadline_of_many(self.longest_write());
         let ttls = self.lifetimes().of_series(&plan);
         let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
         self.begin_late_writes(late, &plan, deadline).await?;
@@ -101,7 +101,7 @@ impl Shared {
     async fn quarantine(
         &self,
         plan: &Plan,
-        series: &Refused,
+        series: &RefusedSeries,
         rows: &[RefusedRow<'_>],
     ) -> Result<u64, StoreError> {
         let labels = |slot: u32| &plan.series[slot as usize].labels;

@@ -65,10 +65,10 @@ impl Shared {
         let number = self.mtimes.node().cast_signed();
         windows.sort_by_key(|(window, _)| window.key().identity().with(number));
         let rows = windows.iter().map(|(_, rows)| rows).sum();
-        let mut pace = Pace::new(turn.rows_per_second(rows, now));
+        let mut rate = RowRate::new(turn.rows_per_second(rows, now));
         for (window, _) in windows {
             let next = WindowKey { row_time: turn.next, ..window.key() };
-            let carried = self.carry_over(&window, live, next, turn, &mut pace).await;
+            let carried = self.carry_over(&window, live, next, turn, &mut rate).await;
             if turn.is_over(self.options.clock.now_ms()) {
                 // Its data comes in: what is remembered of it is needed.
                 return Ok(());
@@ -86,14 +86,14 @@ impl Shared {
         live: Used,
         next: WindowKey<'_>,
         turn: Turn,
-        pace: &mut Pace,
+        rate: &mut RowRate,
     ) -> Result<(), StoreError> {
         let mut state = PagingState::start();
         loop {
             let (mut rows, more) = self.live_rows(window, live, &state).await?;
             while !rows.is_empty() {
                 let step: Vec<IndexRow> = rows.drain(..rows.len().min(ROWS_A_STEP)).collect();
-                pace.wait_for(step.len()).await;
+                rate.wait_for(step.len()).await;
                 let now = self.options.clock.now_ms();
                 if turn.is_over(now) {
                     return Ok(());
@@ -138,13 +138,13 @@ impl Shared {
 }
 
 /// So many rows in a second.
-struct Pace {
+struct RowRate {
     rows_per_second: f64,
     /// When the next rows may be looked after.
     due: Instant,
 }
 
-impl Pace {
+impl RowRate {
     fn new(rows_per_second: f64) -> Self {
         Self { rows_per_second, due: Instant::now() }
     }

@@ -32,7 +32,7 @@ const SIZES: usize = 9;
 
 /// What came of a write.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Answer {
+pub(super) enum Reply {
     /// A batch of so many rows was written, after so long.
     Done(usize, Duration),
     /// The servers cannot keep up.
@@ -93,13 +93,13 @@ impl Concurrency {
     }
 
     /// Takes an answer; `in_flight` is how many there were with it.
-    pub(super) fn observe(&mut self, answer: Answer, in_flight: usize) {
+    pub(super) fn observe(&mut self, reply: Reply, in_flight: usize) {
         if self.outdated > 0 {
             self.outdated -= 1;
             return;
         }
-        match answer {
-            Answer::Done(rows, took) => {
+        match reply {
+            Reply::Done(rows, took) => {
                 self.round.busiest = self.round.busiest.max(in_flight);
                 let size = rows.max(1).ilog2() as usize;
                 if let Some(ratio) = self.sizes[size.min(SIZES - 1)].take(took) {
@@ -110,8 +110,8 @@ impl Concurrency {
                     self.end_round(in_flight);
                 }
             }
-            Answer::Overload => self.fall(self.limit / 2.0, in_flight),
-            Answer::Other => {}
+            Reply::Overload => self.fall(self.limit / 2.0, in_flight),
+            Reply::Other => {}
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
                 let Reverse((end, sent)) = self.in_flight.pop().expect("at least one");
                 self.now = end;
                 let took = Duration::from_micros(end - sent);
-                limit.observe(Answer::Done(60, took), in_flight);
+                limit.observe(Reply::Done(60, took), in_flight);
             }
             answers as f64 * 1e6 / (self.now - began) as f64
         }
@@ -249,11 +249,11 @@ mod tests {
         server.answer(&mut limit, 20_000, 1_000);
         let before = limit.limit();
         for _ in 0..before {
-            limit.observe(Answer::Overload, before);
+            limit.observe(Reply::Overload, before);
         }
         assert_eq!(limit.limit(), before / 2);
         for _ in 0..1_000 {
-            limit.observe(Answer::Overload, limit.limit());
+            limit.observe(Reply::Overload, limit.limit());
         }
         assert_eq!(limit.limit(), 1);
         server.answer(&mut limit, 20_000, 1_000);
@@ -274,8 +274,8 @@ mod tests {
         let mut limit = Concurrency::new(256);
         for _ in 0..1_000 {
             // Large ones take twenty times as long, and always have.
-            limit.observe(Answer::Done(1, Duration::from_micros(200)), 256);
-            limit.observe(Answer::Done(240, Duration::from_millis(4)), 256);
+            limit.observe(Reply::Done(1, Duration::from_micros(200)), 256);
+            limit.observe(Reply::Done(240, Duration::from_millis(4)), 256);
         }
         assert!(limit.limit() > 100, "{}", limit.limit());
     }
@@ -284,7 +284,7 @@ mod tests {
     fn a_limit_that_is_not_in_use_does_not_rise() {
         let mut limit = Concurrency::new(256);
         for _ in 0..200_000 {
-            limit.observe(Answer::Done(1, Duration::from_millis(1)), 1);
+            limit.observe(Reply::Done(1, Duration::from_millis(1)), 1);
         }
         assert_eq!(limit.limit(), START as usize);
     }
@@ -298,9 +298,9 @@ mod tests {
                 let number = numbers.next();
                 let (rows, in_flight) = ((number % 300) as usize, (number >> 16) as usize % 300);
                 let answer = match number >> 60 {
-                    0 => Answer::Overload,
-                    1 => Answer::Other,
-                    _ => Answer::Done(rows, Duration::from_micros(number >> 44)),
+                    0 => Reply::Overload,
+                    1 => Reply::Other,
+                    _ => Reply::Done(rows, Duration::from_micros(number >> 44)),
                 };
                 limit.observe(answer, in_flight);
                 assert!((1..=most.max(1)).contains(&limit.limit()), "{limit:?}");

@@ -1,10 +1,11 @@
 //! Runs statements: a bound on what is in flight, repetitions up to a deadline, metrics.
 //!
 //! All attempts of a request have one deadline, the waits for a turn included, so a slow
-//! Cassandra costs callers a bounded wait and the process bounded memory. One that cannot be reached
-//! is reported after a moment. Statements on index rows never take all turns: many new series at once
+//! Cassandra costs callers a bounded wait and the process bounded memory. Work of many statements may have a
+//! later one, so that those which come to their turns last have their time as well. One that cannot be
+//! reached is reported after a moment. Statements on index rows never take all turns: many new series at once
 //! do not hold up the data of known ones. Those that write points take no more than the servers keep up
-//! with (`throttle`). It knows no table.
+//! with (`write_turns`). It knows no table.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -21,11 +22,11 @@ use tracing::field::Empty;
 use tracing::{Span, info_span};
 
 use super::cause;
-use super::concurrency::Answer;
+use super::concurrency::Reply;
 use super::options::Options;
 use super::retry::{self, Verdict};
 use super::statements::{Batches, Lane, Prepared};
-use super::throttle::Throttle;
+use super::write_turns::WriteTurns;
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::{self, CASSANDRA_STATEMENT, CassandraMetrics, InFlight, StatementOutcome};
@@ -44,7 +45,7 @@ pub(super) struct Executor {
     pub(super) metrics: CassandraMetrics,
     permits: Semaphore,
     index_permits: Semaphore,
-    points: Throttle,
+    points: WriteTurns,
     patience: Duration,
     contact_points: String,
 }
@@ -75,13 +76,25 @@ impl From<Failure> for StoreError {
 
 /// When to give up.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Deadline(Instant);
+pub(super) struct Deadline {
+    /// The end for all statements together, those included that wait for their turn.
+    end: Instant,
+    /// Longest time of one of them, its repetitions included, from its first turn on.
+    each: Duration,
+}
+
+impl Deadline {
+    /// The end of a statement that has its first turn now.
+    fn of_one(self, now: Instant) -> Instant {
+        self.end.min(now + self.each)
+    }
+}
 
 impl Executor {
     pub(super) fn new(session: Session, metrics: CassandraMetrics, options: &Options) -> Self {
         Self {
             session,
-            points: Throttle::new(options.in_flight, metrics.clone()),
+            points: WriteTurns::new(options.in_flight, metrics.clone()),
             metrics,
             permits: Semaphore::new(options.in_flight.max(1)),
             index_permits: Semaphore::new((options.in_flight / INDEX_SHARE).max(1)),
@@ -92,7 +105,13 @@ impl Executor {
 
     /// The end of the patience of what begins now.
     pub(super) fn deadline(&self) -> Deadline {
-        Deadline(Instant::now() + self.patience)
+        self.deadline_of_many(self.patience)
+    }
+
+    /// The same for work of many statements that may take so long together: none of them has more than
+    /// the patience from its turn on.
+    pub(super) fn deadline_of_many(&self, together: Duration) -> Deadline {
+        Deadline { end: Instant::now() + together, each: self.patience }
     }
 
     /// Which nodes an error is about: those without a connection, or where we began.
@@ -223,6 +242,8 @@ struct Attempts<'a> {
     /// How many rows it writes, if any.
     rows: usize,
     deadline: Deadline,
+    /// Its own end, once it has had a turn.
+    end: Instant,
     number: u32,
     /// Since when no node could be reached.
     unreached: Option<Instant>,
@@ -259,8 +280,17 @@ impl<'a> Attempts<'a> {
             waited_seconds = Empty,
             otel.status_description = Empty,
         );
-        let (number, unreached, waited) = (0, None, Duration::ZERO);
-        Self { executor, prepared, rows: 1, deadline, number, unreached, waited, span }
+        Self {
+            executor,
+            prepared,
+            rows: 1,
+            deadline,
+            end: deadline.end,
+            number: 0,
+            unreached: None,
+            waited: Duration::ZERO,
+            span,
+        }
     }
 
     /// The statement and its table.
@@ -281,7 +311,7 @@ impl<'a> Attempts<'a> {
         attempt: impl Future<Output = Result<T, ExecutionError>>,
     ) -> Result<T, ExecutionError> {
         let patience = self.executor.patience;
-        let end = self.deadline.0.min(Instant::now() + patience / 2);
+        let end = self.end.min(Instant::now() + patience / 2);
         match tokio::time::timeout_at(end.into(), attempt).await {
             Ok(result) => result,
             Err(_) => Err(ExecutionError::RequestTimeout(patience)),
@@ -293,7 +323,7 @@ impl<'a> Attempts<'a> {
         self.number += 1;
         let begin = Instant::now();
         let lane = match self.prepared.lane {
-            Lane::Data => None,
+            Lane::Common => None,
             Lane::Index => Some(self.permit(&self.executor.index_permits).await?),
             Lane::Points => Some(self.permit(&self.executor.points.turns).await?),
         };
@@ -301,11 +331,14 @@ impl<'a> Attempts<'a> {
         let in_flight = InFlight::enter(&self.executor.metrics.in_flight);
         let start = Instant::now();
         self.waited += start - begin;
+        if self.number == 1 {
+            self.end = self.deadline.of_one(start);
+        }
         Ok(Turn { lane, _permit: permit, _in_flight: in_flight, start })
     }
 
     async fn permit(&self, of: &'a Semaphore) -> Result<SemaphorePermit<'a>, Failure> {
-        let permit = tokio::time::timeout_at(self.deadline.0.into(), of.acquire()).await;
+        let permit = tokio::time::timeout_at(self.end.into(), of.acquire()).await;
         let permit = permit.map_err(|_| self.executor.away("too many statements are waiting"))?;
         Ok(permit.expect("the semaphore is never closed"))
     }
@@ -315,9 +348,9 @@ impl<'a> Attempts<'a> {
         let Turn { lane: Some(lane), .. } = turn else { return };
         if self.prepared.lane == Lane::Points {
             let answer = match result {
-                Ok(_) | Err(ExecutionError::RequestTimeout(_)) => Answer::Done(self.rows, took),
-                Err(error) if retry::is_overload(error) => Answer::Overload,
-                Err(_) => Answer::Other,
+                Ok(_) | Err(ExecutionError::RequestTimeout(_)) => Reply::Done(self.rows, took),
+                Err(error) if retry::is_overload(error) => Reply::Overload,
+                Err(_) => Reply::Other,
             };
             self.executor.points.end(lane, answer);
         }
@@ -340,7 +373,7 @@ impl<'a> Attempts<'a> {
         };
         let pause = retry::pause(self.number);
         let verdict = retry::judge(&error);
-        let mut end = self.deadline.0;
+        let mut end = self.end;
         if verdict == Verdict::Unreached {
             let since = *self.unreached.get_or_insert_with(Instant::now);
             end = end.min(since + UNREACHED_PATIENCE);
@@ -391,4 +424,23 @@ pub(super) fn unreadable(
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> StoreError {
     StoreError::Backend { what: format!("Cassandra: answer to {what}"), source: Box::new(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_its_turn_late_has_its_time_within_that_of_all() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let end_of = |together: u32, turn: u32| {
+            let deadline = Deadline { end: begin + second * together, each: second * 10 };
+            deadline.of_one(begin + second * turn) - begin
+        };
+        // One request: its statements share its time.
+        assert_eq!([0, 4, 9].map(|turn| end_of(10, turn)), [second * 10; 3]);
+        // Many batches: the last ones have theirs, and all end together.
+        let ends = [0, 4, 15, 20, 29].map(|turn| end_of(30, turn));
+        assert_eq!(ends, [10, 14, 25, 30, 30].map(|end| second * end));
+    }
 }

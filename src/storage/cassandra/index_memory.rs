@@ -32,7 +32,10 @@ pub(super) struct IndexMemory {
     windows: Mutex<HashMap<Identity, Arc<Window>>>,
     rows: Arc<AtomicUsize>,
     most_rows: usize,
+    /// Counts uses of windows.
     clock: AtomicU64,
+    /// What it was when memory was last given up.
+    relieved: AtomicU64,
 }
 
 /// What is known of one partition of `row_keys` and of the rows that lead to it.
@@ -107,6 +110,7 @@ impl IndexMemory {
             rows: Arc::default(),
             most_rows,
             clock: AtomicU64::new(0),
+            relieved: AtomicU64::new(0),
         }
     }
 
@@ -153,6 +157,22 @@ impl IndexMemory {
         for (_, window) in self.windows.lock().drain() {
             window.clear();
         }
+    }
+
+    /// Forgets the windows that were not used since this was last called: for others, which are written
+    /// to, it would only have to be read again.
+    pub(super) fn relieve(&self) {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        let last = self.relieved.swap(now, Ordering::Relaxed);
+        let mut windows = self.windows.lock();
+        windows.retain(|_, window| {
+            let is_used = window.used.load(Ordering::Relaxed) >= last;
+            if !is_used {
+                window.clear();
+            }
+            is_used
+        });
+        windows.shrink_to_fit();
     }
 
     /// Drops the windows that were not used for longest until a quarter is free.
@@ -348,5 +368,31 @@ mod tests {
         }
         assert!(memory.window(key("99")).missing(&[], NEVER, None).is_some());
         assert!(memory.window(key("0")).missing(&[], NEVER, None).is_none());
+    }
+    #[test]
+    fn windows_that_nobody_writes_to_go_where_memory_is_short() {
+        let memory = IndexMemory::new(100);
+        let write = |metric: &str| {
+            let window = memory.window(key(metric));
+            window.learn(Known::default());
+            window.remember_row_keys([asked(metric, 0)].into_iter(), NEVER);
+        };
+        write("live");
+        write("over");
+        memory.relieve();
+        assert_eq!(memory.len(), 2, "both were written to");
+        write("live");
+        memory.relieve();
+        assert_eq!(memory.len(), 1);
+        assert!(memory.window(key("live")).missing(&[], NEVER, None).is_some());
+        let over = memory.window(key("over"));
+        assert!(over.missing(&[], NEVER, None).is_none());
+        memory.relieve();
+        memory.relieve();
+        assert_eq!(memory.len(), 0);
+        // Who is about to write to a window that has gone does not count for ever.
+        over.remember_row_keys([asked("over", 0)].into_iter(), NEVER);
+        drop(over);
+        assert_eq!(memory.len(), 0);
     }
 }

@@ -30,7 +30,7 @@ const ROWS_A_BATCH: usize = 100;
 const BATCHES_AT_ONCE: usize = 8;
 
 /// Series whose index rows Cassandra refuses for good, and why.
-pub(super) type Refused = HashMap<u32, String>;
+pub(super) type RefusedSeries = HashMap<u32, String>;
 
 /// What stands for a row of `row_keys` within its window.
 pub(super) fn row_identity(series: Identity, data_type: &DataType) -> Identity {
@@ -65,7 +65,7 @@ impl Shared {
         plan: &Plan,
         ttls: &[u32],
         deadline: Deadline,
-    ) -> Result<Refused, StoreError> {
+    ) -> Result<RefusedSeries, StoreError> {
         let mut demands = self.demands(plan, ttls);
         demands.retain(|demand| self.may_miss(demand));
         let ensure = move |demand| self.ensure_window(plan, demand, deadline).boxed();
@@ -137,7 +137,7 @@ impl Shared {
         plan: &Plan,
         demand: Demand<'_>,
         deadline: Deadline,
-    ) -> Result<Refused, StoreError> {
+    ) -> Result<RefusedSeries, StoreError> {
         let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
         let since = recheck_since(self.options.index_recheck);
         let missing = {
@@ -181,7 +181,7 @@ impl Shared {
         demand: &Demand<'_>,
         missing: &Missing,
         deadline: Deadline,
-    ) -> Result<Refused, Failure> {
+    ) -> Result<RefusedSeries, Failure> {
         let batches = missing.row_keys.chunks(ROWS_A_BATCH);
         let write = move |rows| self.write_row_key_batch(plan, demand, rows, deadline).boxed();
         let refused = all(BATCHES_AT_ONCE, Box::new(batches.map(write))).await?;
@@ -194,7 +194,7 @@ impl Shared {
         demand: &Demand<'_>,
         rows: &[usize],
         deadline: Deadline,
-    ) -> Result<Refused, StoreError> {
+    ) -> Result<RefusedSeries, StoreError> {
         let (ttl, expiry) = self.lifetimes().of_index(demand.ttl, demand.over, now_ms() / 1000);
         let mut refused = self.write_tags_of(plan, demand, (rows, ttl), deadline).await?;
         let rows: Vec<usize> = rows
@@ -240,9 +240,9 @@ impl Shared {
         demand: &Demand<'_>,
         (rows, ttl): (&[usize], i32),
         deadline: Deadline,
-    ) -> Result<Refused, StoreError> {
+    ) -> Result<RefusedSeries, StoreError> {
         let Some(indexed) = self.indexed_tags(demand.key.metric) else {
-            return Ok(Refused::new());
+            return Ok(RefusedSeries::new());
         };
         let tagged: Vec<Tagged<'_>> = rows
             .iter()
@@ -306,8 +306,8 @@ fn asked_for(plan: &Plan, row: &PlannedRow, used: Used) -> Asked {
 /// could be found.
 fn refused_in_window(
     series: impl Iterator<Item = u32>,
-    written: Result<Refused, Failure>,
-) -> Result<Refused, StoreError> {
+    written: Result<RefusedSeries, Failure>,
+) -> Result<RefusedSeries, StoreError> {
     match written {
         Ok(refused) => Ok(refused),
         Err(Failure::Store(error)) => Err(error),
@@ -328,8 +328,8 @@ mod tests {
     fn a_refused_window_refuses_its_series_and_nothing_else_fails() {
         let refused = |written| refused_in_window([3, 5].into_iter(), written);
         let all = refused(Err(Failure::Refused("no".into()))).expect("refused, not failed");
-        assert_eq!(all, Refused::from([(3, "no".into()), (5, "no".into())]));
-        let one = Refused::from([(5, "no".into())]);
+        assert_eq!(all, RefusedSeries::from([(3, "no".into()), (5, "no".into())]));
+        let one = RefusedSeries::from([(5, "no".into())]);
         assert_eq!(refused(Ok(one.clone())).expect("written"), one);
         let away = StoreError::Limit("x".into());
         assert!(refused(Err(Failure::Store(away))).is_err());

@@ -50,7 +50,7 @@ pub(super) struct Begun {
     at: Instant,
 }
 
-struct Answer {
+struct KeptAnswer {
     begun: Begun,
     bytes: usize,
     strings: Limited<String>,
@@ -66,7 +66,7 @@ pub(super) struct LabelAnswers {
 
 #[derive(Default)]
 struct Kept {
-    answers: HashMap<Asked, Answer>,
+    answers: HashMap<Asked, KeptAnswer>,
     bytes: usize,
 }
 
@@ -89,6 +89,11 @@ impl LabelAnswers {
         (is_young && answer.begun.epoch == now.epoch).then(|| answer.strings.clone())
     }
 
+    /// Forgets all answers.
+    pub(super) fn forget_all(&self) {
+        *self.kept.lock() = Kept::default();
+    }
+
     /// Keeps what was read, unless it is too large.
     pub(super) fn keep(&self, asked: Asked, begun: Begun, strings: &Limited<String>) {
         let bytes =
@@ -102,7 +107,7 @@ impl LabelAnswers {
             *kept = Kept::default();
         }
         kept.bytes += bytes;
-        let answer = Answer { begun, bytes, strings: strings.clone() };
+        let answer = KeptAnswer { begun, bytes, strings: strings.clone() };
         if let Some(replaced) = kept.answers.insert(asked, answer) {
             kept.bytes -= replaced.bytes;
         }
@@ -172,6 +177,11 @@ mod tests {
             assert!(answers.get(&one, begun).is_some());
             let kept = answers.kept.lock();
             assert!(kept.answers.len() <= 16 && kept.bytes <= MOST_BYTES, "{n}");
+        }
+        answers.forget_all();
+        {
+            let kept = answers.kept.lock();
+            assert_eq!((kept.answers.len(), kept.bytes), (0, 0));
         }
         let large = asked(Some("large"), "x", TimeRange::ALL, 0);
         answers.keep(large.clone(), begun, &strings(MOST_BYTES));

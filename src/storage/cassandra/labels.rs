@@ -4,9 +4,9 @@
 //! delete of its points (see `delete`), so a deleted metric is listed until the window has closed and
 //! is deleted again, or until its index rows expire.
 //!
-//! An answer is kept for a while (see `label_answers`). With a limit only the smallest results are kept while reading, so memory is bounded by it.
+//! An answer is kept for a while (see `label_answers`). With a limit only the smallest results are kept
+//! while reading, so that they bound memory.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::label_answers::Asked;
@@ -14,35 +14,8 @@ use super::routing::route;
 use super::shared::Shared;
 use crate::kairos::DataType;
 use crate::model::{Labels, METRIC_NAME};
+use crate::storage::limited::Smallest;
 use crate::storage::{Limited, SeriesQuery, StoreError};
-
-/// The smallest of what is added, up to a limit and one more.
-struct Smallest<T> {
-    items: BTreeSet<T>,
-    /// 0 = none.
-    limit: usize,
-}
-
-impl<T: Ord> Smallest<T> {
-    fn new(limit: usize) -> Self {
-        Self { items: BTreeSet::new(), limit }
-    }
-
-    fn add(&mut self, item: T) {
-        self.items.insert(item);
-        if self.limit > 0 && self.items.len() > self.limit.saturating_add(1) {
-            self.items.pop_last();
-        }
-    }
-
-    fn finish(mut self) -> Limited<T> {
-        let truncated = self.limit > 0 && self.items.len() > self.limit;
-        if truncated {
-            self.items.pop_last();
-        }
-        Limited { items: self.items.into_iter().collect(), truncated }
-    }
-}
 
 impl Shared {
     /// What `read` gives, or gave not long ago.
@@ -67,7 +40,8 @@ impl Shared {
     pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         let mut all = Smallest::new(query.limit);
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
-            all.add(row.labels.clone());
+            // In the order of windows, so greater ones may be followed by smaller ones.
+            let _ = all.add(row.labels.clone());
             Ok(())
         })
         .await?;
@@ -85,11 +59,7 @@ impl Shared {
     async fn read_label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
         let mut all = Smallest::new(query.limit);
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
-            for (name, _) in row.labels.iter() {
-                if !all.items.contains(name) {
-                    all.add(name.to_owned());
-                }
-            }
+            row.labels.iter().for_each(|(name, _)| all.add_text(name));
             Ok(())
         })
         .await?;
@@ -110,40 +80,19 @@ impl Shared {
         name: &str,
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError> {
-        let mut all = Smallest::new(query.limit);
         if name == METRIC_NAME && route(&query.matchers).tags.is_empty() {
-            for name in self.names_in(&query.matchers, query.range).await? {
-                all.add(name);
-            }
-            return Ok(all.finish());
+            let names = self.names_in(&query.matchers, query.range).await?;
+            return Ok(Limited::first(names, query.limit));
         }
+        let mut all = Smallest::new(query.limit);
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
             let value = row.labels.get(name);
-            if !value.is_empty() && !all.items.contains(value) {
-                all.add(value.to_owned());
+            if !value.is_empty() {
+                all.add_text(value);
             }
             Ok(())
         })
         .await?;
         Ok(all.finish())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_smallest_are_kept() {
-        let keep = |limit| {
-            let mut all = Smallest::new(limit);
-            [5, 3, 9, 1, 3, 7].into_iter().for_each(|n| all.add(n));
-            let limited = all.finish();
-            (limited.items, limited.truncated)
-        };
-        assert_eq!(keep(0), (vec![1, 3, 5, 7, 9], false));
-        assert_eq!(keep(2), (vec![1, 3], true));
-        assert_eq!(keep(4), (vec![1, 3, 5, 7], true));
-        assert_eq!(keep(5), (vec![1, 3, 5, 7, 9], false));
     }
 }

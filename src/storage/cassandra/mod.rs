@@ -53,10 +53,10 @@ mod stamp;
 mod statements;
 mod tables;
 mod tag_index;
-mod throttle;
 mod turn;
 mod window;
 mod window_reader;
+mod write_turns;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::RwLock;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 pub use credentials::Credentials;
 pub use options::{
@@ -324,6 +324,15 @@ impl Store for CassandraStore {
 
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
         self.shared.absorb(flush).await
+    }
+
+    async fn relieve(&self) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let relieved = spawn_blocking(move || shared.relieve()).await;
+        relieved.map_err(|error| StoreError::Backend {
+            what: "giving up memory".into(),
+            source: Box::new(error),
+        })
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

@@ -80,6 +80,11 @@ impl SeriesCache {
         self.windows.lock().remove(&id);
     }
 
+    /// Forgets all windows. Who still holds one may use it.
+    pub(super) fn forget_all(&self) {
+        drop(std::mem::take(&mut *self.windows.lock()));
+    }
+
     /// Drops the windows that were not used for longest until a quarter is free, if memory is
     /// full. Who still holds a dropped window may use it.
     pub(super) fn make_room(&self) {
@@ -194,5 +199,7 @@ mod tests {
         assert_eq!(cache.bytes(), held);
         drop(first);
         assert!(cache.bytes() < held);
+        cache.forget_all();
+        assert_eq!((cache.bytes(), doubles(), metrics.windows_cached.get()), (0, 0, 0));
     }
 }

@@ -4,6 +4,7 @@
 //! about errors is decided in `retry`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,6 +20,12 @@ use super::options::{ExpectedCluster, Options, Tls};
 use super::schema;
 use crate::storage::StoreError;
 
+/// How often a node is asked whether it is there, and how long it may take: the driver's defaults, which
+/// no request time-out makes longer.
+const MOST_KEEPALIVE: Duration = Duration::from_secs(30);
+/// The least of both: more often is a burden, and a pause of a sound node is longer than a moment.
+const LEAST_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(6));
+
 /// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Denied`] when
 /// the login is refused, [`StoreError::Invalid`] when another setting cannot be used.
 pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
@@ -28,10 +35,13 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
         .consistency(options.read_consistency)
         .request_timeout(Some(options.request_timeout))
         .build();
+    let (keepalive_interval, keepalive_timeout) = keepalive(options.request_timeout);
     let mut builder = SessionBuilder::new()
         .known_nodes(&options.contact_points)
         .default_execution_profile_handle(profile.into_handle())
         .connection_timeout(options.connect_timeout)
+        .keepalive_interval(keepalive_interval)
+        .keepalive_timeout(keepalive_timeout)
         .keyspaces_to_fetch([options.keyspace.as_str()])
         .authenticator_provider(Arc::new(options.credentials.clone()))
         .compression(options.compression);
@@ -41,6 +51,16 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
     let session = builder.build().await.map_err(|error| failed(&error, options))?;
     datacenter::check(&session, options)?;
     Ok(session)
+}
+
+/// How often a node is asked whether it is there, and how long it may take. A connection to a node that is
+/// gone ends after twice the request time-out; a statement on it has ended by then, and has named the
+/// setting that it ended by.
+fn keepalive(request_timeout: Duration) -> (Duration, Duration) {
+    let (interval, timeout) = LEAST_KEEPALIVE;
+    let half = request_timeout / 2;
+    let thrice = half.saturating_mul(3);
+    (half.clamp(interval, MOST_KEEPALIVE), thrice.clamp(timeout, MOST_KEEPALIVE))
 }
 
 /// The name of the cluster, on one line; refuses one that is not the expected one.
@@ -125,5 +145,22 @@ fn certificates(file: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, 
         Ok(all) if !all.is_empty() => Ok(all),
         Ok(_) => Err(refused("no certificate in it".into())),
         Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_gone_is_seen_within_twice_the_request_timeout() {
+        let seconds = |timeout| {
+            let (interval, timeout) = keepalive(Duration::from_secs(timeout));
+            (interval.as_secs(), timeout.as_secs())
+        };
+        assert_eq!(seconds(10), (5, 15));
+        assert_eq!(seconds(1), (2, 6));
+        assert_eq!(seconds(100), (30, 30));
+        assert_eq!(seconds(u64::MAX), (30, 30));
     }
 }

@@ -59,6 +59,17 @@ impl Shared {
         Arc::clone(&self.lifetimes.read())
     }
 
+    /// Gives up memory of what is remembered only to be fast. Blocks.
+    pub(super) fn relieve(&self) {
+        self.answers.forget_all();
+        self.series.forget_all();
+        self.memory.relieve();
+        self.executor.metrics.index_rows_remembered.set(self.memory.len() as i64);
+        if let Some(cache) = &self.read_cache {
+            cache.relieve();
+        }
+    }
+
     /// Whether a statement that selects one column finds a row.
     pub(super) async fn has_rows(
         &self,

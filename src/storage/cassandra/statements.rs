@@ -30,7 +30,7 @@ pub(super) struct Prepared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
     /// With all others.
-    Data,
+    Common,
     /// Before that, with those that look after the index rows of a write: they are many when many
     /// series are new.
     Index,
@@ -369,7 +369,7 @@ impl Preparer<'_> {
         statement.set_is_idempotent(true);
         statement.set_consistency(consistency);
         let prepared = self.session.prepare(statement).await;
-        let lane = Lane::Data;
+        let lane = Lane::Common;
         prepared.map(|statement| Prepared { name, lane, statement }).map_err(|error| {
             StoreError::Backend {
                 what: format!("Cassandra: preparing {name}"),

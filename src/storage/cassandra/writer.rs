@@ -13,7 +13,7 @@ use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner, PartitionerH
 use tracing::{Instrument, info_span};
 
 use super::executor::{Deadline, Failure, all};
-use super::index_writer::Refused;
+use super::index_writer::RefusedSeries;
 use super::late::LateWrites;
 use super::lifetime::ttl_left;
 use super::plan::planner::plan_batch;
@@ -93,18 +93,21 @@ impl Shared {
         }
         let rows = last.into_iter();
         let rows = rows.map(|(family, metadata)| MetadataRow { family: family.into(), metadata });
-        self.write_metadata(rows.collect(), deadline).await?;
-        Ok(batch.metadata.len() as u64)
+        let refused = self.write_metadata(rows.collect(), deadline).await?;
+        let entries = batch.metadata.iter();
+        let stored =
+            entries.filter(|entry| !refused.iter().any(|family| **family == *entry.family));
+        Ok(stored.count() as u64)
     }
 
-    /// Metadata, each family once.
+    /// Metadata, each family once. Answers the families that Cassandra refuses for good.
     pub(super) async fn write_metadata(
         &self,
         rows: Vec<MetadataRow>,
         deadline: Deadline,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Box<str>>, StoreError> {
         if rows.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let family =
             |row: &MetadataRow| super::identity::Identity::of(&[b"", row.family.as_bytes()]);
@@ -112,22 +115,24 @@ impl Shared {
         let (stamp, wait) = self.stamps.for_write(now_ms(), &families);
         pause(wait).await;
         let write = |row| self.write_family(row, stamp, deadline).boxed();
-        all(FAMILIES_AT_ONCE, Box::new(rows.iter().map(write))).await.map(drop)
+        let refused = all(FAMILIES_AT_ONCE, Box::new(rows.iter().map(write))).await?;
+        Ok(refused.into_iter().flatten().collect())
     }
 
+    /// Answers the family if Cassandra refuses it for good.
     async fn write_family(
         &self,
         row: &MetadataRow,
         stamp: i64,
         deadline: Deadline,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Box<str>>, StoreError> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
         let values = (service, service_key, &*row.family, row.value(), stamp);
         match self.executor.run(&self.statements.metadata()?.insert, values, deadline).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(None),
             Err(Failure::Refused(why)) => {
                 tracing::warn!(family = %row.family, %why, "metadata was refused");
-                Ok(())
+                Ok(Some(row.family.clone()))
             }
             Err(Failure::Store(error)) => Err(error),
         }
@@ -139,7 +144,7 @@ impl Shared {
         &self,
         plan: &'a Plan,
         ttls: &[u32],
-        without: &Refused,
+        without: &RefusedSeries,
         deadline: Deadline,
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
         let parcels = self.parcels(plan, ttls, without);
@@ -168,7 +173,12 @@ impl Shared {
     }
 
     /// Cuts the rows of a plan into batches.
-    fn parcels<'a>(&self, plan: &'a Plan, ttls: &[u32], without: &Refused) -> Vec<Parcel<'a>> {
+    fn parcels<'a>(
+        &self,
+        plan: &'a Plan,
+        ttls: &[u32],
+        without: &RefusedSeries,
+    ) -> Vec<Parcel<'a>> {
         let replicas = Replicas::new(self);
         let mut open: HashMap<u64, Parcel<'a>> = HashMap::new();
         let mut done = Vec::new();

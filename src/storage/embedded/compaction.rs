@@ -42,14 +42,14 @@ pub(super) enum Speed {
     Background,
 }
 
-/// Keeps to a [`Speed`].
-struct Pace {
+/// Keeps to a [`Speed`]: how much of the time is work.
+struct DutyCycle {
     speed: Speed,
     /// When the present piece of work began.
     began: Instant,
 }
 
-impl Pace {
+impl DutyCycle {
     /// Works without a pause for so long.
     const PIECE: Duration = Duration::from_millis(10);
 
@@ -83,7 +83,9 @@ impl PartStore {
             self.mark_cut(&state, part)?;
             return Ok(true);
         }
-        let Some(merged) = self.merge(&state, &inputs, Pace::new(speed))? else { return Ok(false) };
+        let Some(merged) = self.merge(&state, &inputs, DutyCycle::new(speed))? else {
+            return Ok(false);
+        };
         self.replace(&inputs, merged)?;
         self.metrics.compactions.inc();
         Ok(true)
@@ -94,7 +96,7 @@ impl PartStore {
         &self,
         state: &State,
         inputs: &[Arc<Part>],
-        mut pace: Pace,
+        mut duty: DutyCycle,
     ) -> Result<Option<Merged>, StoreError> {
         let id = self.new_id();
         let partition = inputs[0].entry.partition;
@@ -108,7 +110,7 @@ impl PartStore {
                 return Ok(None);
             }
             writer.add_series(&labels, &chunks)?;
-            pace.keep();
+            duty.keep();
         }
         let of_inputs = State { parts: inputs.to_vec(), ..State::clone(state) };
         for (labels, exemplars) in listing::exemplars(&of_inputs, &[], TimeRange::ALL)? {
@@ -239,18 +241,20 @@ impl Merging<'_> {
     fn next(&mut self) -> Result<Option<(Labels, Vec<Chunk>)>, StoreError> {
         let heads = self.scans.iter().filter_map(|scan| scan.head.as_ref());
         let Some(labels) = heads.map(|head| &head.labels).min().cloned() else { return Ok(None) };
-        let mut chunks = Vec::new();
+        let mut sources = Vec::new();
         for scan in &mut self.scans {
-            let matches = |head: &Head| head.labels.cmp(&labels) == Ordering::Equal;
-            if scan.head.as_ref().is_some_and(matches) {
-                chunks.extend(scan.take(self.tombstones)?);
+            let head =
+                scan.head.as_ref().filter(|head| head.labels.cmp(&labels) == Ordering::Equal);
+            if let Some(offset) = head.map(|head| head.offset) {
+                let part = scan.reader.part;
+                sources.push((part, offset, scan.take(self.tombstones)?));
             }
         }
+        // Handles: the bytes are shared.
+        let chunks = sources.iter().flat_map(|(_, _, chunks)| chunks).cloned().collect();
         let merged = merge::merge(chunks).and_then(packing::packed);
-        merged.map(|chunks| Some((labels, chunks))).map_err(|error| {
-            let part = self.scans[0].reader.part;
-            part.chunk_damage(0, error)
-        })
+        let merged = merged.map_err(|error| Part::merge_damage(sources, error))?;
+        Ok(Some((labels, merged)))
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
-use crate::chunk::ChunkError;
+use crate::chunk::{Chunk, ChunkError};
 use crate::storage::StoreError;
 use crate::storage::codec::{Damage, unpack};
 
@@ -102,6 +102,22 @@ impl Part {
     /// The error for a chunk of this part whose bytes make no sense.
     pub(super) fn chunk_damage(&self, offset: u64, error: ChunkError) -> StoreError {
         StoreError::Corrupt { path: self.path().to_owned(), offset, what: error.to_string() }
+    }
+
+    /// The error for chunks of one series that cannot be merged, told from which parts and offsets they
+    /// come: it names the one whose bytes make no sense.
+    pub(super) fn merge_damage<'a>(
+        sources: impl IntoIterator<Item = (&'a Self, u64, Vec<Chunk>)>,
+        error: ChunkError,
+    ) -> StoreError {
+        for (part, offset, chunks) in sources {
+            let mut points = chunks.iter().flat_map(Chunk::stamped_points);
+            if let Some(error) = points.find_map(Result::err) {
+                return part.chunk_damage(offset, error);
+            }
+        }
+        let what = "the chunks of a series cannot be merged".into();
+        StoreError::Backend { what, source: Box::new(error) }
     }
 
     /// Removes the file as soon as nobody reads it. The manifest must not list it any more.
@@ -197,5 +213,49 @@ impl PartReader<'_> {
     /// Bytes of the file as they are.
     pub(super) fn bytes(&self, offset: u64, len: u64) -> Result<Bytes, StoreError> {
         self.part.read(&*self.file, offset, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::Disk;
+    use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::{Point, TimeRange, Value};
+
+    fn part(id: u64) -> Part {
+        let range = TimeRange::new(0, 1);
+        let (partition, bytes, series, points) = (0, 100, 1, 2);
+        let (exemplars, cut_through, footer_crc) = (0, 0, 0);
+        let entry = PartEntry {
+            id,
+            partition,
+            bytes,
+            range,
+            series,
+            points,
+            exemplars,
+            cut_through,
+            footer_crc,
+        };
+        Part::new(Arc::new(Disk), Path::new("parts"), entry, Arc::new(BlockCache::new(1 << 10)))
+    }
+
+    #[test]
+    fn damage_that_shows_in_a_merge_is_that_of_the_part_with_the_bytes() {
+        let point = |timestamp| Point { timestamp, start_timestamp: 0, value: Value::Float(1.5) };
+        let good = encode_points([&point(0), &point(1)]);
+        let mut bad = good.clone();
+        bad[0].data.truncate(1);
+        let parts = [part(1), part(2), part(3)];
+        for which in 0..parts.len() {
+            let sources = parts.iter().enumerate().map(|(at, part)| {
+                let chunks = if at == which { &bad } else { &good };
+                (part, at as u64 * 10, chunks.clone())
+            });
+            let error = Part::merge_damage(sources, ChunkError::Truncated);
+            let StoreError::Corrupt { path, offset, .. } = error else { panic!("{error}") };
+            assert_eq!((&*path, offset), (parts[which].path(), which as u64 * 10));
+        }
     }
 }

@@ -166,11 +166,10 @@ impl PlacesReader {
     fn series<'a>(
         &self,
         labels: &Labels,
-        frames: impl Iterator<Item = (&'a Place, &'a Bytes)>,
+        frames: impl Iterator<Item = (&'a Place, &'a Bytes)> + Clone,
     ) -> Result<Vec<Chunk>, StoreError> {
         let mut chunks = Vec::new();
-        let mut last = None;
-        for (place, bytes) in frames {
+        for (place, bytes) in frames.clone() {
             let part = &self.state.parts[place.part as usize];
             let own = frame::chunks_of(bytes, part.entry.partition)
                 .map_err(|damage| part.damage(place.frame.offset, damage))?;
@@ -181,11 +180,14 @@ impl PlacesReader {
             let cuts = cutting::cuts(&self.state.manifest.tombstones, &part.entry, labels);
             let own = cutting::without(own, &cuts);
             chunks.extend(own.map_err(|error| part.chunk_damage(place.frame.offset, error))?);
-            last = Some((part, place.frame.offset));
         }
-        merge::merge(chunks).map_err(|error| match last {
-            Some((part, offset)) => part.chunk_damage(offset, error),
-            None => StoreError::Invalid(error.to_string()),
+        merge::merge(chunks).map_err(|error| {
+            let sources = frames.map(|(place, bytes)| {
+                let part = &*self.state.parts[place.part as usize];
+                let chunks = frame::chunks_of(bytes, part.entry.partition);
+                (part, place.frame.offset, chunks.unwrap_or_default())
+            });
+            Part::merge_damage(sources, error)
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::model::{Matcher, TimeRange, WriteOutcome};
 use crate::storage::StoreError;
 
 /// What was applied, or why the log refused it.
-pub(super) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+pub(super) type AnswerTo<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// Where such an answer comes.
 pub(super) type Answered<T> = oneshot::Receiver<Result<T, StoreError>>;
@@ -29,14 +29,14 @@ pub(super) enum Step {
         write: Prepared,
         /// The acceptance time that points keep; 0 = none.
         stamp: i64,
-        answer: Answer<WriteOutcome>,
+        answer: AnswerTo<WriteOutcome>,
     },
     Delete {
         commit: Commit,
         matchers: Vec<Matcher>,
         range: TimeRange,
         /// The inner result is that of memory: the delete is in the log either way.
-        answer: Answer<Result<(), StoreError>>,
+        answer: AnswerTo<Result<(), StoreError>>,
     },
     /// Everything before goes to the next flush, nothing behind does.
     BeginFlush(oneshot::Sender<()>),

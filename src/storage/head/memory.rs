@@ -156,22 +156,18 @@ impl Memory {
         Ok(found)
     }
 
-    /// Labels of the series that match and may have points in `range`, sorted.
-    pub(super) fn series(
-        &self,
-        matchers: &[Matcher],
-        range: &TimeRange,
-    ) -> Result<Vec<Labels>, StoreError> {
+    /// Labels of the series that match and may have points in the range.
+    pub(super) fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         let map = self.map.read();
-        let ids = present(&map, matchers, range)?;
+        let ids = present(&map, &query.matchers, &query.range)?;
+        // Handles: the bytes stay where they are. Sorted when nobody waits for the map.
         let mut labels: Vec<Labels> = ids.iter().map(|id| map.labels(id).clone()).collect();
         drop(map);
         labels.sort_unstable();
-        Ok(labels)
+        Ok(Limited::first(labels, query.limit))
     }
 
-    /// Asks the label index about the series that match and may have points in the range. Gives the
-    /// first ones, of so many bytes as the query may have.
+    /// Asks the label index about the series that match and may have points in the range.
     pub(super) fn ask_index(
         &self,
         query: &SeriesQuery,
@@ -187,14 +183,7 @@ impl Memory {
         }
         let mut found = ask(&map.index, Among { ids: &ids, counts });
         found.sort_unstable();
-        let (most, mut bytes) = (query.max_bytes(), 0_usize);
-        let fits = |text: &&str| {
-            bytes += text.len();
-            bytes <= most
-        };
-        let all = found.len();
-        let items: Vec<String> = found.into_iter().take_while(fits).map(str::to_owned).collect();
-        Ok(Limited { truncated: items.len() < all, items })
+        Ok(Limited::first(found.into_iter().map(str::to_owned), query.limit))
     }
 
     /// Exemplars in `range` by series, unsorted.

@@ -145,7 +145,12 @@ struct Inner {
 }
 
 struct Order {
-    /// The last acceptance time given out, in milliseconds since 1970. It never falls.
+    /// The last acceptance time given out, in milliseconds since 1970. It never falls: after a jump of the
+    /// clock ahead and back it stands still until that time has come. No order is lost by that, as it has to
+    /// differ only on both sides of a delete and of the beginning of a flush, and both raise it by one;
+    /// within a flush the order of the log decides, and a store that keeps no stamps knows no other. What
+    /// such a jump does cost is in Cassandra: points of these times live longer by it, and until then they
+    /// hide what others write at the same points.
     stamp: i64,
     applier: Applier,
 }

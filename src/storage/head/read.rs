@@ -53,9 +53,8 @@ impl Inner {
     pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         self.repeat_deletes().await?;
         let (memory, own) = (self.memory.clone(), query.clone());
-        let recent = blocking(move || memory.series(&own.matchers, &own.range)).await??;
-        let recent = Limited { items: recent, truncated: false };
-        Ok(combine(self.below.series(query).await?, recent, query.limit))
+        let recent = blocking(move || memory.series(&own)).await??;
+        Ok(Limited::union(vec![self.below.series(query).await?, recent], query.limit))
     }
 
     pub(super) async fn label_names(
@@ -66,7 +65,7 @@ impl Inner {
         let (memory, own) = (self.memory.clone(), query.clone());
         let ask = move || memory.ask_index(&own, |index, among| index.names(Some(among)));
         let recent = blocking(ask).await??;
-        Ok(combine(self.below.label_names(query).await?, recent, query.limit))
+        Ok(Limited::union(vec![self.below.label_names(query).await?, recent], query.limit))
     }
 
     pub(super) async fn label_values(
@@ -78,7 +77,8 @@ impl Inner {
         let (memory, own, label) = (self.memory.clone(), query.clone(), name.to_owned());
         let ask = move || memory.ask_index(&own, |index, among| index.values(&label, Some(among)));
         let recent = blocking(ask).await??;
-        Ok(combine(self.below.label_values(name, query).await?, recent, query.limit))
+        let below = self.below.label_values(name, query).await?;
+        Ok(Limited::union(vec![below, recent], query.limit))
     }
 
     pub(super) async fn exemplars(
@@ -155,19 +155,4 @@ fn union(below: Vec<Labels>, recent: Vec<(Labels, Vec<Chunk>)>) -> (Vec<Labels>,
         series.extend(own.or(older.map(|(_, labels)| labels)));
         places.push(Place { below: position, memory });
     }
-}
-
-/// Both answers as one, sorted, up to the limit (0 = none). A cut answer from below is still
-/// right: it has the first ones.
-fn combine<T: Ord>(below: Limited<T>, recent: Limited<T>, limit: usize) -> Limited<T> {
-    let Limited { mut items, mut truncated } = below;
-    truncated |= recent.truncated;
-    items.extend(recent.items);
-    items.sort_unstable();
-    items.dedup();
-    if limit > 0 && items.len() > limit {
-        items.truncate(limit);
-        truncated = true;
-    }
-    Limited { items, truncated }
 }

@@ -181,6 +181,7 @@ async fn exemplars_come_back_several_a_millisecond() {
 #[tokio::test]
 async fn metadata_is_kept_by_family() {
     use promkairos::model::{Metadata, MetadataEntry, MetricType, WriteBatch};
+    let long = "l".repeat(1 << 16);
     let keyspace = TestKeyspace::new().await;
     let store = keyspace.open().await;
     let entry = |family, kind, help| MetadataEntry { family, kind, help, unit: "s" };
@@ -195,6 +196,9 @@ async fn metadata_is_kept_by_family() {
     ];
     assert_eq!(write(first).await, 3);
     assert_eq!(write(vec![entry("a", MetricType::Summary, "new")]).await, 1);
+    // Its name is longer than a key may be: it is not stored, and does not count.
+    let both = [&*long, "b", &*long].map(|f| entry(f, MetricType::Gauge, "two\nlines"));
+    assert_eq!(write(both.to_vec()).await, 1);
     let metadata = |kind, help: &str| Metadata { kind, help: help.into(), unit: "s".into() };
     let a = ("a".to_owned(), metadata(MetricType::Summary, "new"));
     let b = ("b".to_owned(), metadata(MetricType::Gauge, "two\nlines"));

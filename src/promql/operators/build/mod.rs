@@ -174,5 +174,5 @@ fn negate(points: &mut Points) -> Result<(), QueryError> {
 
 /// Series of one label set become one.
 fn merged(input: BoxOperator) -> BoxOperator {
-    merged::Merged::of(input, merged::Refused::SameStep)
+    merged::Merged::of(input, merged::Clash::SameStep)
 }

@@ -34,7 +34,7 @@ use self::finding::Finding;
 use self::judge::Moment;
 use self::look::Leads;
 use self::progress::Gathered;
-use self::slices::Pace;
+use self::slices::ReadRate;
 use self::statements::Statements;
 use super::clock::Skew;
 use super::epochs::Epochs;
@@ -123,7 +123,7 @@ pub struct Doctor {
     missing: Vec<&'static str>,
     names: NameColumn,
     stamps: Stamps,
-    pace: Pace,
+    pace: ReadRate,
     leads: Leads,
     /// One at a time: what one wrote, another must see.
     mending: tokio::sync::Mutex<()>,
@@ -175,7 +175,7 @@ impl Doctor {
             missing: found.missing,
             names: found.names,
             stamps: Stamps::default(),
-            pace: Pace::new(settings.rate),
+            pace: ReadRate::new(settings.rate),
             leads: Leads::default(),
             mending: tokio::sync::Mutex::default(),
             options,

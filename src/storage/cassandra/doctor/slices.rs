@@ -17,13 +17,13 @@ pub(super) fn slice(number: u32, of: u32) -> (i64, i64) {
 }
 
 /// Holds readers to so many reads a second.
-pub(super) struct Pace {
+pub(super) struct ReadRate {
     /// None = as fast as it goes.
     each: Option<Duration>,
     next: Mutex<Instant>,
 }
 
-impl Pace {
+impl ReadRate {
     pub(super) fn new(per_second: Option<u32>) -> Self {
         let each = per_second.map(|rate| Duration::from_secs(1) / rate.max(1));
         Self { each, next: Mutex::new(Instant::now()) }

@@ -297,6 +297,18 @@ impl ReadCache {
         }
     }
 
+    /// Gives up the older half of the files: what is known of their pieces takes memory. Blocks.
+    pub(super) fn relieve(&self) {
+        let mut segments = self.segments.lock();
+        let half = segments.all.len().div_ceil(2);
+        let given_up: Vec<Segment> = segments.all.drain(..half).collect();
+        self.metrics.read_cache_evictions.inc_by(half as u64);
+        self.show(&segments);
+        drop(segments);
+        // Closing frees their place on the disk, which takes a while.
+        drop(given_up);
+    }
+
     /// Gives the disk back what it may need for something better, and keeps nothing for a while.
     fn rest(&self, error: &io::Error) {
         *self.rests_until.lock() = Some(Instant::now() + REST);
@@ -445,6 +457,28 @@ mod tests {
         cache.keep(&large);
         assert!(look_up(&cache, key(-1), epoch(1), (0, 9)).missing.is_some());
         assert!(look_up(&cache, key(-2), epoch(1), (0, 9)).missing.is_none());
+    }
+
+    #[test]
+    fn the_older_half_is_given_up_where_memory_is_short() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let cache = cache(&dir, 16 << 10);
+        let files = || cache.segments.lock().all.len();
+        let mut last = 0;
+        while files() < SEGMENTS {
+            last += 1;
+            cache.keep(&[filled(&cache, key(last), (0, 99))]);
+        }
+        for left in [4, 2, 1] {
+            cache.relieve();
+            assert_eq!(files(), left);
+            assert_eq!(look_up(&cache, key(last), epoch(1), (0, 99)).missing, None);
+        }
+        cache.relieve();
+        cache.relieve();
+        assert_eq!((files(), cache.metrics.read_cache_entries.get()), (0, 0));
+        cache.keep(&[filled(&cache, key(1), (0, 9))]);
+        assert_eq!(look_up(&cache, key(1), epoch(1), (0, 9)).missing, None);
     }
 
     #[test]

@@ -43,6 +43,13 @@ impl Shared {
         LEAST_LEASE.max(self.options.request_timeout * 3)
     }
 
+    /// How long a write that has begun may take: what is sent at its end has as long as a request may take
+    /// to arrive before the lease is over.
+    pub(in super::super) fn longest_write(&self) -> Duration {
+        let request = self.options.request_timeout;
+        (self.lease() / 3 * 2).saturating_sub(request).max(request)
+    }
+
     /// Whether nothing is written here but deletes: the keyspace is one to read.
     pub(in super::super) fn only_looks(&self) -> bool {
         self.options.role == Role::Read

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::super::executor::{Deadline, all};
-use super::super::index_writer::Refused;
+use super::super::index_writer::RefusedSeries;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::statements::MAX_BATCH_PARTITIONS;
@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 32 << 10;
 
 /// A row of `row_keys` that is to be found by its tags.
 pub(in super::super) struct Tagged<'a> {
-    /// What stands for it in [`Refused`].
+    /// What stands for it in [`RefusedSeries`].
     pub(in super::super) series: u32,
     pub(in super::super) data_type: &'a DataType,
     pub(in super::super) tags: BTreeMap<&'a str, &'a str>,
@@ -64,7 +64,7 @@ impl Shared {
         tagged: &[Tagged<'_>],
         indexed: &IndexedTags,
         deadline: Deadline,
-    ) -> Result<Refused, StoreError> {
+    ) -> Result<RefusedSeries, StoreError> {
         let select = &self.statements.tag_rows()?.select.statement;
         let batches = self.tag_batches(select, key, tag_rows(key, tagged, indexed));
         let send = |batch| self.send_tag_rows(key, batch, deadline).boxed();
@@ -113,7 +113,7 @@ impl Shared {
         key: WindowKey<'_>,
         rows: Vec<TagRow<'_>>,
         deadline: Deadline,
-    ) -> Result<Refused, StoreError> {
+    ) -> Result<RefusedSeries, StoreError> {
         let stamp = self.stamps.for_index(now_ms());
         let (metric, table_name, row_time) = key.values();
         let values: Vec<_> = rows

@@ -5,11 +5,11 @@
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::concurrency::{Answer, Concurrency};
+use super::concurrency::{Concurrency, Reply};
 use crate::telemetry::CassandraMetrics;
 
 /// The turns.
-pub(super) struct Throttle {
+pub(super) struct WriteTurns {
     /// As many permits as [`State::permits`], in the hands of turns or not.
     pub(super) turns: Semaphore,
     state: Mutex<State>,
@@ -21,7 +21,7 @@ struct State {
     permits: usize,
 }
 
-impl Throttle {
+impl WriteTurns {
     /// One that never gives more than `most` turns at a time.
     pub(super) fn new(most: usize, metrics: CassandraMetrics) -> Self {
         let concurrency = Concurrency::new(most);
@@ -32,10 +32,10 @@ impl Throttle {
     }
 
     /// Gives a turn back and learns from what came of it.
-    pub(super) fn end(&self, turn: SemaphorePermit<'_>, answer: Answer) {
+    pub(super) fn end(&self, turn: SemaphorePermit<'_>, reply: Reply) {
         let mut state = self.state.lock();
         let in_flight = state.permits - self.turns.available_permits().min(state.permits);
-        state.concurrency.observe(answer, in_flight);
+        state.concurrency.observe(reply, in_flight);
         let limit = state.concurrency.limit();
         if state.permits <= limit {
             drop(turn);
@@ -59,45 +59,45 @@ mod tests {
 
     use super::*;
 
-    fn turn(throttle: &Throttle) -> Option<SemaphorePermit<'_>> {
-        throttle.turns.acquire().now_or_never().map(|turn| turn.expect("never closed"))
+    fn turn(of: &WriteTurns) -> Option<SemaphorePermit<'_>> {
+        of.turns.acquire().now_or_never().map(|turn| turn.expect("never closed"))
     }
 
     /// Takes all turns that there are.
-    fn all(throttle: &Throttle) -> Vec<SemaphorePermit<'_>> {
-        std::iter::from_fn(|| turn(throttle)).collect()
+    fn all(of: &WriteTurns) -> Vec<SemaphorePermit<'_>> {
+        std::iter::from_fn(|| turn(of)).collect()
     }
 
     #[test]
     fn there_are_as_many_turns_as_the_limit_says() {
         let metrics = CassandraMetrics::default();
-        let throttle = Throttle::new(100, metrics.clone());
-        let turns = all(&throttle);
+        let all_turns = WriteTurns::new(100, metrics.clone());
+        let turns = all(&all_turns);
         assert_eq!((turns.len(), metrics.write_concurrency.get()), (64, 64));
         // Who waits gets no turn before the limit has room for it.
-        let mut waiting = Box::pin(throttle.turns.acquire());
+        let mut waiting = Box::pin(all_turns.turns.acquire());
         assert!((&mut waiting).now_or_never().is_none());
         let mut turns = turns.into_iter();
         for _ in 0..32 {
-            throttle.end(turns.next().expect("64"), Answer::Overload);
+            all_turns.end(turns.next().expect("64"), Reply::Overload);
             assert!((&mut waiting).now_or_never().is_none());
         }
         assert_eq!(metrics.write_concurrency.get(), 32);
-        throttle.end(turns.next().expect("64"), Answer::Other);
+        all_turns.end(turns.next().expect("64"), Reply::Other);
         assert!((&mut waiting).now_or_never().is_some());
         drop(turns);
-        assert_eq!(all(&throttle).len(), 32);
+        assert_eq!(all(&all_turns).len(), 32);
     }
 
     #[test]
     fn quick_answers_make_more_turns() {
         let metrics = CassandraMetrics::default();
-        let throttle = Throttle::new(100, metrics.clone());
+        let all_turns = WriteTurns::new(100, metrics.clone());
         for _ in 0..50 {
-            for turn in all(&throttle) {
-                throttle.end(turn, Answer::Done(1, Duration::from_millis(1)));
+            for turn in all(&all_turns) {
+                all_turns.end(turn, Reply::Done(1, Duration::from_millis(1)));
             }
         }
-        assert_eq!((all(&throttle).len(), metrics.write_concurrency.get()), (100, 100));
+        assert_eq!((all(&all_turns).len(), metrics.write_concurrency.get()), (100, 100));
     }
 }

@@ -1,0 +1,227 @@
+//! Lists that may be cut: at a number of items, and at a number of bytes.
+//!
+//! What is left of a cut list is a beginning of the whole in its order: nothing is missing in front of
+//! what is there. Every store and everybody who puts lists together cuts here.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use crate::limits::MAX_LIST_BYTES;
+use crate::model::Labels;
+
+/// A result that may have been cut at a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limited<T> {
+    /// The results, sorted, each once. If there were more, these are the first ones.
+    pub items: Vec<T>,
+    /// Whether there were more.
+    pub truncated: bool,
+}
+
+/// What can stand in a list.
+pub trait Listed: Ord {
+    /// Bytes that count.
+    fn bytes(&self) -> usize;
+}
+
+impl Listed for String {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Listed for Labels {
+    fn bytes(&self) -> usize {
+        self.as_bytes().len()
+    }
+}
+
+/// Most bytes of a list with a limit of its number; 0 = no limit, nor one of bytes.
+fn most_bytes(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { MAX_LIST_BYTES }
+}
+
+impl<T: Listed> Limited<T> {
+    /// The first of some items that come sorted, each once: at most `limit` (0 = no limit), of at most
+    /// [`MAX_LIST_BYTES`].
+    pub fn first(sorted: impl IntoIterator<Item = T>, limit: usize) -> Self {
+        let (most, mut bytes) = (most_bytes(limit), 0_usize);
+        let mut items = Vec::new();
+        for item in sorted {
+            bytes = bytes.saturating_add(item.bytes());
+            if bytes > most || (limit > 0 && items.len() == limit) {
+                return Self { items, truncated: true };
+            }
+            items.push(item);
+        }
+        Self { items, truncated: false }
+    }
+
+    /// Several lists as one, with the limits of [`Limited::first`]. Behind the end of one that was
+    /// cut nothing is known to be whole, so the union ends there as well.
+    pub fn union(lists: Vec<Self>, limit: usize) -> Self
+    where
+        T: Clone,
+    {
+        let cut = lists.iter().filter(|list| list.truncated);
+        // Of an empty one even the first item is not known: nothing is less.
+        let end: Option<Option<T>> = cut.map(|list| list.items.last().cloned()).min();
+        let mut items: Vec<T> = lists.into_iter().flat_map(|list| list.items).collect();
+        items.sort_unstable();
+        items.dedup();
+        if let Some(end) = &end {
+            items.truncate(items.partition_point(|item| Some(item) <= end.as_ref()));
+        }
+        let mut union = Self::first(items, limit);
+        union.truncated |= end.is_some();
+        union
+    }
+}
+
+/// The smallest of the items that are added in any order, with the limits of [`Limited::first`]. It
+/// never holds more than they allow.
+pub(super) struct Smallest<T> {
+    items: BTreeSet<T>,
+    bytes: usize,
+    limit: usize,
+    most_bytes: usize,
+    /// The smallest item that had to go. Neither it nor what is greater comes in again: that may be
+    /// small enough for the room that is left, and would hide that others are missing before it.
+    end: Option<T>,
+}
+
+impl<T: Listed> Smallest<T> {
+    /// Nothing yet; `limit` items at most, 0 = no limit.
+    pub(super) fn new(limit: usize) -> Self {
+        Self::of(if limit == 0 { usize::MAX } else { limit }, most_bytes(limit))
+    }
+
+    fn of(limit: usize, most_bytes: usize) -> Self {
+        Self { items: BTreeSet::new(), bytes: 0, limit, most_bytes, end: None }
+    }
+
+    /// Adds an item. `Break` means that greater ones need not be added.
+    pub(super) fn add(&mut self, item: T) -> ControlFlow<()> {
+        if self.end.as_ref().is_some_and(|end| *end <= item) {
+            return ControlFlow::Break(());
+        }
+        let bytes = item.bytes();
+        if self.items.insert(item) {
+            self.bytes += bytes;
+        }
+        while self.items.len() > self.limit || self.bytes > self.most_bytes {
+            let Some(last) = self.items.pop_last() else { break };
+            self.bytes -= last.bytes();
+            self.end = Some(last);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The list.
+    pub(super) fn finish(self) -> Limited<T> {
+        Limited { truncated: self.end.is_some(), items: self.items.into_iter().collect() }
+    }
+}
+
+impl Smallest<String> {
+    /// Adds a text, which is copied only where it is not there yet.
+    pub(super) fn add_text(&mut self, text: &str) {
+        if !self.items.contains(text) && self.end.as_deref().is_none_or(|end| text < end) {
+            let _ = self.add(text.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn smallest(limit: usize, most_bytes: usize, items: &[String]) -> Limited<String> {
+        let mut all = Smallest::of(limit, most_bytes);
+        for item in items {
+            let _ = all.add(item.clone());
+        }
+        all.finish()
+    }
+
+    fn texts(of: &str) -> Vec<String> {
+        of.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn nothing_is_missing_in_front_of_what_is_there() {
+        // The long one does not fit, and the short one behind it would.
+        let cut = smallest(100, 4, &texts("aa dddd e b"));
+        assert_eq!(cut, Limited { items: texts("aa b"), truncated: true });
+        let cut = smallest(2, 100, &texts("e c a c d"));
+        assert_eq!(cut, Limited { items: texts("a c"), truncated: true });
+        let whole = smallest(3, 3, &texts("c a b a"));
+        assert_eq!(whole, Limited { items: texts("a b c"), truncated: false });
+        assert_eq!(smallest(9, 2, &texts("long")), Limited { items: vec![], truncated: true });
+    }
+
+    #[test]
+    fn who_adds_in_order_is_told_when_to_stop() {
+        let mut all = Smallest::new(2);
+        let added = ["a", "b", "b", "c", "d"].map(|item| all.add(item.to_owned()).is_break());
+        assert_eq!(added, [false, false, false, false, true]);
+        all.add_text("d");
+        all.add_text("aa");
+        assert_eq!(all.finish(), Limited { items: texts("a aa"), truncated: true });
+    }
+
+    #[test]
+    fn a_union_ends_where_one_of_its_lists_was_cut() {
+        let list = |items: &str, truncated| Limited { items: texts(items), truncated };
+        let union = |a, b, limit| Limited::union(vec![a, b], limit);
+        // Whether the first list has a "d" is not known.
+        let cut = union(list("a c", true), list("b d", false), 0);
+        assert_eq!(cut, list("a b c", true));
+        assert_eq!(union(list("a c", true), list("b", true), 0), list("a b", true));
+        assert_eq!(union(list("", true), list("b", false), 0), list("", true));
+        assert_eq!(union(list("a c", false), list("a b", false), 0), list("a b c", false));
+        assert_eq!(union(list("a c", false), list("a b", false), 2), list("a b", true));
+        assert_eq!(union(list("a c", false), list("a b", false), 3), list("a b c", false));
+    }
+
+    #[test]
+    fn a_list_with_a_limit_has_one_of_its_bytes_too() {
+        let third = MAX_LIST_BYTES / 3;
+        let items = ["a", "b", "c", "d"].map(|letter| letter.repeat(third));
+        let first = Limited::first(items.clone(), 10);
+        assert_eq!((first.items.len(), first.truncated), (3, true));
+        assert!(first.items.iter().zip(&items).all(|(found, item)| found == item));
+        let whole = Limited::first(items, 0);
+        assert_eq!((whole.items.len(), whole.truncated), (4, false));
+    }
+
+    proptest! {
+        /// However items come, and over however many sources, a list is a beginning of the sorted whole.
+        #[test]
+        fn every_cut_list_is_a_beginning(
+            sources in prop::collection::vec(prop::collection::vec("[a-d]{1,6}", 0..20), 1..4),
+            limit in 1usize..12,
+            most_bytes in 0usize..60,
+        ) {
+            let mut whole: Vec<String> = sources.concat();
+            whole.sort();
+            whole.dedup();
+            let cut = smallest(limit, most_bytes, &sources.concat());
+            prop_assert!(whole.starts_with(&cut.items));
+            prop_assert_eq!(cut.truncated, cut.items.len() < whole.len());
+            let bytes = |items: &[String]| items.iter().map(String::len).sum::<usize>();
+            prop_assert!(cut.items.len() <= limit && bytes(&cut.items) <= most_bytes);
+            if let Some(next) = whole.get(cut.items.len()) {
+                let fits = bytes(&cut.items) + next.len() <= most_bytes;
+                prop_assert!(cut.items.len() == limit || !fits, "it ends too early");
+            }
+
+            let lists = sources.iter().map(|source| smallest(limit, most_bytes, source));
+            let union = Limited::union(lists.collect(), limit);
+            prop_assert!(whole.starts_with(&union.items));
+            prop_assert_eq!(union.truncated, union.items.len() < whole.len());
+        }
+    }
+}
