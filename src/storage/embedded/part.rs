@@ -218,10 +218,10 @@ impl PartReader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::Disk;
     use super::*;
     use crate::chunk::encode_points;
     use crate::model::{Point, TimeRange, Value};
+    use crate::storage::disk::Disk;
 
     fn part(id: u64) -> Part {
         let range = TimeRange::new(0, 1);
