@@ -201,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::STALE_NAN_BITS;
+    use crate::model::{STALE_NAN_BITS, TimeRange};
 
     fn floats(values: Vec<f64>) -> Floats {
         let times = (0..values.len() as i64).map(|at| 1_700_000_000_000 + at * 15_000).collect();
@@ -234,6 +234,27 @@ mod tests {
         // What is no decimal number is left to others.
         assert_eq!(round_trip(&floats((1..960).map(|at| f64::from(at).sqrt()).collect())), None);
         assert_eq!(round_trip(&floats(vec![f64::NAN; 5])), None);
+    }
+
+    #[test]
+    fn floats_of_a_range_are_visited() {
+        let floats = floats((0..500).map(f64::from).collect());
+        let chunk = pack(&floats, 0..500).expect("packed");
+        let time = |at: usize| floats.times[at];
+        for (start, end, want) in [
+            (time(10), time(12), 10..13),
+            (time(10) + 1, time(12) - 1, 11..12),
+            (i64::MIN, time(0), 0..1),
+            (time(499), i64::MAX, 499..500),
+            (time(499) + 1, i64::MAX, 0..0),
+            (time(12), time(10), 0..0),
+        ] {
+            let mut seen = Vec::new();
+            let range = TimeRange { start, end };
+            chunk.visit_floats_in(range, |time, value| seen.push((time, value))).expect("own");
+            let want: Vec<_> = want.map(|at| (time(at), at as f64)).collect();
+            assert_eq!(seen, want, "{range:?}");
+        }
     }
 
     #[test]

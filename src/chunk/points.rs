@@ -8,7 +8,7 @@ use super::histogram::HistogramReader;
 use super::packed::Unpacked;
 use super::xor::XorReader;
 use super::{Chunk, ChunkError, ChunkKind};
-use crate::model::{Point, Value};
+use crate::model::{Point, TimeRange, Value};
 
 impl Chunk {
     /// The points. Ends after the first error.
@@ -36,7 +36,17 @@ impl Chunk {
     /// Calls `visit` with every timestamp and float; a chunk of histograms has none.
     /// The fast way to read floats.
     #[inline]
-    pub fn visit_floats(&self, mut visit: impl FnMut(i64, f64)) -> Result<(), ChunkError> {
+    pub fn visit_floats(&self, visit: impl FnMut(i64, f64)) -> Result<(), ChunkError> {
+        self.visit_floats_in(TimeRange::ALL, visit)
+    }
+
+    /// The same for those of a range; of a chunk that is read point by point others may come too.
+    #[inline]
+    pub fn visit_floats_in(
+        &self,
+        range: TimeRange,
+        mut visit: impl FnMut(i64, f64),
+    ) -> Result<(), ChunkError> {
         match self.kind {
             ChunkKind::Xor => {
                 let mut reader = XorReader::new(&self.data, self.count)?;
@@ -46,7 +56,10 @@ impl Chunk {
             }
             ChunkKind::Packed => {
                 let Unpacked { times, values, .. } = self.unpack()?;
-                times.iter().zip(&values).for_each(|(&timestamp, &value)| visit(timestamp, value));
+                let first = times.partition_point(|time| *time < range.start);
+                let wanted = times.iter().zip(&values).skip(first);
+                let wanted = wanted.take_while(|(time, _)| **time <= range.end);
+                wanted.for_each(|(&timestamp, &value)| visit(timestamp, value));
             }
             ChunkKind::Histogram | ChunkKind::FloatHistogram => {}
         }

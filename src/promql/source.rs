@@ -89,7 +89,8 @@ pub(crate) fn visit(
     range: TimeRange,
     visitor: &mut impl Visitor,
 ) -> Result<(), QueryError> {
-    in_range(chunks, range).try_for_each(|chunk| visit_chunk(chunk, visitor).map_err(damaged))
+    let mut chunks = in_range(chunks, range);
+    chunks.try_for_each(|chunk| visit_chunk(chunk, range, visitor).map_err(damaged))
 }
 
 /// The chunks that may have points in `range`.
@@ -98,10 +99,14 @@ pub(crate) fn in_range(chunks: &[Chunk], range: TimeRange) -> impl Iterator<Item
     chunks.iter().filter(has)
 }
 
-fn visit_chunk(chunk: &Chunk, visitor: &mut impl Visitor) -> Result<(), ChunkError> {
+fn visit_chunk(
+    chunk: &Chunk,
+    range: TimeRange,
+    visitor: &mut impl Visitor,
+) -> Result<(), ChunkError> {
     let plain = chunk.starts.is_empty() || !visitor.wants_starts();
     if chunk.kind.is_floats() && plain {
-        return chunk.visit_floats(|time, value| visitor.float(time, 0, value));
+        return chunk.visit_floats_in(range, |time, value| visitor.float(time, 0, value));
     }
     for point in chunk.points() {
         let point = point?;
