@@ -13,8 +13,8 @@ pub(crate) const METADATA_LABELS: [&str; 3] = [METRIC_NAME, METRIC_TYPE, METRIC_
 
 /// `labels` without those that describe the metric.
 pub(crate) fn without_metadata(labels: &Labels) -> Labels {
-    if labels.iter().any(|(name, _)| METADATA_LABELS.contains(&name)) {
-        labels.filtered(|name| !METADATA_LABELS.contains(&name))
+    if METADATA_LABELS.iter().any(|name| !labels.get(name).is_empty()) {
+        labels.filtered(|name| METADATA_LABELS.iter().all(|dropped| dropped.as_bytes() != name))
     } else {
         labels.clone()
     }
@@ -22,12 +22,14 @@ pub(crate) fn without_metadata(labels: &Labels) -> Labels {
 
 /// Only the labels with one of these names.
 pub(crate) fn keep(labels: &Labels, names: &[String]) -> Labels {
-    labels.filtered(|name| names.iter().any(|kept| kept == name))
+    labels.filtered(|name| names.iter().any(|kept| kept.as_bytes() == name))
 }
 
 /// All labels but those with one of these names and the metric's name.
 pub(crate) fn without_and_name(labels: &Labels, names: &[String]) -> Labels {
-    labels.filtered(|name| name != METRIC_NAME && !names.iter().any(|dropped| dropped == name))
+    labels.filtered(|name| {
+        name != METRIC_NAME.as_bytes() && names.iter().all(|dropped| dropped.as_bytes() != name)
+    })
 }
 
 /// `labels` with one label set, or taken away when `value` is empty.

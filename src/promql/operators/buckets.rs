@@ -263,7 +263,7 @@ fn sources(series: &[Series]) -> (Vec<Source>, Vec<Labels>) {
         let bound = parse_bound(one.labels.get(BUCKET_LABEL));
         // A series whose bound is none can only be a native histogram.
         let base = match bound {
-            Some(_) => one.labels.filtered(|name| name != BUCKET_LABEL),
+            Some(_) => one.labels.filtered(|name| name != BUCKET_LABEL.as_bytes()),
             None => one.labels.clone(),
         };
         let at = *known.entry(base).or_insert(sources.len());
