@@ -13,6 +13,7 @@ mod delete_preview;
 mod error;
 mod evaluator;
 mod exemplars;
+mod exposition;
 mod federate;
 mod json;
 mod label_name;
