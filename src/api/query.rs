@@ -166,7 +166,9 @@ async fn counted(
             QueryOutcome::Ok
         }
         Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
-        Err(QueryError::TooManySamples { .. } | QueryError::Limit(_)) => QueryOutcome::Limited,
+        Err(
+            QueryError::TooManySamples { .. } | QueryError::Limit(_) | QueryError::NoTurn { .. },
+        ) => QueryOutcome::Limited,
         Err(QueryError::TimedOut { .. }) => QueryOutcome::TimedOut,
         Err(QueryError::Canceled) => QueryOutcome::Canceled,
         Err(QueryError::Store(_)) => QueryOutcome::Store,
