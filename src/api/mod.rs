@@ -32,6 +32,7 @@ mod remote_read;
 mod remote_write;
 mod routes;
 mod selected;
+mod slow;
 mod status;
 mod tag_index;
 mod traced;

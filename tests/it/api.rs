@@ -3,6 +3,7 @@
 
 mod queries;
 mod recorded;
+mod slow;
 mod snapshots;
 
 use std::net::{SocketAddr, TcpListener};
