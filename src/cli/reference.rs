@@ -87,6 +87,7 @@ fn page(settings: &[Setting]) -> String {
     text
 }
 
+    whole = without_help(whole);
 /// Text that Markdown shows as it is, in a cell of a table.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -104,6 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
+/// The same without the commands `help`, which have no page to refer to.
+fn without_help(command: Command) -> Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let command = command.disable_help_subcommand(true);
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_help))
+}
+
     fn a_row_a_setting_that_markdown_shows_as_it_is() {
         let setting = |name, value, default, help| Setting { name, value, default, help };
         let settings = [
