@@ -12,9 +12,15 @@ mkdir -p "$generated"
 "$binary" completions bash > "$generated/promkairos.bash"
 "$binary" completions zsh > "$generated/_promkairos"
 "$binary" completions fish > "$generated/promkairos.fish"
-"$binary" man > "$generated/promkairos.1"
-commands=$("$binary" --help | sed -n '/^Commands:$/,/^$/s/^  \([a-z-]\+\) .*/\1/p')
-for command in $commands; do
-  if [ "$command" != help ]; then "$binary" man "$command" > "$generated/promkairos-$command.1"; fi
-done
+# pages COMMAND...: the page of a command, and of all below it.
+pages() {
+  local name=promkairos command commands
+  for command in "$@"; do name+="-$command"; done
+  "$binary" man "$@" > "$generated/$name.1"
+  commands=$("$binary" "$@" --help | sed -n '/^Commands:$/,/^$/s/^  \([a-z-]\+\) .*/\1/p')
+  for command in $commands; do
+    if [ "$command" != help ]; then pages "$@" "$command"; fi
+  done
+}
+pages
 cargo deb --no-build --locked ${target:+--target "$target"}

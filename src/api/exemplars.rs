@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::moment::Moment;
 use super::parameters::Parameters;
+use super::slow::Watch;
 use super::{ApiError, AppState, json, query};
 use crate::model::{Exemplar, Labels, Matcher, TimeRange};
 use crate::promql::annotations::Shown;
@@ -22,6 +23,7 @@ pub(super) async fn query_exemplars(
     State(state): State<Arc<AppState>>,
     parameters: Parameters,
 ) -> Response {
+    let _watch = Watch::new(&state, "/api/v1/query_exemplars", parameters.shown());
     json::respond(answer(&state, &parameters).await)
 }
 

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::parameters::Parameters;
 use super::selected::{Points, of_each_series};
+use super::slow::Watch;
 use super::{ApiError, AppState, matches};
 use crate::model::{Labels, METRIC_NAME, TimeRange, Value, is_stale};
 use crate::promql::format::general;
@@ -41,6 +42,7 @@ pub(super) async fn federate(
         true => (Names::Quoted, "allow-utf-8"),
         false => (Names::Underscores, "underscores"),
     };
+    let _watch = Watch::new(&state, "/federate", parameters.shown());
     match newest(&state, &parameters).await {
         Ok(found) => {
             let kind = format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}");

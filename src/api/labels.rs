@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
+use super::slow::Watch;
 use super::{ApiError, AppState, json, label_name, matches};
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::promql::annotations::Shown;
@@ -21,6 +22,7 @@ use crate::storage::{Limited, Listed, SeriesQuery, SharedStore, StoreError};
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
 pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+    let _watch = Watch::new(&state, "/api/v1/labels", parameters.shown());
     json::respond(names_answer(&state, &parameters).await)
 }
 
@@ -35,11 +37,13 @@ pub(super) async fn values(
     if bytes.contains(&b'/') {
         return super::pages::unknown_path().await.into_response();
     }
+    let _watch = Watch::new(&state, uri.path(), parameters.shown());
     json::respond(values_answer(&state, &bytes, &parameters).await)
 }
 
 /// `/api/v1/series`, parameters as those of `labels`, but `match[]` has to be there.
 pub(super) async fn series(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+    let _watch = Watch::new(&state, "/api/v1/series", parameters.shown());
     json::respond(series_answer(&state, &parameters).await)
 }
 

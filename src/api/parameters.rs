@@ -71,6 +71,11 @@ impl Parameters {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// All of them, as the log shows them.
+    pub(super) fn shown(&self) -> impl Iterator<Item = String> {
+        self.pairs.iter().map(|(name, value)| format!("{name}={value}"))
+    }
+
     /// All values, owned.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         self.all(name).map(str::to_owned).collect()

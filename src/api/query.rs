@@ -15,7 +15,7 @@ use tracing::{Instrument, Span, info_span};
 use super::moment::{self, Moment};
 use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::workers::Caller;
-use super::{ApiError, AppState, json, parse_query, query_result};
+use super::{ApiError, AppState, json, parse_query, query_result, slow};
 use crate::promql::ast::Expr;
 use crate::promql::{Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse};
 use crate::telemetry::{self, QueryKind, QueryOutcome};
@@ -102,9 +102,6 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
-/// Characters of a query in the log and in a trace.
-const LONGEST_SHOWN: usize = 2_000;
-
 /// What is asked.
 struct Asked<'a> {
     query: &'a str,
@@ -115,7 +112,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// Its text, as far as it is shown.
     fn shown(&self) -> String {
-        self.query.chars().take(LONGEST_SHOWN).collect()
+        slow::shown(self.query)
     }
 
     /// Its span, without what it costs.
@@ -166,7 +163,9 @@ async fn counted(
             QueryOutcome::Ok
         }
         Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
-        Err(QueryError::TooManySamples { .. } | QueryError::Limit(_)) => QueryOutcome::Limited,
+        Err(
+            QueryError::TooManySamples { .. } | QueryError::Limit(_) | QueryError::NoTurn { .. },
+        ) => QueryOutcome::Limited,
         Err(QueryError::TimedOut { .. }) => QueryOutcome::TimedOut,
         Err(QueryError::Canceled) => QueryOutcome::Canceled,
         Err(QueryError::Store(_)) => QueryOutcome::Store,

@@ -18,8 +18,8 @@ use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
 use super::{
-    AppState, absent, access, admin, concurrency, cors, exemplars, federate, labels, metadata,
-    pages, query, remote_read, remote_write, status, tag_index, traced,
+    AppState, absent, access, admin, concurrency, cors, exemplars, exposition, federate, labels,
+    metadata, pages, query, remote_read, remote_write, status, tag_index, traced,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
@@ -34,7 +34,7 @@ pub fn router(state: Shared) -> Router {
         .route("/-/ready", page(get(status::ready)));
     let shown = Router::new()
         .route("/", page(get(status::index)))
-        .route("/metrics", page(get(status::metrics)))
+        .route("/metrics", page(get(exposition::metrics)))
         .route("/version", page(get(pages::version)))
         .route("/federate", only("GET, OPTIONS", get(federate::federate)));
     let steers = Router::new()

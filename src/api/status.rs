@@ -1,11 +1,9 @@
-//! The small pages: what this is, whether it lives, whether it is ready, its metrics.
+//! The small pages: what this is, whether it lives, whether it is ready.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::header;
-use axum::response::IntoResponse;
 
 use super::{ApiError, AppState};
 use crate::storage::Store;
@@ -48,10 +46,4 @@ async fn cassandra_away(state: &AppState) -> Option<String> {
         Ok(answer) => answer.err().map(|error| error.to_string()),
         Err(_) => Some(format!("Cassandra has not answered for {PATIENCE:?}")),
     }
-}
-
-/// `GET /metrics`: the metrics of this process.
-pub(super) async fn metrics(State(state): State<Arc<AppState>>) -> impl IntoResponse {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], state.metrics.encode())
 }

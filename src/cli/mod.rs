@@ -157,14 +157,19 @@ fn command() -> Command {
         .args(config::arguments())
         .subcommand(serve::command())
         .subcommand(copy::command())
-        .subcommand(delete::command())
+        .subcommand(without_settings(delete::command()))
         .subcommand(doctor::command())
         .subcommand(wal::command())
-        .subcommand(explain::command())
-        .subcommand(index::command())
+        .subcommand(without_settings(explain::command()))
+        .subcommand(without_settings(index::command()))
         .subcommand(check_config::command())
-        .subcommand(health::command())
-        .subcommands(reference::commands())
+        .subcommand(without_settings(health::command()))
+        .subcommands(reference::commands().map(without_settings))
+}
+
+/// A command that uses no setting takes them as all others do, and does not show them.
+fn without_settings(command: Command) -> Command {
+    command.args(config::arguments().into_iter().map(|argument| argument.hide(true)))
 }
 
 /// What `--version` says. The commit is known of a release that was built in a clone.

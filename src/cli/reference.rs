@@ -6,11 +6,12 @@
 
 use std::fmt::Write;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::config::{SETTINGS, Setting};
+use crate::config::{SETTINGS, Setting, choices};
 
 use super::CliError;
 use super::output;
@@ -52,13 +53,41 @@ pub(super) fn run_settings() -> Result<(), CliError> {
 /// Runs `completions` for the whole command line.
 pub(super) fn run_completions(matches: &ArgMatches, mut whole: Command) -> Result<(), CliError> {
     let shell = *matches.get_one::<Shell>("shell").expect("clap requires it");
+    whole = completed(whole);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut whole, "promkairos", &mut script);
     output::print(&String::from_utf8_lossy(&script))
 }
 
+/// The same, where what a value may be is known: words, files, or nothing that could be listed.
+fn completed(command: Command) -> Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let command = command.mut_args(|argument| {
+        let setting = SETTINGS.iter().find(|setting| setting.key() == argument.get_id().as_str());
+        let words = setting.map_or(&[][..], choices);
+        let takes_value = argument.get_action().takes_values();
+        let value =
+            argument.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+        let hint = match value {
+            Some("FILE") => ValueHint::FilePath,
+            Some("DIR") => ValueHint::DirPath,
+            _ => ValueHint::Other,
+        };
+        match words.is_empty() {
+            _ if !takes_value => argument,
+            // It has words of its own.
+            _ if !argument.get_possible_values().is_empty() => argument,
+            true => argument.value_hint(hint),
+            false => argument.value_parser(PossibleValuesParser::new(words.iter().copied())),
+        }
+    });
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, completed))
+}
+
 /// Runs `man` for a command of the whole command line.
 pub(super) fn run_man(matches: &ArgMatches, mut whole: Command) -> Result<(), CliError> {
+    whole = without_help(whole);
     // Gives the commands their full names and the flags of all.
     whole.build();
     let mut command = &whole;
@@ -74,6 +103,14 @@ pub(super) fn run_man(matches: &ArgMatches, mut whole: Command) -> Result<(), Cl
         .render(&mut page)
         .map_err(|source| CliError::System { what: "the manual page".into(), source })?;
     output::print(&String::from_utf8_lossy(&page))
+}
+
+/// The same without the commands `help`, which have no page to refer to.
+fn without_help(command: Command) -> Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let command = command.disable_help_subcommand(true);
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_help))
 }
 
 /// The page of these settings.

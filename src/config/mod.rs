@@ -8,6 +8,7 @@
 
 mod cassandra;
 mod changes;
+mod choices;
 mod clusters;
 mod environment;
 mod http;
@@ -36,6 +37,7 @@ pub use cassandra::{
     CassandraConfig, Compression, Consistency, Credentials, Replication, TlsConfig,
 };
 pub use changes::{changed, is_live};
+pub use choices::choices;
 pub use clusters::ReadClusterConfig;
 pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;

@@ -172,10 +172,7 @@ impl Engine {
         }
         let waiting = Waiting::new(&self.waiting);
         if waiting.before >= self.settings.max_queue {
-            return Err(QueryError::Limit(format!(
-                "too many queries wait: more than {}, which is the setting {MAX_QUEUE}",
-                self.settings.max_queue
-            )));
+            return Err(QueryError::NoTurn { limit: self.settings.max_queue, setting: MAX_QUEUE });
         }
         Arc::clone(&self.turns).acquire_owned().await.map_err(|_| QueryError::Canceled)
     }

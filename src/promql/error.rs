@@ -30,6 +30,14 @@ pub enum QueryError {
     /// Another limit was passed; the text names it and its setting.
     #[error("{0}")]
     Limit(String),
+    /// Too many others wait for their turn: it may be asked again.
+    #[error("too many queries wait: more than {limit}, which is the setting {setting}")]
+    NoTurn {
+        /// How many may wait.
+        limit: usize,
+        /// The setting that says so.
+        setting: &'static str,
+    },
     /// It took too long.
     #[error("query timed out in {place}: longer than {limit:?}, which is the setting {setting}")]
     TimedOut {

@@ -25,6 +25,9 @@ use super::tls::Tls;
 use crate::limits::ACCEPT_PAUSE;
 use crate::telemetry::{HttpMetrics, Throttle};
 
+/// What a head passes that is too large; hyper's own, no setting.
+const HEAD_SIZE: &str = "http-head-size";
+
 /// What connections are served with.
 #[derive(Clone)]
 pub(super) struct Front {
@@ -142,9 +145,14 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let Front { router, metrics, .. } = serving.front;
-    let requests = TowerToHyperService::new(Requests { router, place, metrics });
+    let requests = Requests { router, place, metrics: metrics.clone() };
+    let requests = TowerToHyperService::new(requests);
     let served = serving.builder.serve_connection(TokioIo::new(stream), requests);
     if let Err(error) = watcher.watch(served).await {
+        let cause = error.downcast_ref::<hyper::Error>();
+        if cause.is_some_and(hyper::Error::is_parse_too_large) {
+            metrics.limit_reached(HEAD_SIZE);
+        }
         tracing::debug!("a connection ended: {error}");
     }
 }
@@ -277,6 +285,41 @@ mod tests {
         answer(&mut stream).await;
         stream.write_all(HALF).await.expect("it takes that");
         is_closed(&mut stream).await;
+    }
+
+    #[tokio::test]
+    async fn a_head_that_is_too_large_is_refused_and_counted() {
+        let metrics = Metrics::new();
+        let router = Router::new().route("/", get(async || "here"));
+        let front = Front { metrics: Arc::new(metrics.http.clone()), ..plain(router) };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        tokio::spawn(serve(listener, front, patient(9), std::future::pending()));
+        let headers = (0..150).map(|n| format!("X-{n}: a\r\n")).collect::<String>();
+        let heads = [
+            (format!("GET / HTTP/1.1\r\nHost: a\r\n{headers}\r\n"), "HTTP/1.1 431 "),
+            (format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(70_000)), "HTTP/1.1 414 "),
+        ];
+        for (count, (head, status)) in (1..).zip(heads) {
+            let mut stream = connect(address, head.as_bytes()).await;
+            let mut bytes = Vec::new();
+            while !bytes.ends_with(b"\r\n\r\n") {
+                let read = stream.read_buf(&mut bytes).await.expect("it reads");
+                assert!(read > 0, "it was closed after {bytes:?}");
+            }
+            let answer = String::from_utf8(bytes).expect("UTF-8");
+            assert!(answer.starts_with(status), "{answer}");
+            let counted = format!(
+                "promkairos_http_limits_reached_total{{limit=\"http-head-size\"}} {count}\n"
+            );
+            // The connection ends after its answer.
+            let told = async {
+                while !metrics.encode().contains(&counted) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(120), told).await.expect("it is counted");
+        }
     }
 
     #[tokio::test]

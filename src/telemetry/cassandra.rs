@@ -1,8 +1,9 @@
 //! Metrics of the statements sent to Cassandra.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 /// How a statement ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementOutcome {
     /// Done.
     Ok,
@@ -24,10 +25,22 @@ pub enum StatementOutcome {
     Failed,
 }
 
+impl StatementOutcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Retried => "retried",
+            Self::Unavailable => "unavailable",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Attempt {
     statement: &'static str,
-    outcome: StatementOutcome,
+    outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -102,8 +115,7 @@ pub struct CassandraMetrics {
     pub quarantined: Counter,
     /// Attempts to open the store that Cassandra refused: the login, the keyspace.
     pub open_refused: Counter,
-    /// Our clock minus the coordinator's, in milliseconds.
-    pub clock_skew_ms: Gauge,
+    clock_skew: Gauge<f64, AtomicU64>,
 }
 
 impl Default for CassandraMetrics {
@@ -136,7 +148,7 @@ impl Default for CassandraMetrics {
             read_cache_bytes: Gauge::default(),
             quarantined: Counter::default(),
             open_refused: Counter::default(),
-            clock_skew_ms: Gauge::default(),
+            clock_skew: Gauge::default(),
         }
     }
 }
@@ -260,11 +272,12 @@ impl CassandraMetrics {
                 "Index rows remembered as written",
                 &self.index_rows_remembered,
             ),
-            ("clock_skew_milliseconds", "Our clock minus the coordinator's", &self.clock_skew_ms),
         ];
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
+        let (help, unit) = ("Our clock minus the coordinator's", Unit::Seconds);
+        registry.register_with_unit("clock_skew", help, unit, self.clock_skew.clone());
     }
 
     /// For another cluster: what is counted is counted together, what is measured of one cluster
@@ -279,13 +292,14 @@ impl CassandraMetrics {
             windows_cached: Gauge::default(),
             read_cache_entries: Gauge::default(),
             read_cache_bytes: Gauge::default(),
-            clock_skew_ms: Gauge::default(),
+            clock_skew: Gauge::default(),
             ..self.clone()
         }
     }
 
     /// Counts an attempt of `statement` and its time.
     pub fn attempt(&self, statement: &'static str, outcome: StatementOutcome, took: Duration) {
+        let outcome = outcome.name();
         self.statements.get_or_create(&Attempt { statement, outcome }).inc();
         self.latency.get_or_create(&Kind { statement }).observe(took.as_secs_f64());
     }
@@ -299,6 +313,11 @@ impl CassandraMetrics {
     /// Indexed tags whose index is in this state.
     pub fn tag_index_tags(&self, state: &'static str) -> Gauge {
         self.tag_index_tags.get_or_create_owned(&InState { state })
+    }
+
+    /// Our clock minus the coordinator's.
+    pub fn set_clock_skew(&self, milliseconds: i64) {
+        self.clock_skew.set(milliseconds as f64 / 1_000.0);
     }
 
     /// Counts rows that were left out of a read.

@@ -41,34 +41,32 @@ impl HeadMetrics {
         let registry = registry.sub_registry_with_prefix("head");
         let metrics = Self::default();
         let m = metrics.clone();
-        registry.register("wal_size", "Bytes of records in the log.", m.wal_bytes);
-        let help = "Bytes of records that the log may have; 0 where there is none.";
+        let help = "Bytes of records in the log";
+        registry.register_with_unit("wal_size", help, Unit::Bytes, m.wal_bytes);
+        let help = "Bytes of records that the log may have; 0 where there is none";
         registry.register_with_unit("wal_limit", help, Unit::Bytes, m.wal_limit);
-        registry.register("wal_segments", "Closed segment files of the log.", m.wal_segments);
+        registry.register("wal_segments", "Closed segment files of the log", m.wal_segments);
         registry.register_with_unit(
             "wal_commit",
-            "Time to write and sync one round of records.",
+            "Time to write and sync one round of records",
             Unit::Seconds,
             m.wal_commit_seconds,
         );
-        registry.register(
-            "wal_failures",
-            "Rounds that were not written or synced.",
-            m.wal_failures,
-        );
-        registry.register("replayed_points", "Points read back at start.", m.replayed_points);
-        registry.register("series", "Series in memory.", m.series);
-        registry.register("size", "Bytes of points in memory, about.", m.bytes);
+        registry.register("wal_failures", "Rounds that were not written or synced", m.wal_failures);
+        registry.register("replayed_points", "Points read back at start", m.replayed_points);
+        registry.register("series", "Series in memory", m.series);
+        let help = "Bytes of points in memory, about";
+        registry.register_with_unit("size", help, Unit::Bytes, m.bytes);
         registry.register(
             "late_points",
-            "Points not newer than the newest of their series.",
+            "Points not newer than the newest of their series",
             m.late_points,
         );
-        let help = "Time of one flush to the store below.";
+        let help = "Time of one flush to the store below";
         registry.register_with_unit("flush", help, Unit::Seconds, m.flush_seconds);
-        registry.register("flushes", "Flushes taken by the store below.", m.flushes);
-        registry.register("flush_failures", "Flushes to be tried again.", m.flush_failures);
-        registry.register("refused_points", "Points the store below can never take.", m.refused);
+        registry.register("flushes", "Flushes taken by the store below", m.flushes);
+        registry.register("flush_failures", "Flushes to be tried again", m.flush_failures);
+        registry.register("refused_points", "Points the store below can never take", m.refused);
         metrics
     }
 }

@@ -12,6 +12,7 @@ mod in_flight;
 mod ingest;
 mod log;
 mod memory;
+mod plain_text;
 mod process;
 mod query;
 mod store;
@@ -97,6 +98,11 @@ impl Metrics {
             registry,
             process,
         }
+    }
+
+    /// All metrics in the text format of Prometheus, version 0.0.4.
+    pub fn encode_plain(&self) -> String {
+        plain_text::of_open_metrics(&self.encode())
     }
 
     /// All metrics in the OpenMetrics text format.

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::InFlight;
 
 /// How a query is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryKind {
     /// At one time.
     Instant,
@@ -23,8 +23,17 @@ pub enum QueryKind {
     Range,
 }
 
+impl QueryKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Instant => "instant",
+            Self::Range => "range",
+        }
+    }
+}
+
 /// How a query ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryOutcome {
     /// With an answer.
     Ok,
@@ -40,15 +49,28 @@ pub enum QueryOutcome {
     Store,
 }
 
+impl QueryOutcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Limited => "limited",
+            Self::TimedOut => "timed_out",
+            Self::Canceled => "canceled",
+            Self::Store => "store",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
-    kind: QueryKind,
-    outcome: QueryOutcome,
+    kind: &'static str,
+    outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Kind {
-    kind: QueryKind,
+    kind: &'static str,
 }
 
 /// Metrics of queries.
@@ -116,7 +138,7 @@ impl RunningQuery<'_> {
 
 impl Drop for RunningQuery<'_> {
     fn drop(&mut self) {
-        let (kind, outcome) = (self.kind, self.outcome);
+        let (kind, outcome) = (self.kind.name(), self.outcome.name());
         self.metrics.ended.get_or_create(&Ended { kind, outcome }).inc();
         let took = self.start.elapsed().as_secs_f64();
         self.metrics.duration.get_or_create(&Kind { kind }).observe(took);
@@ -137,9 +159,9 @@ mod tests {
         drop(running);
         let text = metrics.encode();
         for line in [
-            "promkairos_queries_total{kind=\"Range\",outcome=\"TimedOut\"} 1\n",
-            "promkairos_queries_total{kind=\"Instant\",outcome=\"Canceled\"} 1\n",
-            "promkairos_query_duration_seconds_count{kind=\"Instant\"} 1\n",
+            "promkairos_queries_total{kind=\"range\",outcome=\"timed_out\"} 1\n",
+            "promkairos_queries_total{kind=\"instant\",outcome=\"canceled\"} 1\n",
+            "promkairos_query_duration_seconds_count{kind=\"instant\"} 1\n",
             "promkairos_queries_in_flight 0\n",
         ] {
             assert!(text.contains(line), "{line}{text}");

@@ -3,6 +3,7 @@
 
 mod queries;
 mod recorded;
+mod slow;
 mod snapshots;
 
 use std::net::{SocketAddr, TcpListener};
@@ -112,17 +113,33 @@ async fn junk_between_chunks_is_the_fault_of_its_sender() {
 }
 
 #[tokio::test]
-async fn metrics_are_open_metrics_and_count_requests() {
+async fn metrics_count_requests_in_the_format_that_is_asked_for() {
+    const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
     let address = server_without_store().await;
     ask(address, Method::GET, "/nowhere", vec![]).await;
-    let url = format!("http://{address}/metrics");
-    let response = reqwest::get(url).await.expect("the server answers");
-    let content_type = response.headers()["content-type"].to_str().expect("ascii").to_owned();
-    assert_eq!(content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let text = response.text().await.expect("a body");
-    let want = "promkairos_http_requests_total{handler=\"other\",code=\"404\"} 1\n";
-    assert!(text.contains(want), "{text}");
-    assert!(text.ends_with("# EOF\n"));
+    let metrics = async |accept: Option<&str>| {
+        let mut request = reqwest::Client::new().get(format!("http://{address}/metrics"));
+        if let Some(accept) = accept {
+            request = request.header("Accept", accept);
+        }
+        let response = request.send().await.expect("the server answers");
+        let kind = response.headers()["content-type"].to_str().expect("ascii").to_owned();
+        let text = response.text().await.expect("a body");
+        let want = "promkairos_http_requests_total{handler=\"other\",code=\"404\"} 1\n";
+        assert!(text.contains(want), "{text}");
+        (kind, text)
+    };
+    let (kind, text) = metrics(Some("application/openmetrics-text;version=1.0.0")).await;
+    assert_eq!(kind, OPEN);
+    assert!(text.contains("# TYPE promkairos_http_requests counter\n"), "{text}");
+    assert!(text.contains("# UNIT ") && text.ends_with("# EOF\n"), "{text}");
+    for accept in [None, Some("text/plain")] {
+        let (kind, text) = metrics(accept).await;
+        assert_eq!(kind, PLAIN);
+        assert!(text.contains("# TYPE promkairos_http_requests_total counter\n"), "{text}");
+        assert!(!text.contains("# UNIT ") && !text.contains("# EOF"), "{text}");
+    }
 }
 
 /// Runs the binary, which must end by itself.

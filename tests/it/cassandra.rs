@@ -13,6 +13,7 @@ mod noise;
 mod points;
 pub(crate) mod read_cache;
 mod refusals;
+mod replicas;
 mod schema;
 mod secure;
 mod tag_index;

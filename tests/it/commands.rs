@@ -167,6 +167,20 @@ fn the_page_of_settings_is_what_the_program_prints() {
 }
 
 #[test]
+fn the_help_of_a_command_that_uses_no_setting_shows_none() {
+    for command in [&["health"][..], &["delete"], &["explain"], &["index", "build"], &["man"]] {
+        let help = printed(&[command, &["--help"]].concat());
+        assert!(!help.contains("--wal-limit") && !help.contains("--store"), "{help}");
+        assert!(help.lines().count() < 60, "{help}");
+    }
+    assert!(printed(&["health", "--help"]).contains("--server-ca"));
+    // They may be there all the same.
+    let output = run(root(), &["completions", "bash", "--store=embedded"], &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(printed(&["serve", "--help"]).contains("--wal-limit"));
+}
+
+#[test]
 fn completions_know_commands_and_flags() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = printed(&["completions", shell]);
@@ -176,12 +190,22 @@ fn completions_know_commands_and_flags() {
     }
     let script = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(script.path(), printed(&["completions", "bash"])).expect("written");
-    let asked = "source \"$1\"; COMP_WORDS=(promkairos --wal-); COMP_CWORD=1; \
-                 _promkairos promkairos --wal- promkairos; echo \"${COMPREPLY[@]}\"";
-    let output =
-        Command::new("bash").args(["-c", asked, "bash"]).arg(script.path()).output().expect("bash");
-    let said = String::from_utf8(output.stdout).expect("UTF-8");
-    assert_eq!(said, "--wal-limit\n", "{}", String::from_utf8_lossy(&output.stderr));
+    let complete = |words: &str, last: &str, before: &str| {
+        let asked = format!(
+            "source \"$1\"; COMP_WORDS=(promkairos {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             cd /; _promkairos promkairos '{last}' '{before}'; echo \"${{COMPREPLY[@]}}\""
+        );
+        let bash = Command::new("bash").args(["-c", &asked, "bash"]).arg(script.path()).output();
+        let output = bash.expect("bash");
+        // What belongs to an interactive shell is refused there, which changes no words.
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert_eq!(complete("--wal-", "--wal-", "promkairos"), "--wal-limit\n");
+    assert_eq!(complete("--store ''", "", "--store"), "embedded cassandra\n");
+    assert_eq!(complete("serve --ack s", "s", "--ack"), "store\n");
+    // No files of the folder where it is asked.
+    assert_eq!(complete("--listen ''", "", "--listen").trim(), "");
+    assert!(complete("--config ''", "", "--config").contains("tmp"));
 }
 
 #[test]

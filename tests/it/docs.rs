@@ -55,17 +55,28 @@ fn spans(page: &str) -> Vec<String> {
     paragraphs.flat_map(inside).collect()
 }
 
+/// Where a page leads to, but for other sites.
+fn all_links(page: &str) -> Vec<String> {
+    let text: Vec<&str> = lines(page).filter(|(_, fenced)| !fenced).map(|(line, _)| line).collect();
+    let text = text.join("\n");
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    links.filter(|link| !link.contains("://")).map(str::to_owned).collect()
+}
+
+/// The other pages and folders that a page leads to.
+pub(crate) fn links(page: &str) -> Vec<String> {
+    let targets = all_links(page).into_iter();
+    let targets = targets.map(|link| link.split('#').next().unwrap_or_default().to_owned());
+    targets.filter(|target| !target.is_empty()).collect()
+}
+
 #[test]
 fn links_lead_to_pages_and_headings() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for (path, page) in pages() {
-        let text: Vec<&str> =
-            lines(&page).filter(|(_, fenced)| !fenced).map(|(line, _)| line).collect();
-        let text = text.join("\n");
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        for link in links.filter(|link| !link.contains("://")) {
+        for link in all_links(&page) {
             count += 1;
-            let (target, place) = link.split_once('#').unwrap_or((link, ""));
+            let (target, place) = link.split_once('#').unwrap_or((&link, ""));
             let folder = path.parent().expect("a folder");
             let file = match target {
                 "" => root().join(&path),

@@ -1,5 +1,5 @@
 //! A real server on a disk that is full: no file may get any longer, as the shell's limit of the
-//! size of files has it, until the test lifts that.
+//! size of files has it, until the test lifts that; and a small file system that fills up.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -42,4 +42,47 @@ async fn a_disk_that_is_full_from_the_start_is_not_ready_until_there_is_room() {
     server.wait_ready().await;
     assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
     load.check(&server).await;
+}
+
+/// Bytes are freed by removing this.
+const BALLAST: &str = "ballast";
+
+/// The real thing: a file system in memory with 2 MiB left, in a namespace of the server's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_file_system_that_fills_up_refuses_writes_until_there_is_room() {
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let folder = data.path().to_str().expect("UTF-8");
+    let script = format!(
+        "mount -t tmpfs -o size=16m tmpfs '{folder}' && fallocate -l 14M '{folder}/{BALLAST}' && \
+         exec \"$0\" \"$@\""
+    );
+    let small = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", &script];
+    let mut server = Promkairos::start_under(&small, data.path(), &Backend::Embedded, &[]);
+    server.wait_ready().await;
+    let mut random = StdRng::seed_from_u64(seed());
+    let mut refused = None;
+    for _ in 0..20_000 {
+        let answer = load.attempt(&server, &mut random).await.expect("it answers");
+        if answer.status != 204 {
+            refused = Some(answer);
+            break;
+        }
+    }
+    let answer = refused.expect("the disk is full");
+    assert!(load.acknowledged() > 0, "{answer:?}");
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.body.starts_with(REFUSED), "{answer:?}");
+    let log = format!("{folder}/embedded/wal");
+    assert!(answer.body.contains(&log) && answer.body.contains("No space left"), "{answer:?}");
+    load.check(&server).await;
+    // As the server sees it; here nothing is mounted.
+    let ballast = format!("/proc/{}/root{folder}/{BALLAST}", server.process.id());
+    std::fs::remove_file(ballast).expect("it is there");
+    eventually("a write is taken", async || match load.send(&server, &mut random).await {
+        Ok(204) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    load.check(&server).await;
+    assert!(server.process.terminate().success(), "{}", server.process.log());
 }

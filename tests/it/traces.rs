@@ -151,7 +151,7 @@ async fn requests_and_flushes_are_traces() {
     // The one trace with two requests.
     assert_eq!(write(&server, b"no snappy".to_vec(), &lists).await, 400);
     eventually("the metric counts what was sent", async || {
-        match spans_ended(&server, "Sent").await {
+        match spans_ended(&server, "sent").await {
             0 => Err("none".to_owned()),
             _ => Ok(()),
         }
@@ -273,13 +273,13 @@ async fn a_collector_that_hangs_holds_up_nothing() {
         for _ in 0..100 {
             assert_eq!(ask().await, 200);
         }
-        match spans_ended(&server, "Dropped").await {
+        match spans_ended(&server, "dropped").await {
             0 => Err("none".to_owned()),
             _ => Ok(()),
         }
     })
     .await;
-    assert_eq!(spans_ended(&server, "Sent").await, 0);
+    assert_eq!(spans_ended(&server, "sent").await, 0);
     // It ends though the queue is full.
     assert!(server.process.terminate().success());
     let log = server.process.log();
@@ -297,7 +297,7 @@ async fn a_collector_that_is_not_there_holds_up_nothing() {
     let mut server = server(data.path(), &Backend::Embedded, &endpoint, &flags, &[]).await;
     eventually("spans fail", async || {
         assert_eq!(get(&server, "/api/v1/query", &[("query", "1")], None).await.0, 200);
-        match spans_ended(&server, "Failed").await {
+        match spans_ended(&server, "failed").await {
             0 => Err("none".to_owned()),
             _ => Ok(()),
         }
@@ -317,7 +317,7 @@ async fn headers_for_the_collector_are_shown_nowhere() {
     let flags = ["--trace-sampling=1", "--log-level=trace"];
     let (backend, endpoint) = (Backend::Embedded, &collector.url);
     let mut server = server(data.path(), &backend, endpoint, &flags, &[&variable]).await;
-    eventually("spans are refused", async || match spans_ended(&server, "Failed").await {
+    eventually("spans are refused", async || match spans_ended(&server, "failed").await {
         0 => Err("none".to_owned()),
         _ => Ok(()),
     })

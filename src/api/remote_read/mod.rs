@@ -27,6 +27,7 @@ use tracing::{Instrument, info_span};
 
 use super::proto::v1::read_request::ResponseType;
 use super::remote_write::{BodyLimit, Intake, Refusal};
+use super::slow::Watch;
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::{
@@ -35,7 +36,7 @@ use crate::limits::{
 use crate::storage::StoreError;
 use crate::telemetry::HttpMetrics;
 
-use request::ReadRequest;
+use request::{Query, ReadRequest};
 
 /// The name of the setting of how many there may be at a time.
 const SETTING: &str = "remote-read-max-concurrency";
@@ -124,6 +125,7 @@ pub(super) async fn remote_read(
     let decode = move |caller: &Caller<'_>| ReadRequest::decode(&bytes, caller);
     let request = state.workers.run(decode).instrument(info_span!("decode")).await?;
     drop(body);
+    let watch = Watch::new(&state, "/api/v1/read", request.queries.iter().map(Query::shown));
     match request.response {
         ResponseType::Samples => {
             let alone = gate.turn(&gate.samples, deadline, &state.metrics.http).await?;
@@ -137,7 +139,7 @@ pub(super) async fn remote_read(
             Ok((headers, stream::whole(state, block, permits)).into_response())
         }
         ResponseType::StreamedXorChunks => {
-            let body = stream::start(state, store, request.queries, permit).await?;
+            let body = stream::start(state, store, request.queries, (permit, watch)).await?;
             // Clients compare the beginning of this, blank included.
             const FRAMES: &str =
                 "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
@@ -156,7 +158,6 @@ mod tests {
     use prost::Message;
     use tokio::task::yield_now;
 
-    use super::request::Query;
     use super::*;
     use crate::api::proto::v1;
     use crate::model::{
@@ -243,7 +244,8 @@ mod tests {
         let (state, store) = one_series().await;
         let permit = state.reads.all.clone().acquire_owned().await.expect("never closed");
         let places = no_place(&state);
-        let answer = stream::start(state.clone(), store, queries(), permit);
+        let watch = Watch::new(&state, "read", []);
+        let answer = stream::start(state.clone(), store, queries(), (permit, watch));
         drop(waits_for_a_place(answer, places).await.expect("an answer"));
         assert_eq!(state.metrics.http.read_series.get(), 1);
     }

@@ -64,6 +64,12 @@ impl ReadRequest {
 }
 
 impl Query {
+    /// What it asks for, as the log shows it.
+    pub(super) fn shown(&self) -> String {
+        let matchers: Vec<String> = self.matchers.iter().map(ToString::to_string).collect();
+        format!("{{{}}} from {} to {}", matchers.join(","), self.range.start, self.range.end)
+    }
+
     /// Whether the answer is empty whatever is stored: an empty range or, as with Prometheus, no
     /// matcher at all. (To a store no matchers mean everything.)
     pub(super) fn asks_nothing(&self) -> bool {

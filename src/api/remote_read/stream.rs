@@ -16,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::Instrument;
 
+use crate::api::slow::Watch;
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::limits::ANSWER_PIECE_BYTES;
@@ -35,12 +36,12 @@ pub(super) async fn start(
     state: Arc<AppState>,
     store: SharedStore,
     queries: Vec<Query>,
-    permit: OwnedSemaphorePermit,
+    until_sent: (OwnedSemaphorePermit, Watch),
 ) -> Result<Body, ApiError> {
     let (sender, mut receiver) = channel(1);
     let counters = state.clone();
     let task = async move {
-        let _permit = permit;
+        let _until_sent = until_sent;
         let work = produce(&counters, &store, queries, &sender);
         tokio::select! {
             result = work => {

@@ -36,7 +36,7 @@ impl Skew {
         if skew.abs() > WARN_MS && self.get().abs() <= WARN_MS {
             tracing::warn!(skew_ms = skew, "our clock differs from Cassandra's");
         }
-        executor.metrics.clock_skew_ms.set(skew);
+        executor.metrics.set_clock_skew(skew);
         self.0.store(skew, Ordering::Relaxed);
         Ok(())
     }

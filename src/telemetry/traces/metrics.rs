@@ -1,12 +1,12 @@
 //! Metrics of the spans on their way to the collector.
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 /// What became of a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpanOutcome {
     /// The collector took it.
     Sent,
@@ -16,9 +16,19 @@ pub(super) enum SpanOutcome {
     Dropped,
 }
 
+impl SpanOutcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
-    outcome: SpanOutcome,
+    outcome: &'static str,
 }
 
 /// Metrics of traces.
@@ -35,6 +45,6 @@ impl TracesMetrics {
 
     /// Counts spans.
     pub(super) fn count(&self, outcome: SpanOutcome, spans: usize) {
-        self.spans.get_or_create(&Ended { outcome }).inc_by(spans as u64);
+        self.spans.get_or_create(&Ended { outcome: outcome.name() }).inc_by(spans as u64);
     }
 }

@@ -121,7 +121,7 @@ async fn a_query_whose_client_goes_away_ends() {
     client.write_all(request.as_bytes()).await.expect("sent");
     eventually("it is under way", async || is("promkairos_queries_in_flight ", 1.0).await).await;
     drop(client);
-    let canceled = "promkairos_queries_total{kind=\"Instant\",outcome=\"Canceled\"} ";
+    let canceled = "promkairos_queries_total{kind=\"instant\",outcome=\"canceled\"} ";
     eventually("it is canceled", async || is(canceled, 1.0).await).await;
     let (status, answer) = query(&url, "1").await;
     assert_eq!(status, 200, "{answer}");

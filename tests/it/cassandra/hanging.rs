@@ -137,6 +137,34 @@ async fn a_delete_that_arrives_late_hides_no_later_write() {
     keyspace.drop().await;
 }
 
+/// What a coordinator leaves that dies in the middle of a batch.
+#[tokio::test]
+async fn a_batch_that_is_half_there_and_not_answered_is_repeated() {
+    let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
+    let store = open_impatient(&keyspace, &proxy, &CassandraMetrics::default()).await;
+    let ([a, b], begin) = (old(), now());
+    let write = async |points: &[(i64, f64)]| {
+        let request = || Request::default().floats(&a, points).floats(&b, points);
+        let once =
+            async || store.write(request().batch()).await.map(drop).map_err(|e| e.to_string());
+        eventually("it is written", once).await;
+    };
+    // Not late, and the series are known then: what follows is points alone.
+    let first = [(begin, 0.5)];
+    write(&first).await;
+    proxy.halve_a_batch();
+    let points: Vec<(i64, f64)> = (1..5).map(|n| (begin + n, n as f64 / 8.0)).collect();
+    write(&points).await;
+    assert_eq!(proxy.halved(), 1);
+    let other = keyspace.open().await;
+    let all = read(&other, &named("old"), TimeRange::ALL).await;
+    let want: Vec<_> = first.iter().chain(&points).map(|(t, v)| (*t, v.to_bits())).collect();
+    for series in [&a, &b] {
+        assert_eq!(bits(&all[series]), want, "{series}");
+    }
+    keyspace.drop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_to_a_cassandra_that_hangs_is_answered() {
     let proxy = Proxy::to(&support::cassandra()).await;

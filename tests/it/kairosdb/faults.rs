@@ -1,5 +1,5 @@
 //! A Cassandra that is killed and started again, under a write load too: no acknowledged sample is lost,
-//! and no data is without index, whoever acknowledges.
+//! and no data is without index, whoever acknowledges; what it forgot is made again.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,6 +9,7 @@ use promkairos::storage::cassandra::Options;
 use promkairos::storage::cassandra::doctor::Kind;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use scylla::client::session_builder::SessionBuilder;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -17,6 +18,7 @@ use crate::cassandra::doctor::{examine_with, settings};
 use crate::support::cassandra::OwnCassandra;
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Message, Promkairos};
+use crate::support::proxy::Proxy;
 use crate::support::{self, eventually};
 
 const WIDTH: i64 = 1_814_400_000;
@@ -169,4 +171,32 @@ async fn tables_that_a_killed_cassandra_forgot_are_made_again() {
     let (load, mut random) = (Load::default(), StdRng::seed_from_u64(support::seed()));
     assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
     load.check(&server).await;
+}
+
+/// Cassandra keeps the statements that were prepared on its disk, but for those on a table that was changed
+/// since: after a start it does not know them.
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_a_killed_cassandra_no_longer_knows_are_prepared_again() {
+    let cassandra = Arc::new(spawn_blocking(OwnCassandra::start).await.expect("it starts"));
+    let proxy = Proxy::to(&cassandra.address()).await;
+    let (address, keyspace) = (proxy.address.to_string(), support::keyspace());
+    let store = Backend::CassandraStore { address, keyspace: keyspace.clone() };
+    let data = tempfile::tempdir().expect("a folder");
+    let server = Promkairos::ready(data.path(), &store, &["--cassandra-request-timeout=30s"]).await;
+    let (load, mut random) = (Load::default(), StdRng::seed_from_u64(support::seed()));
+    let write = async |random: &mut StdRng| match load.send(&server, random).await {
+        Ok(204) => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    eventually("a write is accepted", async || write(&mut random).await).await;
+    let session = SessionBuilder::new().known_node(cassandra.address()).build().await;
+    let session = session.expect("it answers");
+    let cql = format!("ALTER TABLE {keyspace}.data_points ADD unused int");
+    session.query_unpaged(cql, ()).await.expect("altered");
+    drop(session);
+    of_cassandra(&cassandra, OwnCassandra::kill).await;
+    of_cassandra(&cassandra, OwnCassandra::start_again).await;
+    eventually("a write is accepted again", async || write(&mut random).await).await;
+    assert!(proxy.unprepared() > 0, "it knew all statements");
+    load.check_soon(&server).await;
 }

@@ -3,12 +3,12 @@
 //!
 //! Nothing here installs a package or starts the unit.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::text;
-use crate::docs::{commands, help};
+use crate::docs::{commands, help, links};
 use crate::tidy::root;
 
 const UNIT: &str = "packaging/promkairos.service";
@@ -142,18 +142,89 @@ fn assert_shell(shell: &str, path: &str) {
 fn every_command_has_its_manual_page_in_the_package() {
     const SCRIPT: &str = "packaging/deb.sh";
     assert_shell("bash", SCRIPT);
-    // The script's own way to list them.
-    let listing = text(SCRIPT).lines().find_map(|line| {
-        Some(line.strip_prefix("commands=$(\"$binary\" --help | ")?.strip_suffix(')')?.to_owned())
-    });
-    let piped = format!("\"$0\" --help | {}", listing.expect("a list of commands"));
-    let listed = Command::new("bash").args(["-c", &piped, BINARY]).output().expect("bash");
-    let listed = String::from_utf8(listed.stdout).expect("UTF-8");
-    let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
-    assert_eq!(listed, commands(&help(&[])));
-    for command in listed.iter().filter(|command| *command != "help") {
-        let page = Command::new(BINARY).args(["man", command]).output().expect("it runs");
-        let page = String::from_utf8(page.stdout).expect("UTF-8");
-        assert!(page.contains(&format!("\n.TH promkairos-{command} 1 ")), "{command}: {page}");
+    // The script's own way to make them.
+    let script = text(SCRIPT);
+    let function =
+        script.split_once("\npages() {\n").and_then(|(_, rest)| rest.split_once("\n}\n"));
+    let (body, _) = function.expect("a function");
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = Command::new("bash")
+        .args(["-euc", &format!("binary=$0 generated=$1\npages() {{\n{body}\n}}\npages"), BINARY])
+        .arg(folder.path())
+        .output()
+        .expect("bash");
+    assert!(made.status.success(), "{made:?}");
+    let files = std::fs::read_dir(folder.path()).expect("a folder");
+    let names = files.map(|file| file.expect("a file").file_name());
+    let made: BTreeSet<String> =
+        names.map(|name| name.to_string_lossy().trim_end_matches(".1").to_owned()).collect();
+    assert_eq!(made, page_names(&[]));
+    assert!(made.contains("promkairos-wal-repair") && made.contains("promkairos"), "{made:?}");
+    for name in &made {
+        let path = folder.path().join(format!("{name}.1"));
+        let page = std::fs::read_to_string(path).expect("a page");
+        assert!(page.contains(&format!("\n.TH {name} 1 ")), "{name}: {page}");
+        // Those that it refers to are there.
+        let referred = page.split(['\n', ' ']).filter_map(|word| word.strip_suffix("(1)"));
+        for word in referred.map(|word| word.replace('\\', "")) {
+            assert!(made.contains(&word), "{name} refers to {word}");
+        }
     }
+    let page = std::fs::read_to_string(folder.path().join("promkairos-serve.1")).expect("a page");
+    assert!(page.contains("PROMKAIROS_WAL_LIMIT"), "{page}");
+}
+
+/// The names of the page of a command and of all below it.
+fn page_names(command: &[&str]) -> BTreeSet<String> {
+    let mut names = BTreeSet::from([[&["promkairos"][..], command].concat().join("-")]);
+    for below in commands(&help(command)).iter().filter(|below| *below != "help") {
+        names.extend(page_names(&[command, &[below.as_str()][..]].concat()));
+    }
+    names
+}
+
+#[test]
+fn links_of_the_pages_in_the_package_lead_to_what_is_in_it() {
+    let manifest: toml::Table = text("Cargo.toml").parse().expect("TOML");
+    let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().expect("assets");
+    let mut installed = BTreeMap::new();
+    for asset in assets {
+        let [source, place] = [0, 1].map(|at| asset[at].as_str().expect("a text"));
+        let sources = match source.split_once('*') {
+            // What the build makes has no links.
+            _ if source.starts_with("target/") => Vec::new(),
+            None => vec![source.to_owned()],
+            Some((folder, ending)) => {
+                let files = std::fs::read_dir(root().join(folder)).expect(folder);
+                let names = files.map(|file| file.expect("a file").file_name());
+                let names = names.map(|name| name.to_string_lossy().into_owned());
+                let names = names.filter(|name| name.ends_with(ending));
+                names.map(|name| format!("{folder}{name}")).collect()
+            }
+        };
+        for source in sources {
+            let name = source.rsplit('/').next().expect("a name");
+            let path =
+                if place.ends_with('/') { format!("{place}{name}") } else { place.to_owned() };
+            installed.insert(PathBuf::from(path), source);
+        }
+    }
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for (path, source) in installed.iter().filter(|(_, source)| source.ends_with(".md")) {
+        for target in links(&text(source)) {
+            count += 1;
+            let mut place = path.parent().expect("a folder").to_owned();
+            for part in target.split('/').filter(|part| !part.is_empty()) {
+                match part {
+                    ".." => drop(place.pop()),
+                    part => place.push(part),
+                }
+            }
+            if !installed.keys().any(|known| known.starts_with(&place)) {
+                wrong.push(format!("{source}: {target}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(count > 40, "{count} links");
 }

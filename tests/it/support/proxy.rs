@@ -1,8 +1,11 @@
 //! A TCP proxy on a free port that can be cut and mended: a peer that goes away and comes back. It
-//! can also hold back frames of CQL: a peer that hangs, or answers one statement late.
+//! can also hold back frames of CQL: a peer that hangs, or answers one statement late; and leave a
+//! batch half done and unanswered, as a peer does that dies at it.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,6 +15,12 @@ use super::DEADLINE;
 
 /// Bytes before the body of a frame of the native protocol, version 4; the last four are its length.
 const HEADER: usize = 9;
+/// Where the kind of a frame stands in its header, and two that are looked for.
+const OPCODE: usize = 4;
+const ERROR: u8 = 0x00;
+const BATCH: u8 = 0x0d;
+/// What the body of an error begins with for a statement that the server does not know.
+const UNPREPARED: [u8; 4] = [0, 0, 0x25, 0];
 
 /// The proxy. Dropping it cuts it for good.
 pub(crate) struct Proxy {
@@ -29,7 +38,15 @@ struct Gate {
     permits: Semaphore,
     /// How many are held.
     held: watch::Sender<usize>,
+    /// Batches to be halved, and those that were.
+    to_halve: AtomicUsize,
+    halved: AtomicUsize,
+    /// Answers that a statement is not known.
+    unprepared: AtomicUsize,
 }
+
+/// What joins an answer to its request.
+type Stream = [u8; 2];
 
 impl Proxy {
     /// Forwards every connection to `target`, given as `host:port`.
@@ -41,6 +58,9 @@ impl Proxy {
             needle: std::sync::Mutex::default(),
             permits: Semaphore::new(0),
             held: watch::Sender::new(0),
+            to_halve: AtomicUsize::new(0),
+            halved: AtomicUsize::new(0),
+            unprepared: AtomicUsize::new(0),
         });
         tokio::spawn(accept(listener, target.to_owned(), is_cut, Arc::clone(&gate)));
         Self { address, cut, gate }
@@ -84,6 +104,21 @@ impl Proxy {
         *self.gate.needle.lock().expect("nobody panics") = None;
         self.gate.permits.add_permits(*self.gate.held.borrow());
     }
+
+    /// Of the next batch only the first half of the statements goes on, and its answer never comes.
+    pub(crate) fn halve_a_batch(&self) {
+        self.gate.to_halve.fetch_add(1, SeqCst);
+    }
+
+    /// How many batches were halved.
+    pub(crate) fn halved(&self) -> usize {
+        self.gate.halved.load(SeqCst)
+    }
+
+    /// How often the server said that it does not know a statement.
+    pub(crate) fn unprepared(&self) -> usize {
+        self.gate.unprepared.load(SeqCst)
+    }
 }
 
 impl Gate {
@@ -97,6 +132,21 @@ impl Gate {
             self.held.send_modify(|held| *held += 1);
         }
         holds
+    }
+
+    /// Whether the frame is a batch to be halved; it counts as halved then.
+    fn halves(&self, frame: &[u8]) -> bool {
+        let halves = frame[OPCODE] == BATCH
+            && self.to_halve.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+        self.halved.fetch_add(usize::from(halves), SeqCst);
+        halves
+    }
+
+    /// Counts an answer that is looked for.
+    fn count(&self, answer: &[u8]) {
+        if answer[OPCODE] == ERROR && answer[HEADER..].starts_with(&UNPREPARED) {
+            self.unprepared.fetch_add(1, SeqCst);
+        }
     }
 
     async fn pass(&self) {
@@ -142,9 +192,14 @@ async fn forward(client: TcpStream, server: TcpStream, gate: Arc<Gate>) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, to_server) = server.into_split();
     let to_server = Arc::new(Mutex::new(to_server));
+    let unanswered = std::sync::Mutex::new(HashSet::<Stream>::new());
     let requests = async {
-        while let Ok(frame) = read_frame(&mut from_client).await {
+        while let Ok(mut frame) = read_frame(&mut from_client).await {
             let to_server = Arc::clone(&to_server);
+            if gate.halves(&frame) {
+                unanswered.lock().expect("nobody panics").insert(stream(&frame));
+                frame = first_half(&frame);
+            }
             if gate.holds(&frame) {
                 let gate = Arc::clone(&gate);
                 tokio::spawn(async move {
@@ -156,10 +211,54 @@ async fn forward(client: TcpStream, server: TcpStream, gate: Arc<Gate>) {
             }
         }
     };
+    let answers = async {
+        while let Ok(frame) = read_frame(&mut from_server).await {
+            gate.count(&frame);
+            let is_lost = unanswered.lock().expect("nobody panics").remove(&stream(&frame));
+            if !is_lost && to_client.write_all(&frame).await.is_err() {
+                return;
+            }
+        }
+    };
     tokio::select! {
         () = requests => {}
-        _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
+        () = answers => {}
     }
+}
+
+fn stream(frame: &[u8]) -> Stream {
+    [frame[2], frame[3]]
+}
+
+/// A batch with the first half of its statements. Its body: a kind; how many there are (2 bytes); of
+/// each whether it is prepared, its id with a length (2), how many values (2), each with a length (4);
+/// then what holds for all.
+fn first_half(frame: &[u8]) -> Vec<u8> {
+    let two = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    let four = |at: usize| i32::from_be_bytes(frame[at..at + 4].try_into().expect("four bytes"));
+    let first = HEADER + 3;
+    let count = two(HEADER + 1);
+    assert!(count >= 2, "a batch of {count} has no half");
+    let (mut at, mut middle) = (first, first);
+    for statement in 0..count {
+        if statement == count / 2 {
+            middle = at;
+        }
+        assert_eq!(frame[at], 1, "statements are prepared");
+        at += 1;
+        at += 2 + two(at);
+        let values = two(at);
+        at += 2;
+        for _ in 0..values {
+            // A negative length says that there is no value.
+            at += 4 + usize::try_from(four(at)).unwrap_or(0);
+        }
+    }
+    let count = u16::try_from(count / 2).expect("less than it was").to_be_bytes();
+    let mut half = [&frame[..=HEADER], &count, &frame[first..middle], &frame[at..]].concat();
+    let length = u32::try_from(half.len() - HEADER).expect("less than it was");
+    half[HEADER - 4..HEADER].copy_from_slice(&length.to_be_bytes());
+    half
 }
 
 /// The next frame, header and body.

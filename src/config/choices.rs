@@ -1,0 +1,49 @@
+//! Settings whose values are a few words, for completions: whether a value is valid is decided where it
+//! is read.
+
+use super::settings::Setting;
+
+/// The values that a setting may have, where they can be counted; else nothing.
+pub fn choices(setting: &Setting) -> &'static [&'static str] {
+    match setting.name {
+        _ if setting.value == "true|false" => &["true", "false"],
+        "store" => &["embedded", "cassandra"],
+        "ack" => &["wal", "store"],
+        "cassandra-read-consistency" | "cassandra-write-consistency" => {
+            &["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM", "EACH_QUORUM"]
+        }
+        "cassandra-compression" => &["none", "lz4", "snappy"],
+        "tag-index-trust" => &["configured", "verify"],
+        "series-limit-answer" => &["400", "429"],
+        "log-format" => &["text", "json"],
+        "log-level" => &["off", "error", "warn", "info", "debug", "trace"],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::*;
+    use crate::config::{Config, SETTINGS, arguments};
+
+    #[test]
+    fn every_choice_is_valid() {
+        let command = Command::new("t").args(arguments());
+        let mut count = 0;
+        for setting in SETTINGS {
+            for choice in choices(setting) {
+                let flag = format!("--{}={choice}", setting.name);
+                // Of the stores the one that knows every other choice.
+                let store = (setting.name != "store").then_some("--store=cassandra");
+                let arguments = ["t", &flag].into_iter().chain(store);
+                let matches = command.clone().get_matches_from(arguments);
+                let read = Config::load(&matches);
+                assert!(read.is_ok(), "{flag}: {:?}", read.err());
+                count += 1;
+            }
+        }
+        assert!(count > 30, "{count}");
+    }
+}

@@ -1,0 +1,42 @@
+//! Requests that take long are in the log, with what they asked for, whatever they read.
+
+use crate::support::eventually;
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::series::{floats, send};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_requests_are_logged_with_what_they_asked() {
+    let data = tempfile::tempdir().expect("a folder");
+    // Each of these takes longer, if not the first time.
+    let flags = ["--slow-query-log=1ms"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let one = |n: usize| floats(&[("__name__", "slow"), ("n", &n.to_string())], &[(1_000, 1.0)]);
+    assert_eq!(send(&server.url(""), (0..5_000).map(one).collect()).await, 204);
+    for (path, want) in [
+        ("/api/v1/series?match[]=slow", "slow request: /api/v1/series match[]=slow"),
+        (
+            "/api/v1/label/n/values?match[]=slow",
+            "slow request: /api/v1/label/n/values match[]=slow",
+        ),
+    ] {
+        eventually(want, async || {
+            let (status, text) = server.get(path).await.expect("an answer");
+            assert_eq!(status, 200, "{text}");
+            is_logged(&server, want)
+        })
+        .await;
+    }
+    let want = "slow request: /api/v1/read {__name__=~\"slow\"} from ";
+    eventually(want, async || {
+        assert_eq!(server.read("__name__", "slow").await.expect("it can be read").len(), 5_000);
+        is_logged(&server, want)
+    })
+    .await;
+}
+
+/// Whether a warning says that.
+fn is_logged(server: &Promkairos, want: &str) -> Result<(), String> {
+    let log = server.process.log();
+    let says = |line: &str| line.contains("WARN") && line.contains(want);
+    if log.lines().any(says) { Ok(()) } else { Err(log) }
+}
