@@ -13,7 +13,7 @@ use super::cassandra;
 use crate::config::{self, CassandraConfig, Config, StoreConfig};
 use crate::storage::StoreError;
 use crate::storage::cassandra::{CassandraStore, Credentials};
-use crate::storage::embedded::Parts;
+use crate::storage::embedded::{Expired, Parts};
 
 /// One of the clusters of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,7 +57,8 @@ impl Live {
     /// Tells these files, from now on.
     pub(super) fn open_parts(&self, parts: Arc<Parts>) {
         let parts = self.parts.get_or_init(|| parts);
-        parts.set_retention(self.config.lock().retention.unwrap_or_default());
+        // What goes stands in the log when it is gone.
+        let _ = parts.set_retention(self.config.lock().retention.unwrap_or_default());
     }
 
     /// Tells this store, from now on. An error is about the settings.
@@ -70,8 +71,9 @@ impl Live {
         Ok(())
     }
 
-    /// Takes over what was read. Refused settings change nothing.
-    pub(super) fn take_over(&self, config: &Config) -> Result<(), StoreError> {
+    /// Takes over what was read, and gives the days that are removed for it. Refused settings change
+    /// nothing.
+    pub(super) fn take_over(&self, config: &Config) -> Result<Option<Expired>, StoreError> {
         let mut last = self.config.lock();
         if let Some(store) = self.cassandra.get() {
             tell(store, config)?;
@@ -81,13 +83,11 @@ impl Live {
                 credentials.set(login.map(|login| (&*login.username, login.password.reveal())));
             }
         }
-        if let Some(parts) = self.parts.get()
-            && config.retention != last.retention
-        {
-            parts.set_retention(config.retention.unwrap_or_default());
-        }
+        let changed = self.parts.get().filter(|_| config.retention != last.retention);
+        let expired =
+            changed.and_then(|parts| parts.set_retention(config.retention.unwrap_or_default()));
         *last = Arc::new(config.clone());
-        Ok(())
+        Ok(expired)
     }
 }
 
