@@ -5,11 +5,13 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
+use axum::extract::ConnectInfo;
 use axum::http::{Request, Version};
 use axum::response::Response;
 use axum::{BoxError, Router};
@@ -92,6 +94,8 @@ pub(super) struct Requests {
     pub(super) router: Router,
     pub(super) place: Arc<Place>,
     pub(super) metrics: Arc<HttpMetrics>,
+    /// Who is at the other end, as the handlers are told; `None` = it is gone already.
+    pub(super) peer: Option<SocketAddr>,
 }
 
 impl<B> Service<Request<B>> for Requests
@@ -113,10 +117,14 @@ where
             _ => Multiplexed::No,
         };
         let (under_way, owed) = self.place.begin(multiplexed);
-        let answer = self.router.call(request.map(|body| {
+        let mut request = request.map(|body| {
             let owed = (!body.is_end_stream()).then_some(owed);
             Body::new(Question { body, owed })
-        }));
+        });
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(ConnectInfo(peer));
+        }
+        let answer = self.router.call(request);
         let (stall, metrics) = (self.place.answer_stall(), self.metrics.clone());
         Box::pin(async move {
             let response = answer.await?;
