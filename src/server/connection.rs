@@ -32,6 +32,13 @@ pub(super) struct Watched {
 }
 
 impl Watched {
+    /// The first byte that the client has sent, which stays there to be read; `None` = it never will.
+    pub(super) async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let there = self.stream.peek(&mut byte).await?;
+        Ok((there > 0).then_some(byte[0]))
+    }
+
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
             Poll::Pending => self.place.blocked(),

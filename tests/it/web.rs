@@ -201,11 +201,14 @@ async fn guesses_from_one_address_keep_nobody_else_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_speak_tls_gets_nothing() {
+async fn who_does_not_speak_tls_is_told_so_and_gets_nothing() {
     let secured = Secured::start(&everything(), &[]);
     secured.ready().await;
     let plain = reqwest::get(format!("http://{}/-/healthy", secured.address())).await;
-    plain.expect_err("it is no TLS");
+    let plain = plain.expect("an answer, as Prometheus gives it");
+    assert_eq!(plain.status(), 400);
+    let text = plain.text().await.expect("a text");
+    assert_eq!(text, "Client sent an HTTP request to an HTTPS server.\n");
     let stranger = Client::new(secured.address(), &Authority::new("stranger"), None);
     stranger.get("/-/healthy", None).expect_err("its authority is another");
     eventually("both are counted", async || {
