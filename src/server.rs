@@ -190,6 +190,7 @@ pub async fn run(
 
 /// What the handlers share, as the configuration has it.
 fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebConfig>>) -> AppState {
+    metrics.web.certificate_ends(config.web.certificate_not_after);
     let state = AppState::new(metrics)
         .with_web(web)
         .with_admin_api(config.admin_api)

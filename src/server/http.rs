@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::connection::{Requests, Watched};
-use super::places::{Limits, Place, Places};
+use super::places::{Limits, Overdue, Place, Places};
 use super::tls::Tls;
 use crate::limits::ACCEPT_PAUSE;
 use crate::telemetry::{HttpMetrics, Throttle};
@@ -117,7 +117,10 @@ async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher
     tokio::select! {
         () = greet(stream, place.clone(), serving, watcher) => {}
         why = place.overdue() => {
-            metrics.limit_reached(why.setting());
+            // A connection that rests for long is closed as a rule: nothing is refused with it.
+            if why != Overdue::Idle {
+                metrics.limit_reached(why.setting());
+            }
             tracing::debug!("a connection was closed at the limit {}", why.setting());
         }
     }

@@ -5,7 +5,7 @@ use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
 /// How the login of a request ended, where credentials are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -25,6 +25,9 @@ struct LoginLabels {
     outcome: LoginOutcome,
 }
 
+/// Of a metric that has no labels but is not always there.
+type NoLabels = [(&'static str, &'static str); 0];
+
 /// Metrics of TLS and of the web configuration.
 #[derive(Debug, Clone, Default)]
 pub struct WebMetrics {
@@ -35,6 +38,8 @@ pub struct WebMetrics {
     /// 1 while what is in force is what the files say; 0 while it is older.
     pub reload_successful: Gauge,
     logins: Family<LoginLabels, Counter>,
+    /// Not there without a certificate.
+    certificate_not_after: Family<NoLabels, Gauge>,
 }
 
 impl WebMetrics {
@@ -50,7 +55,17 @@ impl WebMetrics {
         web.register("config_last_reload_successful", help, reload_successful);
         let help = "Requests where credentials are asked for, by what became of them";
         web.register("logins", help, metrics.logins.clone());
+        let help = "When the first certificate that the server shows ends, since 1970";
+        let ends = metrics.certificate_not_after.clone();
+        web.register_with_unit("certificate_not_after_timestamp", help, Unit::Seconds, ends);
         metrics
+    }
+
+    /// The first certificate that the server shows ends then, in seconds since 1970; `None` = it shows none.
+    pub fn certificate_ends(&self, not_after: Option<i64>) {
+        if let Some(not_after) = not_after {
+            self.certificate_not_after.get_or_create(&[]).set(not_after);
+        }
     }
 
     /// Counts a request for which credentials are asked.

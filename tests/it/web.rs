@@ -79,6 +79,15 @@ impl Secured {
     }
 }
 
+/// What a server with TLS and users says of itself.
+pub(crate) async fn page_of_metrics() -> String {
+    let secured = Secured::start(&everything(), &[]);
+    secured.ready().await;
+    let (status, page) = secured.client().get("/metrics", Some(ALICE)).expect("an answer");
+    assert_eq!(status, 200, "{page}");
+    page
+}
+
 /// Starts a server whose web configuration is in this folder.
 fn start(folder: &Path, yaml: &str, flags: &[&str]) -> Promkairos {
     let file = folder.join("web.yml");
