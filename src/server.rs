@@ -172,7 +172,7 @@ pub async fn run(
             state.open(store.clone());
             tracing::info!("ready");
             if let (Some(every), Ok(address)) = (config.self_scrape_interval, address) {
-                let instance = address.to_string();
+                let instance = self_scrape::instance(address.port());
                 beside.spawn(self_scrape::run(metrics, store.clone(), every, instance));
             }
             serve_until(stopped, server, &store).await
