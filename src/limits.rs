@@ -154,12 +154,22 @@ pub const MAX_QUERY_LABEL_VALUE_BYTES: usize = 1 << 20;
 pub const LABEL_LIMITS: LabelLimits =
     LabelLimits { labels: 128, name_bytes: 1 << 10, value_bytes: 16 << 10, total_bytes: 32 << 10 };
 
+/// Passwords that are being checked or wait for it, and those of them that come from one address: a check
+/// takes tens of milliseconds of a core by design. The same password of the same user is one, however
+/// many requests come with it.
+pub const PASSWORD_CHECKS: usize = 64;
+/// See [`PASSWORD_CHECKS`].
+pub const PASSWORD_CHECKS_PER_PEER: usize = 4;
+/// Longest wait of a request until its password is checked; then it is told to come again.
+pub const PASSWORD_WAIT: Duration = Duration::from_secs(5);
+
 /// Longest wait for a turn among those lists.
 pub const LIST_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a series that nobody writes to stays in memory at least: several scrapes.
 pub const SERIES_STAY: Duration = Duration::from_secs(300);
 
+const _: () = assert!(PASSWORD_CHECKS_PER_PEER * 8 <= PASSWORD_CHECKS);
 const _: () = assert!(MAX_DECODED_BYTES >= MAX_BODY_BYTES);
 const _: () = assert!(MAX_CHUNK_POINTS <= u16::MAX as usize);
 const _: () = assert!(MAX_FRAME_BYTES + LABEL_LIMITS.total_bytes * 2 < 50_000_000);

@@ -172,7 +172,7 @@ pub async fn run(
             state.open(store.clone());
             tracing::info!("ready");
             if let (Some(every), Ok(address)) = (config.self_scrape_interval, address) {
-                let instance = address.to_string();
+                let instance = self_scrape::instance(address.port());
                 beside.spawn(self_scrape::run(metrics, store.clone(), every, instance));
             }
             serve_until(stopped, server, &store).await
@@ -190,6 +190,7 @@ pub async fn run(
 
 /// What the handlers share, as the configuration has it.
 fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebConfig>>) -> AppState {
+    metrics.web.certificate_ends(config.web.certificate_not_after);
     let state = AppState::new(metrics)
         .with_web(web)
         .with_admin_api(config.admin_api)

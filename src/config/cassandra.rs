@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::raw::Raw;
+use super::web::sha256;
 use super::{
     ConfigError, MemoryConfig, ReadCacheConfig, ReadClusterConfig, Secret, TagIndexConfig, choice,
     clusters, positive, switch, ttl_by_metric,
@@ -96,6 +97,9 @@ pub struct TlsConfig {
     pub ca: PathBuf,
     /// PEM files with the client's certificate and its key.
     pub client: Option<(PathBuf, PathBuf)>,
+    /// SHA-256 of what was in them when the settings were read: authorities, certificate, key. `None` =
+    /// there is no such file, which is for who uses it to say.
+    pub contents: [Option<[u8; 32]>; 3],
 }
 
 /// Compression of the connections.
@@ -303,7 +307,10 @@ fn tls(raw: &Raw) -> Result<Option<TlsConfig>, ConfigError> {
             return Err(raw.refuse("cassandra-tls-key", "needs --cassandra-tls-cert"));
         }
     };
-    Ok(Some(TlsConfig { ca, client }))
+    let digest = |path: &PathBuf| Some(sha256(&std::fs::read(path).ok()?));
+    let (cert, key) = client.as_ref().map(|(cert, key)| (cert, key)).unzip();
+    let contents = [Some(&ca), cert, key].map(|file| file.and_then(digest));
+    Ok(Some(TlsConfig { ca, client, contents }))
 }
 
 #[cfg(test)]

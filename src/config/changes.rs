@@ -1,11 +1,14 @@
 //! What is different between two readings of the settings, and what of it holds at once.
 
-use super::{Config, Credentials, StoreConfig};
+use super::{CassandraConfig, Config, Credentials, StoreConfig};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 27] = [
+const LIVE: [&str; 30] = [
     "cassandra-username",
     PASSWORD_FILE,
+    TLS_FILES[0],
+    TLS_FILES[1],
+    TLS_FILES[2],
     "cassandra-ttl-by-metric",
     "tag-indexed-row-key-lookup-metrics",
     "retention",
@@ -33,31 +36,54 @@ const LIVE: [&str; 27] = [
     "log-level",
 ];
 
-/// The setting whose file may say something else while its text stays.
+/// A setting whose file may say something else while its text stays.
 const PASSWORD_FILE: &str = "cassandra-password-file";
+
+/// Others: in the order of the contents that are read with them.
+const TLS_FILES: [&str; 3] = ["cassandra-tls-ca", "cassandra-tls-cert", "cassandra-tls-key"];
 
 /// Whether a setting holds as soon as it is read again, without a restart.
 pub fn is_live(name: &str) -> bool {
     LIVE.contains(&name)
 }
 
-/// The names of the settings whose text differs, in the order of the help; that of the file with the
-/// password where the password does, of whichever cluster.
+/// The names of the settings whose text differs, in the order of the help; those of the files with the
+/// password and the certificates where what they hold does, of whichever cluster.
 pub fn changed(one: &Config, other: &Config) -> Vec<&'static str> {
     let names = super::SETTINGS.iter().map(|setting| setting.name);
     let differs = |name: &&str| match *name {
         PASSWORD_FILE if passwords(one) != passwords(other) => true,
+        name if is_other_file_of_tls(name, one, other) => true,
         name => one.said.get(name) != other.said.get(name),
     };
     names.filter(differs).collect()
 }
 
+/// All clusters, in one order.
+fn clusters(config: &Config) -> impl Iterator<Item = &CassandraConfig> {
+    let write = match &config.store {
+        StoreConfig::Cassandra { cassandra, .. } => Some(&**cassandra),
+        StoreConfig::Embedded => None,
+    };
+    let read = write.into_iter().flat_map(|write| &write.read_clusters);
+    let metadata = write.and_then(|write| write.metadata_cluster.as_deref());
+    write.into_iter().chain(read.map(|cluster| &cluster.cassandra)).chain(metadata)
+}
+
 /// Who logs in at each cluster.
 fn passwords(config: &Config) -> Vec<Option<&Credentials>> {
-    let StoreConfig::Cassandra { cassandra, .. } = &config.store else { return Vec::new() };
-    let read = cassandra.read_clusters.iter().map(|cluster| &cluster.cassandra);
-    let all = [&**cassandra].into_iter().chain(read).chain(cassandra.metadata_cluster.as_deref());
-    all.map(|cassandra| cassandra.credentials.as_ref()).collect()
+    clusters(config).map(|cassandra| cassandra.credentials.as_ref()).collect()
+}
+
+/// Whether a setting names one of the files of TLS, and that of some cluster holds something else.
+fn is_other_file_of_tls(name: &str, one: &Config, other: &Config) -> bool {
+    let Some(which) = TLS_FILES.iter().position(|file| *file == name) else { return false };
+    let contents = |config| -> Vec<_> {
+        clusters(config)
+            .map(|cluster| cluster.tls.as_ref().map(|tls| tls.contents[which]))
+            .collect()
+    };
+    contents(one) != contents(other)
 }
 
 #[cfg(test)]
@@ -97,5 +123,25 @@ mod tests {
         let [one, other] = ["one", "two"].map(read);
         assert_eq!(changed(&one, &other), ["cassandra-password-file"]);
         assert!(changed(&one, &read("one")).is_empty());
+    }
+    #[test]
+    fn another_certificate_is_a_change_though_its_file_is_the_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = ["ca", "cert", "key"];
+        let flags = names
+            .map(|name| format!("--cassandra-tls-{name}={}", folder.path().join(name).display()));
+        let read = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("written");
+            let flags = flags.iter().map(String::as_str);
+            let all: Vec<&str> =
+                ["--store=cassandra", "--cassandra-tls"].into_iter().chain(flags).collect();
+            load(&all)
+        };
+        for name in names {
+            let [one, other] = ["one", "other"].map(|text| read(name, text));
+            assert_eq!(changed(&one, &other), [format!("cassandra-tls-{name}")]);
+            assert!(is_live(changed(&one, &other)[0]));
+            assert!(changed(&other, &read(name, "other")).is_empty());
+        }
     }
 }

@@ -83,7 +83,8 @@ fn tag_index(tag_index: &config::TagIndexConfig) -> TagIndexOptions {
     }
 }
 
-fn tls(tls: &config::TlsConfig) -> Tls {
+/// The files of TLS.
+pub(super) fn tls(tls: &config::TlsConfig) -> Tls {
     let client = tls.client.clone();
     Tls {
         ca_file: tls.ca.clone(),

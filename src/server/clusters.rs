@@ -45,6 +45,7 @@ pub(super) fn beside(
         let name = cluster.name.clone();
         let mut options = read_options(config, &cluster.cassandra)?;
         options.credentials = live.login(&Cluster::Read(name.clone()));
+        options.certificates = live.certificates(&Cluster::Read(name.clone()));
         let start = cluster.start.unwrap_or(i64::MIN);
         let range = TimeRange::new(start, cluster.end.unwrap_or(i64::MAX));
         let store = open(format!("read cluster {name:?}"), options, metrics, obstacles);
@@ -54,6 +55,7 @@ pub(super) fn beside(
         Some(cluster) => {
             let mut options = metadata_options(config, cluster)?;
             options.credentials = live.login(&Cluster::Metadata);
+            options.certificates = live.certificates(&Cluster::Metadata);
             Some(open("the metadata cluster".into(), options, metrics, obstacles))
         }
         None => None,

@@ -5,11 +5,13 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
+use axum::extract::ConnectInfo;
 use axum::http::{Request, Version};
 use axum::response::Response;
 use axum::{BoxError, Router};
@@ -30,6 +32,13 @@ pub(super) struct Watched {
 }
 
 impl Watched {
+    /// The first byte that the client has sent, which stays there to be read; `None` = it never will.
+    pub(super) async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let there = self.stream.peek(&mut byte).await?;
+        Ok((there > 0).then_some(byte[0]))
+    }
+
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
             Poll::Pending => self.place.blocked(),
@@ -92,6 +101,8 @@ pub(super) struct Requests {
     pub(super) router: Router,
     pub(super) place: Arc<Place>,
     pub(super) metrics: Arc<HttpMetrics>,
+    /// Who is at the other end, as the handlers are told; `None` = it is gone already.
+    pub(super) peer: Option<SocketAddr>,
 }
 
 impl<B> Service<Request<B>> for Requests
@@ -113,10 +124,14 @@ where
             _ => Multiplexed::No,
         };
         let (under_way, owed) = self.place.begin(multiplexed);
-        let answer = self.router.call(request.map(|body| {
+        let mut request = request.map(|body| {
             let owed = (!body.is_end_stream()).then_some(owed);
             Body::new(Question { body, owed })
-        }));
+        });
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(ConnectInfo(peer));
+        }
+        let answer = self.router.call(request);
         let (stall, metrics) = (self.place.answer_stall(), self.metrics.clone());
         Box::pin(async move {
             let response = answer.await?;

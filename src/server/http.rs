@@ -5,6 +5,7 @@
 //! connections are taken and the requests under way are finished. Dropping the future ends them all.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::connection::{Requests, Watched};
-use super::places::{Limits, Place, Places};
+use super::places::{Limits, Overdue, Place, Places};
 use super::tls::Tls;
 use crate::limits::ACCEPT_PAUSE;
 use crate::telemetry::{HttpMetrics, Throttle};
@@ -46,6 +47,8 @@ struct Serving {
     builder: Builder<TokioExecutor>,
     /// Closed when no more requests are taken.
     open: watch::Receiver<()>,
+    /// Who is at the other end; `None` before there is one, and when it is gone already.
+    peer: Option<SocketAddr>,
 }
 
 /// Serves until `stop` completes and the requests under way are answered.
@@ -64,7 +67,7 @@ pub(super) async fn serve(
         .keep_alive_interval(limits.idle_timeout)
         .max_concurrent_streams(limits.streams);
     let (stays_open, open) = watch::channel(());
-    let serving = Serving { front, builder, open };
+    let serving = Serving { front, builder, open, peer: None };
     let places = Places::new(limits);
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
@@ -108,7 +111,8 @@ async fn accept(listener: &TcpListener, failures: &mut Throttle) -> TcpStream {
 }
 
 /// Serves a connection until it ends or is overdue.
-async fn run(stream: TcpStream, place: Arc<Place>, serving: Serving, watcher: Watcher) {
+async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher: Watcher) {
+    serving.peer = stream.peer_addr().ok();
     // Answers are written whole: nothing is gained by waiting for more.
     let _ = stream.set_nodelay(true);
     let stream = Watched { stream, place: place.clone() };
@@ -116,7 +120,10 @@ async fn run(stream: TcpStream, place: Arc<Place>, serving: Serving, watcher: Wa
     tokio::select! {
         () = greet(stream, place.clone(), serving, watcher) => {}
         why = place.overdue() => {
-            metrics.limit_reached(why.setting());
+            // A connection that rests for long is closed as a rule: nothing is refused with it.
+            if why != Overdue::Idle {
+                metrics.limit_reached(why.setting());
+            }
             tracing::debug!("a connection was closed at the limit {}", why.setting());
         }
     }
@@ -144,8 +151,8 @@ async fn answer<S>(stream: S, place: Arc<Place>, serving: Serving, watcher: Watc
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let Front { router, metrics, .. } = serving.front;
-    let requests = Requests { router, place, metrics: metrics.clone() };
+    let (Front { router, metrics, .. }, peer) = (serving.front, serving.peer);
+    let requests = Requests { router, place, metrics: metrics.clone(), peer };
     let requests = TowerToHyperService::new(requests);
     let served = serving.builder.serve_connection(TokioIo::new(stream), requests);
     if let Err(error) = watcher.watch(served).await {
@@ -159,7 +166,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
     use std::time::Duration;
 
     use axum::body::Body;

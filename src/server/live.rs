@@ -1,5 +1,5 @@
 //! What stores are told of the settings while they run: how long samples are kept, who logs in at
-//! Cassandra, which tags are indexed.
+//! Cassandra and with which certificates, which tags are indexed.
 //!
 //! A store that is opened late is told what holds by then, not what held at the start. What cannot
 //! change without a restart is not known here.
@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::cassandra;
-use crate::config::{self, CassandraConfig, Config, StoreConfig};
+use crate::config::{CassandraConfig, Config, StoreConfig};
 use crate::storage::StoreError;
-use crate::storage::cassandra::{CassandraStore, Credentials};
-use crate::storage::embedded::Parts;
+use crate::storage::cassandra::{CassandraStore, Certificates, Credentials, ReadCertificates};
+use crate::storage::embedded::{Expired, Parts};
 
 /// One of the clusters of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -32,6 +32,8 @@ pub(super) struct Live {
     config: Mutex<Arc<Config>>,
     /// Who logs in, by cluster; shared with the stores.
     logins: HashMap<Cluster, Credentials>,
+    /// The certificates of connections, by cluster; shared likewise.
+    certificates: HashMap<Cluster, Certificates>,
     /// The embedded store's files, once they are open.
     parts: OnceLock<Arc<Parts>>,
     /// The cluster that is written to, once it is open.
@@ -40,10 +42,12 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn new(config: &Config) -> Self {
-        let logins = logins(config).map(|(cluster, login)| (cluster, credentials(login)));
+        let login = |(cluster, config): (_, &CassandraConfig)| (cluster, credentials(config));
+        let certificates = clusters(config).map(|(cluster, _)| (cluster, Certificates::default()));
         Self {
             config: Mutex::new(Arc::new(config.clone())),
-            logins: logins.collect(),
+            logins: clusters(config).map(login).collect(),
+            certificates: certificates.collect(),
             parts: OnceLock::new(),
             cassandra: OnceLock::new(),
         }
@@ -54,10 +58,16 @@ impl Live {
         self.logins.get(cluster).cloned().unwrap_or_default()
     }
 
+    /// The certificates of connections to a cluster, now and later.
+    pub(super) fn certificates(&self, cluster: &Cluster) -> Certificates {
+        self.certificates.get(cluster).cloned().unwrap_or_default()
+    }
+
     /// Tells these files, from now on.
     pub(super) fn open_parts(&self, parts: Arc<Parts>) {
         let parts = self.parts.get_or_init(|| parts);
-        parts.set_retention(self.config.lock().retention.unwrap_or_default());
+        // What goes stands in the log when it is gone.
+        let _ = parts.set_retention(self.config.lock().retention.unwrap_or_default());
     }
 
     /// Tells this store, from now on. An error is about the settings.
@@ -70,24 +80,33 @@ impl Live {
         Ok(())
     }
 
-    /// Takes over what was read. Refused settings change nothing.
-    pub(super) fn take_over(&self, config: &Config) -> Result<(), StoreError> {
+    /// Takes over what was read, and gives the days that are removed for it. Refused settings change
+    /// nothing.
+    pub(super) fn take_over(&self, config: &Config) -> Result<Option<Expired>, StoreError> {
         let mut last = self.config.lock();
+        let mut renewed = Vec::new();
+        for (cluster, config) in clusters(config) {
+            if let (Some(certificates), Some(tls)) = (self.certificates.get(&cluster), &config.tls)
+            {
+                renewed.push((certificates, ReadCertificates::read(&cassandra::tls(tls))?));
+            }
+        }
         if let Some(store) = self.cassandra.get() {
             tell(store, config)?;
         }
-        for (cluster, login) in logins(config) {
+        for (certificates, read) in renewed {
+            certificates.set(read);
+        }
+        for (cluster, config) in clusters(config) {
             if let Some(credentials) = self.logins.get(&cluster) {
-                credentials.set(login.map(|login| (&*login.username, login.password.reveal())));
+                set(credentials, config);
             }
         }
-        if let Some(parts) = self.parts.get()
-            && config.retention != last.retention
-        {
-            parts.set_retention(config.retention.unwrap_or_default());
-        }
+        let changed = self.parts.get().filter(|_| config.retention != last.retention);
+        let expired =
+            changed.and_then(|parts| parts.set_retention(config.retention.unwrap_or_default()));
         *last = Arc::new(config.clone());
-        Ok(())
+        Ok(expired)
     }
 }
 
@@ -100,8 +119,8 @@ fn tell(store: &CassandraStore, config: &Config) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// All clusters, and who logs in at each.
-fn logins(config: &Config) -> impl Iterator<Item = (Cluster, Option<&config::Credentials>)> {
+/// All clusters, and how each is reached.
+fn clusters(config: &Config) -> impl Iterator<Item = (Cluster, &CassandraConfig)> {
     let write: Option<&CassandraConfig> = match &config.store {
         StoreConfig::Cassandra { cassandra, .. } => Some(cassandra),
         StoreConfig::Embedded => None,
@@ -110,19 +129,24 @@ fn logins(config: &Config) -> impl Iterator<Item = (Cluster, Option<&config::Cre
     let read = read.map(|one| (Cluster::Read(one.name.clone()), &one.cassandra));
     let metadata = write.and_then(|cassandra| cassandra.metadata_cluster.as_deref());
     let all = write.map(|cassandra| (Cluster::Write, cassandra)).into_iter().chain(read);
-    let all = all.chain(metadata.map(|cassandra| (Cluster::Metadata, cassandra)));
-    all.map(|(cluster, cassandra)| (cluster, cassandra.credentials.as_ref()))
+    all.chain(metadata.map(|cassandra| (Cluster::Metadata, cassandra)))
 }
 
-fn credentials(login: Option<&config::Credentials>) -> Credentials {
+fn credentials(config: &CassandraConfig) -> Credentials {
     let credentials = Credentials::default();
-    credentials.set(login.map(|login| (&*login.username, login.password.reveal())));
+    set(&credentials, config);
     credentials
+}
+
+fn set(credentials: &Credentials, config: &CassandraConfig) {
+    let login = config.credentials.as_ref();
+    credentials.set(login.map(|login| (&*login.username, login.password.reveal())));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
 
     fn config(text: &str) -> Config {
         let folder = tempfile::tempdir().expect("a folder");

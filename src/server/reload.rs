@@ -11,6 +11,7 @@ use super::live::Live;
 use crate::api::{AppState, Reload};
 use crate::config::{Config, ConfigError, MemoryConfig, changed, is_live};
 use crate::storage::Clock;
+use crate::storage::embedded::Expired;
 use crate::telemetry::LogFilter;
 
 /// How the settings are read again, and when.
@@ -61,7 +62,7 @@ impl Reloader {
 
     /// What came of it, in words.
     fn reload(&mut self, by: &str) -> Result<String, String> {
-        let (config, held_back) = match self.read() {
+        let Taken { config, held_back, expired } = match self.read() {
             Ok(read) => read,
             Err(error) => {
                 self.state.metrics.config.last_reload_successful.set(0);
@@ -86,21 +87,32 @@ impl Reloader {
         if let Some(what) = held_back {
             said.push_str(&format!("; until a restart {what}"));
         }
+        if let Some(days) = expired {
+            said.push_str(&format!("; beyond the retention and removed now: {days}"));
+        }
         tracing::info!("{by}: the settings were read again, {said}");
         self.last = config;
         self.state.metrics.config.taken_over(Clock::default().now_ms());
         Ok(said)
     }
 
-    /// What is read, once the stores have taken it over, and what of it is held back; or why it is
-    /// refused.
-    fn read(&self) -> Result<(Config, Option<String>), String> {
+    /// What is read, once the stores have taken it over; or why it is refused.
+    fn read(&self) -> Result<Taken, String> {
         let mut config = (self.rereading.read)().map_err(|error| error.to_string())?;
         let held_back = hold_back(&mut config, self.started.memory);
         super::check(&config).map_err(|error| error.to_string())?;
-        self.live.take_over(&config).map_err(|error| error.to_string())?;
-        Ok((config, held_back))
+        let expired = self.live.take_over(&config).map_err(|error| error.to_string())?;
+        Ok(Taken { config, held_back, expired })
     }
+}
+
+/// Settings that were taken over.
+struct Taken {
+    config: Config,
+    /// What of them does not hold before a restart, in words.
+    held_back: Option<String>,
+    /// The days that go for a shorter retention.
+    expired: Option<Expired>,
 }
 
 /// Another limit of memory holds after a restart; before, no query may hold more than half of the one of the

@@ -1,17 +1,28 @@
 //! Samples of the program's own metrics, written to its own store, so that there is something to see before
 //! any sender comes.
 //!
-//! They come as those of any other target would, with the labels `job` and `instance`. What is not stored
-//! is not tried again: the next samples come soon.
+//! They come as those of any other target would, with the labels `job` and `instance`, `up`, and metadata. The
+//! instance is host and port: processes on several machines over one keyspace write series of their own. What
+//! is not stored is not tried again: the next samples come soon.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::model::{METRIC_NAME, RawLabels, Sample, SeriesEntry, WriteBatch};
+use crate::model::{
+    METRIC_NAME, MetadataEntry, MetricType, RawLabels, Sample, SeriesEntry, WriteBatch,
+};
 use crate::storage::{Clock, SharedStore};
 use crate::telemetry::{Metrics, Throttle};
+
+/// How often metadata goes along: as often as Prometheus sends it.
+const METADATA_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The label `instance` of a process that listens on this port.
+pub(super) fn instance(port: u16) -> String {
+    format!("{}:{port}", rustix::system::uname().nodename().to_string_lossy())
+}
 
 /// Writes samples for ever, one of each metric in each interval.
 pub(super) async fn run(
@@ -23,19 +34,31 @@ pub(super) async fn run(
     let (clock, mut failures) = (Clock::default(), Throttle::default());
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut described: Option<Instant> = None;
     loop {
         ticks.tick().await;
-        let text = metrics.encode();
+        let text = metrics.encode() + UP;
         let series: Vec<(Vec<u8>, f64)> =
             text.lines().filter_map(|line| series_of(line, &instance)).collect();
-        let written = store.write(batch(&series, clock.now_ms())).await;
-        if let Err(error) = written
-            && let Some(times) = failures.count(1, Instant::now())
-        {
-            tracing::warn!(times, "samples of the own metrics were not stored: {error}");
+        let mut batch = batch(&series, clock.now_ms());
+        let is_due = described.is_none_or(|last| last.elapsed() >= METADATA_INTERVAL);
+        if is_due {
+            batch.metadata = metadata(&text);
+        }
+        match store.write(batch).await {
+            Ok(_) if is_due => described = Some(Instant::now()),
+            Ok(_) => {}
+            Err(error) => {
+                if let Some(times) = failures.count(1, Instant::now()) {
+                    tracing::warn!(times, "samples of the own metrics were not stored: {error}");
+                }
+            }
         }
     }
 }
+
+/// What a scrape adds: that there was one.
+const UP: &str = "up 1\n";
 
 fn batch(series: &[(Vec<u8>, f64)], timestamp: i64) -> WriteBatch<'_> {
     let mut batch = WriteBatch::default();
@@ -50,6 +73,33 @@ fn batch(series: &[(Vec<u8>, f64)], timestamp: i64) -> WriteBatch<'_> {
         batch.samples.push(Sample { timestamp, start_timestamp: 0, value: *value });
     }
     batch
+}
+
+/// What the comments of the text format say of each family.
+fn metadata(text: &str) -> Vec<MetadataEntry<'_>> {
+    let mut all: Vec<MetadataEntry<'_>> = Vec::new();
+    for comment in text.lines().filter_map(|line| line.strip_prefix("# ")) {
+        let mut words = comment.splitn(3, ' ');
+        let (Some(what), Some(family), Some(said)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        if all.last().is_none_or(|entry| entry.family != family) {
+            let kind = MetricType::Unknown;
+            all.push(MetadataEntry { family, kind, help: "", unit: "" });
+        }
+        let entry = all.last_mut().expect("one was pushed");
+        match what {
+            "HELP" => entry.help = said,
+            "TYPE" => {
+                let mut kinds = (0..=7).map(MetricType::from_number);
+                entry.kind = kinds.find(|kind| kind.as_str() == said).unwrap_or_default();
+            }
+            "UNIT" => entry.unit = said,
+            _ => {}
+        }
+    }
+    all
 }
 
 /// The labels and the value of a line of the text format, as `Metrics::encode` writes it; None for a comment.
@@ -96,6 +146,8 @@ fn unquoted(quoted: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn read(line: &str) -> Option<(String, f64)> {
@@ -124,5 +176,20 @@ mod tests {
             text.lines().filter(|line| !line.starts_with('#')).count(),
         );
         assert!(series > 50 && series == lines, "{series} of {lines}");
+    }
+    #[test]
+    fn each_family_of_the_program_is_described() {
+        let text = Metrics::new().encode();
+        let all = metadata(&text);
+        let families: BTreeSet<&str> = all.iter().map(|entry| entry.family).collect();
+        assert_eq!(families.len(), all.len(), "none is there twice");
+        let described = |name: &str| all.iter().find(|entry| entry.family == name).copied();
+        let ready = described("promkairos_ready").expect("it is there");
+        assert_eq!((ready.kind, ready.unit), (MetricType::Gauge, ""));
+        assert!(ready.help.starts_with("Whether what is written"), "{}", ready.help);
+        let memory = described("promkairos_memory_limit_bytes").expect("it is there");
+        assert_eq!((memory.kind, memory.unit), (MetricType::Gauge, "bytes"));
+        let requests = described("promkairos_http_requests").expect("it is there");
+        assert_eq!(requests.kind, MetricType::Counter);
     }
 }

@@ -59,6 +59,7 @@ pub(super) async fn open(
             let mut below = cassandra_options(config, cassandra, *ack)?;
             let home = home(config, cassandra, *ack)?;
             below.credentials = live.login(&Cluster::Write);
+            below.certificates = live.certificates(&Cluster::Write);
             below.expected_cluster = home.as_ref().and_then(Home::expected_cluster);
             let metrics = metrics.cassandra.clone();
             let (pages, told) = (state.clone(), live.clone());

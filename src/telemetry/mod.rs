@@ -40,7 +40,7 @@ pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::StoreMetrics;
 pub use throttle::Throttle;
 pub use traces::{CASSANDRA_STATEMENT, Traces, TracesMetrics, fail, flush_span};
-pub use web::WebMetrics;
+pub use web::{LoginOutcome, WebMetrics};
 
 /// All metrics of the process, and the registry that prints them.
 pub struct Metrics {

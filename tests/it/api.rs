@@ -23,6 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::support::api::get;
+use super::support::eventually;
 use super::support::promkairos::{Backend, Message as WriteMessage, Promkairos};
 use super::support::remote_read::Point;
 
@@ -428,4 +429,28 @@ async fn a_sound_log_needs_no_repair_and_a_log_in_use_is_refused() {
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(text.starts_with("The log is sound: "), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_own_metrics_are_written_as_those_of_a_target() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--self-scrape-interval=1s"];
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let instance = format!("{host}:{}", server.address.port());
+    eventually("up is there", async || {
+        let query = [("query", "up{job=\"promkairos\"}")];
+        let (_, answer) = get(&server.url("/api/v1/query"), &query).await;
+        let result = &answer["data"]["result"];
+        let is_up = result.as_array().is_some_and(|series| series.len() == 1)
+            && result[0]["metric"]["instance"] == instance.as_str()
+            && result[0]["value"][1] == "1";
+        if is_up { Ok(()) } else { Err(answer.to_string()) }
+    })
+    .await;
+    let family = [("metric", "promkairos_memory_limit_bytes")];
+    let (_, answer) = get(&server.url("/api/v1/metadata"), &family).await;
+    let described = &answer["data"]["promkairos_memory_limit_bytes"][0];
+    assert_eq!((&described["type"], &described["unit"]), (&"gauge".into(), &"bytes".into()));
+    assert!(server.process.terminate().success());
 }

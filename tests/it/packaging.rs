@@ -154,10 +154,13 @@ fn every_address_is_served() {
     }
     let compose = yaml("docker-compose.yml");
     for (service, port) in
-        [("promkairos", "9201:9201"), ("prometheus", "9090:9090"), ("grafana", "3000:3000")]
+        [("promkairos", "9201"), ("prometheus", "9090"), ("grafana", "3000"), ("kairosdb", "8080")]
     {
-        assert_eq!(strings(&compose["services"][service]["ports"]), [port]);
+        // Nothing asks for credentials.
+        let published = format!("127.0.0.1:{port}:{port}");
+        assert_eq!(strings(&compose["services"][service]["ports"]), [published]);
     }
+    assert_eq!(text("docker-compose.yml").matches("ports:").count(), 4);
     let command = strings(&compose["services"]["promkairos"]["command"]);
     assert!(command.contains(&"--listen=0.0.0.0:9201".to_owned()), "{command:?}");
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use promkairos::storage::Clock;
 
 use crate::cassandra::keyspace::TestKeyspace;
-use crate::limits::{configured, reload, send, series, stored, write_settings};
+use crate::limits::{configured, logged, reload, send, series, stored, write_settings};
 use crate::support::promkairos::Backend;
 use crate::support::series::floats;
 use crate::support::{self, api, eventually};
@@ -64,12 +64,20 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     let (mut server, file) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
     assert_eq!(stored(&server, "m").await, ["a"]);
     write_settings(&file, "retention = \"1d\"\n");
-    assert_eq!(reload(&server).await, (200, "changed: retention\n".to_owned()));
+    let (status, said) = reload(&server).await;
+    let days = "2023-11-14 to 2023-11-14 (part files: 1, bytes: ";
+    let told = format!("changed: retention; beyond the retention and removed now: {days}");
+    assert!(status == 200 && said.starts_with(&told), "{status} {said}");
     eventually("the day is gone", async || match stored(&server, "m").await {
         gone if gone.is_empty() => Ok(()),
         there => Err(format!("{there:?}")),
     })
     .await;
+    // It is said again when it is done.
+    logged(&server, &format!("removed what is beyond the retention: {days}")).await;
+    // Nothing more is beyond it.
+    write_settings(&file, "retention = \"2d\"\n");
+    assert_eq!(reload(&server).await, (200, "changed: retention\n".to_owned()));
     assert!(server.process.terminate().success());
 }
 

@@ -11,6 +11,8 @@ mod toolkit;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::SanType;
 use rustls::version::{TLS12, TLS13};
 use tempfile::TempDir;
@@ -75,6 +77,15 @@ impl Secured {
     async fn ready(&self) {
         eventually("it is ready", async || is(self.client().get("/-/ready", None), 200)).await;
     }
+}
+
+/// What a server with TLS and users says of itself.
+pub(crate) async fn page_of_metrics() -> String {
+    let secured = Secured::start(&everything(), &[]);
+    secured.ready().await;
+    let (status, page) = secured.client().get("/metrics", Some(ALICE)).expect("an answer");
+    assert_eq!(status, 200, "{page}");
+    page
 }
 
 /// Starts a server whose web configuration is in this folder.
@@ -145,12 +156,68 @@ async fn passwords_and_tokens_protect_plain_text_too() {
     assert_eq!(response.headers()["x-content-type-options"], "nosniff");
 }
 
+/// A metric of logins; 0 while it is not there.
+async fn logins(server: &Promkairos, outcome: &str) -> u64 {
+    let (_, page) = asked(server, "127.0.0.2", ALICE).await;
+    let name = format!("promkairos_web_logins_total{{outcome=\"{outcome}\"}} ");
+    let count = page.lines().find_map(|line| line.strip_prefix(&name));
+    count.map_or(0, |count| count.parse().expect("a number"))
+}
+
+/// The page of metrics, or what else is answered, for who comes from this address.
+async fn asked(server: &Promkairos, from: &str, said: &str) -> (u16, String) {
+    let from: std::net::IpAddr = from.parse().expect("an address");
+    let client = reqwest::Client::builder().local_address(from).build().expect("a client");
+    let request = client.get(server.url("/metrics")).header("Authorization", said);
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    if status == 503 {
+        assert!(answer.headers().contains_key("retry-after"), "{answer:?}");
+    }
+    (status, answer.text().await.expect("a text"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_speak_tls_gets_nothing() {
+async fn guesses_from_one_address_keep_nobody_else_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let yaml = format!("basic_auth_users: {{alice: {HASH}}}\n");
+    let server = start(folder.path(), &yaml, &[]);
+    let server = &server;
+    let guess = |number: usize| async move {
+        let said = STANDARD.encode(format!("alice:guess-{number}"));
+        let (status, text) = asked(server, "127.0.0.1", &format!("Basic {said}")).await;
+        let is_refused = match status {
+            401 => text == "Unauthorized\n",
+            503 => text.contains("too many passwords are being checked"),
+            _ => false,
+        };
+        assert!(is_refused, "{status} {text}");
+    };
+    let guesses = futures::future::join_all((0..150).map(guess));
+    let (_, (status, text)) = tokio::join!(guesses, asked(server, "127.0.0.2", ALICE));
+    assert_eq!(status, 200, "{text}");
+    assert_eq!(logins(server, "Wrong").await + logins(server, "Busy").await, 150);
+    assert_eq!(asked(server, "127.0.0.1", ALICE).await.0, 200, "it is remembered");
+    eventually("the log tells of it", async || {
+        let log = server.process.log();
+        let is_told = log.contains("a login was refused")
+            && log.contains("alice")
+            && log.contains("127.0.0.1")
+            && !log.contains("guess-");
+        if is_told { Ok(()) } else { Err(log) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_speak_tls_is_told_so_and_gets_nothing() {
     let secured = Secured::start(&everything(), &[]);
     secured.ready().await;
     let plain = reqwest::get(format!("http://{}/-/healthy", secured.address())).await;
-    plain.expect_err("it is no TLS");
+    let plain = plain.expect("an answer, as Prometheus gives it");
+    assert_eq!(plain.status(), 400);
+    let text = plain.text().await.expect("a text");
+    assert_eq!(text, "Client sent an HTTP request to an HTTPS server.\n");
     let stranger = Client::new(secured.address(), &Authority::new("stranger"), None);
     stranger.get("/-/healthy", None).expect_err("its authority is another");
     eventually("both are counted", async || {

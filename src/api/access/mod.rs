@@ -7,21 +7,26 @@
 
 mod passwords;
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
 use super::AppState;
 use crate::config::{Right, Rights, WebConfig};
-use passwords::Passwords;
+use crate::limits::RETRY_AFTER;
+use crate::telemetry::{LoginOutcome, Throttle};
+use passwords::{Busy, Passwords};
 
 /// What answers to anybody.
 const HEALTH: [&str; 2] = ["/-/healthy", "/-/ready"];
@@ -41,16 +46,34 @@ const SCHEMES: [(HeaderName, &str); 2] = [
     (header::WWW_AUTHENTICATE, "Bearer realm=\"promkairos\""),
 ];
 
-/// The web configuration as it is now, and the passwords that were found right.
+/// The answer while too many passwords are being checked.
+const BUSY: &str = "Service Unavailable: too many passwords are being checked, come again\n";
+
+/// Characters of a user's name in a line of the log: whoever comes may say anything.
+const NAME_SHOWN: usize = 64;
+
+/// The web configuration as it is now, the passwords that were found right, and refusals that wait
+/// for their line in the log.
 pub(super) struct Access {
     web: watch::Receiver<Arc<WebConfig>>,
     passwords: Passwords,
+    refused: Mutex<Throttle>,
+}
+
+/// Why a request has no rights.
+enum Denied {
+    /// It does not say who it is from.
+    Silent,
+    /// What it says is not so; the user that it names, if it names one.
+    Wrong(Option<String>),
+    /// Too many passwords are being checked, and this one is not known.
+    Busy,
 }
 
 impl Access {
     /// Follows a web configuration.
     pub(super) fn new(web: watch::Receiver<Arc<WebConfig>>) -> Self {
-        Self { web, passwords: Passwords::new() }
+        Self { web, passwords: Passwords::new(), refused: Mutex::default() }
     }
 
     /// Everybody may do everything.
@@ -59,29 +82,48 @@ impl Access {
         Self::new(watch::Sender::new(Arc::default()).subscribe())
     }
 
-    /// The rights of a request; `None` = it does not say who it is from, or that is not so.
-    async fn rights(&self, web: &WebConfig, headers: &HeaderMap) -> Option<Rights> {
-        if web.is_open() {
-            return Some(Rights::ALL);
-        }
-        let said = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-        let (scheme, said) = said.split_once(' ')?;
+    /// The rights of a request from this address.
+    async fn rights(
+        &self,
+        web: &WebConfig,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<Rights, Denied> {
+        let said = headers.get(header::AUTHORIZATION).ok_or(Denied::Silent)?;
+        let said = said.to_str().ok().and_then(|said| said.split_once(' '));
+        let (scheme, said) = said.ok_or(Denied::Wrong(None))?;
         match scheme.to_ascii_lowercase().as_str() {
-            "basic" => self.rights_of_user(web, said.trim()).await,
-            "bearer" => rights_of_bearer(web, said.trim()),
-            _ => None,
+            "basic" => self.rights_of_user(web, said.trim(), peer).await,
+            "bearer" => rights_of_bearer(web, said.trim()).ok_or(Denied::Wrong(None)),
+            _ => Err(Denied::Wrong(None)),
         }
     }
 
-    async fn rights_of_user(&self, web: &WebConfig, said: &str) -> Option<Rights> {
-        let said = String::from_utf8(STANDARD.decode(said).ok()?).ok()?;
-        let (name, password) = said.split_once(':')?;
+    async fn rights_of_user(
+        &self,
+        web: &WebConfig,
+        said: &str,
+        peer: Option<IpAddr>,
+    ) -> Result<Rights, Denied> {
+        let said = STANDARD.decode(said).ok().and_then(|said| String::from_utf8(said).ok());
+        let said = said.as_deref().and_then(|said| said.split_once(':'));
+        let (name, password) = said.ok_or(Denied::Wrong(None))?;
+        let wrong = || Denied::Wrong(Some(name.to_owned()));
         // Who is not known costs as much as who is: names cannot be found out by timing.
-        let costliest = web.users.iter().max_by_key(|user| user.cost)?;
+        let costliest = web.users.iter().max_by_key(|user| user.cost).ok_or_else(wrong)?;
         let known = web.users.iter().find(|user| user.name == name);
         let user = known.unwrap_or(costliest);
-        let is_right = self.passwords.is_right(&user.hash, password).await;
-        known.filter(|_| is_right).map(|user| user.rights)
+        let is_right = self.passwords.is_right(&user.hash, password, peer).await;
+        let is_right = is_right.map_err(|Busy| Denied::Busy)?;
+        known.filter(|_| is_right).map(|user| user.rights).ok_or_else(wrong)
+    }
+
+    /// One line for many: who guesses does not fill the log.
+    fn say_refused(&self, user: Option<&str>, peer: Option<IpAddr>) {
+        let Some(times) = self.refused.lock().count(1, Instant::now()) else { return };
+        let user: Option<String> = user.map(|user| user.chars().take(NAME_SHOWN).collect());
+        let peer = peer.map(|peer| peer.to_string());
+        tracing::warn!(times, ?user, peer, "a login was refused; of several the last one is shown");
     }
 }
 
@@ -106,22 +148,44 @@ pub(super) async fn admit(
     let web = state.access.web.borrow().clone();
     let path = request.extensions().get::<MatchedPath>();
     let is_for_health = path.is_some_and(|path| HEALTH.contains(&path.as_str()));
-    let rights = match is_for_health {
-        true => Some(Rights::NONE),
-        false => state.access.rights(&web, request.headers()).await,
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
+    let rights = match (is_for_health, web.is_open()) {
+        (true, _) => Ok(Rights::NONE),
+        (false, true) => Ok(Rights::ALL),
+        (false, false) => {
+            let rights = state.access.rights(&web, request.headers(), peer).await;
+            state.metrics.web.login(outcome(&rights));
+            rights
+        }
     };
     let mut response = match rights {
-        Some(rights) => {
+        Ok(rights) => {
             request.extensions_mut().insert(rights);
             next.run(request).await
         }
-        None => {
+        Err(Denied::Busy) => {
+            let later = [(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()))];
+            (StatusCode::SERVICE_UNAVAILABLE, later, BUSY).into_response()
+        }
+        Err(denied) => {
+            if let Denied::Wrong(user) = denied {
+                state.access.say_refused(user.as_deref(), peer);
+            }
             tracing::debug!("a request to {} has no credentials that hold", request.uri().path());
             (StatusCode::UNAUTHORIZED, AppendHeaders(SCHEMES), "Unauthorized\n").into_response()
         }
     };
     add_headers(&web, response.headers_mut());
     response
+}
+
+fn outcome(rights: &Result<Rights, Denied>) -> LoginOutcome {
+    match rights {
+        Ok(_) => LoginOutcome::Accepted,
+        Err(Denied::Silent) => LoginOutcome::Missing,
+        Err(Denied::Wrong(_)) => LoginOutcome::Wrong,
+        Err(Denied::Busy) => LoginOutcome::Busy,
+    }
 }
 
 /// Those of the web configuration, where they are not blank, and the usual ones that it does not

@@ -4,52 +4,125 @@
 //! serve, one at a time, and what was right is remembered: as a code under a key that only this
 //! process has, so that memory holds neither passwords nor fast hashes of them. What was wrong is
 //! not remembered: it would take the place of what is right.
+//!
+//! How many wait is bounded, in all and by address, and so is the wait: who guesses keeps nobody out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::SystemRandom;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::config::Secret;
+use crate::limits::{PASSWORD_CHECKS, PASSWORD_CHECKS_PER_PEER, PASSWORD_WAIT};
 
 /// Right passwords that are remembered: more than there are users. Several texts are one password
 /// when they differ after 72 bytes.
 const MOST_REMEMBERED: usize = 1024;
 
+/// Stands for a password of a hash.
+type Code = [u8; 32];
+
 /// Checks passwords.
 pub(super) struct Passwords {
     key: Key,
-    right: Mutex<HashSet<[u8; 32]>>,
+    shared: Arc<Shared>,
+}
+
+/// What the checks under way share.
+struct Shared {
+    right: Mutex<HashSet<Code>>,
+    checks: Mutex<HashMap<Code, Check>>,
     one_at_a_time: Arc<Semaphore>,
 }
+
+/// A password that is being checked or waits for it.
+struct Check {
+    peer: Option<IpAddr>,
+    is_right: watch::Receiver<Option<bool>>,
+}
+
+/// Too many passwords are being checked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Busy;
 
 impl Passwords {
     /// Remembers nothing yet.
     pub(super) fn new() -> Self {
         let key = Key::generate(HMAC_SHA256, &SystemRandom::new());
-        Self {
-            key: key.expect("the system has random numbers"),
+        let shared = Shared {
             right: Mutex::default(),
+            checks: Mutex::default(),
             one_at_a_time: Arc::new(Semaphore::new(1)),
-        }
+        };
+        Self { key: key.expect("the system has random numbers"), shared: Arc::new(shared) }
     }
 
-    /// Whether a hash is that of a password.
-    pub(super) async fn is_right(&self, hash: &Secret, password: &str) -> bool {
+    /// Whether a hash is that of a password, which comes from this address.
+    pub(super) async fn is_right(
+        &self,
+        hash: &Secret,
+        password: &str,
+        peer: Option<IpAddr>,
+    ) -> Result<bool, Busy> {
         let code = self.code(hash, password);
-        if self.right.lock().contains(&code) {
-            return true;
+        if self.shared.right.lock().contains(&code) {
+            return Ok(true);
         }
-        let turn = self.one_at_a_time.clone().acquire_owned().await.expect("never closed");
-        // Many requests of one client may come at once: the first has found out.
-        if self.right.lock().contains(&code) {
-            return true;
+        let mut is_right = self.begun(code, hash, password, peer.map(network))?;
+        let found = timeout(PASSWORD_WAIT, is_right.wait_for(Option::is_some)).await;
+        // The sender is gone without a word only when the process ends.
+        found.map(|found| found.is_ok_and(|found| *found == Some(true))).map_err(|_| Busy)
+    }
+
+    /// The check of this password: one under way or a new one.
+    fn begun(
+        &self,
+        code: Code,
+        hash: &Secret,
+        password: &str,
+        peer: Option<IpAddr>,
+    ) -> Result<watch::Receiver<Option<bool>>, Busy> {
+        let mut checks = self.shared.checks.lock();
+        if let Some(check) = checks.get(&code) {
+            return Ok(check.is_right.clone());
         }
+        let of_peer = checks.values().filter(|check| check.peer == peer).count();
+        if checks.len() >= PASSWORD_CHECKS || of_peer >= PASSWORD_CHECKS_PER_PEER {
+            return Err(Busy);
+        }
+        let (told, is_right) = watch::channel(None);
+        checks.insert(code, Check { peer, is_right: is_right.clone() });
         let (hash, password) = (hash.clone(), Secret::new(password.to_owned()));
+        tokio::spawn(self.shared.clone().check(code, hash, password, told));
+        Ok(is_right)
+    }
+
+    /// What stands for a password of a hash. A hash has no NUL.
+    fn code(&self, hash: &Secret, password: &str) -> Code {
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(hash.reveal().as_bytes());
+        context.update(&[0]);
+        context.update(password.as_bytes());
+        context.sign().as_ref().try_into().expect("SHA-256 has 32 bytes")
+    }
+}
+
+impl Shared {
+    /// Computes the hash in turn. Who asked may be gone by then.
+    async fn check(
+        self: Arc<Self>,
+        code: Code,
+        hash: Secret,
+        password: Secret,
+        told: watch::Sender<Option<bool>>,
+    ) {
+        let turn = self.one_at_a_time.clone().acquire_owned().await.expect("never closed");
         let checked = spawn_blocking(move || {
             let _turn = turn;
             bcrypt::verify(password.reveal(), hash.reveal()).unwrap_or(false)
@@ -62,16 +135,19 @@ impl Passwords {
             }
             right.insert(code);
         }
-        is_right
+        self.checks.lock().remove(&code);
+        told.send_replace(Some(is_right));
     }
+}
 
-    /// What stands for a password of a hash. A hash has no NUL.
-    fn code(&self, hash: &Secret, password: &str) -> [u8; 32] {
-        let mut context = hmac::Context::with_key(&self.key);
-        context.update(hash.reveal().as_bytes());
-        context.update(&[0]);
-        context.update(password.as_bytes());
-        context.sign().as_ref().try_into().expect("SHA-256 has 32 bytes")
+/// What counts as one address: of IPv6 a client has a whole network of 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let bits = u128::from(address) >> 64 << 64;
+            IpAddr::V6(bits.into())
+        }
     }
 }
 
@@ -79,24 +155,89 @@ impl Passwords {
 mod tests {
     use super::*;
 
+    fn hash(password: &str) -> Secret {
+        Secret::new(bcrypt::hash(password, 4).expect("hashed"))
+    }
+
+    fn peer(last: u8) -> Option<IpAddr> {
+        Some([192, 0, 2, last].into())
+    }
+
     #[tokio::test]
     async fn what_was_right_is_remembered_and_what_was_wrong_is_not() {
-        let hash = |password| Secret::new(bcrypt::hash(password, 4).expect("hashed"));
         let (one, other) = (hash("one"), hash("other"));
         let passwords = Passwords::new();
         for _ in 0..2 {
-            assert!(passwords.is_right(&one, "one").await);
-            assert!(!passwords.is_right(&one, "other").await);
-            assert!(!passwords.is_right(&other, "one").await);
-            assert!(!passwords.is_right(&one, "").await);
-            assert_eq!(passwords.right.lock().len(), 1);
+            assert_eq!(passwords.is_right(&one, "one", peer(1)).await, Ok(true));
+            assert_eq!(passwords.is_right(&one, "other", peer(1)).await, Ok(false));
+            assert_eq!(passwords.is_right(&other, "one", peer(1)).await, Ok(false));
+            assert_eq!(passwords.is_right(&one, "", peer(1)).await, Ok(false));
+            assert_eq!(passwords.shared.right.lock().len(), 1);
+            assert!(passwords.shared.checks.lock().is_empty());
         }
-        assert!(passwords.is_right(&other, "other").await);
-        assert_eq!(passwords.right.lock().len(), 2);
+        assert_eq!(passwords.is_right(&other, "other", peer(1)).await, Ok(true));
+        assert_eq!(passwords.shared.right.lock().len(), 2);
     }
 
     #[tokio::test]
     async fn a_hash_that_is_none_has_no_password() {
-        assert!(!Passwords::new().is_right(&Secret::new("$2y$".into()), "").await);
+        let none = Secret::new("$2y$".into());
+        assert_eq!(Passwords::new().is_right(&none, "", None).await, Ok(false));
+    }
+
+    #[tokio::test]
+    async fn who_guesses_keeps_nobody_else_out() {
+        let passwords = Passwords::new();
+        let hash = hash("right");
+        let begin = |password: &str, from| {
+            let code = passwords.code(&hash, password);
+            passwords.begun(code, &hash, password, from)
+        };
+        // Nothing is checked before the turn is given back.
+        let turn = passwords.shared.one_at_a_time.acquire().await.expect("never closed");
+        let mut guesses = Vec::new();
+        for guess in 0..PASSWORD_CHECKS_PER_PEER {
+            guesses.push(begin(&guess.to_string(), peer(1)).expect("a place"));
+        }
+        assert_eq!(begin("one more", peer(1)).map(drop), Err(Busy));
+        // The same again is no more work, whoever asks.
+        for from in [peer(1), peer(2)] {
+            begin("0", from).expect("it is under way");
+        }
+        let mut right = begin("right", peer(2)).expect("a place");
+        assert_eq!(passwords.shared.checks.lock().len(), PASSWORD_CHECKS_PER_PEER + 1);
+        drop(turn);
+        assert_eq!(*right.wait_for(Option::is_some).await.expect("told"), Some(true));
+        for mut guess in guesses {
+            assert_eq!(*guess.wait_for(Option::is_some).await.expect("told"), Some(false));
+        }
+        begin("one more", peer(1)).expect("there are places again");
+    }
+
+    #[tokio::test]
+    async fn the_line_of_all_has_an_end() {
+        let passwords = Passwords::new();
+        let hash = hash("right");
+        let _turn = passwords.shared.one_at_a_time.acquire().await.expect("never closed");
+        let begin = |guess: usize| {
+            let (password, last) = (guess.to_string(), guess / PASSWORD_CHECKS_PER_PEER);
+            let from = peer(u8::try_from(last).expect("few"));
+            passwords.begun(passwords.code(&hash, &password), &hash, &password, from).map(drop)
+        };
+        for guess in 0..PASSWORD_CHECKS {
+            begin(guess).expect("a place");
+        }
+        assert_eq!(begin(PASSWORD_CHECKS), Err(Busy));
+    }
+
+    #[test]
+    fn an_address_of_ipv6_is_its_network() {
+        let check = |address: &str, want: &str| {
+            let [address, want] = [address, want].map(|text| text.parse::<IpAddr>().expect("one"));
+            assert_eq!(network(address), want);
+        };
+        check("192.0.2.1", "192.0.2.1");
+        check("::ffff:192.0.2.1", "192.0.2.1");
+        check("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::");
     }
 }

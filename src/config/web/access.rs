@@ -118,7 +118,7 @@ pub(super) fn users(
         let hash = entry.text()?;
         let parts = hash.parse::<HashParts>();
         let parts = parts.map_err(|_| entry.refuse("is not a bcrypt hash"))?;
-        let (hash, cost) = (Secret::new(hash.to_owned()), parts.get_cost());
+        let (hash, cost) = (Secret::new(hash.into_owned()), parts.get_cost());
         users.push(User { name, hash, cost, rights: Rights::ALL });
     }
     for (name, entry) in rights.map(Entry::entries).transpose()?.unwrap_or_default() {
@@ -159,7 +159,7 @@ fn token(entry: &Entry<'_>, files: &mut Files) -> Result<Token, ConfigError> {
         _ => return Err(entry.refuse("needs one of token_file and token_sha256")),
     };
     Ok(Token {
-        name: needed("name")?.text()?.to_owned(),
+        name: needed("name")?.text()?.into_owned(),
         digest: TokenDigest(digest),
         rights: rights_of(needed("rights")?)?,
     })
@@ -176,7 +176,8 @@ fn digest_of_file(entry: &Entry<'_>, files: &mut Files) -> Result<Digest, Config
 
 fn digest_of_hex(entry: &Entry<'_>) -> Result<Digest, ConfigError> {
     let refused = || entry.refuse("must be the SHA-256 of the token: 64 hexadecimal digits");
-    let text = entry.text()?.as_bytes();
+    let text = entry.text()?;
+    let text = text.as_bytes();
     let mut digest = [0; 32];
     if text.len() != 2 * digest.len() {
         return Err(refused());
@@ -204,7 +205,7 @@ fn rights_of(entry: &Entry<'_>) -> Result<Rights, ConfigError> {
 /// The path of a file that the web configuration names.
 pub(super) fn named(entry: &Entry<'_>) -> Result<PathBuf, ConfigError> {
     let folder = entry.file().parent().unwrap_or(Path::new(""));
-    Ok(folder.join(entry.text()?))
+    Ok(folder.join(&*entry.text()?))
 }
 
 /// What such a file holds.

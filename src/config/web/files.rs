@@ -36,7 +36,7 @@ impl Files {
 }
 
 /// The SHA-256 of some bytes.
-pub(super) fn sha256(bytes: &[u8]) -> Digest {
+pub(in super::super) fn sha256(bytes: &[u8]) -> Digest {
     let digest = digest(&SHA256, bytes);
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }

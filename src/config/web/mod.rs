@@ -19,6 +19,7 @@ pub use access::{Right, Rights, Token, User};
 
 use super::ConfigError;
 use files::Files;
+pub(super) use files::sha256;
 use yaml::{Entry, Table};
 
 /// What the web configuration says. By default plain text, and everybody may do everything.
@@ -26,6 +27,8 @@ use yaml::{Entry, Table};
 pub struct WebConfig {
     /// TLS of the listener; `None` = plain text.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// When the first certificate of its chain ends, in seconds since 1970; `None` = plain text.
+    pub certificate_not_after: Option<i64>,
     /// Headers of every answer: a name in small letters, and a value. An empty value is no header.
     pub headers: Vec<(&'static str, String)>,
     /// Who may log in with a password.
@@ -89,7 +92,8 @@ impl WebConfig {
         };
         let users = access::users(table.get("basic_auth_users"), table.get("basic_auth_rights"))?;
         let tokens = access::tokens(table.get("bearer_tokens"), files)?;
-        Ok(Self { tls, headers, users, tokens, files: Files::default() })
+        let (tls, certificate_not_after) = tls.unzip();
+        Ok(Self { tls, certificate_not_after, headers, users, tokens, files: Files::default() })
     }
 
     /// The same read anew where a file has changed or is gone; `None` = nothing has.
@@ -156,10 +160,10 @@ fn http(entry: &Entry<'_>) -> Result<Http, ConfigError> {
         if !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return Err(entry.refuse("must be one line of ASCII"));
         }
-        if !value.is_empty() && !values.is_empty() && !values.contains(&value) {
+        if !value.is_empty() && !values.is_empty() && !values.contains(&&*value) {
             return Err(entry.refuse(format!("must be one of {}", values.join(", "))));
         }
-        headers.push((*small, value.to_owned()));
+        headers.push((*small, value.into_owned()));
     }
     Ok((http2, headers))
 }
@@ -228,6 +232,74 @@ mod tests {
     }
 
     #[test]
+    fn numbers_and_words_are_taken_as_prometheus_takes_them() {
+        let folder = Folder::new();
+        let yaml = format!(
+            "# äöü\nbasic_auth_users:\n  1234: {HASH}\n  0x1F: {HASH}\n  1.50: {HASH}\n  \
+             true: {HASH}\n  yes: {HASH}\nbasic_auth_rights: {{1234: [read], 0x1F : [write]}}\n"
+        );
+        let config = folder.read(&yaml).expect("valid");
+        let names: Vec<&str> = config.users.iter().map(|user| user.name.as_str()).collect();
+        assert_eq!(names, ["1234", "0x1F", "1.50", "true", "yes"]);
+        assert_eq!(config.users[0].rights, Rights::NONE.with(Right::Read));
+        assert_eq!(config.users[1].rights, Rights::NONE.with(Right::Write));
+        for (word, offers) in [("yes", 2), ("on", 2), ("TRUE", 2), ("off", 1), ("No", 1)] {
+            let config = folder.read(&format!("{TLS}http_server_config: {{http2: {word}}}\n"));
+            let tls = config.expect("valid").tls.expect("TLS");
+            assert_eq!(tls.alpn_protocols.len(), offers, "{word}");
+        }
+    }
+
+    /// A certificate as `openssl x509 -req` makes it without extensions, and its key.
+    const VERSION_1: [&str; 2] = [
+        "-----BEGIN CERTIFICATE-----\n\
+         MIIBIzCBywIUHJ8zEoy/8VJzHY8ON+tBSym2u+kwCgYIKoZIzj0EAwIwFDESMBAG\n\
+         A1UEAwwJYS5leGFtcGxlMCAXDTI2MTEyMzAyMjgxM1oYDzIxMjYxMDMwMDIyODEz\n\
+         WjAUMRIwEAYDVQQDDAlhLmV4YW1wbGUwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC\n\
+         AAQblDsS5ORBEogaCOavymbcK/6okVLx05LTqdDNL8mwEX/FGKjwnfVQQVAteF4u\n\
+         65SzmNCxxbI1XRxVcRMYj6TlMAoGCCqGSM49BAMCA0cAMEQCIC/AcsNWVwBeb3Jr\n\
+         t7E9OF+N4BSt4NKdnn/EnvWo5vOMAiAHPULt3QytuRIusY/5+yPN3LwRGGLG1Yob\n\
+         RRewi5bwSQ==\n-----END CERTIFICATE-----\n",
+        "-----BEGIN PRIVATE KEY-----\n\
+         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgRGgIYOAzyg+RhdL2\n\
+         vnAYqxrhzxu0/GIWa9g2VNIcIHehRANCAAQblDsS5ORBEogaCOavymbcK/6okVLx\n\
+         05LTqdDNL8mwEX/FGKjwnfVQQVAteF4u65SzmNCxxbI1XRxVcRMYj6Tl\n\
+         -----END PRIVATE KEY-----\n",
+    ];
+
+    #[test]
+    fn a_certificate_of_an_old_version_is_named() {
+        let folder = Folder::new();
+        for (name, text) in ["server.crt", "server.key"].into_iter().zip(VERSION_1) {
+            folder.write(name, text);
+        }
+        let want = "web.yml:2: tls_server_config.cert_file: is of X.509 version 1, which is not \
+                    offered: make one of version 3, with its names as subject alternative names";
+        assert_eq!(folder.read(TLS).err().as_deref(), Some(want));
+    }
+
+    #[test]
+    fn the_first_end_of_the_chain_is_known() {
+        let folder = Folder::new();
+        let ends = |days: [i64; 2]| {
+            let signed = days.map(|day| {
+                let key = rcgen::KeyPair::generate().expect("a key");
+                let mut params =
+                    rcgen::CertificateParams::new(vec!["a.example".to_owned()]).expect("a name");
+                params.not_after = rcgen::date_time_ymd(2100, 1, u8::try_from(day).expect("a day"));
+                (params.self_signed(&key).expect("signed").pem(), key.serialize_pem())
+            });
+            folder.write("server.crt", &format!("{}{}", signed[0].0, signed[1].0));
+            folder.write("server.key", &signed[0].1);
+            folder.read(TLS).expect("valid").certificate_not_after
+        };
+        let of_2100 = 4_102_444_800;
+        assert_eq!(ends([1, 2]), Some(of_2100));
+        assert_eq!(ends([3, 2]), Some(of_2100 + 86_400));
+        assert_eq!(folder.read("").expect("valid").certificate_not_after, None);
+    }
+
+    #[test]
     fn nothing_said_is_plain_text_for_everybody() {
         let folder = Folder::new();
         for yaml in ["", "# nothing\n", "{}\n", "tls_server_config:\nbasic_auth_users:\n"] {
@@ -268,7 +340,7 @@ mod tests {
         let read = Rights::NONE.with(Right::Read);
         assert_eq!((config.users[0].rights, config.users[1].rights), (Rights::ALL, read));
         assert_eq!(config.tokens[0].rights, Rights::NONE.with(Right::Write));
-        assert_eq!(*config.tokens[0].digest.bytes(), files::sha256(b"s3cr3t-t0k3n"));
+        assert_eq!(*config.tokens[0].digest.bytes(), sha256(b"s3cr3t-t0k3n"));
         assert_eq!(*config.tokens[1].digest.bytes(), [10; 32]);
         assert_eq!(config.tokens[1].rights, read.with(Right::Admin));
         let shown = format!("{config:?}");
@@ -373,7 +445,7 @@ mod tests {
         );
         check(
             "basic_auth_users: {a: 12345}",
-            "web.yml:1: basic_auth_users.a: must be a text: put it between quotes",
+            "web.yml:1: basic_auth_users.a: is not a bcrypt hash",
         );
         check(
             "basic_auth_users: [s3cr3t]",

@@ -12,6 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
+
 use super::super::ConfigError;
 use super::access::read_named;
 use super::files::Files;
@@ -49,12 +51,13 @@ fn known_curves() -> [(&'static str, &'static dyn SupportedKxGroup); 3] {
 
 type Versions = Vec<&'static SupportedProtocolVersion>;
 
-/// TLS of the listener; `None` where nothing says that it is wanted, as in Prometheus.
+/// TLS of the listener, and when the first certificate of its chain ends, in seconds since 1970; `None`
+/// where nothing says that it is wanted, as in Prometheus.
 pub(super) fn server_config(
     entry: &Entry<'_>,
     http2: Http2,
     files: &mut Files,
-) -> Result<Option<Arc<ServerConfig>>, ConfigError> {
+) -> Result<Option<(Arc<ServerConfig>, i64)>, ConfigError> {
     let table = entry.table(&KEYS)?;
     let versions = versions(&table)?;
     let provider = Arc::new(CryptoProvider {
@@ -77,6 +80,7 @@ pub(super) fn server_config(
     let (key, key_pem) = pem(&table, "key", files)?
         .ok_or_else(|| entry.refuse("needs key_file (or key) for TLS"))?;
     let chain = certificates(cert, &cert_pem)?;
+    let not_after = not_after(cert, &chain)?;
     // The error has no part of the key in it.
     let der = PrivateKeyDer::from_pem_slice(&key_pem)
         .map_err(|_| key.refuse("holds no private key in PEM"))?;
@@ -91,7 +95,7 @@ pub(super) fn server_config(
         Some(entry) => entry.switch()?,
         None => true,
     };
-    Ok(Some(Arc::new(config)))
+    Ok(Some((Arc::new(config), not_after)))
 }
 
 /// The PEM that stands under a key, or in the file under the key with `_file`; and the key's entry.
@@ -120,10 +124,28 @@ pub(super) fn certificates(
     }
 }
 
+/// When the first of these certificates ends. One of an old version is refused in words.
+fn not_after(entry: &Entry<'_>, chain: &[CertificateDer<'_>]) -> Result<i64, ConfigError> {
+    let mut first = i64::MAX;
+    for (number, certificate) in chain.iter().enumerate() {
+        let (_, parsed) = X509Certificate::from_der(certificate)
+            .map_err(|error| entry.refuse(format!("holds a certificate that is none: {error}")))?;
+        if number == 0 && parsed.version() != X509Version::V3 {
+            let version = parsed.version().0.saturating_add(1);
+            return Err(entry.refuse(format!(
+                "is of X.509 version {version}, which is not offered: make one of version 3, with \
+                 its names as subject alternative names"
+            )));
+        }
+        first = first.min(parsed.validity().not_after.timestamp());
+    }
+    Ok(first)
+}
+
 fn versions(table: &Table<'_>) -> Result<Versions, ConfigError> {
     let number = |key, default| match table.get(key) {
         None => Ok(default),
-        Some(entry) => match entry.text()? {
+        Some(entry) => match &*entry.text()? {
             "TLS12" => Ok(12),
             "TLS13" => Ok(13),
             "TLS10" | "TLS11" => Err(entry.refuse("TLS before 1.2 is not offered: TLS12 or TLS13")),

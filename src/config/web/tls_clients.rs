@@ -4,6 +4,7 @@
 //! As in Prometheus, only the types with `Verify` check who signed a certificate; all check that
 //! the client has its key.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ fn demand(entry: &Entry<'_>) -> Result<Option<Demand>, ConfigError> {
 }
 
 fn names(entry: &Entry<'_>) -> Result<Vec<String>, ConfigError> {
-    entry.list()?.iter().map(|item| item.text().map(str::to_owned)).collect()
+    entry.list()?.iter().map(|item| item.text().map(Cow::into_owned)).collect()
 }
 
 fn signers(

@@ -3,12 +3,18 @@
 //! Keys that nobody knows are refused with the one that was probably meant. No error has a value
 //! in it, which may be a secret.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
 use super::super::ConfigError;
 use super::super::settings::nearest;
+
+/// Words of YAML 1.1 that mean true, beside `true`.
+const YES: [&str; 8] = ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON"];
+/// Words of YAML 1.1 that mean false, beside `false`.
+const NO: [&str; 8] = ["n", "N", "no", "No", "NO", "off", "Off", "OFF"];
 
 /// A value that owns its texts.
 type Node = MarkedYaml<'static>;
@@ -17,6 +23,10 @@ type Node = MarkedYaml<'static>;
 #[derive(Clone)]
 pub(super) struct Entry<'a> {
     file: &'a Path,
+    /// The whole text of the file.
+    text: &'a str,
+    /// Where the value stands in it, in characters.
+    span: (usize, usize),
     /// The keys from the top on, with dots between; empty at the top.
     key: String,
     /// Line, from 1.
@@ -39,13 +49,20 @@ pub(super) fn read<T>(
     })?;
     match documents.as_slice() {
         [] => read(None),
-        [document] => read(Some(top(file, document))),
-        [_, second, ..] => Err(top(file, second).refuse("a second document, where one is read")),
+        [document] => read(Some(top(file, text, document))),
+        [_, second, ..] => {
+            Err(top(file, text, second).refuse("a second document, where one is read"))
+        }
     }
 }
 
-fn top<'a>(file: &'a Path, node: &'a Node) -> Entry<'a> {
-    Entry { file, key: String::new(), line: line(node), value: &node.data }
+fn top<'a>(file: &'a Path, text: &'a str, node: &'a Node) -> Entry<'a> {
+    let (key, value) = (String::new(), &node.data);
+    Entry { file, text, span: span(node), key, line: line(node), value }
+}
+
+fn span(node: &Node) -> (usize, usize) {
+    (node.span.start.index(), node.span.end.index())
 }
 
 fn line(node: &Node) -> usize {
@@ -77,20 +94,24 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// A text. What YAML takes for a number needs quotes.
-    pub(super) fn text(&self) -> Result<&'a str, ConfigError> {
+    /// A text. What YAML takes for a number or a switch is one too, as it is written.
+    pub(super) fn text(&self) -> Result<Cow<'a, str>, ConfigError> {
         match self.value {
-            YamlData::Value(Scalar::String(text)) => Ok(text),
-            YamlData::Value(Scalar::Null) => Ok(""),
-            YamlData::Value(_) => Err(self.refuse("must be a text: put it between quotes")),
+            YamlData::Value(Scalar::String(text)) => Ok(Cow::Borrowed(text)),
+            YamlData::Value(Scalar::Null) => Ok(Cow::Borrowed("")),
+            YamlData::Value(scalar) => written(self.text, self.span, scalar)
+                .map(Cow::Owned)
+                .ok_or_else(|| self.refuse("must be a text: put it between quotes")),
             _ => Err(self.refuse("must be a text")),
         }
     }
 
-    /// true or false.
+    /// true or false, or another word for it: those of YAML 1.1 too, as Prometheus takes them.
     pub(super) fn switch(&self) -> Result<bool, ConfigError> {
         match self.value {
             YamlData::Value(Scalar::Boolean(is)) => Ok(*is),
+            YamlData::Value(Scalar::String(word)) if YES.contains(&&**word) => Ok(true),
+            YamlData::Value(Scalar::String(word)) if NO.contains(&&**word) => Ok(false),
             _ => Err(self.refuse("must be true or false")),
         }
     }
@@ -111,6 +132,8 @@ impl<'a> Entry<'a> {
     pub(super) fn list(&self) -> Result<Vec<Self>, ConfigError> {
         let item = |(number, node): (usize, &'a Node)| Self {
             file: self.file,
+            text: self.text,
+            span: span(node),
             key: format!("{}[{number}]", self.key),
             line: line(node),
             value: &node.data,
@@ -133,14 +156,18 @@ impl<'a> Entry<'a> {
         for (key, node) in mapping {
             let at = Self { line: line(key), ..self.clone() };
             let name = match &key.data {
-                YamlData::Value(Scalar::String(name)) => name.to_string(),
-                _ => return Err(at.refuse("has a key that is no text: put it between quotes")),
+                YamlData::Value(Scalar::String(name)) => Some(name.to_string()),
+                YamlData::Value(Scalar::Null) => None,
+                YamlData::Value(scalar) => written(self.text, span(key), scalar),
+                _ => None,
             };
+            let refused = "has a key that is no text: put it between quotes";
+            let name = name.ok_or_else(|| at.refuse(refused))?;
             let key = match self.key.as_str() {
                 "" => name.clone(),
                 above => format!("{above}.{name}"),
             };
-            entries.push((name, Self { key, value: &node.data, ..at }));
+            entries.push((name, Self { key, value: &node.data, span: span(node), ..at }));
         }
         Ok(entries)
     }
@@ -163,6 +190,13 @@ impl<'a> Entry<'a> {
             similar: nearest(name, known.iter().map(|known| (*known).to_owned())),
         }
     }
+}
+
+/// A number or a switch as it is written; `None` where something else stands there, as in an alias.
+fn written(text: &str, (start, end): (usize, usize), scalar: &Scalar<'_>) -> Option<String> {
+    let written: String = text.chars().skip(start).take(end.saturating_sub(start)).collect();
+    let written = written.trim();
+    (Scalar::parse_from_cow(Cow::Borrowed(written)) == *scalar).then(|| written.to_owned())
 }
 
 /// A mapping whose keys are known.

@@ -14,6 +14,7 @@ mod ahead;
 mod cached_reader;
 mod cached_window;
 mod cause;
+mod certificates;
 mod clock;
 mod concurrency;
 mod credentials;
@@ -68,6 +69,7 @@ use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
+pub use certificates::{Certificates, ReadCertificates};
 pub use credentials::Credentials;
 pub use options::{
     ClientCertificate, ExpectedCluster, Keyspace, Options, OptionsError, Replication, Role, Tls,

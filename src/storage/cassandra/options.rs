@@ -10,6 +10,7 @@ use std::time::Duration;
 use scylla::client::Compression;
 use scylla::statement::Consistency;
 
+use super::certificates::Certificates;
 use super::credentials::Credentials;
 use super::lifetime::Lifetimes;
 use super::read_cache::ReadCacheOptions;
@@ -38,6 +39,8 @@ pub struct Options {
     pub credentials: Credentials,
     /// TLS towards the nodes; none = plain.
     pub tls: Option<Tls>,
+    /// The certificates of those files, as new connections find them.
+    pub certificates: Certificates,
     /// Compression of frames.
     pub compression: Option<Compression>,
     /// Longest wait for a connection at start.
@@ -100,6 +103,7 @@ impl Default for Options {
             local_datacenter: None,
             credentials: Credentials::default(),
             tls: None,
+            certificates: Certificates::default(),
             compression: None,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(10),

@@ -6,8 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -15,8 +13,9 @@ use scylla::errors::NewSessionError;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
 use super::cause::{self, Refusal};
+use super::certificates::ReadCertificates;
 use super::datacenter;
-use super::options::{ExpectedCluster, Options, Tls};
+use super::options::{ExpectedCluster, Options};
 use super::schema;
 use crate::storage::StoreError;
 
@@ -46,7 +45,7 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
         .authenticator_provider(Arc::new(options.credentials.clone()))
         .compression(options.compression);
     if let Some(tls) = &options.tls {
-        builder = builder.tls_context(Some(tls_config(tls)?));
+        builder = builder.tls_context(Some(options.certificates.client_config(tls)?));
     }
     let session = builder.build().await.map_err(|error| failed(&error, options))?;
     datacenter::check(&session, options)?;
@@ -110,42 +109,7 @@ fn failed(error: &NewSessionError, options: &Options) -> StoreError {
 
 /// Reads what the options name, and connects to nothing.
 pub(super) fn check(options: &Options) -> Result<(), StoreError> {
-    options.tls.as_ref().map(tls_config).transpose().map(drop)
-}
-
-fn tls_config(tls: &Tls) -> Result<Arc<rustls::ClientConfig>, StoreError> {
-    let invalid = |what: String| StoreError::Invalid(format!("TLS: {what}"));
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in certificates(&tls.ca_file)? {
-        roots.add(certificate).map_err(|e| invalid(format!("{}: {e}", tls.ca_file.display())))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| invalid(e.to_string()))?
-        .with_root_certificates(roots);
-    let config = match &tls.client {
-        None => builder.with_no_client_auth(),
-        Some(client) => {
-            let key = PrivateKeyDer::from_pem_file(&client.key_file)
-                .map_err(|e| invalid(format!("{}: {e}", client.key_file.display())))?;
-            builder
-                .with_client_auth_cert(certificates(&client.chain_file)?, key)
-                .map_err(|e| invalid(e.to_string()))?
-        }
-    };
-    Ok(Arc::new(config))
-}
-
-fn certificates(file: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
-    let refused = |what: String| StoreError::Invalid(format!("TLS: {}: {what}", file.display()));
-    let all: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(file).and_then(|certificates| certificates.collect());
-    match all {
-        Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(refused("no certificate in it".into())),
-        Err(error) => Err(refused(error.to_string())),
-    }
+    options.tls.as_ref().map(ReadCertificates::read).transpose().map(drop)
 }
 
 #[cfg(test)]

@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::storage::StoreError;
 
 use super::compaction::Speed;
-use super::names;
 use super::state::PartStore;
 
 /// The handle of the thread, if there is one.
@@ -116,26 +115,5 @@ impl PartStore {
         self.enforce_retention(now)?;
         while self.compact_once(now, speed)? {}
         Ok(())
-    }
-
-    /// Removes the days that ended longer than the retention before `now`, as far as the horizon lets it.
-    pub(super) fn enforce_retention(&self, now: i64) -> Result<(), StoreError> {
-        let retention = i64::try_from(self.retention.read().as_millis()).unwrap_or(i64::MAX);
-        if retention == 0 {
-            return Ok(());
-        }
-        let state = self.state();
-        let newest = state.newest_until(now).or_else(|| state.newest_until(i64::MAX));
-        let time = self.horizon.lock().time(now, newest, Instant::now());
-        let oldest = time.map(|time| time.saturating_sub(retention));
-        let expired =
-            |partition| oldest.is_some_and(|oldest| names::partition_end(partition) < oldest);
-        if !state.parts.iter().any(|part| expired(part.entry.partition)) {
-            return Ok(());
-        }
-        self.commit(|state| {
-            state.parts.retain(|part| !expired(part.entry.partition));
-            Ok(())
-        })
     }
 }

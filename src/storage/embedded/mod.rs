@@ -11,6 +11,7 @@ mod compaction;
 mod cutting;
 mod direct;
 mod directory;
+mod expiry;
 mod files;
 mod horizon;
 mod listing;
@@ -39,6 +40,7 @@ use super::{
     Absorbed, Clock, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
 };
 
+pub use expiry::Expired;
 pub use files::{Files, NewFile, OpenFile};
 
 use compaction::Speed;
@@ -96,10 +98,12 @@ impl Parts {
     }
 
     /// Days whose end is further back than this are removed from now on, in the background; zero =
-    /// kept for ever. What is gone does not come back.
-    pub fn set_retention(&self, retention: Duration) {
+    /// kept for ever. What is gone does not come back. Gives what goes now; `None` = nothing.
+    pub fn set_retention(&self, retention: Duration) -> Option<Expired> {
+        let expired = self.store.expired(retention, self.store.clock.now_ms());
         *self.store.retention.write() = retention;
         self.maintenance.wake();
+        expired
     }
 
     /// Removes days beyond the retention and compacts until nothing is left to do, with a clock that

@@ -22,10 +22,15 @@ pub(super) fn partition_end(partition: i64) -> i64 {
     partition.saturating_add(PARTITION_MS - 1)
 }
 
+/// The day of a partition.
+pub(super) fn day(partition: i64) -> String {
+    let (year, month, day) = date(partition.div_euclid(PARTITION_MS));
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 /// Name of a part file.
 pub(super) fn part(partition: i64, id: u64) -> String {
-    let (year, month, day) = date(partition.div_euclid(PARTITION_MS));
-    format!("{year:04}-{month:02}-{day:02}.{id:010}.part")
+    format!("{}.{id:010}.part", day(partition))
 }
 
 /// Name of a metadata file.

@@ -1,5 +1,5 @@
 //! The dashboards and the alert rules against the program: each metric and each label that a panel or
-//! a rule names is there on `/metrics` of a running server, over one store or the other, and each
+//! a rule names is there on `/metrics` of a running server, over one store or the other or with TLS, and each
 //! expression is answered.
 //!
 //! The servers are asked, written to and scraped some times; what they say of themselves is written
@@ -20,6 +20,7 @@ use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::series::{floats, send};
 use crate::support::{self, api, eventually};
 use crate::tidy::root;
+use crate::web;
 
 const DASHBOARDS: [&str; 2] = ["promkairos", "kairosdb-migration"];
 /// Times of the scrapes, in milliseconds.
@@ -139,6 +140,8 @@ async fn every_metric_is_there_and_every_expression_is_answered() {
     for server in [&embedded, &cassandra] {
         scrapes.push(observed(server).await);
     }
+    // What only a server with TLS has.
+    scrapes.push(Scrape::new(&web::page_of_metrics().await));
     let mut wrong = Vec::new();
     for name in DASHBOARDS {
         for (title, query, legend) in expressions(&dashboard(name)) {

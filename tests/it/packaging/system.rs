@@ -44,6 +44,29 @@ fn systemd_takes_the_unit_and_calls_it_safe() {
     assert!(rated.status.success(), "{}", String::from_utf8_lossy(&rated.stdout));
 }
 
+#[test]
+fn a_reload_of_the_unit_fails_where_the_settings_are_refused() {
+    let unit_text = text(UNIT);
+    let commands: Vec<&str> =
+        unit_text.lines().filter_map(|line| line.strip_prefix("ExecReload=")).collect();
+    let [check, signal] = commands[..] else { panic!("{commands:?}") };
+    // systemd runs them in this order, and the second one only when the first has succeeded.
+    assert_eq!(signal, "/bin/kill -HUP $MAINPID");
+    let start = unit("ExecStart");
+    let (program, settings) = start.split_once(" serve --config ").expect("it serves");
+    assert_eq!(check, format!("{program} check-config {settings}"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |settings_text: &str| {
+        let path = folder.path().join("promkairos.toml");
+        std::fs::write(&path, settings_text).expect("written");
+        let command = check.replace(settings, &path.display().to_string());
+        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        Command::new(BINARY).args(arguments).output().expect("it runs").status.success()
+    };
+    assert!(run("retention = \"1y\"\n"));
+    assert!(!run("retention = \"soon\"\n"));
+}
+
 fn check_config(path: &Path) -> Output {
     Command::new(BINARY).arg("check-config").arg(path).output().expect("it runs")
 }

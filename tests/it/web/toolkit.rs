@@ -65,6 +65,9 @@ fn what_promtool_takes_is_taken() {
         ),
         format!("{TLS}  curve_preferences: [X25519, CurveP256, CurveP384]\n"),
         format!("{TLS}http_server_config:\n  http2: false\n"),
+        format!("{TLS}  prefer_server_cipher_suites: on\nhttp_server_config: {{http2: yes}}\n"),
+        format!("{TLS}http_server_config:\n  http2: Off\n"),
+        format!("basic_auth_users:\n  1234: {HASH}\n  0123: {HASH}\n"),
         "http_server_config:\n  headers:\n    X-Frame-Options: sameorigin\n    \
          X-Content-Type-Options: nosniff\n    X-XSS-Protection: '1'\n    \
          Strict-Transport-Security: max-age=31536000\n    \

@@ -1,0 +1,94 @@
+//! Retention: days that ended longer ago than samples are kept are removed, and what goes is said.
+//!
+//! Whole days go, in one durable step. The time that it goes by is that of `horizon`; when it runs
+//! is for `maintenance`.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::names;
+use super::part::Part;
+use super::state::{PartStore, State};
+use crate::storage::StoreError;
+
+/// Whole days that are beyond the retention; at least one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expired {
+    /// First and last of the days, each by its first millisecond; some between may stay empty.
+    days: (i64, i64),
+    /// Part files.
+    files: usize,
+    /// Bytes in them.
+    bytes: u64,
+}
+
+impl Expired {
+    /// What is removed with these parts; `None` = there are none.
+    fn of<'a>(parts: impl Iterator<Item = &'a Part>) -> Option<Self> {
+        parts.map(|part| part.entry).fold(None, |before: Option<Self>, part| {
+            let day = part.partition;
+            let Self { days: (first, last), files, bytes } =
+                before.unwrap_or(Self { days: (day, day), files: 0, bytes: 0 });
+            let days = (first.min(day), last.max(day));
+            Some(Self { days, files: files + 1, bytes: bytes + part.bytes })
+        })
+    }
+}
+
+impl fmt::Display for Expired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { days: (first, last), files, bytes } = *self;
+        let (first, last) = (names::day(first), names::day(last));
+        write!(f, "{first} to {last} (part files: {files}, bytes: {bytes})")
+    }
+}
+
+impl PartStore {
+    /// Removes the days that ended longer than the retention before `now`, as far as the horizon lets it.
+    pub(super) fn enforce_retention(&self, now: i64) -> Result<(), StoreError> {
+        let retention = *self.retention.read();
+        let Some(oldest) = self.oldest_kept(retention, now) else { return Ok(()) };
+        if self.expired_before(oldest).is_none() {
+            return Ok(());
+        }
+        let mut removed = None;
+        self.commit(|state| {
+            removed = Expired::of(before(state, oldest));
+            state.parts.retain(|part| !is_before(part, oldest));
+            Ok(())
+        })?;
+        if let Some(removed) = removed {
+            tracing::info!("removed what is beyond the retention: {removed}");
+        }
+        Ok(())
+    }
+
+    /// What such a retention removes; `None` = nothing.
+    pub(super) fn expired(&self, retention: Duration, now: i64) -> Option<Expired> {
+        self.expired_before(self.oldest_kept(retention, now)?)
+    }
+
+    fn expired_before(&self, oldest: i64) -> Option<Expired> {
+        Expired::of(before(&self.state(), oldest))
+    }
+
+    /// Days that ended before this are not kept; `None` = all are.
+    fn oldest_kept(&self, retention: Duration, now: i64) -> Option<i64> {
+        let retention = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
+        if retention == 0 {
+            return None;
+        }
+        let state = self.state();
+        let newest = state.newest_until(now).or_else(|| state.newest_until(i64::MAX));
+        let time = self.horizon.lock().time(now, newest, Instant::now())?;
+        Some(time.saturating_sub(retention))
+    }
+}
+
+fn before(state: &State, oldest: i64) -> impl Iterator<Item = &Part> {
+    state.parts.iter().map(|part| &**part).filter(move |part| is_before(part, oldest))
+}
+
+fn is_before(part: &Part, oldest: i64) -> bool {
+    names::partition_end(part.entry.partition) < oldest
+}
