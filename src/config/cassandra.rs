@@ -174,11 +174,13 @@ fn contact_points(raw: &Raw) -> Result<Vec<String>, ConfigError> {
 
 fn parse_contact_points(text: &str) -> Result<Vec<String>, String> {
     let mut points = Vec::new();
-    for point in text.split(',').map(str::trim).filter(|point| !point.is_empty()) {
+    let all = text.split(',').map(str::trim).filter(|point| !point.is_empty());
+    for (at, point) in all.enumerate() {
         match point.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
             Some((host, Ok(_))) if !host.is_empty() => points.push(point.to_owned()),
             None => points.push(format!("{point}:9042")),
-            _ => return Err(format!("{point:?} is not host:port")),
+            // Not repeated: it may be a login in the wrong place.
+            _ => return Err(format!("node {} is not host:port", at + 1)),
         }
     }
     if points.is_empty() {
@@ -272,7 +274,7 @@ fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
         (None, None) => Ok(None),
         (Some(username), Some(path)) => {
             let password = Secret::from_file(Path::new(path))
-                .map_err(|source| ConfigError::File { path: path.into(), source })?;
+                .map_err(|why| raw.refuse("cassandra-password-file", why))?;
             Ok(Some(Credentials { username: username.to_owned(), password }))
         }
         (Some(_), None) => Err(raw.refuse("cassandra-username", "needs --cassandra-password-file")),
@@ -465,21 +467,81 @@ pub(super) mod tests {
     fn what_is_refused_of_clusters() {
         let check = |text: &str, want: &str| {
             let error = load(&[&format!("--cassandra-read-clusters={text}")]).expect_err(text);
-            assert!(error.contains(want), "{error}");
+            assert_eq!(error, format!("--cassandra-read-clusters{want}"));
         };
-        check("x", "must be a list of tables");
-        check("[{contact_points = \"a\"}]", "each with name and contact_points");
-        check("[{name = \"a\"}]", "\"a\": contact_points is missing");
+        let form = "must be a list of tables, each with name and contact_points";
+        check("{a = \"b\"}", &format!(": {form}"));
+        check("[\"a\"]", "[0]: must be a table");
+        check("[{contact_points = \"a\"}]", "[0]: name is missing");
+        check("[{name = \"a\"}]", "[0]: contact_points is missing");
+        let with = |more: &str| format!("[{{name = \"a\", contact_points = \"x\", {more}}}]");
+        check(&with("keyspac = \"k\""), "[0].keyspac: unknown entry, did you mean keyspace?");
+        check(&with("zzz = \"k\""), "[0].zzz: unknown entry");
+        check(&with("end = [\"k\"]"), "[0].end: must be a string");
+        check(&with("read_consistency = \"k\""), &format!("[0].read_consistency: {LEVELS}"));
         check(
-            "[{name = \"a\", contact_points = \"x\", keyspac = \"k\"}]",
-            "unknown entry \"keyspac\"",
+            &with("tag_indexed_row_key_lookup_metrics = {m = [true]}"),
+            "[0].tag_indexed_row_key_lookup_metrics.m[0]: must be a string",
         );
-        check("[{name = \"a\", contact_points = \"x:y\"}]", "is not host:port");
-        check("[{name = \"a\", contact_points = \"x\", start = \"2001\"}]", "no time like");
-        let times = "start = \"2001-01-01T00:00:00Z\", end = \"2000-01-01T00:00:00Z\"";
-        check(&format!("[{{name = \"a\", contact_points = \"x\", {times}}}]"), "before end");
+        check(
+            "[{name = \"a\", contact_points = \"x:y\"}]",
+            "[0].contact_points: node 1 is not host:port",
+        );
+        check(&with("start = \"2001\""), "[0].start: must be a time like 2024-01-01T00:00:00Z");
+        check(
+            &with("start = \"2001-01-01T00:00:00Z\", end = \"2000-01-01T00:00:00Z\""),
+            "[0].start: must be before end",
+        );
         let twice = "{name = \"a\", contact_points = \"x\"}";
-        check(&format!("[{twice}, {twice}]"), "\"a\" is there twice");
+        check(&format!("[{twice}, {twice}]"), "[1].name: another cluster has it too");
+        assert!(load(&["--cassandra-read-clusters=x"]).is_err_and(|error| error.contains(form)));
+    }
+
+    const LEVELS: &str = "must be one of ONE, TWO, THREE, QUORUM, ALL, LOCAL_QUORUM, EACH_QUORUM, \
+                          LOCAL_ONE";
+
+    #[test]
+    fn passwords_in_wrong_places_are_not_repeated() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.toml");
+        let flag = format!("--config={}", path.display());
+        let check = |text: &str, want: &str| {
+            std::fs::write(&path, text).expect("written");
+            let error = load(&[&flag]).expect_err(text);
+            assert!(!error.contains("hunter2"), "{error}");
+            let want = want.replace("FILE", &path.display().to_string());
+            assert_eq!(error, want, "{text}");
+        };
+        let first = "[[cassandra_read_clusters]]\nname = \"a\"\ncontact_points = [\"a\"]\n";
+        let second = "[[cassandra_read_clusters]]\nname = \"b\"\ncontact_points = [\"b\"]\n";
+        check(
+            &format!("{first}{second}password = \"hunter2\"\n"),
+            "cassandra_read_clusters[1].password in FILE:7: unknown entry, did you mean \
+             password_file?",
+        );
+        check(
+            &format!("{first}password_file = \"hunter2\"\nusername = \"u\"\n"),
+            "cassandra_read_clusters[0].password_file in FILE:4: No such file or directory \
+             (os error 2)",
+        );
+        check(
+            &format!("{first}{}", second.replace("\"b\"]", "\"op:hunter2@b\"]")),
+            "cassandra_read_clusters[1].contact_points in FILE:6: node 1 is not host:port",
+        );
+        check(
+            &format!("{first}password = 7\n"),
+            "cassandra_read_clusters[0].password in FILE:4: must be a string, true or false, a \
+             list or a table",
+        );
+        check(
+            "[cassandra_metadata_cluster]\ncontact_points = [\"a\"]\npasword = \"hunter2\"\n",
+            "cassandra_metadata_cluster.pasword in FILE:3: unknown entry, did you mean \
+             password_file?",
+        );
+        let metadata = "--cassandra-metadata-cluster={contact_points = \"a\", pw = \"hunter2\"}";
+        let error = load(&[metadata]).expect_err("refused");
+        assert!(error.starts_with("--cassandra-metadata-cluster.pw: unknown entry"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]
@@ -490,7 +552,7 @@ pub(super) mod tests {
         };
         check(&["--cassandra-keyspace=a;b"], "must be a letter and");
         check(&["--cassandra-contact-points=,"], "names no node");
-        check(&["--cassandra-contact-points=a:x"], "\"a:x\" is not host:port");
+        check(&["--cassandra-contact-points=a:x"], "node 1 is not host:port");
         check(&["--cassandra-replication=0"], "must be a number, dc1=3");
         check(&["--cassandra-read-consistency=EACH_QUORUM"], "for writes only");
         check(&["--cassandra-read-consistency=x"], "must be one of ONE, TWO");

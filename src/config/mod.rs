@@ -42,7 +42,7 @@ pub use kairosdb_conf::KairosDbConf;
 pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
 pub use memory::MemoryConfig;
 pub use queries::{Language, QueryConfig};
-pub use raw::{Origin, Said};
+pub use raw::{Origin, Said, Shown};
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
 pub use secret::Secret;
 pub use settings::{SETTINGS, Setting, arguments};
@@ -238,12 +238,12 @@ pub enum ConfigError {
         reason: String,
     },
     /// A value that is refused.
-    #[error("{}: {reason}", describe(name, value, origin))]
+    #[error("{}: {reason}", describe(name, shown, origin))]
     Invalid {
         /// The setting.
         name: &'static str,
-        /// Its value.
-        value: String,
+        /// What is repeated of its value.
+        shown: Shown,
         /// Who said it.
         origin: Origin,
         /// Why it is refused.
@@ -251,17 +251,28 @@ pub enum ConfigError {
     },
 }
 
-/// A setting and its value as its author wrote it.
-fn describe(name: &str, value: &str, origin: &Origin) -> String {
+/// A setting and its value as its author wrote it, or the entry of it.
+fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
     let key = name.replace('-', "_");
-    match origin {
-        Origin::Flag => format!("--{name} {value:?}"),
-        Origin::Environment => format!("PROMKAIROS_{}={value:?}", key.to_ascii_uppercase()),
-        Origin::File { path, line } => format!("{key} = {value:?} in {}:{line}", path.display()),
-        Origin::KairosDb { path, entry } => {
+    let variable = || format!("PROMKAIROS_{}", key.to_ascii_uppercase());
+    match (origin, shown) {
+        (Origin::Flag, Shown::Value(value)) => format!("--{name} {value:?}"),
+        (Origin::Environment, Shown::Value(value)) => format!("{}={value:?}", variable()),
+        (Origin::Environment, Shown::Entry(entry)) => format!("{}{entry}", variable()),
+        (Origin::File { path, line }, Shown::Value(value)) => {
+            format!("{key} = {value:?} in {}:{line}", path.display())
+        }
+        (Origin::File { path, line }, Shown::Entry(entry)) => {
+            format!("{key}{entry} in {}:{line}", path.display())
+        }
+        (Origin::KairosDb { path, entry }, Shown::Value(value)) => {
             format!("{value:?} of {entry} in {} for --{name}", path.display())
         }
-        Origin::Default => format!("--{name}"),
+        (Origin::KairosDb { path, entry }, Shown::Entry(at)) => {
+            format!("{entry} in {} for --{name}{at}", path.display())
+        }
+        (Origin::Default, Shown::Value(_)) => format!("--{name}"),
+        (Origin::Flag | Origin::Default, Shown::Entry(entry)) => format!("--{name}{entry}"),
     }
 }
 
@@ -620,7 +631,9 @@ mod tests {
             ("tag-index-audit-interval", "1m"),
         ] {
             let flag = format!("--{name}={value}");
-            let want = format!("--{name} {value:?}: needs --store cassandra");
+            // Lists are not repeated.
+            let shown = if value == "m,n" { String::new() } else { format!(" {value:?}") };
+            let want = format!("--{name}{shown}: needs --store cassandra");
             assert_eq!(load(&[&flag]).err(), Some(want));
             load(&[&flag, "--store=cassandra"]).expect("valid");
         }

@@ -13,7 +13,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::kairosdb_conf::{self, KairosDbConf};
 use super::settings::{SETTINGS, Setting, Shape, nearest};
-use super::{ConfigError, environment, table};
+use super::table::{self, EntryError, Lines};
+use super::{ConfigError, environment};
 
 /// Who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,16 @@ impl fmt::Display for Origin {
     }
 }
 
+/// What an error repeats of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// All of it, as its author wrote it.
+    Value(String),
+    /// Nothing, as it is a list or a table: only where in it the entry stands that is refused; empty
+    /// where that is all of it.
+    Entry(String),
+}
+
 /// A setting that somebody gave a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
@@ -67,6 +78,8 @@ pub struct Said {
 #[derive(Debug, Default)]
 pub(super) struct Raw {
     values: HashMap<&'static str, (String, Origin)>,
+    /// Where the entries of lists and tables stand in the file.
+    lines: HashMap<&'static str, Lines>,
     /// What was taken over from a KairosDB's configuration.
     pub(super) kairosdb: KairosDbConf,
 }
@@ -77,12 +90,13 @@ impl Raw {
         match matches.get_one::<String>("config") {
             None => Self::merge(matches, None),
             Some(path) if path.is_empty() => {
-                let (name, value, reason) = ("config", String::new(), "must name a file".into());
+                let shown = Shown::Value(String::new());
+                let (name, reason) = ("config", "must name a file".into());
                 let origin = match matches.value_source(name) {
                     Some(ValueSource::EnvVariable) => Origin::Environment,
                     _ => Origin::Flag,
                 };
-                Err(ConfigError::Invalid { name, value, origin, reason })
+                Err(ConfigError::Invalid { name, shown, origin, reason })
             }
             Some(path) => Self::merge(matches, Some(Path::new(path))),
         }
@@ -160,7 +174,7 @@ impl Raw {
     pub(super) fn without(&self, names: &[&str]) -> Self {
         let values = self.values.iter().filter(|(name, _)| !names.contains(name));
         let values = values.map(|(name, value)| (*name, value.clone())).collect();
-        Self { values, kairosdb: KairosDbConf::default() }
+        Self { values, ..Self::default() }
     }
 
     /// Says something else. `None` = as if nobody had said anything.
@@ -172,13 +186,17 @@ impl Raw {
         }
     }
 
-    /// An error about the value of a setting.
+    /// An error about the value of a setting. A list or a table is not repeated.
     pub(super) fn refuse(&self, name: &'static str, reason: impl fmt::Display) -> ConfigError {
+        if SETTINGS.iter().any(|setting| setting.name == name && setting.is_structured()) {
+            return self.refuse_entry(name, &EntryError::new("", reason));
+        }
         let (value, origin) = match self.values.get(name) {
             Some((value, origin)) => (value.clone(), origin.clone()),
             None => (String::new(), Origin::Default),
         };
-        ConfigError::Invalid { name, value, origin, reason: reason.to_string() }
+        let shown = Shown::Value(value);
+        ConfigError::Invalid { name, shown, origin, reason: reason.to_string() }
     }
 
     /// The same of a value that may be a secret: it is not repeated.
@@ -188,10 +206,25 @@ impl Raw {
         reason: impl fmt::Display,
     ) -> ConfigError {
         let mut error = self.refuse(name, reason);
-        if let ConfigError::Invalid { value, .. } = &mut error {
-            *value = "...".to_owned();
+        if let ConfigError::Invalid { shown, .. } = &mut error {
+            *shown = Shown::Value("...".to_owned());
         }
         error
+    }
+
+    /// An error about an entry of a setting that is a list or a table.
+    pub(super) fn refuse_entry(&self, name: &'static str, error: &EntryError) -> ConfigError {
+        let EntryError { path: entry, reason } = error;
+        let origin = self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone());
+        let origin = match origin {
+            Origin::File { path, line: first } => {
+                let line = self.lines.get(name).and_then(|lines| line_of(lines, entry));
+                Origin::File { path, line: line.unwrap_or(first) }
+            }
+            origin => origin,
+        };
+        let (shown, reason) = (Shown::Entry(entry.clone()), reason.clone());
+        ConfigError::Invalid { name, shown, origin, reason }
     }
 
     /// Takes over what a KairosDB was told, where nobody said anything else.
@@ -234,21 +267,32 @@ impl Raw {
                     similar: nearest(name, SETTINGS.iter().map(Setting::key)),
                 });
             };
+            let origin = Origin::File { path: path.into(), line };
             let value = match (setting.shape(), value.get_ref()) {
                 (Shape::ListOrTable, value @ (DeValue::Array(_) | DeValue::Table(_)))
-                | (Shape::Table, value @ DeValue::Table(_)) => table::text_of(value),
-                (_, value) => scalar(value),
+                | (Shape::Table, value @ DeValue::Table(_)) => {
+                    self.lines.insert(setting.name, table::lines(value, &line_of));
+                    // Only for its origin, should it be refused.
+                    self.values.insert(setting.name, (String::new(), origin.clone()));
+                    table::text_of(value)
+                        .map_err(|error| self.refuse_entry(setting.name, &error))?
+                }
+                (_, value) => scalar(value).ok_or_else(|| ConfigError::Toml {
+                    path: path.into(),
+                    line,
+                    reason: format!("{name} must be a string, a number or true/false"),
+                })?,
             };
-            let value = value.ok_or_else(|| ConfigError::Toml {
-                path: path.into(),
-                line,
-                reason: format!("{name} must be a string, a number or true/false"),
-            })?;
-            let origin = Origin::File { path: path.into(), line };
             self.values.insert(setting.name, (value, origin));
         }
         Ok(())
     }
+}
+
+/// The line of an entry, or of the innermost one around it that stands in the file.
+fn line_of(lines: &Lines, entry: &str) -> Option<usize> {
+    let around = lines.iter().filter(|(path, _)| entry.starts_with(path.as_str()));
+    around.max_by_key(|(path, _)| path.len()).map(|(_, line)| *line)
 }
 
 /// The text of a scalar; a list of scalars is joined with commas.

@@ -405,6 +405,11 @@ impl Setting {
         }
     }
 
+    /// Whether its value is a list or a table: it is never repeated in an error.
+    pub(super) fn is_structured(&self) -> bool {
+        self.shape() != Shape::Scalar
+    }
+
     /// Whether the flag may stand without a value, meaning `true`.
     fn is_switch(&self) -> bool {
         self.value == "true|false"

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::ConfigError;
 use super::raw::Raw;
-use super::table::value_of;
+use super::table::{EntryError, below, value_of};
 use super::units::parse_duration;
 
 /// The setting's name.
@@ -20,17 +20,21 @@ const NAME: &str = "cassandra-ttl-by-metric";
 pub(super) fn from_raw(raw: &Raw) -> Result<Vec<(String, Duration)>, ConfigError> {
     match raw.get(NAME) {
         None => Ok(Vec::new()),
-        Some(text) => parse(text).map_err(|reason| raw.refuse(NAME, reason)),
+        Some(text) => parse(text).map_err(|error| raw.refuse_entry(NAME, &error)),
     }
 }
 
-fn parse(text: &str) -> Result<Vec<(String, Duration)>, String> {
+fn parse(text: &str) -> Result<Vec<(String, Duration)>, EntryError> {
     const FORM: &str = "must be a table of regular expressions with durations";
     let value = value_of(text.trim(), FORM)?;
+    let table = value.as_object().ok_or_else(|| EntryError::new("", FORM))?;
     let mut kept = Vec::new();
-    for (pattern, duration) in value.as_object().ok_or(FORM)? {
-        let text = duration.as_str().ok_or(FORM)?;
-        let duration = parse_duration(text).map_err(|error| format!("{text:?}: {error}"))?;
+    for (pattern, duration) in table {
+        let refused =
+            |reason: &dyn ToString| EntryError::new(below("", pattern), reason.to_string());
+        let text =
+            duration.as_str().ok_or_else(|| refused(&"must be a duration such as \"90d\""))?;
+        let duration = parse_duration(text).map_err(|error| refused(&error))?;
         kept.push((pattern.clone(), duration));
     }
     Ok(kept)
@@ -51,15 +55,17 @@ mod tests {
 
     #[test]
     fn what_is_refused() {
-        for (text, want) in [
-            ("1d", "must be a table"),
-            ("[\"a\"]", "must be a table"),
-            ("{a = 7}", "must be a table"),
-            ("{a = \"7\"}", "\"7\": not a duration"),
-            ("{", "must be a table"),
+        for (text, path, want) in [
+            ("1d", "", "must be a table"),
+            ("[\"a\"]", "", "must be a table"),
+            ("{a = 7}", ".a", "must be a string"),
+            ("{\"a\": 7}", ".a", "must be a duration such as \"90d\""),
+            ("{\"a.*\" = \"7\"}", ".\"a.*\"", "not a duration"),
+            ("{", "", "must be a table"),
         ] {
             let error = parse(text).expect_err(text);
-            assert!(error.contains(want), "{error}");
+            assert_eq!(error.path, path, "{text}");
+            assert!(error.reason.starts_with(want), "{error:?}");
         }
     }
 }

@@ -245,7 +245,7 @@ fn a_time_to_live_that_no_cassandra_takes_is_refused() {
     );
     check(
         "[cassandra_ttl_by_metric]\na = \"7\"\n",
-        "cassandra_ttl_by_metric = \"{\\\"a\\\":\\\"7\\\"}\" in a.toml:1: \"7\": not a duration; write it \
+        "cassandra_ttl_by_metric.a in a.toml:2: not a duration; write it \
          as 15s, 2h, 1h30m or 2y (units: ms s m h d w y)",
     );
 }

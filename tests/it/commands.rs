@@ -95,6 +95,41 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
     assert_eq!(last(&checked.stderr), last(&served.stderr));
 }
 
+/// A password where none belongs is not repeated, whoever is told.
+#[test]
+fn what_stands_in_tables_is_never_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |text: &str, variables: &[(&str, &str)], want: &str| {
+        std::fs::write(folder.path().join("p.toml"), text).expect("written");
+        let arguments = ["check-config", "p.toml", "--store=cassandra"];
+        let output = run(folder.path(), &arguments, variables);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty());
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(said, format!("promkairos: {want}\n"));
+    };
+    let cluster = "[[cassandra_read_clusters]]\nname = \"2024\"\ncontact_points = [\"old:9042\"]\n";
+    let unknown = "unknown entry, did you mean password_file?";
+    check(
+        &format!("{cluster}password = \"hunter2\"\n"),
+        &[],
+        &format!("cassandra_read_clusters[0].password in p.toml:4: {unknown}"),
+    );
+    check(
+        "[cassandra_metadata_cluster]\npasword = \"hunter2\"\ncontact_points = [\"a\"]\n",
+        &[],
+        &format!("cassandra_metadata_cluster.pasword in p.toml:2: {unknown}"),
+    );
+    check(
+        "",
+        &[(
+            "PROMKAIROS_CASSANDRA_READ_CLUSTERS",
+            "[{name = \"a\", contact_points = \"b\", password = \"hunter2\"}]",
+        )],
+        &format!("PROMKAIROS_CASSANDRA_READ_CLUSTERS[0].password: {unknown}"),
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn health_is_an_exit_code() {
     let folder = tempfile::tempdir().expect("a folder");
