@@ -76,6 +76,9 @@ impl Client {
     /// The server that `--server` names.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, CliError> {
         let url = matches.get_one::<String>("server").map_or("", String::as_str);
+        if has_login(url) {
+            return Err(CliError::Usage(format!("--server: {NO_LOGIN}")));
+        }
         if !is_url(url) {
             return Err(CliError::Usage(format!("--server {url:?}: must be http://HOST:PORT")));
         }
@@ -140,6 +143,14 @@ impl Client {
             None => Err(failed(format!("{}: {}", answer.status(), text.trim()))),
         }
     }
+}
+
+/// Why a URL with a login is refused. It is not repeated.
+pub(super) const NO_LOGIN: &str = "no user and no password may stand in a URL: --server-username and --server-password-file log in";
+
+/// Whether a text that is to be a URL may have a user or a password in it.
+pub(super) fn has_login(text: &str) -> bool {
+    text.contains('@')
 }
 
 /// Whether a text names a server, or a path from which on it answers.
@@ -217,6 +228,15 @@ fn certificates(path: &str, pem: &[u8]) -> Result<Vec<Certificate<'static>>, Cli
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_is_seen_wherever_it_ends() {
+        for url in ["http://u:p@a:1", "https://u@a", "u:p@a:9201", "http://u:p/q@a", "ftp://u:p@a"]
+        {
+            assert!(has_login(url), "{url}");
+        }
+        assert!(!has_login("https://a:1/base"));
+    }
 
     #[test]
     fn what_names_a_server() {

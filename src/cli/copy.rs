@@ -155,6 +155,9 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     let access = Access::of(matches)?;
     let place = |name: &'static str, rank| {
         let text = get(name).unwrap_or_default();
+        if let Some(why) = Place::login(text) {
+            return Err(CliError::Usage(format!("--{name}: {why}")));
+        }
         Place::parse(text, cassandra, &access, rank).map_err(|why| refuse(name, text, &why))
     };
     let (from, to) = (place("from", Rank::Source)?, place("to", Rank::Target)?);

@@ -188,6 +188,28 @@ fn health_sends_no_credentials_and_refuses_wrong_arguments() {
 }
 
 #[test]
+fn a_login_in_a_url_is_refused_and_not_repeated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |arguments: &[&str], flag: &str| {
+        let output = run(folder.path(), arguments, &[]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        let why = "no user and no password may stand in a URL: --server-username and \
+                   --server-password-file log in; see promkairos --help";
+        assert_eq!(said, format!("promkairos: {flag}: {why}\n"));
+    };
+    for url in ["http://op:hunter2@127.0.0.1:1", "https://op:hunter2@127.0.0.1:1/x"] {
+        check(&["health", "--server", url], "--server");
+        check(&["index", "status", "--server", url], "--server");
+        check(&["copy", "--from", url, "--to=embedded:x", "--json"], "--from");
+        check(&["copy", "--from=embedded:x", "--to", url], "--to");
+    }
+    // No file with progress either.
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}
+
+#[test]
 fn the_page_of_settings_is_what_the_program_prints() {
     let page = printed(&["settings"]);
     for setting in promkairos::config::SETTINGS {

@@ -153,7 +153,7 @@ pub(crate) async fn reload(server: &Promkairos) -> (u16, String) {
 }
 
 /// What a server has logged is read a moment later.
-async fn logged(server: &Promkairos, text: &str) {
+pub(crate) async fn logged(server: &Promkairos, text: &str) {
     eventually(text, async || {
         let log = server.process.log();
         if log.contains(text) { Ok(()) } else { Err(log) }
