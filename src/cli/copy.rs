@@ -374,10 +374,19 @@ mod tests {
         check(&["--start=yesterday"], "--start \"yesterday\": cannot parse");
         check(&["--patience=5"], "--patience \"5\": not a duration");
         check(&["--server-ca=/dev/null"], "/dev/null: holds no certificate in PEM");
-        check(&["--server-token-file=Cargo.toml"], "Cargo.toml: holds what no header can have");
-        let login = ["--server-username=u", "--server-password-file=Cargo.toml"];
+        check(&["--server-token-file=Cargo.toml"], "Cargo.toml: the file has more than one line");
+        check(&["--server-token-file=/dev/null"], "/dev/null: the file is empty");
+        let password = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(password.path(), "p\n").expect("written");
+        let file = format!("--server-password-file={}", password.path().display());
+        let login = ["--server-username=u", &file];
         check(&login, "--server-username \"u\": needs --from http");
         check(&["--at-once=0"], "error: invalid value '0' for '--at-once <N>'");
+        for from in ["http://op:hunter2@a:1", "op:hunter2@a:1", "cassandra:op:hunter2@a/k"] {
+            let error = parse(&["--from", from, "--to=embedded:a"]).err().expect("refused");
+            let want = "--from: no user and no password may stand in a ";
+            assert!(error.starts_with(want) && !error.contains("hunter2"), "{error}");
+        }
         let error = parse(&["--from=embedded:a", "--to=embedded:a"]).err().expect("refused");
         assert!(error.starts_with("--to \"embedded:a\": the same as --from"), "{error}");
     }

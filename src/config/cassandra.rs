@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::raw::Raw;
 use super::{
@@ -305,7 +307,31 @@ fn tls(raw: &Raw) -> Result<Option<TlsConfig>, ConfigError> {
             return Err(raw.refuse("cassandra-tls-key", "needs --cassandra-tls-cert"));
         }
     };
+    certificates(raw, "cassandra-tls-ca", &ca)?;
+    if let Some((cert, key)) = &client {
+        certificates(raw, "cassandra-tls-cert", cert)?;
+        PrivateKeyDer::from_pem_file(key)
+            .map_err(|why| raw.refuse("cassandra-tls-key", pem_failed(why)))?;
+    }
     Ok(Some(TlsConfig { ca, client }))
+}
+
+/// Refuses a file without certificates here, where the setting is known; the store reads them.
+fn certificates(raw: &Raw, name: &'static str, file: &Path) -> Result<(), ConfigError> {
+    let all: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(file).and_then(|certificates| certificates.collect());
+    match all {
+        Ok(all) if !all.is_empty() => Ok(()),
+        Ok(_) => Err(raw.refuse(name, "no certificate in it")),
+        Err(why) => Err(raw.refuse(name, pem_failed(why))),
+    }
+}
+
+fn pem_failed(why: pem::Error) -> String {
+    match why {
+        pem::Error::Io(why) => why.to_string(),
+        why => why.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -436,6 +462,11 @@ pub(super) mod tests {
     fn other_clusters_have_settings_of_their_own() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.toml");
+        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for name in ["ours.pem", "theirs.pem"] {
+            std::fs::write(folder.path().join(name), pem).expect("written");
+        }
+        let theirs = folder.path().join("theirs.pem");
         let text = "cassandra_keyspace = \"now\"\ncassandra_compression = \"lz4\"\n\
                     cassandra_local_datacenter = \"dc1\"\n\
                     cassandra_tls = true\ncassandra_tls_ca = \"ours.pem\"\n\
@@ -446,7 +477,10 @@ pub(super) mod tests {
                     keyspace = \"old\"\nread_consistency = \"ONE\"\ntls = true\n\
                     tls_ca = \"theirs.pem\"\n\
                     [cassandra_metadata_cluster]\ncontact_points = [\"m\"]\nkeyspace = \"meta\"\n";
-        std::fs::write(&path, text).expect("written");
+        let at = |name: &str| format!("{}/{name}", folder.path().display());
+        let text = text.replace("ours.pem", &at("ours.pem"));
+        std::fs::write(&path, text.replace("\"theirs.pem", &format!("\"{}", at("theirs.pem"))))
+            .expect("written");
         let config = load(&[&format!("--config={}", path.display())]).expect("valid");
         let [a, b] = &config.read_clusters[..] else { panic!("{config:?}") };
         assert_eq!((&*a.name, a.start, a.end), ("a", Some(1_000), Some(994_273_680_000)));
@@ -457,7 +491,7 @@ pub(super) mod tests {
         assert!(a.cassandra.tls.is_none() && a.cassandra.local_datacenter.is_none());
         assert_eq!((&*b.name, b.start, b.end, &*b.cassandra.keyspace), ("b", None, None, "old"));
         assert_eq!(b.cassandra.read_consistency, Consistency::One);
-        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.ca), Some(Path::new("theirs.pem")));
+        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.ca), Some(&*theirs));
         assert!(b.cassandra.tag_index.metrics.is_empty() && b.cassandra.read_clusters.is_empty());
         let metadata = config.metadata_cluster.expect("given");
         assert_eq!((&*metadata.keyspace, &metadata.contact_points[0]), ("meta", &"m:9042".into()));
@@ -558,6 +592,14 @@ pub(super) mod tests {
         check(&["--cassandra-read-consistency=x"], "must be one of ONE, TWO");
         check(&["--cassandra-username=u"], "needs --cassandra-password-file");
         check(&["--cassandra-tls-ca=x"], "means nothing without --cassandra-tls");
+        for (file, why) in [
+            ("Cargo.toml", "no certificate in it"),
+            ("/nowhere/ca.pem", "No such file or directory (os error 2)"),
+        ] {
+            let ca = format!("--cassandra-tls-ca={file}");
+            let want = format!("--cassandra-tls-ca {file:?}: {why}");
+            check(&["--cassandra-tls", &ca], &want);
+        }
         check(&["--cassandra-tls"], "needs --cassandra-tls-ca");
         check(&["--cassandra-max-in-flight=0"], "must be from 1 to 32768");
     }

@@ -367,6 +367,9 @@ fn listen(raw: &Raw) -> Result<String, ConfigError> {
             let reason = format!("the host is missing; 0.0.0.0:{port} is every address");
             Err(raw.refuse("listen", reason))
         }
+        Some(Ok(_)) if text.contains(',') => {
+            Err(raw.refuse("listen", "must be one address of the form host:port"))
+        }
         Some(Ok(_)) => Ok(text.to_owned()),
         _ => Err(raw.refuse("listen", "not of the form host:port")),
     }
@@ -376,7 +379,10 @@ fn web(raw: &Raw) -> Result<WebConfig, ConfigError> {
     match raw.get("web-config-file") {
         None => Ok(WebConfig::default()),
         Some("") => Err(raw.refuse("web-config-file", "must name a file")),
-        Some(path) => WebConfig::read(path.as_ref()),
+        Some(path) => WebConfig::read(path.as_ref()).map_err(|error| match error {
+            ConfigError::File { source, .. } => raw.refuse("web-config-file", source),
+            error => error,
+        }),
     }
 }
 
@@ -398,10 +404,13 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
             Err(raw.refuse("ack", "the embedded store acknowledges from its log: only wal"))
         }
         (false, _) => Ok(StoreConfig::Embedded),
-        (true, ack) => Ok(StoreConfig::Cassandra {
-            cassandra: Box::new(CassandraConfig::from_raw(raw)?),
-            ack: ack.unwrap_or(Ack::Store),
-        }),
+        (true, ack) => {
+            ttl_by_metric::check_retention(raw)?;
+            Ok(StoreConfig::Cassandra {
+                cassandra: Box::new(CassandraConfig::from_raw(raw)?),
+                ack: ack.unwrap_or(Ack::Store),
+            })
+        }
     }
 }
 
@@ -577,6 +586,19 @@ mod tests {
             &["--listen=:9201"],
             "--listen \":9201\": the host is missing; 0.0.0.0:9201 is every address",
         );
+        check(
+            &["--listen=a:1,b:2"],
+            "--listen \"a:1,b:2\": must be one address of the form host:port",
+        );
+        check(
+            &["--web-config-file=/nowhere/web.yml"],
+            "--web-config-file \"/nowhere/web.yml\": No such file or directory (os error 2)",
+        );
+        check(
+            &["--store=cassandra", "--kairosdb-config=/nowhere/kairosdb.conf"],
+            "--kairosdb-config \"/nowhere/kairosdb.conf\": No such file or directory (os error 2)",
+        );
+        check(&["--query-max-depth=100000"], "--query-max-depth \"100000\": must be at most 500");
         check(&["--data-dir="], "--data-dir \"\": must name a folder");
         check(&["--config="], "--config \"\": must name a file");
         check(&["--wal-limit=1MiB"], "--wal-limit \"1MiB\": must be at least 64MiB");

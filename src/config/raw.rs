@@ -229,7 +229,10 @@ impl Raw {
 
     /// Takes over what a KairosDB was told, where nobody said anything else.
     fn take_over(&mut self, path: PathBuf) -> Result<(), ConfigError> {
-        let (entries, ignored) = kairosdb_conf::read(&path)?;
+        let (entries, ignored) = kairosdb_conf::read(&path).map_err(|error| match error {
+            ConfigError::File { source, .. } => self.refuse("kairosdb-config", source),
+            error => error,
+        })?;
         let mut taken = Vec::new();
         for (name, value, entry) in entries {
             let said = self.values.get(name).map(|(_, origin)| origin);
@@ -244,17 +247,26 @@ impl Raw {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let text = std::fs::read_to_string(path)
+        let bytes = std::fs::read(path)
             .map_err(|source| ConfigError::File { path: path.into(), source })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            ConfigError::Toml { path: path.into(), line, reason: "not UTF-8".into() }
+        })?;
         self.read_toml(path, &text)
     }
 
     fn read_toml(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-        let table = DeTable::parse(text).map_err(|error| ConfigError::Toml {
-            path: path.into(),
-            line: line_of(error.span().map_or(0, |span| span.start)),
-            reason: error.message().replace('\n', ", "),
+        let table = DeTable::parse(text).map_err(|error| {
+            let mut reason = error.message().replace('\n', ", ");
+            // Here alone the text in question is a key; elsewhere it may be a value.
+            if let Some(key) = error.span().filter(|_| reason == "duplicate key") {
+                reason = format!("{reason} {}", &text[key]);
+            }
+            let line = line_of(error.span().map_or(0, |span| span.start));
+            ConfigError::Toml { path: path.into(), line, reason }
         })?;
         for (key, value) in table.into_inner() {
             let line = line_of(key.span().start);
@@ -274,15 +286,20 @@ impl Raw {
                     self.lines.insert(setting.name, table::lines(value, &line_of));
                     // Only for its origin, should it be refused.
                     self.values.insert(setting.name, (String::new(), origin.clone()));
-                    table::text_of(value)
-                        .map_err(|error| self.refuse_entry(setting.name, &error))?
+                    let text = table::text_of(value);
+                    Ok(text.map_err(|error| self.refuse_entry(setting.name, &error))?)
                 }
-                (_, value) => scalar(value).ok_or_else(|| ConfigError::Toml {
-                    path: path.into(),
-                    line,
-                    reason: format!("{name} must be a string, a number or true/false"),
-                })?,
+                (Shape::List, DeValue::Array(items)) => {
+                    let items = items.iter().map(|item| scalar(item.get_ref()));
+                    items.collect::<Result<Vec<_>, _>>().map(|items| items.join(","))
+                }
+                (_, value) => scalar(value),
             };
+            let value = value.map_err(|why| ConfigError::Toml {
+                path: path.into(),
+                line,
+                reason: format!("{name} {why}"),
+            })?;
             self.values.insert(setting.name, (value, origin));
         }
         Ok(())
@@ -295,18 +312,18 @@ fn line_of(lines: &Lines, entry: &str) -> Option<usize> {
     around.max_by_key(|(path, _)| path.len()).map(|(_, line)| *line)
 }
 
-/// The text of a scalar; a list of scalars is joined with commas.
-fn scalar(value: &DeValue<'_>) -> Option<String> {
+/// The text of a scalar, or why it is none. A whole number has its value, however it is written.
+fn scalar(value: &DeValue<'_>) -> Result<String, &'static str> {
     match value {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Integer(number) => Some(number.as_str().to_owned()),
-        DeValue::Boolean(flag) => Some(flag.to_string()),
-        DeValue::Array(items) => {
-            let items: Option<Vec<String>> =
-                items.iter().map(|item| scalar(item.get_ref())).collect();
-            Some(items?.join(","))
-        }
-        _ => None,
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_owned()),
+        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix())
+            .map(|number| number.to_string())
+            .map_err(|_| "is a number beyond 64 bits"),
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        DeValue::Boolean(flag) => Ok(flag.to_string()),
+        DeValue::Array(_) => Err("must not be a list"),
+        _ => Err("must be a string, a number or true/false"),
     }
 }
 
@@ -336,6 +353,39 @@ mod tests {
     }
 
     #[test]
+    fn numbers_have_their_values_however_they_are_written() {
+        for (number, want) in [
+            ("512", "512"),
+            ("1_000", "1000"),
+            ("0x200", "512"),
+            ("0xFF_FF", "65535"),
+            ("0o17", "15"),
+            ("0b11", "3"),
+            ("+7", "7"),
+            ("-7", "-7"),
+            ("0.5", "0.5"),
+        ] {
+            let raw = read(&format!("max_connections = {number}\n")).expect(number);
+            let got = raw.get("max-connections").map(|text| text.trim_start_matches('+'));
+            assert_eq!(got, Some(want), "{number}");
+        }
+        let raw = read("max_connections = 1.5\n").expect("a number");
+        let error = super::super::count(&raw, "max-connections", 1).expect_err("half a connection");
+        assert_eq!(
+            error.to_string(),
+            "max_connections = \"1.5\" in x.toml:1: must be a whole number of at least 1"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_refused_with_its_line() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), b"listen = \"a:1\"\nstore = \"\xff\"\n").expect("written");
+        let error = Raw::default().read_file(file.path()).expect_err("no text").to_string();
+        assert_eq!(error, format!("{}:2: not UTF-8", file.path().display()));
+    }
+
+    #[test]
     fn what_is_refused_names_file_and_line() {
         let check = |text: &str, want: &str| {
             assert_eq!(read(text).err().as_deref(), Some(want), "{text}");
@@ -347,6 +397,16 @@ mod tests {
         check("\nwal-limit = 1\n", "x.toml:2: unknown setting wal-limit, did you mean wal_limit?");
         check("zzz = 1\n", "x.toml:1: unknown setting zzz");
         check("listen = { a = 1 }\n", "x.toml:1: listen must be a string, a number or true/false");
+        check("listen = [\"a:1\", \"b:2\"]\n", "x.toml:1: listen must not be a list");
+        check(
+            "cassandra_ttl_by_metric = [\"a\"]\n",
+            "x.toml:1: cassandra_ttl_by_metric must not be a list",
+        );
+        check(
+            "max_connections = 0xffffffffffffffffff\n",
+            "x.toml:1: max_connections is a number beyond 64 bits",
+        );
+        check("listen = \"a:1\"\n\nlisten = \"b:2\"\n", "x.toml:3: duplicate key listen");
         assert!(read("a = = 1").err().is_some_and(|error| error.starts_with("x.toml:1: ")));
     }
 }

@@ -4,15 +4,16 @@
 //! {"node_.*" = "90d", "node_debug_.*" = "1d", "billing_.*" = "0"}
 //! ```
 //!
-//! As text, the table may be written as TOML or as JSON. Whether the expressions can be compiled is
-//! for the store to say.
+//! As text, the table may be written as TOML or as JSON. The expressions are tried here, so that an
+//! error can name the entry; the store compiles them.
 
 use std::time::Duration;
 
-use super::ConfigError;
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
 use super::units::parse_duration;
+use super::{ConfigError, duration};
+use crate::model::{METRIC_NAME, MatchOp, Matcher};
 
 /// The setting's name.
 const NAME: &str = "cassandra-ttl-by-metric";
@@ -35,9 +36,31 @@ fn parse(text: &str) -> Result<Vec<(String, Duration)>, EntryError> {
         let text =
             duration.as_str().ok_or_else(|| refused(&"must be a duration such as \"90d\""))?;
         let duration = parse_duration(text).map_err(|error| refused(&error))?;
+        if !duration.is_zero() {
+            check_ttl(duration).map_err(|why| refused(&why))?;
+        }
+        Matcher::new(MatchOp::Regex, METRIC_NAME, pattern).map_err(|error| refused(&error))?;
         kept.push((pattern.clone(), duration));
     }
     Ok(kept)
+}
+
+/// Refuses a `retention` that is no TTL of Cassandra's.
+pub(super) fn check_retention(raw: &Raw) -> Result<(), ConfigError> {
+    match duration(raw, "retention")? {
+        Duration::ZERO => Ok(()),
+        kept => check_ttl(kept).map_err(|why| raw.refuse("retention", why)),
+    }
+}
+
+/// Refuses what no Cassandra takes; how late rows may expire is known to the servers alone.
+fn check_ttl(kept: Duration) -> Result<(), &'static str> {
+    const MOST: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
+    match kept {
+        short if short < Duration::from_secs(1) => Err("a TTL has at least one second"),
+        long if long > MOST => Err("Cassandra takes at most 20 years"),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -62,6 +85,9 @@ mod tests {
             ("{\"a\": 7}", ".a", "must be a duration such as \"90d\""),
             ("{\"a.*\" = \"7\"}", ".\"a.*\"", "not a duration"),
             ("{", "", "must be a table"),
+            ("{a = \"1ms\"}", ".a", "a TTL has at least one second"),
+            ("{a = \"21y\"}", ".a", "Cassandra takes at most 20 years"),
+            ("{\"a(\" = \"1d\"}", ".\"a(\"", "error parsing regexp: missing closing )"),
         ] {
             let error = parse(text).expect_err(text);
             assert_eq!(error.path, path, "{text}");

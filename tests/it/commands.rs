@@ -77,6 +77,33 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
         &[],
         "cassandra_keyspace = \"k\" in p.toml:1: needs --store cassandra",
     );
+    check(
+        "listen = \"a:1\"\nstore = \"embedded\"\nlisten = \"b:2\"\n",
+        &[],
+        "p.toml:3: duplicate key listen",
+    );
+    check("listen = [\"a:1\", \"b:2\"]\n", &[], "p.toml:1: listen must not be a list");
+    check(
+        "\nmax_connections = 1.5\n",
+        &[],
+        "max_connections = \"1.5\" in p.toml:2: must be a whole number of at least 1",
+    );
+    check(
+        "query_max_depth = 0x186a0\n",
+        &[],
+        "query_max_depth = \"100000\" in p.toml:1: must be at most 500",
+    );
+    check(
+        "store = \"cassandra\"\ncassandra_username = \"u\"\ncassandra_password_file = \"absent\"\n",
+        &[],
+        "cassandra_password_file = \"absent\" in p.toml:3: No such file or directory (os error 2)",
+    );
+    std::fs::write(folder.path().join("empty"), "\n").expect("written");
+    check(
+        "store = \"cassandra\"\ncassandra_username = \"u\"\ncassandra_password_file = \"empty\"\n",
+        &[],
+        "cassandra_password_file = \"empty\" in p.toml:3: the file is empty",
+    );
     check("", &["--ack=stroe"], "--ack \"stroe\": must be one of wal, store");
     let output = run(folder.path(), &["check-config", "absent.toml"], &[]);
     assert_eq!(output.status.code(), Some(2));
