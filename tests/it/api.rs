@@ -362,7 +362,11 @@ async fn series_are_deleted_over_http_when_that_is_allowed() {
         let folder = data.path().join(backend.flags().join(""));
         let locked = Promkairos::ready(&folder, &backend, &[]).await;
         let (status, _, text) = ask(locked.address, Method::POST, PATH, vec![]).await;
-        assert_eq!((status, text.contains("admin APIs disabled")), (500, true), "{text}");
+        assert_eq!(
+            (status, text.contains("admin APIs disabled: --enable-admin-api")),
+            (500, true),
+            "{text}"
+        );
         drop(locked);
 
         let server = Promkairos::ready(&folder, &backend, &["--enable-admin-api=true"]).await;
