@@ -172,6 +172,9 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     if names.0 == names.1 {
         return Err(refuse("to", names.1, &"the same as --from"));
     }
+    if from.is_same_folder(&to) {
+        return Err(refuse("to", names.1, &"the same folder as that of --from"));
+    }
     let time = |name: &str, otherwise| match get(name) {
         Some(text) => parse_time(text).map_err(|why| refuse(name, text, &why)),
         None => Ok(otherwise),
@@ -278,8 +281,13 @@ async fn work(
     Ok(Report { from: source, to: target, copied, compared })
 }
 
+/// What a second try does: nothing is kept before the first piece, or where the file cannot be written.
 fn goes_on(path: &Path) -> String {
-    format!("the same command goes on from what {} keeps", path.display())
+    let path_shown = path.display();
+    match path.exists() {
+        true => format!("the same command goes on from what {path_shown} keeps"),
+        false => format!("there is no {path_shown}, so the same command begins anew"),
+    }
 }
 
 /// Why it ended early.
@@ -360,6 +368,31 @@ mod tests {
         assert_eq!(asked.text.selectors, ["up", "down"]);
         assert_eq!(asked.text.times, (-1_000, 2_500));
         assert_eq!(asked.state, None);
+    }
+
+    #[test]
+    fn only_a_file_that_is_there_is_gone_on_from() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state");
+        let shown = path.display().to_string();
+        let want = format!("there is no {shown}, so the same command begins anew");
+        assert_eq!(goes_on(&path), want);
+        std::fs::write(&path, "").expect("written");
+        assert_eq!(goes_on(&path), format!("the same command goes on from what {shown} keeps"));
+    }
+
+    #[test]
+    fn a_folder_by_two_paths_is_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (data, link) = (folder.path().join("data"), folder.path().join("link"));
+        std::fs::create_dir(&data).expect("made");
+        std::os::unix::fs::symlink(&data, &link).expect("made");
+        let place = |flag: &str, path: &Path| format!("{flag}=embedded:{}", path.display());
+        let (from, to) = (place("--from", &data), place("--to", &link));
+        let error = parse(&[&from, &to]).err().expect("refused");
+        assert!(error.contains(": the same folder as that of --from"), "{error}");
+        let other = place("--to", &folder.path().join("other"));
+        parse(&[&from, &other]).expect("another folder");
     }
 
     #[test]

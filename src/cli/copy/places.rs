@@ -81,6 +81,14 @@ impl Place {
         matches!(self.kind, Kind::Server(_))
     }
 
+    /// Whether both are one folder, by whatever paths.
+    pub(super) fn is_same_folder(&self, other: &Self) -> bool {
+        let (Kind::Embedded(one), Kind::Embedded(other)) = (&self.kind, &other.kind) else {
+            return false;
+        };
+        one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    }
+
     /// Opens it. A cluster that is away is tried for as long as `patience` says.
     pub(super) async fn open(
         &self,
@@ -99,7 +107,7 @@ impl Place {
                     Rank::Target => Absent::Made,
                 };
                 let opened = open_embedded(config, folder, absent).await;
-                let opened = opened.map_err(|error| self.not_opened(error, rank, config))?;
+                let opened = opened.map_err(|error| Self::not_opened(error, rank))?;
                 (opened.store.clone(), Starts::All, Some(opened))
             }
             Kind::Cassandra(cassandra) => {
@@ -137,11 +145,11 @@ impl Place {
     }
 
     /// What to do where a server has the folder.
-    fn not_opened(&self, error: ServerError, rank: Rank, config: &Config) -> CliError {
+    fn not_opened(error: ServerError, rank: Rank) -> CliError {
         match (&error, rank) {
             (ServerError::Locked { .. }, Rank::Source) => CliError::Command(format!(
-                "{error}; copy from the server while it runs: --from http://{} (its --listen)",
-                config.listen
+                "{error}; copy from it while it runs: --from http://HOST:PORT or https://HOST:PORT, the \
+                 address at which that server listens"
             )),
             (ServerError::Locked { .. }, Rank::Target) => CliError::Command(format!(
                 "{error}; end that one first, or copy into another folder"
