@@ -359,6 +359,11 @@ fn is_of_cassandra(name: &str) -> bool {
     ["cassandra-", "tag-index", "kairosdb-"].iter().any(|beginning| name.starts_with(beginning))
 }
 
+/// Where a server of these settings listens, for who asks it; no other setting is looked at.
+pub fn listen_address(matches: &ArgMatches) -> Result<String, ConfigError> {
+    listen(&Raw::gather(matches)?)
+}
+
 fn listen(raw: &Raw) -> Result<String, ConfigError> {
     let text = raw.required("listen");
     let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());

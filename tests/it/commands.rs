@@ -169,6 +169,15 @@ async fn health_is_an_exit_code() {
     let url = server.url("");
     assert_eq!(ask(&url, &[]), (Some(0), "promkairos is healthy.\n".into()));
     assert_eq!(ask(&url, &["--ready"]), (Some(0), "promkairos is ready.\n".into()));
+    // Without --server the address is that of the settings.
+    let port = server.address.port();
+    for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {
+        let output = run(root(), &["health"], &[("PROMKAIROS_LISTEN", &listen)]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let flag = format!("--listen={listen}");
+        let output = run(root(), &["health", "--ready", &flag], &[]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
     // Whoever answers otherwise is not healthy: there is no such page.
     let (code, said) = ask(&server.url("/nowhere"), &[]);
     assert_eq!((code, &*said), (Some(1), "404: 404 page not found\n"));
@@ -207,6 +216,10 @@ fn health_sends_no_credentials_and_refuses_wrong_arguments() {
         let output = ask(file);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("absent: No such file"), "{file}");
+    }
+    for url in ["nonsense", "", "ftp://x"] {
+        let output = run(folder.path(), &["health", "--server", url], &[]);
+        assert_eq!(output.status.code(), Some(2), "{url}: {output:?}");
     }
     let output = run(folder.path(), &["health", "--server=127.0.0.1:9201"], &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
