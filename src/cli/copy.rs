@@ -281,7 +281,8 @@ async fn work(
     Ok(Report { from: source, to: target, copied, compared })
 }
 
-/// What a second try does: nothing is kept before the first piece, or where the file cannot be written.
+/// What a second try does: nothing is kept before the first piece, or where the file cannot be
+/// written.
 fn goes_on(path: &Path) -> String {
     let path_shown = path.display();
     match path.exists() {

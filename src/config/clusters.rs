@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Each entry of a table is a setting of `--cassandra-*` for that cluster. What is left out is as for
-//! the write cluster, but for what belongs to a cluster alone: login, TLS, data centre, indexed tags. Errors name an entry and never
-//! repeat its value, which may be a password in the wrong place.
+//! the write cluster, but for what belongs to a cluster alone: login, TLS, data centre, indexed tags.
+//! Errors name an entry and never repeat its value, which may be a password in the wrong place.
 
 use jiff::Timestamp;
 

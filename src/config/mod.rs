@@ -51,7 +51,7 @@ pub use traces::TracesConfig;
 pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{Right, Rights, Token, User, WebConfig};
 
-use raw::Raw;
+use raw::{Raw, describe};
 
 use crate::limits::REFUSE_AT;
 
@@ -249,31 +249,6 @@ pub enum ConfigError {
         /// Why it is refused.
         reason: String,
     },
-}
-
-/// A setting and its value as its author wrote it, or the entry of it.
-fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
-    let key = name.replace('-', "_");
-    let variable = || format!("PROMKAIROS_{}", key.to_ascii_uppercase());
-    match (origin, shown) {
-        (Origin::Flag, Shown::Value(value)) => format!("--{name} {value:?}"),
-        (Origin::Environment, Shown::Value(value)) => format!("{}={value:?}", variable()),
-        (Origin::Environment, Shown::Entry(entry)) => format!("{}{entry}", variable()),
-        (Origin::File { path, line }, Shown::Value(value)) => {
-            format!("{key} = {value:?} in {}:{line}", path.display())
-        }
-        (Origin::File { path, line }, Shown::Entry(entry)) => {
-            format!("{key}{entry} in {}:{line}", path.display())
-        }
-        (Origin::KairosDb { path, entry }, Shown::Value(value)) => {
-            format!("{value:?} of {entry} in {} for --{name}", path.display())
-        }
-        (Origin::KairosDb { path, entry }, Shown::Entry(at)) => {
-            format!("{entry} in {} for --{name}{at}", path.display())
-        }
-        (Origin::Default, Shown::Value(_)) => format!("--{name}"),
-        (Origin::Flag | Origin::Default, Shown::Entry(entry)) => format!("--{name}{entry}"),
-    }
 }
 
 impl Config {

@@ -63,6 +63,31 @@ pub enum Shown {
     Entry(String),
 }
 
+/// A setting and its value as its author wrote it, or the entry of it.
+pub(super) fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
+    let key = name.replace('-', "_");
+    let variable = || format!("PROMKAIROS_{}", key.to_ascii_uppercase());
+    match (origin, shown) {
+        (Origin::Flag, Shown::Value(value)) => format!("--{name} {value:?}"),
+        (Origin::Environment, Shown::Value(value)) => format!("{}={value:?}", variable()),
+        (Origin::Environment, Shown::Entry(entry)) => format!("{}{entry}", variable()),
+        (Origin::File { path, line }, Shown::Value(value)) => {
+            format!("{key} = {value:?} in {}:{line}", path.display())
+        }
+        (Origin::File { path, line }, Shown::Entry(entry)) => {
+            format!("{key}{entry} in {}:{line}", path.display())
+        }
+        (Origin::KairosDb { path, entry }, Shown::Value(value)) => {
+            format!("{value:?} of {entry} in {} for --{name}", path.display())
+        }
+        (Origin::KairosDb { path, entry }, Shown::Entry(at)) => {
+            format!("{entry} in {} for --{name}{at}", path.display())
+        }
+        (Origin::Default, Shown::Value(_)) => format!("--{name}"),
+        (Origin::Flag | Origin::Default, Shown::Entry(entry)) => format!("--{name}{entry}"),
+    }
+}
+
 /// A setting that somebody gave a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
