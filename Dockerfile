@@ -17,6 +17,7 @@ VOLUME /data
 EXPOSE 9201
 # Not in a CMD: arguments of `docker run` would take its place.
 ENV PROMKAIROS_LISTEN=0.0.0.0:9201 PROMKAIROS_DATA_DIR=/data
-# Where the port is another one, --health-cmd says so: `promkairos health --server URL`.
+# It asks where PROMKAIROS_LISTEN says. Where the port speaks TLS, --health-cmd of `docker run` says so:
+# `promkairos health --server https://NAME:9201 --server-ca FILE`, NAME being one of the certificate's.
 HEALTHCHECK --start-period=60s CMD ["promkairos", "health"]
 ENTRYPOINT ["promkairos"]

@@ -91,8 +91,8 @@ async fn delete(
 /// The answer where the admin API is off.
 pub(super) fn refused_unless_enabled(state: &AppState) -> Option<Response> {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
-    (state.admin_api == AdminApi::Disabled)
-        .then(|| json::error(status, "unavailable", "admin APIs disabled"))
+    let why = "admin APIs disabled: --enable-admin-api of the server allows them";
+    (state.admin_api == AdminApi::Disabled).then(|| json::error(status, "unavailable", why))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use ureq::http::{HeaderValue, Uri};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::CliError;
-use crate::config::Secret;
+use crate::config::{self, Secret};
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -38,11 +38,10 @@ pub(super) struct Access {
 
 /// `--server`, and how to be let in there.
 pub(super) fn arguments() -> impl Iterator<Item = Arg> {
-    let server = Arg::new("server")
-        .long("server")
-        .value_name("URL")
-        .default_value("http://127.0.0.1:9201")
-        .help("The running promkairos that is asked");
+    let server = Arg::new("server").long("server").value_name("URL").help(
+        "The running promkairos that is asked; by default http:// and where the same settings \
+             listen",
+    );
     std::iter::once(server).chain(access_arguments())
 }
 
@@ -75,23 +74,30 @@ pub(super) fn access_arguments() -> [Arg; 6] {
 impl Client {
     /// The server that `--server` names.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, CliError> {
-        let url = matches.get_one::<String>("server").map_or("", String::as_str);
+        let url = match matches.get_one::<String>("server") {
+            Some(url) => url.clone(),
+            None => format!("http://{}", reachable(&config::listen_address(matches)?)),
+        };
+        let url = url.as_str();
+        if has_login(url) {
+            return Err(CliError::Usage(format!("--server: {NO_LOGIN}")));
+        }
         if !is_url(url) {
             return Err(CliError::Usage(format!("--server {url:?}: must be http://HOST:PORT")));
         }
         let Access { tls, authorization } = Access::of(matches)?;
-        let config = ureq::Agent::config_builder()
+        let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(PATIENCE))
             .tls_config(tls)
             .build();
         let url = url.trim_end_matches('/').to_owned();
-        Ok(Self { url, agent: config.into(), authorization })
+        Ok(Self { url, agent: agent.into(), authorization })
     }
 
     /// Status and text of a page, or why there is no answer in so long.
     pub(super) fn page(&self, path: &str, patience: Duration) -> Result<(u16, String), CliError> {
-        let failed = |error: ureq::Error| CliError::Command(format!("{}: {error}", self.url));
+        let failed = |error: ureq::Error| CliError::Command(self.why(&error));
         let request = self.agent.get(format!("{}{path}", self.url)).config();
         let request = request.timeout_global(Some(patience)).build();
         let mut answer = request.call().map_err(failed)?;
@@ -111,6 +117,17 @@ impl Client {
         self.data(self.authorized(request).query_pairs(query.iter().copied()).send_empty())
     }
 
+    /// Why there is no answer.
+    fn why(&self, error: &ureq::Error) -> String {
+        let hint = match error {
+            ureq::Error::Protocol(_) if self.url.starts_with("http://") => {
+                "; the port may speak TLS: try --server https://..., with --server-ca where needed"
+            }
+            _ => "",
+        };
+        format!("{}: {error}{hint}", self.url)
+    }
+
     fn authorized<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
         match &self.authorization {
             Some(value) => request.header("Authorization", value.clone()),
@@ -123,7 +140,7 @@ impl Client {
         answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<Value, CliError> {
         let failed = |why: String| CliError::Command(format!("{}: {why}", self.url));
-        let mut answer = answer.map_err(|error| failed(error.to_string()))?;
+        let mut answer = answer.map_err(|error| CliError::Command(self.why(&error)))?;
         let text = answer.body_mut().read_to_string().map_err(|error| failed(error.to_string()))?;
         let json: Option<Value> = serde_json::from_str(&text).ok();
         // Too slow and too much pass.
@@ -140,6 +157,24 @@ impl Client {
             None => Err(failed(format!("{}: {}", answer.status(), text.trim()))),
         }
     }
+}
+
+/// The address by which this machine reaches who listens at `listen`, which may be all addresses.
+fn reachable(listen: &str) -> String {
+    match listen.rsplit_once(':') {
+        Some(("0.0.0.0", port)) => format!("127.0.0.1:{port}"),
+        Some(("[::]", port)) => format!("[::1]:{port}"),
+        _ => listen.to_owned(),
+    }
+}
+
+/// Why a URL with a login is refused. It is not repeated.
+pub(super) const NO_LOGIN: &str = "no user and no password may stand in a URL: --server-username \
+                                   and --server-password-file log in";
+
+/// Whether a text that is to be a URL may have a user or a password in it.
+pub(super) fn has_login(text: &str) -> bool {
+    text.contains('@')
 }
 
 /// Whether a text names a server, or a path from which on it answers.
@@ -217,6 +252,28 @@ fn certificates(path: &str, pem: &[u8]) -> Result<Vec<Certificate<'static>>, Cli
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_addresses_are_reached_by_one() {
+        for (listen, want) in [
+            ("0.0.0.0:9201", "127.0.0.1:9201"),
+            ("[::]:80", "[::1]:80"),
+            ("10.0.0.7:9201", "10.0.0.7:9201"),
+            ("[::1]:80", "[::1]:80"),
+            ("localhost:1", "localhost:1"),
+        ] {
+            assert_eq!(reachable(listen), want);
+        }
+    }
+
+    #[test]
+    fn a_login_is_seen_wherever_it_ends() {
+        for url in ["http://u:p@a:1", "https://u@a", "u:p@a:9201", "http://u:p/q@a", "ftp://u:p@a"]
+        {
+            assert!(has_login(url), "{url}");
+        }
+        assert!(!has_login("https://a:1/base"));
+    }
 
     #[test]
     fn what_names_a_server() {

@@ -155,6 +155,9 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     let access = Access::of(matches)?;
     let place = |name: &'static str, rank| {
         let text = get(name).unwrap_or_default();
+        if let Some(why) = Place::login(text) {
+            return Err(CliError::Usage(format!("--{name}: {why}")));
+        }
         Place::parse(text, cassandra, &access, rank).map_err(|why| refuse(name, text, &why))
     };
     let (from, to) = (place("from", Rank::Source)?, place("to", Rank::Target)?);
@@ -168,6 +171,9 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     let names = (get("from").unwrap_or_default(), get("to").unwrap_or_default());
     if names.0 == names.1 {
         return Err(refuse("to", names.1, &"the same as --from"));
+    }
+    if from.is_same_folder(&to) {
+        return Err(refuse("to", names.1, &"the same folder as that of --from"));
     }
     let time = |name: &str, otherwise| match get(name) {
         Some(text) => parse_time(text).map_err(|why| refuse(name, text, &why)),
@@ -275,8 +281,14 @@ async fn work(
     Ok(Report { from: source, to: target, copied, compared })
 }
 
+/// What a second try does: nothing is kept before the first piece, or where the file cannot be
+/// written.
 fn goes_on(path: &Path) -> String {
-    format!("the same command goes on from what {} keeps", path.display())
+    let path_shown = path.display();
+    match path.exists() {
+        true => format!("the same command goes on from what {path_shown} keeps"),
+        false => format!("there is no {path_shown}, so the same command begins anew"),
+    }
 }
 
 /// Why it ended early.
@@ -360,6 +372,31 @@ mod tests {
     }
 
     #[test]
+    fn only_a_file_that_is_there_is_gone_on_from() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state");
+        let shown = path.display().to_string();
+        let want = format!("there is no {shown}, so the same command begins anew");
+        assert_eq!(goes_on(&path), want);
+        std::fs::write(&path, "").expect("written");
+        assert_eq!(goes_on(&path), format!("the same command goes on from what {shown} keeps"));
+    }
+
+    #[test]
+    fn a_folder_by_two_paths_is_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (data, link) = (folder.path().join("data"), folder.path().join("link"));
+        std::fs::create_dir(&data).expect("made");
+        std::os::unix::fs::symlink(&data, &link).expect("made");
+        let place = |flag: &str, path: &Path| format!("{flag}=embedded:{}", path.display());
+        let (from, to) = (place("--from", &data), place("--to", &link));
+        let error = parse(&[&from, &to]).err().expect("refused");
+        assert!(error.contains(": the same folder as that of --from"), "{error}");
+        let other = place("--to", &folder.path().join("other"));
+        parse(&[&from, &other]).expect("another folder");
+    }
+
+    #[test]
     fn what_is_refused() {
         let good = ["--from=embedded:a", "--to=cassandra:b/c"];
         let check = |more: &[&str], want: &str| {
@@ -371,10 +408,19 @@ mod tests {
         check(&["--start=yesterday"], "--start \"yesterday\": cannot parse");
         check(&["--patience=5"], "--patience \"5\": not a duration");
         check(&["--server-ca=/dev/null"], "/dev/null: holds no certificate in PEM");
-        check(&["--server-token-file=Cargo.toml"], "Cargo.toml: holds what no header can have");
-        let login = ["--server-username=u", "--server-password-file=Cargo.toml"];
+        check(&["--server-token-file=Cargo.toml"], "Cargo.toml: the file has more than one line");
+        check(&["--server-token-file=/dev/null"], "/dev/null: the file is empty");
+        let password = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(password.path(), "p\n").expect("written");
+        let file = format!("--server-password-file={}", password.path().display());
+        let login = ["--server-username=u", &file];
         check(&login, "--server-username \"u\": needs --from http");
         check(&["--at-once=0"], "error: invalid value '0' for '--at-once <N>'");
+        for from in ["http://op:hunter2@a:1", "op:hunter2@a:1", "cassandra:op:hunter2@a/k"] {
+            let error = parse(&["--from", from, "--to=embedded:a"]).err().expect("refused");
+            let want = "--from: no user and no password may stand in a ";
+            assert!(error.starts_with(want) && !error.contains("hunter2"), "{error}");
+        }
         let error = parse(&["--from=embedded:a", "--to=embedded:a"]).err().expect("refused");
         assert!(error.starts_with("--to \"embedded:a\": the same as --from"), "{error}");
     }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::raw::Raw;
 use super::web::sha256;
@@ -178,11 +180,13 @@ fn contact_points(raw: &Raw) -> Result<Vec<String>, ConfigError> {
 
 fn parse_contact_points(text: &str) -> Result<Vec<String>, String> {
     let mut points = Vec::new();
-    for point in text.split(',').map(str::trim).filter(|point| !point.is_empty()) {
+    let all = text.split(',').map(str::trim).filter(|point| !point.is_empty());
+    for (at, point) in all.enumerate() {
         match point.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
             Some((host, Ok(_))) if !host.is_empty() => points.push(point.to_owned()),
             None => points.push(format!("{point}:9042")),
-            _ => return Err(format!("{point:?} is not host:port")),
+            // Not repeated: it may be a login in the wrong place.
+            _ => return Err(format!("node {} is not host:port", at + 1)),
         }
     }
     if points.is_empty() {
@@ -276,7 +280,7 @@ fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
         (None, None) => Ok(None),
         (Some(username), Some(path)) => {
             let password = Secret::from_file(Path::new(path))
-                .map_err(|source| ConfigError::File { path: path.into(), source })?;
+                .map_err(|why| raw.refuse("cassandra-password-file", why))?;
             Ok(Some(Credentials { username: username.to_owned(), password }))
         }
         (Some(_), None) => Err(raw.refuse("cassandra-username", "needs --cassandra-password-file")),
@@ -307,10 +311,34 @@ fn tls(raw: &Raw) -> Result<Option<TlsConfig>, ConfigError> {
             return Err(raw.refuse("cassandra-tls-key", "needs --cassandra-tls-cert"));
         }
     };
+    certificates(raw, "cassandra-tls-ca", &ca)?;
+    if let Some((cert, key)) = &client {
+        certificates(raw, "cassandra-tls-cert", cert)?;
+        PrivateKeyDer::from_pem_file(key)
+            .map_err(|why| raw.refuse("cassandra-tls-key", pem_failed(why)))?;
+    }
     let digest = |path: &PathBuf| Some(sha256(&std::fs::read(path).ok()?));
     let (cert, key) = client.as_ref().map(|(cert, key)| (cert, key)).unzip();
     let contents = [Some(&ca), cert, key].map(|file| file.and_then(digest));
     Ok(Some(TlsConfig { ca, client, contents }))
+}
+
+/// Refuses a file without certificates here, where the setting is known; the store reads them.
+fn certificates(raw: &Raw, name: &'static str, file: &Path) -> Result<(), ConfigError> {
+    let all: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(file).and_then(|certificates| certificates.collect());
+    match all {
+        Ok(all) if !all.is_empty() => Ok(()),
+        Ok(_) => Err(raw.refuse(name, "no certificate in it")),
+        Err(why) => Err(raw.refuse(name, pem_failed(why))),
+    }
+}
+
+fn pem_failed(why: pem::Error) -> String {
+    match why {
+        pem::Error::Io(why) => why.to_string(),
+        why => why.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -441,6 +469,11 @@ pub(super) mod tests {
     fn other_clusters_have_settings_of_their_own() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.toml");
+        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for name in ["ours.pem", "theirs.pem"] {
+            std::fs::write(folder.path().join(name), pem).expect("written");
+        }
+        let theirs = folder.path().join("theirs.pem");
         let text = "cassandra_keyspace = \"now\"\ncassandra_compression = \"lz4\"\n\
                     cassandra_local_datacenter = \"dc1\"\n\
                     cassandra_tls = true\ncassandra_tls_ca = \"ours.pem\"\n\
@@ -451,7 +484,10 @@ pub(super) mod tests {
                     keyspace = \"old\"\nread_consistency = \"ONE\"\ntls = true\n\
                     tls_ca = \"theirs.pem\"\n\
                     [cassandra_metadata_cluster]\ncontact_points = [\"m\"]\nkeyspace = \"meta\"\n";
-        std::fs::write(&path, text).expect("written");
+        let at = |name: &str| format!("{}/{name}", folder.path().display());
+        let text = text.replace("ours.pem", &at("ours.pem"));
+        std::fs::write(&path, text.replace("\"theirs.pem", &format!("\"{}", at("theirs.pem"))))
+            .expect("written");
         let config = load(&[&format!("--config={}", path.display())]).expect("valid");
         let [a, b] = &config.read_clusters[..] else { panic!("{config:?}") };
         assert_eq!((&*a.name, a.start, a.end), ("a", Some(1_000), Some(994_273_680_000)));
@@ -462,7 +498,7 @@ pub(super) mod tests {
         assert!(a.cassandra.tls.is_none() && a.cassandra.local_datacenter.is_none());
         assert_eq!((&*b.name, b.start, b.end, &*b.cassandra.keyspace), ("b", None, None, "old"));
         assert_eq!(b.cassandra.read_consistency, Consistency::One);
-        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.ca), Some(Path::new("theirs.pem")));
+        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.ca), Some(&*theirs));
         assert!(b.cassandra.tag_index.metrics.is_empty() && b.cassandra.read_clusters.is_empty());
         let metadata = config.metadata_cluster.expect("given");
         assert_eq!((&*metadata.keyspace, &metadata.contact_points[0]), ("meta", &"m:9042".into()));
@@ -472,21 +508,81 @@ pub(super) mod tests {
     fn what_is_refused_of_clusters() {
         let check = |text: &str, want: &str| {
             let error = load(&[&format!("--cassandra-read-clusters={text}")]).expect_err(text);
-            assert!(error.contains(want), "{error}");
+            assert_eq!(error, format!("--cassandra-read-clusters{want}"));
         };
-        check("x", "must be a list of tables");
-        check("[{contact_points = \"a\"}]", "each with name and contact_points");
-        check("[{name = \"a\"}]", "\"a\": contact_points is missing");
+        let form = "must be a list of tables, each with name and contact_points";
+        check("{a = \"b\"}", &format!(": {form}"));
+        check("[\"a\"]", "[0]: must be a table");
+        check("[{contact_points = \"a\"}]", "[0]: name is missing");
+        check("[{name = \"a\"}]", "[0]: contact_points is missing");
+        let with = |more: &str| format!("[{{name = \"a\", contact_points = \"x\", {more}}}]");
+        check(&with("keyspac = \"k\""), "[0].keyspac: unknown entry, did you mean keyspace?");
+        check(&with("zzz = \"k\""), "[0].zzz: unknown entry");
+        check(&with("end = [\"k\"]"), "[0].end: must be a string");
+        check(&with("read_consistency = \"k\""), &format!("[0].read_consistency: {LEVELS}"));
         check(
-            "[{name = \"a\", contact_points = \"x\", keyspac = \"k\"}]",
-            "unknown entry \"keyspac\"",
+            &with("tag_indexed_row_key_lookup_metrics = {m = [true]}"),
+            "[0].tag_indexed_row_key_lookup_metrics.m[0]: must be a string",
         );
-        check("[{name = \"a\", contact_points = \"x:y\"}]", "is not host:port");
-        check("[{name = \"a\", contact_points = \"x\", start = \"2001\"}]", "no time like");
-        let times = "start = \"2001-01-01T00:00:00Z\", end = \"2000-01-01T00:00:00Z\"";
-        check(&format!("[{{name = \"a\", contact_points = \"x\", {times}}}]"), "before end");
+        check(
+            "[{name = \"a\", contact_points = \"x:y\"}]",
+            "[0].contact_points: node 1 is not host:port",
+        );
+        check(&with("start = \"2001\""), "[0].start: must be a time like 2024-01-01T00:00:00Z");
+        check(
+            &with("start = \"2001-01-01T00:00:00Z\", end = \"2000-01-01T00:00:00Z\""),
+            "[0].start: must be before end",
+        );
         let twice = "{name = \"a\", contact_points = \"x\"}";
-        check(&format!("[{twice}, {twice}]"), "\"a\" is there twice");
+        check(&format!("[{twice}, {twice}]"), "[1].name: another cluster has it too");
+        assert!(load(&["--cassandra-read-clusters=x"]).is_err_and(|error| error.contains(form)));
+    }
+
+    const LEVELS: &str = "must be one of ONE, TWO, THREE, QUORUM, ALL, LOCAL_QUORUM, EACH_QUORUM, \
+                          LOCAL_ONE";
+
+    #[test]
+    fn passwords_in_wrong_places_are_not_repeated() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.toml");
+        let flag = format!("--config={}", path.display());
+        let check = |text: &str, want: &str| {
+            std::fs::write(&path, text).expect("written");
+            let error = load(&[&flag]).expect_err(text);
+            assert!(!error.contains("hunter2"), "{error}");
+            let want = want.replace("FILE", &path.display().to_string());
+            assert_eq!(error, want, "{text}");
+        };
+        let first = "[[cassandra_read_clusters]]\nname = \"a\"\ncontact_points = [\"a\"]\n";
+        let second = "[[cassandra_read_clusters]]\nname = \"b\"\ncontact_points = [\"b\"]\n";
+        check(
+            &format!("{first}{second}password = \"hunter2\"\n"),
+            "cassandra_read_clusters[1].password in FILE:7: unknown entry, did you mean \
+             password_file?",
+        );
+        check(
+            &format!("{first}password_file = \"hunter2\"\nusername = \"u\"\n"),
+            "cassandra_read_clusters[0].password_file in FILE:4: No such file or directory \
+             (os error 2)",
+        );
+        check(
+            &format!("{first}{}", second.replace("\"b\"]", "\"op:hunter2@b\"]")),
+            "cassandra_read_clusters[1].contact_points in FILE:6: node 1 is not host:port",
+        );
+        check(
+            &format!("{first}password = 7\n"),
+            "cassandra_read_clusters[0].password in FILE:4: must be a string, true or false, a \
+             list or a table",
+        );
+        check(
+            "[cassandra_metadata_cluster]\ncontact_points = [\"a\"]\npasword = \"hunter2\"\n",
+            "cassandra_metadata_cluster.pasword in FILE:3: unknown entry, did you mean \
+             password_file?",
+        );
+        let metadata = "--cassandra-metadata-cluster={contact_points = \"a\", pw = \"hunter2\"}";
+        let error = load(&[metadata]).expect_err("refused");
+        assert!(error.starts_with("--cassandra-metadata-cluster.pw: unknown entry"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]
@@ -497,12 +593,20 @@ pub(super) mod tests {
         };
         check(&["--cassandra-keyspace=a;b"], "must be a letter and");
         check(&["--cassandra-contact-points=,"], "names no node");
-        check(&["--cassandra-contact-points=a:x"], "\"a:x\" is not host:port");
+        check(&["--cassandra-contact-points=a:x"], "node 1 is not host:port");
         check(&["--cassandra-replication=0"], "must be a number, dc1=3");
         check(&["--cassandra-read-consistency=EACH_QUORUM"], "for writes only");
         check(&["--cassandra-read-consistency=x"], "must be one of ONE, TWO");
         check(&["--cassandra-username=u"], "needs --cassandra-password-file");
         check(&["--cassandra-tls-ca=x"], "means nothing without --cassandra-tls");
+        for (file, why) in [
+            ("Cargo.toml", "no certificate in it"),
+            ("/nowhere/ca.pem", "No such file or directory (os error 2)"),
+        ] {
+            let ca = format!("--cassandra-tls-ca={file}");
+            let want = format!("--cassandra-tls-ca {file:?}: {why}");
+            check(&["--cassandra-tls", &ca], &want);
+        }
         check(&["--cassandra-tls"], "needs --cassandra-tls-ca");
         check(&["--cassandra-max-in-flight=0"], "must be from 1 to 32768");
     }

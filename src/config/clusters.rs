@@ -9,12 +9,14 @@
 //!
 //! Each entry of a table is a setting of `--cassandra-*` for that cluster. What is left out is as for
 //! the write cluster, but for what belongs to a cluster alone: login, TLS, data centre, indexed tags.
+//! Errors name an entry and never repeat its value, which may be a password in the wrong place.
 
 use jiff::Timestamp;
 
 use super::raw::Raw;
-use super::table::value_of;
-use super::{CassandraConfig, ConfigError};
+use super::settings::nearest;
+use super::table::{EntryError, below, value_of};
+use super::{CassandraConfig, ConfigError, Shown};
 
 /// The settings' names.
 pub(super) const READ: &str = "cassandra-read-clusters";
@@ -35,11 +37,13 @@ pub struct ReadClusterConfig {
 
 /// The entry that is a list or a table itself.
 const INDEXED: &str = "tag_indexed_row_key_lookup_metrics";
+/// The one that may be a list of texts.
+const LIST: &str = "contact_points";
 
 /// Entries of a table, the settings that they become, and whether another cluster's holds where
 /// nothing is said.
 const ENTRIES: [(&str, &str, Unsaid); 14] = [
-    ("contact_points", "cassandra-contact-points", Unsaid::Refused),
+    (LIST, "cassandra-contact-points", Unsaid::Refused),
     ("keyspace", "cassandra-keyspace", Unsaid::AsForWrites),
     ("local_datacenter", "cassandra-local-datacenter", Unsaid::Unset),
     ("read_consistency", "cassandra-read-consistency", Unsaid::AsForWrites),
@@ -67,88 +71,133 @@ type Table = serde_json::Map<String, serde_json::Value>;
 
 /// The clusters with older data.
 pub(super) fn read_clusters(raw: &Raw) -> Result<Vec<ReadClusterConfig>, ConfigError> {
-    const FORM: &str = "must be a list of tables, each with name and contact_points";
     let Some(text) = raw.get(READ) else { return Ok(Vec::new()) };
-    let refuse = |reason: String| raw.refuse(READ, reason);
-    let value = value_of(text.trim(), FORM).map_err(refuse)?;
-    let tables = value.as_array().ok_or_else(|| refuse(FORM.into()))?;
+    parse_read_clusters(raw, text.trim()).map_err(|error| raw.refuse_entry(READ, &error))
+}
+
+fn parse_read_clusters(raw: &Raw, text: &str) -> Result<Vec<ReadClusterConfig>, EntryError> {
+    const FORM: &str = "must be a list of tables, each with name and contact_points";
+    let value = value_of(text, FORM)?;
+    let tables = value.as_array().ok_or_else(|| EntryError::new("", FORM))?;
     let mut clusters: Vec<ReadClusterConfig> = Vec::new();
-    for table in tables {
-        let mut table = table.as_object().cloned().ok_or_else(|| refuse(FORM.into()))?;
-        let name = text_entry(&mut table, "name").map_err(refuse)?;
-        let name = name.filter(|name| !name.is_empty()).ok_or_else(|| refuse(FORM.into()))?;
-        let cluster = read_cluster(raw, &name, table);
-        let cluster = cluster.map_err(|reason| refuse(format!("{name:?}: {reason}")))?;
-        if clusters.iter().any(|other| other.name == name) {
-            return Err(refuse(format!("{name:?} is there twice")));
+    for (at, table) in tables.iter().enumerate() {
+        let path = format!("[{at}]");
+        let table = table.as_object().cloned();
+        let table = table.ok_or_else(|| EntryError::new(&*path, "must be a table"))?;
+        let cluster = read_cluster(raw, &path, table)?;
+        if clusters.iter().any(|other| other.name == cluster.name) {
+            return Err(EntryError::new(below(&path, "name"), "another cluster has it too"));
         }
         clusters.push(cluster);
     }
     Ok(clusters)
 }
 
-fn read_cluster(raw: &Raw, name: &str, mut table: Table) -> Result<ReadClusterConfig, String> {
-    let mut time = |key| text_entry(&mut table, key)?.map(|text| parse_time(&text)).transpose();
+fn read_cluster(raw: &Raw, path: &str, mut table: Table) -> Result<ReadClusterConfig, EntryError> {
+    let name = text_entry(&mut table, path, "name")?.unwrap_or_default();
+    if name.is_empty() {
+        return Err(EntryError::new(path, "name is missing"));
+    }
+    let mut time = |key| {
+        let text = text_entry(&mut table, path, key)?;
+        let time = text.map(|text| parse_time(&text)).transpose();
+        time.map_err(|reason| EntryError::new(below(path, key), reason))
+    };
     let (start, end) = (time("start")?, time("end")?);
     if start.zip(end).is_some_and(|(start, end)| start >= end) {
-        return Err("start must be before end".into());
+        return Err(EntryError::new(below(path, "start"), "must be before end"));
     }
-    let cassandra = cluster(raw, table)?;
-    Ok(ReadClusterConfig { name: name.to_owned(), start, end, cassandra })
+    let cassandra = cluster(raw, path, table, &["name", "start", "end"])?;
+    Ok(ReadClusterConfig { name, start, end, cassandra })
 }
 
 /// The cluster for metadata.
 pub(super) fn metadata_cluster(raw: &Raw) -> Result<Option<Box<CassandraConfig>>, ConfigError> {
     const FORM: &str = "must be a table with contact_points";
     let Some(text) = raw.get(METADATA) else { return Ok(None) };
-    let refuse = |reason: String| raw.refuse(METADATA, reason);
-    let value = value_of(text.trim(), FORM).map_err(refuse)?;
-    let mut table = value.as_object().cloned().ok_or_else(|| refuse(FORM.into()))?;
-    text_entry(&mut table, "name").map_err(refuse)?;
-    cluster(raw, table).map(|cluster| Some(Box::new(cluster))).map_err(refuse)
+    let parsed = || {
+        let value = value_of(text.trim(), FORM)?;
+        let table = value.as_object().cloned();
+        let mut table = table.ok_or_else(|| EntryError::new("", FORM))?;
+        text_entry(&mut table, "", "name")?;
+        cluster(raw, "", table, &["name"])
+    };
+    let cluster = parsed().map_err(|error| raw.refuse_entry(METADATA, &error))?;
+    Ok(Some(Box::new(cluster)))
 }
 
-/// The settings of the write cluster, with the entries of a table in their places.
-fn cluster(raw: &Raw, mut table: Table) -> Result<CassandraConfig, String> {
+/// The settings of the write cluster, with the entries of a table in their places. `others` are the
+/// entries that a table may have besides.
+fn cluster(
+    raw: &Raw,
+    path: &str,
+    mut table: Table,
+    others: &[&str],
+) -> Result<CassandraConfig, EntryError> {
     let mut own = raw.without(&[READ, METADATA]);
     for (key, setting, unsaid) in ENTRIES {
         match (table.remove(key), unsaid) {
-            (Some(value), _) => own.set(setting, Some(text_of(key, value)?)),
-            (None, Unsaid::Refused) => return Err(format!("{key} is missing")),
+            (Some(value), _) => own.set(setting, Some(text_of(path, key, value)?)),
+            (None, Unsaid::Refused) => {
+                return Err(EntryError::new(path, format!("{key} is missing")));
+            }
             (None, Unsaid::Unset) => own.set(setting, None),
             (None, Unsaid::AsForWrites) => {}
         }
     }
     if let Some(key) = table.keys().next() {
-        return Err(format!("unknown entry {key:?}"));
+        let known = ENTRIES.iter().map(|(key, _, _)| *key).chain(others.iter().copied());
+        let hint = match nearest(key, known.map(str::to_owned)) {
+            Some(meant) => format!(", did you mean {meant}?"),
+            None => String::new(),
+        };
+        return Err(EntryError::new(below(path, key), format!("unknown entry{hint}")));
     }
-    CassandraConfig::from_raw(&own).map_err(|error| error.to_string())
+    CassandraConfig::from_raw(&own).map_err(|error| of_entry(path, &error))
+}
+
+/// An error about a setting as one about the entry that it comes from.
+fn of_entry(path: &str, error: &ConfigError) -> EntryError {
+    let ConfigError::Invalid { name, shown, reason, .. } = error else {
+        return EntryError::new(path, error);
+    };
+    match ENTRIES.iter().find(|(_, setting, _)| setting == name) {
+        Some((key, _, _)) => {
+            let within = match shown {
+                Shown::Entry(within) => within.as_str(),
+                Shown::Value(_) => "",
+            };
+            EntryError::new(below(path, key) + within, reason)
+        }
+        None => EntryError::new(path, format!("--{name}: {reason}")),
+    }
 }
 
 /// The text that a setting would have been given.
-fn text_of(key: &str, value: serde_json::Value) -> Result<String, String> {
+fn text_of(path: &str, key: &str, value: serde_json::Value) -> Result<String, EntryError> {
     use serde_json::Value::{Array, Bool, Object, String as Text};
+    let refused = |reason| EntryError::new(below(path, key), reason);
     match value {
         Text(text) => Ok(text),
         Bool(switch) => Ok(switch.to_string()),
         structured @ (Array(_) | Object(_)) if key == INDEXED => Ok(structured.to_string()),
-        Array(items) => {
+        Array(items) if key == LIST => {
             let texts: Option<Vec<&str>> = items.iter().map(|item| item.as_str()).collect();
-            texts.map(|texts| texts.join(",")).ok_or_else(|| format!("{key} must list strings"))
+            texts.map(|texts| texts.join(",")).ok_or_else(|| refused("must list strings"))
         }
-        _ => Err(format!("{key} must be a string")),
+        _ => Err(refused("must be a string")),
     }
 }
 
-fn text_entry(table: &mut Table, key: &str) -> Result<Option<String>, String> {
-    table.remove(key).map(|value| text_of(key, value)).transpose()
+fn text_entry(table: &mut Table, path: &str, key: &str) -> Result<Option<String>, EntryError> {
+    table.remove(key).map(|value| text_of(path, key, value)).transpose()
 }
 
 /// RFC 3339, or as KairosDB has it: `2001-07-04T12:08-0700`.
-fn parse_time(text: &str) -> Result<i64, String> {
+fn parse_time(text: &str) -> Result<i64, &'static str> {
     let kairosdb = || jiff::fmt::strtime::parse("%Y-%m-%dT%H:%M%z", text).ok()?.to_timestamp().ok();
     let time = text.parse::<Timestamp>().ok().or_else(kairosdb);
-    let time = time.ok_or_else(|| format!("{text:?} is no time like 2024-01-01T00:00:00Z"))?;
+    let time = time.ok_or("must be a time like 2024-01-01T00:00:00Z")?;
     Ok(time.as_millisecond())
 }
 

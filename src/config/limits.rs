@@ -97,7 +97,7 @@ impl LimitsConfig {
 }
 
 /// A number of at least 1 and at most `most`.
-fn up_to(raw: &Raw, name: &'static str, most: usize) -> Result<usize, ConfigError> {
+pub(super) fn up_to(raw: &Raw, name: &'static str, most: usize) -> Result<usize, ConfigError> {
     match count(raw, name, 1)? {
         many if many > most => Err(raw.refuse(name, format!("must be at most {most}"))),
         few => Ok(few),

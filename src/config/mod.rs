@@ -44,7 +44,7 @@ pub use kairosdb_conf::KairosDbConf;
 pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
 pub use memory::MemoryConfig;
 pub use queries::{Language, QueryConfig};
-pub use raw::{Origin, Said};
+pub use raw::{Origin, Said, Shown};
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
 pub use secret::Secret;
 pub use settings::{SETTINGS, Setting, arguments};
@@ -53,7 +53,7 @@ pub use traces::TracesConfig;
 pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{Right, Rights, Token, User, WebConfig};
 
-use raw::Raw;
+use raw::{Raw, describe};
 
 use crate::limits::REFUSE_AT;
 
@@ -240,31 +240,17 @@ pub enum ConfigError {
         reason: String,
     },
     /// A value that is refused.
-    #[error("{}: {reason}", describe(name, value, origin))]
+    #[error("{}: {reason}", describe(name, shown, origin))]
     Invalid {
         /// The setting.
         name: &'static str,
-        /// Its value.
-        value: String,
+        /// What is repeated of its value.
+        shown: Shown,
         /// Who said it.
         origin: Origin,
         /// Why it is refused.
         reason: String,
     },
-}
-
-/// A setting and its value as its author wrote it.
-fn describe(name: &str, value: &str, origin: &Origin) -> String {
-    let key = name.replace('-', "_");
-    match origin {
-        Origin::Flag => format!("--{name} {value:?}"),
-        Origin::Environment => format!("PROMKAIROS_{}={value:?}", key.to_ascii_uppercase()),
-        Origin::File { path, line } => format!("{key} = {value:?} in {}:{line}", path.display()),
-        Origin::KairosDb { path, entry } => {
-            format!("{value:?} of {entry} in {} for --{name}", path.display())
-        }
-        Origin::Default => format!("--{name}"),
-    }
 }
 
 impl Config {
@@ -350,6 +336,11 @@ fn is_of_cassandra(name: &str) -> bool {
     ["cassandra-", "tag-index", "kairosdb-"].iter().any(|beginning| name.starts_with(beginning))
 }
 
+/// Where a server of these settings listens, for who asks it; no other setting is looked at.
+pub fn listen_address(matches: &ArgMatches) -> Result<String, ConfigError> {
+    listen(&Raw::gather(matches)?)
+}
+
 fn listen(raw: &Raw) -> Result<String, ConfigError> {
     let text = raw.required("listen");
     let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
@@ -357,6 +348,9 @@ fn listen(raw: &Raw) -> Result<String, ConfigError> {
         Some(Ok(port)) if text.starts_with(':') => {
             let reason = format!("the host is missing; 0.0.0.0:{port} is every address");
             Err(raw.refuse("listen", reason))
+        }
+        Some(Ok(_)) if text.contains(',') => {
+            Err(raw.refuse("listen", "must be one address of the form host:port"))
         }
         Some(Ok(_)) => Ok(text.to_owned()),
         _ => Err(raw.refuse("listen", "not of the form host:port")),
@@ -367,7 +361,10 @@ fn web(raw: &Raw) -> Result<WebConfig, ConfigError> {
     match raw.get("web-config-file") {
         None => Ok(WebConfig::default()),
         Some("") => Err(raw.refuse("web-config-file", "must name a file")),
-        Some(path) => WebConfig::read(path.as_ref()),
+        Some(path) => WebConfig::read(path.as_ref()).map_err(|error| match error {
+            ConfigError::File { source, .. } => raw.refuse("web-config-file", source),
+            error => error,
+        }),
     }
 }
 
@@ -389,10 +386,13 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
             Err(raw.refuse("ack", "the embedded store acknowledges from its log: only wal"))
         }
         (false, _) => Ok(StoreConfig::Embedded),
-        (true, ack) => Ok(StoreConfig::Cassandra {
-            cassandra: Box::new(CassandraConfig::from_raw(raw)?),
-            ack: ack.unwrap_or(Ack::Store),
-        }),
+        (true, ack) => {
+            ttl_by_metric::check_retention(raw)?;
+            Ok(StoreConfig::Cassandra {
+                cassandra: Box::new(CassandraConfig::from_raw(raw)?),
+                ack: ack.unwrap_or(Ack::Store),
+            })
+        }
     }
 }
 
@@ -568,6 +568,19 @@ mod tests {
             &["--listen=:9201"],
             "--listen \":9201\": the host is missing; 0.0.0.0:9201 is every address",
         );
+        check(
+            &["--listen=a:1,b:2"],
+            "--listen \"a:1,b:2\": must be one address of the form host:port",
+        );
+        check(
+            &["--web-config-file=/nowhere/web.yml"],
+            "--web-config-file \"/nowhere/web.yml\": No such file or directory (os error 2)",
+        );
+        check(
+            &["--store=cassandra", "--kairosdb-config=/nowhere/kairosdb.conf"],
+            "--kairosdb-config \"/nowhere/kairosdb.conf\": No such file or directory (os error 2)",
+        );
+        check(&["--query-max-depth=100000"], "--query-max-depth \"100000\": must be at most 500");
         check(&["--data-dir="], "--data-dir \"\": must name a folder");
         check(&["--config="], "--config \"\": must name a file");
         check(&["--wal-limit=1MiB"], "--wal-limit \"1MiB\": must be at least 64MiB");
@@ -622,7 +635,9 @@ mod tests {
             ("tag-index-audit-interval", "1m"),
         ] {
             let flag = format!("--{name}={value}");
-            let want = format!("--{name} {value:?}: needs --store cassandra");
+            // Lists are not repeated.
+            let shown = if value == "m,n" { String::new() } else { format!(" {value:?}") };
+            let want = format!("--{name}{shown}: needs --store cassandra");
             assert_eq!(load(&[&flag]).err(), Some(want));
             load(&[&flag, "--store=cassandra"]).expect("valid");
         }

@@ -13,7 +13,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::kairosdb_conf::{self, KairosDbConf};
 use super::settings::{SETTINGS, Setting, Shape, nearest};
-use super::{ConfigError, environment, table};
+use super::table::{self, EntryError, Lines};
+use super::{ConfigError, environment};
 
 /// Who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,41 @@ impl fmt::Display for Origin {
     }
 }
 
+/// What an error repeats of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// All of it, as its author wrote it.
+    Value(String),
+    /// Nothing, as it is a list or a table: only where in it the entry stands that is refused; empty
+    /// where that is all of it.
+    Entry(String),
+}
+
+/// A setting and its value as its author wrote it, or the entry of it.
+pub(super) fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
+    let key = name.replace('-', "_");
+    let variable = || format!("PROMKAIROS_{}", key.to_ascii_uppercase());
+    match (origin, shown) {
+        (Origin::Flag, Shown::Value(value)) => format!("--{name} {value:?}"),
+        (Origin::Environment, Shown::Value(value)) => format!("{}={value:?}", variable()),
+        (Origin::Environment, Shown::Entry(entry)) => format!("{}{entry}", variable()),
+        (Origin::File { path, line }, Shown::Value(value)) => {
+            format!("{key} = {value:?} in {}:{line}", path.display())
+        }
+        (Origin::File { path, line }, Shown::Entry(entry)) => {
+            format!("{key}{entry} in {}:{line}", path.display())
+        }
+        (Origin::KairosDb { path, entry }, Shown::Value(value)) => {
+            format!("{value:?} of {entry} in {} for --{name}", path.display())
+        }
+        (Origin::KairosDb { path, entry }, Shown::Entry(at)) => {
+            format!("{entry} in {} for --{name}{at}", path.display())
+        }
+        (Origin::Default, Shown::Value(_)) => format!("--{name}"),
+        (Origin::Flag | Origin::Default, Shown::Entry(entry)) => format!("--{name}{entry}"),
+    }
+}
+
 /// A setting that somebody gave a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
@@ -67,6 +103,8 @@ pub struct Said {
 #[derive(Debug, Default)]
 pub(super) struct Raw {
     values: HashMap<&'static str, (String, Origin)>,
+    /// Where the entries of lists and tables stand in the file.
+    lines: HashMap<&'static str, Lines>,
     /// What was taken over from a KairosDB's configuration.
     pub(super) kairosdb: KairosDbConf,
 }
@@ -77,12 +115,13 @@ impl Raw {
         match matches.get_one::<String>("config") {
             None => Self::merge(matches, None),
             Some(path) if path.is_empty() => {
-                let (name, value, reason) = ("config", String::new(), "must name a file".into());
+                let shown = Shown::Value(String::new());
+                let (name, reason) = ("config", "must name a file".into());
                 let origin = match matches.value_source(name) {
                     Some(ValueSource::EnvVariable) => Origin::Environment,
                     _ => Origin::Flag,
                 };
-                Err(ConfigError::Invalid { name, value, origin, reason })
+                Err(ConfigError::Invalid { name, shown, origin, reason })
             }
             Some(path) => Self::merge(matches, Some(Path::new(path))),
         }
@@ -160,7 +199,7 @@ impl Raw {
     pub(super) fn without(&self, names: &[&str]) -> Self {
         let values = self.values.iter().filter(|(name, _)| !names.contains(name));
         let values = values.map(|(name, value)| (*name, value.clone())).collect();
-        Self { values, kairosdb: KairosDbConf::default() }
+        Self { values, ..Self::default() }
     }
 
     /// Says something else. `None` = as if nobody had said anything.
@@ -172,13 +211,17 @@ impl Raw {
         }
     }
 
-    /// An error about the value of a setting.
+    /// An error about the value of a setting. A list or a table is not repeated.
     pub(super) fn refuse(&self, name: &'static str, reason: impl fmt::Display) -> ConfigError {
+        if SETTINGS.iter().any(|setting| setting.name == name && setting.is_structured()) {
+            return self.refuse_entry(name, &EntryError::new("", reason));
+        }
         let (value, origin) = match self.values.get(name) {
             Some((value, origin)) => (value.clone(), origin.clone()),
             None => (String::new(), Origin::Default),
         };
-        ConfigError::Invalid { name, value, origin, reason: reason.to_string() }
+        let shown = Shown::Value(value);
+        ConfigError::Invalid { name, shown, origin, reason: reason.to_string() }
     }
 
     /// The same of a value that may be a secret: it is not repeated.
@@ -188,15 +231,33 @@ impl Raw {
         reason: impl fmt::Display,
     ) -> ConfigError {
         let mut error = self.refuse(name, reason);
-        if let ConfigError::Invalid { value, .. } = &mut error {
-            *value = "...".to_owned();
+        if let ConfigError::Invalid { shown, .. } = &mut error {
+            *shown = Shown::Value("...".to_owned());
         }
         error
     }
 
+    /// An error about an entry of a setting that is a list or a table.
+    pub(super) fn refuse_entry(&self, name: &'static str, error: &EntryError) -> ConfigError {
+        let EntryError { path: entry, reason } = error;
+        let origin = self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone());
+        let origin = match origin {
+            Origin::File { path, line: first } => {
+                let line = self.lines.get(name).and_then(|lines| line_of(lines, entry));
+                Origin::File { path, line: line.unwrap_or(first) }
+            }
+            origin => origin,
+        };
+        let (shown, reason) = (Shown::Entry(entry.clone()), reason.clone());
+        ConfigError::Invalid { name, shown, origin, reason }
+    }
+
     /// Takes over what a KairosDB was told, where nobody said anything else.
     fn take_over(&mut self, path: PathBuf) -> Result<(), ConfigError> {
-        let (entries, ignored) = kairosdb_conf::read(&path)?;
+        let (entries, ignored) = kairosdb_conf::read(&path).map_err(|error| match error {
+            ConfigError::File { source, .. } => self.refuse("kairosdb-config", source),
+            error => error,
+        })?;
         let mut taken = Vec::new();
         for (name, value, entry) in entries {
             let said = self.values.get(name).map(|(_, origin)| origin);
@@ -211,17 +272,26 @@ impl Raw {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let text = std::fs::read_to_string(path)
+        let bytes = std::fs::read(path)
             .map_err(|source| ConfigError::File { path: path.into(), source })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            ConfigError::Toml { path: path.into(), line, reason: "not UTF-8".into() }
+        })?;
         self.read_toml(path, &text)
     }
 
     fn read_toml(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-        let table = DeTable::parse(text).map_err(|error| ConfigError::Toml {
-            path: path.into(),
-            line: line_of(error.span().map_or(0, |span| span.start)),
-            reason: error.message().replace('\n', ", "),
+        let table = DeTable::parse(text).map_err(|error| {
+            let mut reason = error.message().replace('\n', ", ");
+            // Here alone the text in question is a key; elsewhere it may be a value.
+            if let Some(key) = error.span().filter(|_| reason == "duplicate key") {
+                reason = format!("{reason} {}", &text[key]);
+            }
+            let line = line_of(error.span().map_or(0, |span| span.start));
+            ConfigError::Toml { path: path.into(), line, reason }
         })?;
         for (key, value) in table.into_inner() {
             let line = line_of(key.span().start);
@@ -234,35 +304,51 @@ impl Raw {
                     similar: nearest(name, SETTINGS.iter().map(Setting::key)),
                 });
             };
+            let origin = Origin::File { path: path.into(), line };
             let value = match (setting.shape(), value.get_ref()) {
                 (Shape::ListOrTable, value @ (DeValue::Array(_) | DeValue::Table(_)))
-                | (Shape::Table, value @ DeValue::Table(_)) => table::text_of(value),
+                | (Shape::Table, value @ DeValue::Table(_)) => {
+                    self.lines.insert(setting.name, table::lines(value, &line_of));
+                    // Only for its origin, should it be refused.
+                    self.values.insert(setting.name, (String::new(), origin.clone()));
+                    let text = table::text_of(value);
+                    Ok(text.map_err(|error| self.refuse_entry(setting.name, &error))?)
+                }
+                (Shape::List, DeValue::Array(items)) => {
+                    let items = items.iter().map(|item| scalar(item.get_ref()));
+                    items.collect::<Result<Vec<_>, _>>().map(|items| items.join(","))
+                }
                 (_, value) => scalar(value),
             };
-            let value = value.ok_or_else(|| ConfigError::Toml {
+            let value = value.map_err(|why| ConfigError::Toml {
                 path: path.into(),
                 line,
-                reason: format!("{name} must be a string, a number or true/false"),
+                reason: format!("{name} {why}"),
             })?;
-            let origin = Origin::File { path: path.into(), line };
             self.values.insert(setting.name, (value, origin));
         }
         Ok(())
     }
 }
 
-/// The text of a scalar; a list of scalars is joined with commas.
-fn scalar(value: &DeValue<'_>) -> Option<String> {
+/// The line of an entry, or of the innermost one around it that stands in the file.
+fn line_of(lines: &Lines, entry: &str) -> Option<usize> {
+    let around = lines.iter().filter(|(path, _)| entry.starts_with(path.as_str()));
+    around.max_by_key(|(path, _)| path.len()).map(|(_, line)| *line)
+}
+
+/// The text of a scalar, or why it is none. A whole number has its value, however it is written.
+fn scalar(value: &DeValue<'_>) -> Result<String, &'static str> {
     match value {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Integer(number) => Some(number.as_str().to_owned()),
-        DeValue::Boolean(flag) => Some(flag.to_string()),
-        DeValue::Array(items) => {
-            let items: Option<Vec<String>> =
-                items.iter().map(|item| scalar(item.get_ref())).collect();
-            Some(items?.join(","))
-        }
-        _ => None,
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_owned()),
+        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix())
+            .map(|number| number.to_string())
+            .map_err(|_| "is a number beyond 64 bits"),
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        DeValue::Boolean(flag) => Ok(flag.to_string()),
+        DeValue::Array(_) => Err("must not be a list"),
+        _ => Err("must be a string, a number or true/false"),
     }
 }
 
@@ -292,6 +378,39 @@ mod tests {
     }
 
     #[test]
+    fn numbers_have_their_values_however_they_are_written() {
+        for (number, want) in [
+            ("512", "512"),
+            ("1_000", "1000"),
+            ("0x200", "512"),
+            ("0xFF_FF", "65535"),
+            ("0o17", "15"),
+            ("0b11", "3"),
+            ("+7", "7"),
+            ("-7", "-7"),
+            ("0.5", "0.5"),
+        ] {
+            let raw = read(&format!("max_connections = {number}\n")).expect(number);
+            let got = raw.get("max-connections").map(|text| text.trim_start_matches('+'));
+            assert_eq!(got, Some(want), "{number}");
+        }
+        let raw = read("max_connections = 1.5\n").expect("a number");
+        let error = super::super::count(&raw, "max-connections", 1).expect_err("half a connection");
+        assert_eq!(
+            error.to_string(),
+            "max_connections = \"1.5\" in x.toml:1: must be a whole number of at least 1"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_refused_with_its_line() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), b"listen = \"a:1\"\nstore = \"\xff\"\n").expect("written");
+        let error = Raw::default().read_file(file.path()).expect_err("no text").to_string();
+        assert_eq!(error, format!("{}:2: not UTF-8", file.path().display()));
+    }
+
+    #[test]
     fn what_is_refused_names_file_and_line() {
         let check = |text: &str, want: &str| {
             assert_eq!(read(text).err().as_deref(), Some(want), "{text}");
@@ -303,6 +422,16 @@ mod tests {
         check("\nwal-limit = 1\n", "x.toml:2: unknown setting wal-limit, did you mean wal_limit?");
         check("zzz = 1\n", "x.toml:1: unknown setting zzz");
         check("listen = { a = 1 }\n", "x.toml:1: listen must be a string, a number or true/false");
+        check("listen = [\"a:1\", \"b:2\"]\n", "x.toml:1: listen must not be a list");
+        check(
+            "cassandra_ttl_by_metric = [\"a\"]\n",
+            "x.toml:1: cassandra_ttl_by_metric must not be a list",
+        );
+        check(
+            "max_connections = 0xffffffffffffffffff\n",
+            "x.toml:1: max_connections is a number beyond 64 bits",
+        );
+        check("listen = \"a:1\"\n\nlisten = \"b:2\"\n", "x.toml:3: duplicate key listen");
         assert!(read("a = = 1").err().is_some_and(|error| error.starts_with("x.toml:1: ")));
     }
 }

@@ -16,10 +16,15 @@ impl Secret {
         Self(text)
     }
 
-    /// What a file holds, without the ends of lines at its end.
+    /// The one line that a file holds, without its end. No line, or several, is an error.
     pub fn from_file(path: &Path) -> io::Result<Self> {
+        let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
         let text = std::fs::read_to_string(path)?;
-        Ok(Self(text.trim_end_matches(['\r', '\n']).to_owned()))
+        match text.trim_end_matches(['\r', '\n']) {
+            "" => refused("the file is empty"),
+            lines if lines.contains('\n') => refused("the file has more than one line"),
+            line => Ok(Self(line.to_owned())),
+        }
     }
 
     /// The text itself.
@@ -31,5 +36,26 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<secret>")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_one_line() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let read = |text: &str| {
+            std::fs::write(file.path(), text).expect("written");
+            Secret::from_file(file.path()).map_err(|error| error.to_string())
+        };
+        for text in [" p w ", " p w \n", " p w \r\n"] {
+            assert_eq!(read(text).expect("one line").reveal(), " p w ");
+        }
+        for text in ["", "\n"] {
+            assert_eq!(read(text).expect_err("none"), "the file is empty");
+        }
+        assert_eq!(read("a\nb\n").expect_err("two"), "the file has more than one line");
     }
 }

@@ -20,8 +20,10 @@ pub struct Setting {
 /// What the value of a setting may be in the file, besides a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A text, a number, true or false, or several with commas between them.
+    /// A text, a number, true or false.
     Scalar,
+    /// The same, or a list of them: in text they have commas between them.
+    List,
     /// A table.
     Table,
     /// A list, whose items may have commas, or a table.
@@ -401,8 +403,14 @@ impl Setting {
         match self.value {
             "TABLE" => Shape::Table,
             "LIST|TABLE" => Shape::ListOrTable,
+            list if list.ends_with(",...") => Shape::List,
             _ => Shape::Scalar,
         }
+    }
+
+    /// Whether its value is a list or a table: it is never repeated in an error.
+    pub(super) fn is_structured(&self) -> bool {
+        matches!(self.shape(), Shape::Table | Shape::ListOrTable)
     }
 
     /// Whether the flag may stand without a value, meaning `true`.

@@ -1,44 +1,141 @@
 //! Values that are lists or tables: in a file as TOML has them, as text written as TOML or as JSON.
 //!
 //! They are carried as the text of JSON, because names may have commas. What they mean is for the
-//! settings that have them.
+//! settings that have them. Errors name an entry by its path, such as `[0].keyspace`, and never repeat
+//! what stands there: it may be a password in the wrong place.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
-/// The text form of a value in a file; `None` where something in it is no text and no switch.
-pub(super) fn text_of(value: &DeValue<'_>) -> Option<String> {
-    json_of(value).map(|json| json.to_string())
+/// Lines from 1, by the paths of the entries that stand there.
+pub(super) type Lines = BTreeMap<String, usize>;
+
+/// What is wrong with an entry of a list or a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EntryError {
+    /// Where it is, below the setting; empty for the setting itself.
+    pub(super) path: String,
+    /// Why it is refused; without its value.
+    pub(super) reason: String,
 }
 
-fn json_of(value: &DeValue<'_>) -> Option<Value> {
+impl EntryError {
+    pub(super) fn new(path: impl Into<String>, reason: impl ToString) -> Self {
+        Self { path: path.into(), reason: reason.to_string() }
+    }
+}
+
+/// The path of a table's entry.
+pub(super) fn below(path: &str, key: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match !key.is_empty() && key.chars().all(is_bare) {
+        true => format!("{path}.{key}"),
+        false => format!("{path}.{key:?}"),
+    }
+}
+
+/// The text form of a value in a file.
+pub(super) fn text_of(value: &DeValue<'_>) -> Result<String, EntryError> {
+    json_of(value, "").map(|json| json.to_string())
+}
+
+/// Where the entries of a value in a file stand. `line_of` is asked with offsets into the file.
+pub(super) fn lines(value: &DeValue<'_>, line_of: &impl Fn(usize) -> usize) -> Lines {
+    let mut lines = Lines::new();
+    add_lines(&mut lines, "", value, line_of);
+    lines
+}
+
+fn add_lines(
+    lines: &mut Lines,
+    path: &str,
+    value: &DeValue<'_>,
+    line_of: &impl Fn(usize) -> usize,
+) {
     match value {
-        DeValue::String(text) => Some(text.as_ref().into()),
-        DeValue::Boolean(switch) => Some((*switch).into()),
         DeValue::Array(items) => {
-            let items: Option<Vec<_>> = items.iter().map(|item| json_of(item.get_ref())).collect();
-            Some(items?.into())
+            for (at, item) in items.iter().enumerate() {
+                let path = format!("{path}[{at}]");
+                lines.insert(path.clone(), line_of(item.span().start));
+                add_lines(lines, &path, item.get_ref(), line_of);
+            }
         }
         DeValue::Table(table) => {
-            let pairs = table
-                .iter()
-                .map(|(key, value)| Some((key.get_ref().to_string(), json_of(value.get_ref())?)));
-            let pairs: Option<serde_json::Map<_, _>> = pairs.collect();
-            Some(pairs?.into())
+            for (key, value) in table.iter() {
+                let path = below(path, key.get_ref());
+                lines.insert(path.clone(), line_of(key.span().start));
+                add_lines(lines, &path, value.get_ref(), line_of);
+            }
         }
-        _ => None,
+        _ => {}
+    }
+}
+
+fn json_of(value: &DeValue<'_>, path: &str) -> Result<Value, EntryError> {
+    match value {
+        DeValue::String(text) => Ok(text.as_ref().into()),
+        DeValue::Boolean(switch) => Ok((*switch).into()),
+        DeValue::Array(items) => {
+            let items = items.iter().enumerate();
+            let items = items.map(|(at, item)| json_of(item.get_ref(), &format!("{path}[{at}]")));
+            Ok(items.collect::<Result<Vec<_>, _>>()?.into())
+        }
+        DeValue::Table(table) => {
+            let pairs = table.iter().map(|(key, value)| {
+                let key = key.get_ref();
+                Ok((key.to_string(), json_of(value.get_ref(), &below(path, key))?))
+            });
+            Ok(pairs.collect::<Result<serde_json::Map<_, _>, _>>()?.into())
+        }
+        _ => Err(EntryError::new(path, "must be a string, true or false, a list or a table")),
     }
 }
 
 /// A list or a table, written as JSON or as TOML. The error begins with the `form` that it should
 /// have.
-pub(super) fn value_of(text: &str, form: &str) -> Result<Value, String> {
+pub(super) fn value_of(text: &str, form: &str) -> Result<Value, EntryError> {
     if let Ok(json) = serde_json::from_str(text) {
         return Ok(json);
     }
     let line = format!("x = {text}");
-    let table = DeTable::parse(&line)
-        .map_err(|error| format!("{form}: {}", error.message().replace('\n', ", ")))?;
-    let value = table.get_ref().get("x").and_then(|value| json_of(value.get_ref()));
-    value.ok_or_else(|| form.to_owned())
+    let table = DeTable::parse(&line).map_err(|error| {
+        EntryError::new("", format!("{form}: {}", error.message().replace('\n', ", ")))
+    })?;
+    match table.get_ref().get("x") {
+        Some(value) => json_of(value.get_ref(), ""),
+        None => Err(EntryError::new("", form)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_has_its_line() {
+        let text = "[[x]]\nname = \"a\"\n\n[[x]]\nname = \"b\"\n\"o d\" = [\n\"m\"]\n";
+        let line_of = |at: usize| text[..at].matches('\n').count() + 1;
+        let table = DeTable::parse(text).expect("TOML");
+        let found = lines(table.get_ref().get("x").expect("there").get_ref(), &line_of);
+        let want = [
+            ("[0]", 1),
+            ("[0].name", 2),
+            ("[1]", 4),
+            ("[1].\"o d\"", 6),
+            ("[1].\"o d\"[0]", 7),
+            ("[1].name", 5),
+        ];
+        let found: Vec<(&str, usize)> = found.iter().map(|(p, line)| (p.as_str(), *line)).collect();
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn what_is_no_text_is_named_by_its_path() {
+        let error = value_of("[{a = \"x\"}, {b = {c = 7}}]", "form").expect_err("a number");
+        assert_eq!(error.path, "[1].b.c");
+        assert!(!error.reason.contains('7'), "{error:?}");
+        assert_eq!(value_of("{a = [true]}", "form"), Ok(serde_json::json!({"a": [true]})));
+    }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::raw::Raw;
-use super::table::value_of;
+use super::table::{EntryError, below, value_of};
 use super::{ConfigError, choice, duration};
 
 /// The setting's name.
@@ -46,7 +46,7 @@ impl TagIndexConfig {
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
         let text = raw.get(NAME).unwrap_or_default();
         Ok(Self {
-            metrics: parse(text).map_err(|reason| raw.refuse(NAME, reason))?,
+            metrics: parse(text).map_err(|error| raw.refuse_entry(NAME, &error))?,
             trust: choice(
                 raw,
                 "tag-index-trust",
@@ -57,7 +57,7 @@ impl TagIndexConfig {
     }
 }
 
-fn parse(text: &str) -> Result<IndexedTags, String> {
+fn parse(text: &str) -> Result<IndexedTags, EntryError> {
     const FORM: &str = "must be a list of metrics, or a table of metrics with lists of tags";
     let text = text.trim();
     let value = if !text.starts_with(['[', '{']) {
@@ -66,27 +66,29 @@ fn parse(text: &str) -> Result<IndexedTags, String> {
     } else {
         value_of(text, FORM)?
     };
-    let names = |list: &serde_json::Value| -> Option<BTreeSet<String>> {
-        list.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+    let names = |list: &serde_json::Value, path: &str, form: &str| {
+        let refused = |path: &str, reason| EntryError::new(path, reason);
+        let list = list.as_array().ok_or_else(|| refused(path, form))?;
+        let name = |(at, name): (usize, &serde_json::Value)| match name.as_str() {
+            Some("") => Err(refused(&format!("{path}[{at}]"), "must not be empty")),
+            Some(name) => Ok(name.to_owned()),
+            None => Err(refused(&format!("{path}[{at}]"), "must be a string")),
+        };
+        list.iter().enumerate().map(name).collect::<Result<BTreeSet<String>, _>>()
     };
-    let tags = |value: &serde_json::Value| {
-        let tags = names(value)?;
-        Some(if tags.contains("*") { BTreeSet::new() } else { tags })
+    let Some(table) = value.as_object() else {
+        let names = names(&value, "", FORM)?;
+        return Ok(names.into_iter().map(|name| (name, BTreeSet::new())).collect());
     };
-    let metrics: Option<BTreeMap<_, _>> = match &value {
-        serde_json::Value::Object(table) => {
-            table.iter().map(|(metric, list)| Some((metric.clone(), tags(list)?))).collect()
+    let mut metrics = IndexedTags::new();
+    for (metric, list) in table {
+        let path = below("", metric);
+        if metric.is_empty() {
+            return Err(EntryError::new(path, "a metric has a name"));
         }
-        list => {
-            names(list).map(|names| names.into_iter().map(|name| (name, BTreeSet::new())).collect())
-        }
-    };
-    let metrics = metrics.ok_or(FORM)?;
-    let empty = |(metric, tags): (&String, &BTreeSet<String>)| {
-        metric.is_empty() || tags.iter().any(String::is_empty)
-    };
-    if metrics.iter().any(empty) {
-        return Err("a metric or a tag has an empty name".into());
+        let tags = names(list, &path, "must be a list of tags")?;
+        let tags = if tags.contains("*") { BTreeSet::new() } else { tags };
+        metrics.insert(metric.clone(), tags);
     }
     Ok(metrics)
 }
@@ -111,8 +113,16 @@ mod tests {
         check("{m = [\"host\", \"dc\"], n = []}", &[("m", &["dc", "host"]), ("n", &[])]);
         check("{\"a.b\": [\"*\", \"x\"]}", &[("a.b", &[])]);
         check("{\"*\" = [\"host\"]}", &[("*", &["host"])]);
-        for bad in ["[1]", "{m = \"host\"}", "{m = [1]}", "{", "[\"\"]", "{m = [\"\"]}"] {
-            assert!(parse(bad).is_err(), "{bad}");
+        for (bad, path) in [
+            ("[1]", "[0]"),
+            ("{m = \"host\"}", ".m"),
+            ("{m = [1]}", ".m[0]"),
+            ("{", ""),
+            ("[\"\"]", "[0]"),
+            ("{m = [\"\"]}", ".m[0]"),
+            ("{\"\" = []}", ".\"\""),
+        ] {
+            assert_eq!(parse(bad).expect_err(bad).path, path, "{bad}");
         }
     }
 }

@@ -4,15 +4,16 @@
 //! {"node_.*" = "90d", "node_debug_.*" = "1d", "billing_.*" = "0"}
 //! ```
 //!
-//! As text, the table may be written as TOML or as JSON. Whether the expressions can be compiled is
-//! for the store to say.
+//! As text, the table may be written as TOML or as JSON. The expressions are tried here, so that an
+//! error can name the entry; the store compiles them.
 
 use std::time::Duration;
 
-use super::ConfigError;
 use super::raw::Raw;
-use super::table::value_of;
+use super::table::{EntryError, below, value_of};
 use super::units::parse_duration;
+use super::{ConfigError, duration};
+use crate::model::{METRIC_NAME, MatchOp, Matcher};
 
 /// The setting's name.
 const NAME: &str = "cassandra-ttl-by-metric";
@@ -20,20 +21,46 @@ const NAME: &str = "cassandra-ttl-by-metric";
 pub(super) fn from_raw(raw: &Raw) -> Result<Vec<(String, Duration)>, ConfigError> {
     match raw.get(NAME) {
         None => Ok(Vec::new()),
-        Some(text) => parse(text).map_err(|reason| raw.refuse(NAME, reason)),
+        Some(text) => parse(text).map_err(|error| raw.refuse_entry(NAME, &error)),
     }
 }
 
-fn parse(text: &str) -> Result<Vec<(String, Duration)>, String> {
+fn parse(text: &str) -> Result<Vec<(String, Duration)>, EntryError> {
     const FORM: &str = "must be a table of regular expressions with durations";
     let value = value_of(text.trim(), FORM)?;
+    let table = value.as_object().ok_or_else(|| EntryError::new("", FORM))?;
     let mut kept = Vec::new();
-    for (pattern, duration) in value.as_object().ok_or(FORM)? {
-        let text = duration.as_str().ok_or(FORM)?;
-        let duration = parse_duration(text).map_err(|error| format!("{text:?}: {error}"))?;
+    for (pattern, duration) in table {
+        let refused =
+            |reason: &dyn ToString| EntryError::new(below("", pattern), reason.to_string());
+        let text =
+            duration.as_str().ok_or_else(|| refused(&"must be a duration such as \"90d\""))?;
+        let duration = parse_duration(text).map_err(|error| refused(&error))?;
+        if !duration.is_zero() {
+            check_ttl(duration).map_err(|why| refused(&why))?;
+        }
+        Matcher::new(MatchOp::Regex, METRIC_NAME, pattern).map_err(|error| refused(&error))?;
         kept.push((pattern.clone(), duration));
     }
     Ok(kept)
+}
+
+/// Refuses a `retention` that is no TTL of Cassandra's.
+pub(super) fn check_retention(raw: &Raw) -> Result<(), ConfigError> {
+    match duration(raw, "retention")? {
+        Duration::ZERO => Ok(()),
+        kept => check_ttl(kept).map_err(|why| raw.refuse("retention", why)),
+    }
+}
+
+/// Refuses what no Cassandra takes; how late rows may expire is known to the servers alone.
+fn check_ttl(kept: Duration) -> Result<(), &'static str> {
+    const MOST: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
+    match kept {
+        short if short < Duration::from_secs(1) => Err("a TTL has at least one second"),
+        long if long > MOST => Err("Cassandra takes at most 20 years"),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -51,15 +78,20 @@ mod tests {
 
     #[test]
     fn what_is_refused() {
-        for (text, want) in [
-            ("1d", "must be a table"),
-            ("[\"a\"]", "must be a table"),
-            ("{a = 7}", "must be a table"),
-            ("{a = \"7\"}", "\"7\": not a duration"),
-            ("{", "must be a table"),
+        for (text, path, want) in [
+            ("1d", "", "must be a table"),
+            ("[\"a\"]", "", "must be a table"),
+            ("{a = 7}", ".a", "must be a string"),
+            ("{\"a\": 7}", ".a", "must be a duration such as \"90d\""),
+            ("{\"a.*\" = \"7\"}", ".\"a.*\"", "not a duration"),
+            ("{", "", "must be a table"),
+            ("{a = \"1ms\"}", ".a", "a TTL has at least one second"),
+            ("{a = \"21y\"}", ".a", "Cassandra takes at most 20 years"),
+            ("{\"a(\" = \"1d\"}", ".\"a(\"", "error parsing regexp: missing closing )"),
         ] {
             let error = parse(text).expect_err(text);
-            assert!(error.contains(want), "{error}");
+            assert_eq!(error.path, path, "{text}");
+            assert!(error.reason.starts_with(want), "{error:?}");
         }
     }
 }

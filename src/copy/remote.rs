@@ -242,7 +242,12 @@ fn decoded(series: &FrameSeries<'_>) -> Result<(Labels, Vec<Chunk>), StoreError>
 fn answered(
     answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
 ) -> Result<ureq::http::Response<ureq::Body>, StoreError> {
-    let mut answer = answer.map_err(|error| away(&error.to_string()))?;
+    let mut answer = answer.map_err(|error| match is_distrust(&error) {
+        true => StoreError::Invalid(format!(
+            "its certificate is not accepted: {error}; --server-ca names who signs it"
+        )),
+        false => away(&error.to_string()),
+    })?;
     let status = answer.status();
     if status.is_success() {
         return Ok(answer);
@@ -254,6 +259,16 @@ fn answered(
         true => Err(away(&format!("{status}: {why}"))),
         false => Err(StoreError::Invalid(format!("{status}: {why}"))),
     }
+}
+
+/// Whether it is the server's certificate that is refused: that does not pass by itself.
+fn is_distrust(error: &ureq::Error) -> bool {
+    let of_tls = match error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref()),
+        _ => None,
+    };
+    matches!(of_tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 fn away(why: &str) -> StoreError {
@@ -309,6 +324,24 @@ mod tests {
         }
         let error = frame(&mut &[0xff, 0xff, 0xff, 0xff, 0x0f][..]).expect_err("huge").to_string();
         assert!(error.ends_with("a frame of 4294967295 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_certificate_that_is_refused_does_not_pass_by_itself() {
+        use rustls::{CertificateError, Error};
+        let refused = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        for error in [ureq::Error::Rustls(refused()), std::io::Error::other(refused()).into()] {
+            let error = answered(Err(error)).expect_err("refused");
+            assert!(matches!(&error, StoreError::Invalid(_)), "{error:?}");
+            assert!(error.to_string().contains("--server-ca"), "{error}");
+        }
+        for error in [
+            ureq::Error::Rustls(Error::HandshakeNotComplete),
+            std::io::Error::from(ErrorKind::ConnectionRefused).into(),
+        ] {
+            let error = answered(Err(error)).expect_err("away");
+            assert!(matches!(&error, StoreError::Unavailable { .. }), "{error:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! The program's own log, on stderr. Spans are for traces; no line shows any.
+//! The program's own log, on stderr: an event is a line, whatever its text. Spans are for traces; no
+//! line shows any.
 
 use std::fmt::Debug;
+use std::io::{self, Write};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber};
@@ -33,7 +35,7 @@ fn targets(config: &LogConfig) -> Targets {
 /// nothing.
 pub fn start_log(config: &LogConfig, traces: &Traces) -> LogFilter {
     let (filter, handle) = reload::Layer::new(targets(config));
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = tracing_subscriber::fmt::layer().with_writer(|| OneLine(io::stderr()));
     let layer = match config.format {
         LogFormat::Text => layer.with_ansi(false).boxed(),
         LogFormat::Json => layer.json().boxed(),
@@ -49,6 +51,29 @@ pub fn start_log(config: &LogConfig, traces: &Traces) -> LogFilter {
         None => log.try_init(),
     };
     LogFilter(handle)
+}
+
+/// Makes one line of an event, which comes in one piece: ends of lines within it, such as those of a
+/// label that somebody sent, are written as `\n` and `\r`.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = event.strip_suffix(b"\n").unwrap_or(event);
+        let mut rest = text;
+        while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.0.write_all(&rest[..at])?;
+            self.0.write_all(if rest[at] == b'\n' { b"\\n" } else { b"\\r" })?;
+            rest = &rest[at + 1..];
+        }
+        self.0.write_all(rest)?;
+        self.0.write_all(&event[text.len()..])?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Leaves out two warnings of Cassandra's, which the driver logs for each batch of ours: that an
@@ -85,4 +110,21 @@ impl Visit for IsBatchWarning {
     }
 
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let check = |event: &str, want: &str| {
+            let mut written = Vec::new();
+            OneLine(&mut written).write_all(event.as_bytes()).expect("room");
+            assert_eq!(String::from_utf8(written).expect("UTF-8"), want);
+        };
+        check("INFO a b\n", "INFO a b\n");
+        check("WARN a\nb\r\n\n", "WARN a\\nb\\r\\n\n");
+        check("no end\nhere", "no end\\nhere");
+    }
 }

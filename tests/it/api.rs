@@ -236,7 +236,7 @@ fn what_is_wrong_without_cassandra_is_refused_without_it() {
         let output = run(folder.path(), &[&tls[..], &["--listen=127.0.0.1:0"]].concat(), &[]);
         assert_eq!(
             refusal(&output),
-            "cannot open the store: TLS: ca.pem: no certificate in it",
+            "--cassandra-tls-ca \"ca.pem\": no certificate in it",
             "{ack}"
         );
     }
@@ -250,20 +250,23 @@ fn a_time_to_live_that_no_cassandra_takes_is_refused() {
         let arguments = ["--store=cassandra", "--config=a.toml", "--listen=127.0.0.1:0"];
         assert_eq!(refusal(&run(folder.path(), &arguments, &[])), want);
     };
-    let refused = "cannot open the store: ttl of 662256000 s: Cassandra takes at most 20 years";
-    check("retention = \"21y\"\n", refused);
-    check("cassandra_ttl_by_metric = {a = \"1d\", \"b.*\" = \"21y\"}\n", refused);
+    let refused = "Cassandra takes at most 20 years";
+    check("retention = \"21y\"\n", &format!("retention = \"21y\" in a.toml:1: {refused}"));
+    check(
+        "cassandra_ttl_by_metric = {a = \"1d\", \"b.*\" = \"21y\"}\n",
+        &format!("cassandra_ttl_by_metric.\"b.*\" in a.toml:1: {refused}"),
+    );
     check(
         "[cassandra_ttl_by_metric]\n\"a(\" = \"1d\"\n",
-        "cannot open the store: ttl of metrics \"a(\": error parsing regexp: missing closing ): `a(`",
+        "cassandra_ttl_by_metric.\"a(\" in a.toml:2: error parsing regexp: missing closing ): `a(`",
     );
     check(
         "retention = \"1ms\"\n",
-        "cannot open the store: retention: a TTL has at least one second",
+        "retention = \"1ms\" in a.toml:1: a TTL has at least one second",
     );
     check(
         "[cassandra_ttl_by_metric]\na = \"7\"\n",
-        "cassandra_ttl_by_metric = \"{\\\"a\\\":\\\"7\\\"}\" in a.toml:1: \"7\": not a duration; write it \
+        "cassandra_ttl_by_metric.a in a.toml:2: not a duration; write it \
          as 15s, 2h, 1h30m or 2y (units: ms s m h d w y)",
     );
 }
@@ -377,7 +380,11 @@ async fn series_are_deleted_over_http_when_that_is_allowed() {
         let folder = data.path().join(backend.flags().join(""));
         let locked = Promkairos::ready(&folder, &backend, &[]).await;
         let (status, _, text) = ask(locked.address, Method::POST, PATH, vec![]).await;
-        assert_eq!((status, text.contains("admin APIs disabled")), (500, true), "{text}");
+        assert_eq!(
+            (status, text.contains("admin APIs disabled: --enable-admin-api")),
+            (500, true),
+            "{text}"
+        );
         drop(locked);
 
         let server = Promkairos::ready(&folder, &backend, &["--enable-admin-api=true"]).await;

@@ -77,6 +77,33 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
         &[],
         "cassandra_keyspace = \"k\" in p.toml:1: needs --store cassandra",
     );
+    check(
+        "listen = \"a:1\"\nstore = \"embedded\"\nlisten = \"b:2\"\n",
+        &[],
+        "p.toml:3: duplicate key listen",
+    );
+    check("listen = [\"a:1\", \"b:2\"]\n", &[], "p.toml:1: listen must not be a list");
+    check(
+        "\nmax_connections = 1.5\n",
+        &[],
+        "max_connections = \"1.5\" in p.toml:2: must be a whole number of at least 1",
+    );
+    check(
+        "query_max_depth = 0x186a0\n",
+        &[],
+        "query_max_depth = \"100000\" in p.toml:1: must be at most 500",
+    );
+    check(
+        "store = \"cassandra\"\ncassandra_username = \"u\"\ncassandra_password_file = \"absent\"\n",
+        &[],
+        "cassandra_password_file = \"absent\" in p.toml:3: No such file or directory (os error 2)",
+    );
+    std::fs::write(folder.path().join("empty"), "\n").expect("written");
+    check(
+        "store = \"cassandra\"\ncassandra_username = \"u\"\ncassandra_password_file = \"empty\"\n",
+        &[],
+        "cassandra_password_file = \"empty\" in p.toml:3: the file is empty",
+    );
     check("", &["--ack=stroe"], "--ack \"stroe\": must be one of wal, store");
     let output = run(folder.path(), &["check-config", "absent.toml"], &[]);
     assert_eq!(output.status.code(), Some(2));
@@ -95,6 +122,41 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
     assert_eq!(last(&checked.stderr), last(&served.stderr));
 }
 
+/// A password where none belongs is not repeated, whoever is told.
+#[test]
+fn what_stands_in_tables_is_never_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |text: &str, variables: &[(&str, &str)], want: &str| {
+        std::fs::write(folder.path().join("p.toml"), text).expect("written");
+        let arguments = ["check-config", "p.toml", "--store=cassandra"];
+        let output = run(folder.path(), &arguments, variables);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty());
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(said, format!("promkairos: {want}\n"));
+    };
+    let cluster = "[[cassandra_read_clusters]]\nname = \"2024\"\ncontact_points = [\"old:9042\"]\n";
+    let unknown = "unknown entry, did you mean password_file?";
+    check(
+        &format!("{cluster}password = \"hunter2\"\n"),
+        &[],
+        &format!("cassandra_read_clusters[0].password in p.toml:4: {unknown}"),
+    );
+    check(
+        "[cassandra_metadata_cluster]\npasword = \"hunter2\"\ncontact_points = [\"a\"]\n",
+        &[],
+        &format!("cassandra_metadata_cluster.pasword in p.toml:2: {unknown}"),
+    );
+    check(
+        "",
+        &[(
+            "PROMKAIROS_CASSANDRA_READ_CLUSTERS",
+            "[{name = \"a\", contact_points = \"b\", password = \"hunter2\"}]",
+        )],
+        &format!("PROMKAIROS_CASSANDRA_READ_CLUSTERS[0].password: {unknown}"),
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn health_is_an_exit_code() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -107,6 +169,15 @@ async fn health_is_an_exit_code() {
     let url = server.url("");
     assert_eq!(ask(&url, &[]), (Some(0), "promkairos is healthy.\n".into()));
     assert_eq!(ask(&url, &["--ready"]), (Some(0), "promkairos is ready.\n".into()));
+    // Without --server the address is that of the settings.
+    let port = server.address.port();
+    for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {
+        let output = run(root(), &["health"], &[("PROMKAIROS_LISTEN", &listen)]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let flag = format!("--listen={listen}");
+        let output = run(root(), &["health", "--ready", &flag], &[]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
     // Whoever answers otherwise is not healthy: there is no such page.
     let (code, said) = ask(&server.url("/nowhere"), &[]);
     assert_eq!((code, &*said), (Some(1), "404: 404 page not found\n"));
@@ -146,10 +217,36 @@ fn health_sends_no_credentials_and_refuses_wrong_arguments() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("absent: No such file"), "{file}");
     }
+    for url in ["nonsense", "", "ftp://x"] {
+        let output = run(folder.path(), &["health", "--server", url], &[]);
+        assert_eq!(output.status.code(), Some(2), "{url}: {output:?}");
+    }
     let output = run(folder.path(), &["health", "--server=127.0.0.1:9201"], &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let why = "--server \"127.0.0.1:9201\": must be http://HOST:PORT; see promkairos --help";
     assert_eq!(String::from_utf8_lossy(&output.stderr), format!("promkairos: {why}\n"));
+}
+
+#[test]
+fn a_login_in_a_url_is_refused_and_not_repeated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |arguments: &[&str], flag: &str| {
+        let output = run(folder.path(), arguments, &[]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        let why = "no user and no password may stand in a URL: --server-username and \
+                   --server-password-file log in; see promkairos --help";
+        assert_eq!(said, format!("promkairos: {flag}: {why}\n"));
+    };
+    for url in ["http://op:hunter2@127.0.0.1:1", "https://op:hunter2@127.0.0.1:1/x"] {
+        check(&["health", "--server", url], "--server");
+        check(&["index", "status", "--server", url], "--server");
+        check(&["copy", "--from", url, "--to=embedded:x", "--json"], "--from");
+        check(&["copy", "--from=embedded:x", "--to", url], "--to");
+    }
+    // No file with progress either.
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
 
 #[test]

@@ -83,7 +83,7 @@ async fn refusals_say_what_to_do() {
     let ask = |arguments: &[&str]| delete(data.path(), &[arguments, &["--server", &url]].concat());
     let up = ["--match=up", "--start=0", "--end=1"];
     let disabled = ask(&up);
-    assert!(fault(&disabled).contains("admin APIs disabled"), "{disabled:?}");
+    assert!(fault(&disabled).contains("admin APIs disabled: --enable-admin-api"), "{disabled:?}");
     drop(server);
     let gone = ask(&up);
     assert!(fault(&gone).contains("onnection refused"), "{gone:?}");

@@ -212,5 +212,6 @@ async fn settings_are_read_again() {
 async fn nobody_reloads_where_the_admin_api_is_off() {
     let data = tempfile::tempdir().expect("a folder");
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
-    assert_eq!(reload(&server).await, (403, "Lifecycle API is not enabled.".to_owned()));
+    let why = "Lifecycle API is not enabled: --enable-admin-api allows to reload.";
+    assert_eq!(reload(&server).await, (403, why.to_owned()));
 }

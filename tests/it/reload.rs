@@ -49,6 +49,21 @@ async fn limits_of_queries_and_label_endpoints() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_password_in_a_wrong_place_is_not_repeated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut server, file) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
+    let cluster = "[[cassandra_read_clusters]]\nname = \"a\"\npassword = \"hunter2\"\n";
+    write_settings(&file, cluster);
+    let (status, why) = reload(&server).await;
+    assert!(status == 500 && why.contains("cassandra_read_clusters"), "{status} {why}");
+    assert!(!why.contains("hunter2"), "{why}");
+    logged(&server, "everything stays as it was: cassandra_read_clusters").await;
+    let log = server.process.log();
+    assert!(!log.contains("hunter2"), "{log}");
+    assert!(server.process.terminate().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut server, _) = configured(folder.path(), &Backend::Embedded, "", &[]).await;

@@ -57,7 +57,7 @@ async fn an_operator_indexes_a_metric_that_has_data() {
     let mut server = Promkairos::ready(&data, &backend, &[]).await;
     write(&server, "m", WINDOWS).await;
     let disabled = ask(&server, &["index", "build", "m"]).expect_err("refused");
-    assert!(disabled.contains("admin APIs disabled"), "{disabled}");
+    assert!(disabled.contains("admin APIs disabled: --enable-admin-api"), "{disabled}");
     assert!(server.process.terminate().success());
 
     settings(&file, "{ n = [] }");

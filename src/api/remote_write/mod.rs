@@ -129,7 +129,8 @@ fn respond(
                 StatusCode::NO_CONTENT.into_response()
             } else {
                 let reasons = reasons(&written.rejections);
-                tracing::debug!("parts of a remote write were refused: {}", reasons.trim_end());
+                let told = reasons.trim_end().replace('\n', "; ");
+                tracing::debug!("parts of a remote write were refused: {told}");
                 (refused_status(&written.rejections, beyond_series), reasons).into_response()
             }
         }

@@ -13,7 +13,7 @@ use crate::storage::cassandra::Role;
 use crate::storage::{SharedStore, StoreError};
 
 use crate::cli::CliError;
-use crate::cli::client::{Access, is_url};
+use crate::cli::client::{Access, NO_LOGIN, has_login, is_url};
 
 /// A place as it was named.
 pub(super) struct Place {
@@ -37,6 +37,18 @@ pub(super) enum Rank {
 }
 
 impl Place {
+    /// Why a place with a login is refused, without repeating it; `None` = it has none.
+    pub(super) fn login(text: &str) -> Option<&'static str> {
+        match text {
+            folder if folder.starts_with("embedded:") => None,
+            hosts if hosts.starts_with("cassandra:") && has_login(hosts) => Some(
+                "no user and no password may stand in a place: --cassandra-username and \
+                 --cassandra-password-file log in",
+            ),
+            url => has_login(url).then_some(NO_LOGIN),
+        }
+    }
+
     /// The place that `text` names; what it does not say of Cassandra is in `cassandra`, and how to
     /// be let in at a server in `access`.
     pub(super) fn parse(
@@ -69,6 +81,14 @@ impl Place {
         matches!(self.kind, Kind::Server(_))
     }
 
+    /// Whether both are one folder, by whatever paths.
+    pub(super) fn is_same_folder(&self, other: &Self) -> bool {
+        let (Kind::Embedded(one), Kind::Embedded(other)) = (&self.kind, &other.kind) else {
+            return false;
+        };
+        one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    }
+
     /// Opens it. A cluster that is away is tried for as long as `patience` says.
     pub(super) async fn open(
         &self,
@@ -87,7 +107,7 @@ impl Place {
                     Rank::Target => Absent::Made,
                 };
                 let opened = open_embedded(config, folder, absent).await;
-                let opened = opened.map_err(|error| self.not_opened(error, rank, config))?;
+                let opened = opened.map_err(|error| Self::not_opened(error, rank))?;
                 (opened.store.clone(), Starts::All, Some(opened))
             }
             Kind::Cassandra(cassandra) => {
@@ -125,11 +145,11 @@ impl Place {
     }
 
     /// What to do where a server has the folder.
-    fn not_opened(&self, error: ServerError, rank: Rank, config: &Config) -> CliError {
+    fn not_opened(error: ServerError, rank: Rank) -> CliError {
         match (&error, rank) {
             (ServerError::Locked { .. }, Rank::Source) => CliError::Command(format!(
-                "{error}; copy from the server while it runs: --from http://{} (its --listen)",
-                config.listen
+                "{error}; copy from it while it runs: --from http://HOST:PORT or https://HOST:PORT, the \
+                 address at which that server listens"
             )),
             (ServerError::Locked { .. }, Rank::Target) => CliError::Command(format!(
                 "{error}; end that one first, or copy into another folder"
@@ -214,6 +234,15 @@ mod tests {
             ["", "embedded:", "data", "cassandra:a", "cassandra:/k", "cassandra:a/1", "http:a"]
         {
             assert!(parse(bad, Rank::Source).is_err(), "{bad}");
+        }
+        for login in ["http://u:p@a:1", "u:p@a:1", "cassandra:u:p@a/k"] {
+            assert!(
+                Place::login(login).is_some_and(|why| why.contains("-password-file")),
+                "{login}"
+            );
+        }
+        for place in ["embedded:a@b", "cassandra:a/k", "http://a:1"] {
+            assert_eq!(Place::login(place), None, "{place}");
         }
         let error = parse("http://a:9201", Rank::Target).err();
         assert_eq!(error.as_deref(), Some("must be embedded:DIR or cassandra:HOSTS/KEYSPACE"));

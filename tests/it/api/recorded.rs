@@ -62,6 +62,19 @@ const DIFFERENT: List = &[
             "requests path-017",
         ],
     ),
+    (
+        "it does not name the flag",
+        &[
+            "requests disabled-001",
+            "requests disabled-002",
+            "requests disabled-003",
+            "requests disabled-004",
+            "requests disabled-005",
+            "requests disabled-006",
+            "requests disabled-007",
+            "requests disabled-008",
+        ],
+    ),
     ("OTLP is not taken", &["requests path-020", "requests disabled-011", "requests disabled-012"]),
     (
         "start timestamps are in use; it was not told to",

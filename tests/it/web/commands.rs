@@ -101,7 +101,7 @@ async fn a_copy_logs_in_at_its_source() {
         (login("wrong"), 2, "401 Unauthorized: Unauthorized"),
         (token("agents.token"), 2, "this needs the right \"read\""),
         (token("gone"), 2, "gone: No such file"),
-        (login("password").split_off(1), 1, from.as_str()),
+        (login("password").split_off(1), 2, "its certificate is not accepted: "),
     ] {
         let refused = copy(&arguments);
         let text = String::from_utf8(refused.stderr).expect("UTF-8");
@@ -114,4 +114,19 @@ async fn a_copy_logs_in_at_its_source() {
     assert!(copied.status.success(), "{copied:?}");
     assert!(text.starts_with("Copied 1 points (1 floats, "), "{text}");
     assert!(text.contains("The same on both sides: 1 points"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_without_tls_is_told_of_it() {
+    let secured = Secured::start(&everything(), &[]);
+    secured.ready().await;
+    let url = secured.server.url("").replace("https:", "http:");
+    let asked = run(secured.path(), &["health", "--server", &url], &[]);
+    let text = String::from_utf8(asked.stdout).expect("UTF-8");
+    assert_eq!(asked.status.code(), Some(1), "{text}");
+    assert!(text.contains("the port may speak TLS: try --server https://"), "{text}");
+    let url = url.replace("http:", "https:");
+    let ca = format!("--server-ca={}", secured.path().join("ca.crt").display());
+    let asked = run(secured.path(), &["health", "--server", &url, &ca], &[]);
+    assert!(asked.status.success(), "{asked:?}");
 }
