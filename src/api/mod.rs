@@ -53,6 +53,7 @@ use concurrency::RequestLimit;
 use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
+pub use remote_write::learn_series;
 use workers::Workers;
 
 use crate::config::{

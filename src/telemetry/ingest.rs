@@ -20,7 +20,7 @@ pub struct IngestMetrics {
     pub metadata: Counter,
     /// Parts of requests that were refused; some of them may be taken later.
     pub rejected: Family<ReasonLabels, Counter>,
-    /// Series written to within the last hour, where their number has a limit.
+    /// Series written to within the last hour.
     pub active_series: Gauge,
     /// Answered requests.
     pub requests: Family<WriteLabels, Counter>,
@@ -75,7 +75,7 @@ impl IngestMetrics {
         );
         registry.register(
             "active_series",
-            "Series written to within the last hour; counted only where a limit is set for them",
+            "Series written to within the last hour, and after a start those that the store has of it",
             metrics.active_series.clone(),
         );
         registry.register(

@@ -2,6 +2,7 @@
 //! program with both stores.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::process::Signal;
 
@@ -66,9 +67,57 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     assert!(stored(&server, "o").await.is_empty());
 }
 
+/// A series `metric{host}` with a point of now.
+fn series_of_now(metric: &str, host: &str) -> proto::Message {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let point = proto::Message::default().double(1, 1.0).varint(2, since.as_millis() as u64);
+    series(metric, host, 0).messages(2, [point])
+}
+
+/// A limit that is set later, and one after a restart, know the series of before.
+async fn known_series_are_known(backend: Backend) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut server, file) = configured(folder.path(), &backend, "", &[]).await;
+    let known = || [series_of_now("m", "a"), series_of_now("n", "b")];
+    let new = || [series_of_now("m", "c"), series_of_now("o", "d")];
+    assert_eq!(send(&server, &known()).await.status, 204);
+    assert_eq!(metric(&server, "active_series").await, Some(2.0), "counted without a limit");
+    let limit = "max_active_series = 2\n";
+    write_settings(&file, limit);
+    let changed = "changed: max-active-series\n";
+    assert_eq!(reload(&server).await, (200, changed.to_owned()));
+    assert_eq!(send(&server, &new()).await.status, 400);
+    let answer = send(&server, &known()).await;
+    assert_eq!(answer.status, 204, "{}", answer.body);
+    assert!(server.process.terminate().success());
+    let (server, _) = configured(folder.path(), &backend, limit, &[]).await;
+    assert_eq!(metric(&server, "active_series").await, Some(2.0), "learned from the store");
+    let answer = send(&server, &new()).await;
+    assert!(answer.body.contains("there are 2 active series"), "{}", answer.body);
+    assert_eq!(answer.status, 400);
+    let answer = send(&server, &known()).await;
+    assert_eq!(answer.status, 204, "{}", answer.body);
+    assert!(stored(&server, "o").await.is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn series_of_the_embedded_store() {
     new_series_are_refused_and_known_ones_go_on(Backend::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_series_of_the_embedded_store() {
+    known_series_are_known(Backend::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_series_of_cassandra() {
+    known_series_are_known(Backend::cassandra_store()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_series_of_cassandra_behind_the_log() {
+    known_series_are_known(Backend::cassandra_wal()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

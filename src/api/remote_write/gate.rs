@@ -11,12 +11,13 @@ use super::guard::Guard;
 use super::rate::Rate;
 use crate::config::WriteLimits;
 use crate::model::WriteBatch;
+use crate::storage::Pressure;
 use crate::telemetry::{IngestMetrics, Throttle};
 
 /// What stands between a decoded request and the store.
 pub(crate) struct Gate {
     limits: RwLock<WriteLimits>,
-    guard: Guard,
+    pub(super) guard: Guard,
     rate: Rate,
     told: Mutex<Throttle>,
 }
@@ -48,6 +49,7 @@ impl Gate {
     pub(super) fn judge(
         &self,
         limits: &WriteLimits,
+        pressure: &Pressure,
         batch: &mut WriteBatch<'_>,
         metrics: &IngestMetrics,
     ) -> Result<(), Refusal> {
@@ -65,7 +67,7 @@ impl Gate {
             taken.map_err(|retry_after| Refusal::TooFast { most, retry_after })?;
         }
         let before = batch.rejections.len();
-        self.guard.judge(limits, batch, now);
+        self.guard.judge(limits, pressure, batch, now);
         metrics.active_series.set(self.guard.active() as i64);
         let refused = batch.rejections.len() - before;
         if refused > 0 {

@@ -5,9 +5,11 @@
 //! read, and a rate that is a setting before anything is stored. Answers to version 2 say how much was stored, failures included; answers to
 //! version 1 never do, as senders take these headers for the sign of version 2.
 
+mod active;
 mod gate;
 mod guard;
 mod intake;
+mod learn;
 mod negotiate;
 mod rate;
 
@@ -29,6 +31,7 @@ use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use gate::Gate;
 pub(crate) use intake::{BodyLimit, Intake};
+pub use learn::learn_series;
 
 /// The handler. One request is one batch for the store.
 pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
@@ -106,7 +109,7 @@ async fn accept(
     let mut batch = info_span!("decode").in_scope(|| {
         intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))
     })?;
-    state.writes.judge(&limits, &mut batch, &state.metrics.ingest)?;
+    state.writes.judge(&limits, &state.pressure, &mut batch, &state.metrics.ingest)?;
     if batch.series.is_empty() && batch.metadata.is_empty() {
         return Ok(WriteOutcome { rejections: batch.rejections, ..WriteOutcome::default() });
     }
