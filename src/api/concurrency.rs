@@ -71,7 +71,7 @@ pub(super) async fn bound(
     match state.concurrency.enter() {
         Ok(_counted) => next.run(request).await,
         Err(most) => {
-            state.metrics.http.limit_reached(SETTING);
+            state.metrics.http.limits.reached(SETTING);
             let what =
                 format!("more than {most} requests at a time, which is the setting {SETTING}");
             let error = StoreError::Unavailable { what, retry_after: RETRY_AFTER };

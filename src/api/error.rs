@@ -80,7 +80,7 @@ impl ApiError {
                 QueryError::Invalid(_) => BAD_DATA,
                 QueryError::Execution(_)
                 | QueryError::TooManySamples { .. }
-                | QueryError::Limit(_)
+                | QueryError::Limit { .. }
                 | QueryError::Store(StoreError::Limit(_) | StoreError::Invalid(_)) => EXECUTION,
                 QueryError::TimedOut { .. } => TIMEOUT,
                 QueryError::Canceled => {

@@ -113,7 +113,7 @@ async fn run(stream: TcpStream, place: Arc<Place>, serving: Serving, watcher: Wa
     tokio::select! {
         () = greet(stream, place.clone(), serving, watcher) => {}
         why = place.overdue() => {
-            metrics.limit_reached(why.setting());
+            metrics.limits.reached(why.setting());
             tracing::debug!("a connection was closed at the limit {}", why.setting());
         }
     }

@@ -14,7 +14,7 @@ use crate::model::{
     RawLabels, RejectReason, Sample, SeriesEntry, Target, WriteBatch,
 };
 
-use super::{Policy, WireError, histogram};
+use super::{Policy, SAMPLES, SERIES, WireError, histogram};
 
 /// Where raw label bytes lie.
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ impl<'a> Collector<'a> {
     pub(super) fn begin_series(&mut self) -> Result<Draft, WireError> {
         let before = self.seen;
         self.seen.series += 1;
-        self.check_limit(before.series as usize + 1, limits::MAX_SERIES_PER_REQUEST, "series")?;
+        self.check_limit(before.series as usize + 1, limits::MAX_SERIES_PER_REQUEST, SERIES)?;
         Ok(Draft {
             index: before.series,
             omitted: self.omits(Target::Series(before.series)),
@@ -363,7 +363,7 @@ impl<'a> Collector<'a> {
 
     fn check_points(&self) -> Result<(), WireError> {
         let count = self.seen.samples as usize + self.seen.histograms as usize;
-        self.check_limit(count, limits::MAX_SAMPLES_PER_REQUEST, "samples")
+        self.check_limit(count, limits::MAX_SAMPLES_PER_REQUEST, SAMPLES)
     }
 
     fn raw<'s>(&'s self, labels: &LabelBytes<'s>) -> RawLabels<'s> {

@@ -158,6 +158,62 @@ async fn requests_beyond_a_setting_are_told_which() {
     assert_eq!(stored(&server, "m").await, ["a"]);
     assert_eq!(send(&server, &some(2).collect::<Vec<_>>()).await.status, 204);
     assert_eq!(stored(&server, "m").await, ["a"], "one more is there, and cut off");
+    let (_, text) = server.get("/api/v1/label/host/values?match[]=m").await.expect("an answer");
+    let why = "results truncated due to limit: more than 1, which is the setting max-label-results";
+    assert!(text.contains(why), "{text}");
+    let (_, text) =
+        server.get("/api/v1/label/host/values?match[]=m&limit=1").await.expect("an answer");
+    assert!(text.contains("\"results truncated due to limit\""), "the client's own: {text}");
+    for (setting, times) in [
+        ("max-series-per-request", 1.0),
+        ("max-samples-per-request", 1.0),
+        ("max-request-body-size", 1.0),
+        ("max-label-value-size", 1.0),
+        // The last two lists that were asked for without a limit of their own.
+        ("max-label-results", 2.0),
+    ] {
+        assert_eq!(reached(&server, setting).await, Some(times), "{setting}");
+    }
+}
+
+/// How often the limit of this setting was reached.
+pub(crate) async fn reached(server: &Promkairos, setting: &str) -> Option<f64> {
+    metric(server, &format!("limits_reached_total{{limit=\"{setting}\"}}")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_at_their_defaults_name_their_settings() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--query-max-samples=5"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let answer = send(&server, &[series("m", &"v".repeat(17_000), 1)]).await;
+    let why =
+        "value of label \"host\" of 17000 bytes, and the setting max-label-value-size is 16384";
+    assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
+    let label = |name: &str| proto::Message::default().bytes(1, name).bytes(2, "v");
+    let labels = (0..129).map(|number| label(&format!("l{number:03}")));
+    let point = proto::Message::default().double(1, 1.0).varint(2, 1_700_000_000_000);
+    let many = series("m", "a", 0).messages(1, labels).messages(2, [point]);
+    let answer = send(&server, &[many]).await;
+    let why = "131 labels, and the setting max-labels-per-series is 128";
+    assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
+    let many: Vec<_> = (0..=262_144).map(|_| proto::Message::default()).collect();
+    let answer = send(&server, &many).await;
+    let why = "more than 262144 series in one request, and the setting max-series-per-request is \
+               262144\n";
+    assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    assert_eq!(send(&server, &[series("m", "a", 9)]).await.status, 204);
+    let path = "/api/v1/query?query=m[1h]&time=1700000001";
+    let (status, text) = server.get(path).await.expect("an answer");
+    assert_eq!(status, 422, "{text}");
+    for setting in [
+        "max-label-value-size",
+        "max-labels-per-series",
+        "max-series-per-request",
+        "query-max-samples",
+    ] {
+        assert_eq!(reached(&server, setting).await, Some(1.0), "{setting}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,13 @@ use super::rate::Rate;
 use crate::config::WriteLimits;
 use crate::model::WriteBatch;
 use crate::storage::Pressure;
-use crate::telemetry::{IngestMetrics, Throttle};
+use crate::telemetry::{Metrics, Throttle};
+
+/// The settings of what one request may have.
+pub(super) const SERIES_PER_REQUEST: &str = "max-series-per-request";
+pub(super) const SAMPLES_PER_REQUEST: &str = "max-samples-per-request";
+/// That of how much may come in a second.
+pub(super) const SAMPLES_PER_SECOND: &str = "max-samples-per-second";
 
 /// What stands between a decoded request and the store.
 pub(crate) struct Gate {
@@ -51,7 +57,7 @@ impl Gate {
         limits: &WriteLimits,
         pressure: &Pressure,
         batch: &mut WriteBatch<'_>,
-        metrics: &IngestMetrics,
+        metrics: &Metrics,
     ) -> Result<(), Refusal> {
         let series = batch.series.len();
         let samples = batch.samples.len() + batch.histograms.len();
@@ -59,23 +65,24 @@ impl Gate {
             true => Err(Refusal::Limit { what: format!("{count} {what}"), setting, most }),
             false => Ok(()),
         };
-        check(series, "series", "max-series-per-request", limits.series_per_request)?;
-        check(samples, "samples", "max-samples-per-request", limits.samples_per_request)?;
+        check(series, "series", SERIES_PER_REQUEST, limits.series_per_request)?;
+        check(samples, "samples", SAMPLES_PER_REQUEST, limits.samples_per_request)?;
         let now = Instant::now();
         if let Some(most) = limits.samples_per_second {
             let taken = self.rate.take(samples, most, now);
             taken.map_err(|retry_after| Refusal::TooFast { most, retry_after })?;
         }
-        let before = batch.rejections.len();
-        self.guard.judge(limits, pressure, batch, now);
-        metrics.active_series.set(self.guard.active() as i64);
-        let refused = batch.rejections.len() - before;
-        if refused > 0 {
-            let why = batch.rejections.kept().last().map(ToString::to_string).unwrap_or_default();
-            if let Some(refused) = self.told.lock().count(refused as u64, now) {
-                tracing::warn!(refused, "series are refused: {why}");
-            }
+        let refused = self.guard.judge(limits, pressure, batch, now);
+        metrics.ingest.active_series.set(self.guard.active() as i64);
+        for &(setting, count) in refused.counts() {
+            metrics.http.limits.add(setting, count);
         }
+        if let Some(last) = refused.kept().last()
+            && let Some(refused) = self.told.lock().count(refused.len() as u64, now)
+        {
+            tracing::warn!(refused, "series are refused: {last}");
+        }
+        batch.rejections.extend(refused);
         Ok(())
     }
 }

@@ -91,20 +91,21 @@ impl Guard {
         }
     }
 
-    /// Takes the series that are refused out of a batch.
+    /// Takes the series that are refused out of a batch, and says which and why.
     pub(super) fn judge(
         &self,
         limits: &WriteLimits,
         pressure: &Pressure,
         batch: &mut WriteBatch<'_>,
         now: Instant,
-    ) {
+    ) -> Rejections {
+        let mut rejections = Rejections::default();
         let minute = self.minute(now);
         self.sweep(minute);
         let until = minute + ACTIVE;
         let unknown = self.unknown(batch, until);
         if unknown.is_empty() {
-            return;
+            return rejections;
         }
         let (new, mut refused) = self.check_labels(limits, batch, unknown, until);
         if pressure.level() < Level::Full {
@@ -114,11 +115,10 @@ impl Guard {
             }));
         }
         if refused.is_empty() {
-            return;
+            return rejections;
         }
         refused.sort_by_key(|(position, _)| *position);
         let mut refused = refused.into_iter().peekable();
-        let mut rejections = Rejections::default();
         let mut position = 0;
         batch.series.retain(|series| {
             let reason = refused.next_if(|(refused, _)| *refused == position);
@@ -127,7 +127,7 @@ impl Guard {
             rejections.push(Target::Series(series.index), reason, || series.labels.describe());
             false
         });
-        batch.rejections.extend(rejections);
+        rejections
     }
 
     fn minute(&self, now: Instant) -> u32 {
@@ -299,9 +299,9 @@ mod tests {
             let series = (0..).zip(raws.iter().map(Vec::as_slice)).map(entry).collect();
             let mut batch = WriteBatch { series, ..WriteBatch::default() };
             let now = self.begun + Duration::from_secs(60 * minute);
-            self.guard.judge(&self.limits, &self.pressure, &mut batch, now);
-            assert_eq!(batch.series.len() + batch.rejections.len(), raws.len());
-            batch.rejections.kept().iter().map(ToString::to_string).collect()
+            let refused = self.guard.judge(&self.limits, &self.pressure, &mut batch, now);
+            assert_eq!(batch.series.len() + refused.len(), raws.len());
+            refused.kept().iter().map(ToString::to_string).collect()
         }
     }
 
@@ -396,7 +396,9 @@ mod tests {
         let (histograms, exemplars) = (rest.clone(), rest);
         let series = vec![SeriesEntry { labels, index: 0, samples, histograms, exemplars }];
         let mut batch = WriteBatch { series, ..WriteBatch::default() };
-        sender.guard.judge(&sender.limits, &sender.pressure, &mut batch, sender.begun);
+        let refused =
+            sender.guard.judge(&sender.limits, &sender.pressure, &mut batch, sender.begun);
+        assert!(refused.is_empty(), "{refused:?}");
         assert_eq!((batch.series.len(), sender.guard.active()), (1, 1));
     }
 
