@@ -283,12 +283,15 @@ impl<'a> Collector<'a> {
         reason: RejectReason,
         labels: Option<LabelBytes<'a>>,
     ) {
+        let points = self.batch.samples.len() - draft.samples + self.batch.histograms.len()
+            - draft.histograms;
         self.batch.samples.truncate(draft.samples);
         self.batch.histograms.truncate(draft.histograms);
         self.batch.exemplars.truncate(draft.exemplars);
         self.in_arena.truncate(draft.in_arena);
         if self.is_strict() {
-            self.reject(Target::Series(draft.index), reason);
+            let rejections = &mut self.batch.rejections;
+            rejections.push_series(draft.index, points as u64, reason, String::new);
         }
         if let Some(labels) = labels
             && self.batch.rejections.kept().len() > draft.reasons

@@ -51,7 +51,7 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     let why = "m has 2 active series, and the setting max-active-series-per-metric is 2 for series \
                {__name__=\"m\", host=\"c\"}\n";
     assert_eq!(second.body, why);
-    let third = send(&server, &[series("o", "e", 1)]).await;
+    let third = send(&server, &[series("o", "e", 5)]).await;
     assert_eq!(third.status, 400, "{}", third.body);
     assert!(third.body.contains("the setting max-active-series is 3"), "{}", third.body);
     assert_eq!(stored(&server, "m").await, ["a", "b"]);
@@ -60,6 +60,8 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     assert_eq!(metric(&server, "active_series").await, Some(3.0));
     let refused = "write_rejected_total{reason=\"max-active-series\"}";
     assert_eq!(metric(&server, refused).await, Some(1.0));
+    let refused = "write_samples_refused_total{reason=\"max-active-series\"}";
+    assert_eq!(metric(&server, refused).await, Some(5.0));
     assert!(server.process.terminate().success());
     // What was refused does not come back out of the log.
     let server = Promkairos::ready(data.path(), &backend, &[]).await;
@@ -228,6 +230,12 @@ async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
     assert!(answer.body.contains("the setting max-samples-per-second"), "{}", answer.body);
     let after: u64 = answer.retry_after.expect("told").parse().expect("seconds");
     assert!((1..=100_000).contains(&after), "{after}");
+    let answer = send(&server, &[series("m", "b", 5), series("m", "c", 2)]).await;
+    assert_eq!(answer.status, 429, "{}", answer.body);
+    let refused = "write_samples_refused_total{reason=\"max-samples-per-second\"}";
+    assert_eq!(metric(&server, refused).await, Some(8.0));
+    assert_eq!(reached(&server, "max-samples-per-second").await, Some(2.0));
+    logged(&server, "remote writes are refused: more samples than the 1 a second").await;
     assert_eq!(stored(&server, "m").await, ["a"]);
 }
 

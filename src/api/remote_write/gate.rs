@@ -26,6 +26,7 @@ pub(crate) struct Gate {
     pub(super) guard: Guard,
     rate: Rate,
     told: Mutex<Throttle>,
+    told_of_requests: Mutex<Throttle>,
 }
 
 impl Default for Gate {
@@ -36,6 +37,7 @@ impl Default for Gate {
             guard: Guard::new(now),
             rate: Rate::new(now),
             told: Mutex::default(),
+            told_of_requests: Mutex::default(),
         }
     }
 }
@@ -51,6 +53,13 @@ impl Gate {
         *self.limits.write() = limits;
     }
 
+    /// Tells the log now and then that whole requests are refused.
+    pub(super) fn tell(&self, why: &Refusal) {
+        if let Some(refused) = self.told_of_requests.lock().count(1, Instant::now()) {
+            tracing::warn!(refused, "remote writes are refused: {why}");
+        }
+    }
+
     /// Refuses a request that has too much, and takes the series that are refused out of others.
     pub(super) fn judge(
         &self,
@@ -61,16 +70,22 @@ impl Gate {
     ) -> Result<(), Refusal> {
         let series = batch.series.len();
         let samples = batch.samples.len() + batch.histograms.len();
-        let check = |count, what, setting, most| match count > most {
-            true => Err(Refusal::Limit { what: format!("{count} {what}"), setting, most }),
-            false => Ok(()),
+        let check = |count: usize, what: &str, setting: &'static str, most: usize| {
+            if count <= most {
+                return Ok(());
+            }
+            metrics.ingest.refuse(setting, samples as u64);
+            Err(Refusal::Limit { what: format!("{count} {what}"), setting, most })
         };
         check(series, "series", SERIES_PER_REQUEST, limits.series_per_request)?;
         check(samples, "samples", SAMPLES_PER_REQUEST, limits.samples_per_request)?;
         let now = Instant::now();
         if let Some(most) = limits.samples_per_second {
             let taken = self.rate.take(samples, most, now);
-            taken.map_err(|retry_after| Refusal::TooFast { most, retry_after })?;
+            taken.map_err(|retry_after| {
+                metrics.ingest.refuse(SAMPLES_PER_SECOND, samples as u64);
+                Refusal::TooFast { most, retry_after }
+            })?;
         }
         let refused = self.guard.judge(limits, pressure, batch, now);
         metrics.ingest.active_series.set(self.guard.active() as i64);

@@ -16,8 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::active::ActiveSeries;
 use crate::config::WriteLimits;
 use crate::model::{
-    LabelError, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, SeriesEntry, Target,
-    WriteBatch,
+    LabelError, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, SeriesEntry, WriteBatch,
 };
 use crate::storage::{Level, Pressure};
 
@@ -124,7 +123,8 @@ impl Guard {
             let reason = refused.next_if(|(refused, _)| *refused == position);
             position += 1;
             let Some((_, reason)) = reason else { return true };
-            rejections.push(Target::Series(series.index), reason, || series.labels.describe());
+            let describe = || series.labels.describe();
+            rejections.push_series(series.index, series.points(), reason, describe);
             false
         });
         rejections

@@ -44,8 +44,11 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     };
     let metrics = &state.metrics.ingest;
     let beyond_series = state.writes.limits().series_answer;
-    if let Some(setting) = result.as_ref().err().and_then(Refusal::setting) {
+    if let Err(refusal) = &result
+        && let Some(setting) = refusal.setting()
+    {
         state.metrics.http.limits.reached(setting);
+        state.writes.tell(refusal);
     }
     let response = respond(protocol, result, beyond_series, metrics);
     let protocol = match protocol {
@@ -216,6 +219,9 @@ fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
     metrics.metadata.inc_by(outcome.metadata);
     for &(reason, count) in outcome.rejections.counts() {
         metrics.rejected.get_or_create(&ReasonLabels { reason }).inc_by(count);
+    }
+    for &(reason, points) in outcome.rejections.points() {
+        metrics.refuse(reason, points);
     }
 }
 
