@@ -26,6 +26,8 @@ pub struct HttpMetrics {
     pub read_aborted: Counter,
     /// Limits of requests, and all others.
     pub limits: LimitMetrics,
+    /// Open connections.
+    pub connections: Gauge,
     /// 1 while what is written can be acknowledged, else 0.
     pub ready: Gauge,
 }
@@ -58,6 +60,7 @@ impl HttpMetrics {
             read_bytes: Counter::default(),
             read_aborted: Counter::default(),
             limits: LimitMetrics::register(registry),
+            connections: Gauge::default(),
             ready: Gauge::default(),
         };
         registry.register("http_requests", "Answered requests", metrics.requests.clone());
@@ -84,6 +87,7 @@ impl HttpMetrics {
             "Remote reads that broke after the first byte was sent",
             metrics.read_aborted.clone(),
         );
+        registry.register("http_connections", "Open connections", metrics.connections.clone());
         let help = "Whether what is written can be acknowledged, as /-/ready tells it";
         registry.register("ready", help, metrics.ready.clone());
         metrics
