@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use crate::model::LabelLimits;
 
-/// Connections at a time; a further one takes the place of one without a whole request, or waits. Below
+/// Connections at a time; a further one takes the place of one without a whole request. Below
 /// the 1024 file handles that a process usually has, so that the store keeps its own.
 pub const MAX_CONNECTIONS: usize = 512;
+/// Connections beyond those, for health and metrics alone: enough for probes, few enough for the same.
+pub const SPARE_CONNECTIONS: usize = 16;
 /// Requests of one HTTP/2 connection at a time.
 pub const MAX_HTTP2_STREAMS: u32 = 200;
 /// Requests that are answered at a time. Far more than what a sound server has under way, and few enough

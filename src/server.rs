@@ -240,7 +240,7 @@ async fn until_true(mut flag: watch::Receiver<bool>) {
 }
 
 /// Opens the store, again and again as long as it is only out of reach. It may also deny us for
-/// a while: a cluster that starts may not know its users yet.
+/// a while: a cluster that starts may not know its users yet. Then asks it for the series it has.
 async fn open_patiently(
     config: &Config,
     state: &Arc<AppState>,
@@ -265,7 +265,12 @@ async fn open_patiently(
                 state.opening(what);
                 tokio::time::sleep(retry_after.clamp(LEAST_RETRY, MOST_RETRY)).await;
             }
-            result => return result,
+            result => {
+                if let Ok(store) = &result {
+                    api::learn_series(state, store).await;
+                }
+                return result;
+            }
         }
     }
 }

@@ -21,6 +21,11 @@ const SETTING: &str = "max-concurrent-requests";
 /// What is always answered.
 const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
+/// Whether requests of this path are answered whatever else is under way: they tell how the process is.
+pub fn is_always_answered(path: &str) -> bool {
+    UNCOUNTED.contains(&path)
+}
+
 /// How many requests are under way, and how many may be.
 pub(super) struct RequestLimit {
     most: AtomicUsize,
@@ -65,13 +70,13 @@ pub(super) async fn bound(
     request: Request,
     next: Next,
 ) -> Response {
-    if UNCOUNTED.contains(&request.uri().path()) {
+    if is_always_answered(request.uri().path()) {
         return next.run(request).await;
     }
     match state.concurrency.enter() {
         Ok(_counted) => next.run(request).await,
         Err(most) => {
-            state.metrics.http.limit_reached(SETTING);
+            state.metrics.http.limits.reached(SETTING);
             let what =
                 format!("more than {most} requests at a time, which is the setting {SETTING}");
             let error = StoreError::Unavailable { what, retry_after: RETRY_AFTER };

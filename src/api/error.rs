@@ -80,7 +80,7 @@ impl ApiError {
                 QueryError::Invalid(_) => BAD_DATA,
                 QueryError::Execution(_)
                 | QueryError::TooManySamples { .. }
-                | QueryError::Limit(_)
+                | QueryError::Limit { .. }
                 | QueryError::Store(StoreError::Limit(_) | StoreError::Invalid(_)) => EXECUTION,
                 QueryError::NoTurn { .. } => UNAVAILABLE,
                 QueryError::TimedOut { .. } => TIMEOUT,
@@ -161,7 +161,7 @@ mod tests {
         check(ApiError::BadRequest("x".into()), 400, None);
         check(ApiError::NotReady("x".into()), 503, Some("1"));
         check(QueryError::NoTurn { limit: 1, setting: "x" }.into(), 503, Some("5"));
-        check(QueryError::Limit("x".into()).into(), 422, None);
+        check(QueryError::Limit { what: "x".into(), setting: "y" }.into(), 422, None);
         check(away(Duration::ZERO).into(), 503, Some("1"));
         check(away(Duration::from_millis(5001)).into(), 503, Some("6"));
         check(StoreError::Denied("x".into()).into(), 503, Some("5"));

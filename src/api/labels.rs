@@ -20,6 +20,9 @@ use crate::promql::annotations::Shown;
 use crate::promql::quoted_bytes;
 use crate::storage::{Limited, Listed, SeriesQuery, SharedStore, StoreError};
 
+/// The setting of how many results there may be.
+const SETTING: &str = "max-label-results";
+
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
 pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/labels", parameters.shown());
@@ -50,8 +53,9 @@ pub(super) async fn series(State(state): State<Arc<AppState>>, parameters: Param
 async fn names_answer(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
     let question = Question::read(state, parameters).await?;
     let names = |store: SharedStore, query| async move { store.label_names(&query).await };
+    let limit = question.limit;
     let names = question.ask(state, names).await?;
-    Ok(texts(names))
+    Ok(texts(limit.warnings(state, &names), names))
 }
 
 async fn values_answer(
@@ -69,8 +73,9 @@ async fn values_answer(
         let name = name.to_owned();
         async move { store.label_values(&name, &query).await }
     };
+    let limit = question.limit;
     let values = question.ask(state, values).await?;
-    Ok(texts(values))
+    Ok(texts(limit.warnings(state, &values), values))
 }
 
 async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
@@ -82,14 +87,38 @@ async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Resp
         Question { selectors: matches::required(state, parameters).await?, limit, range };
     let series = |store: SharedStore, query| async move { store.series(&query).await };
     let found = question.ask(state, series).await?;
-    Ok(list(found, |out, labels: Labels| json::labels(out, &labels)))
+    let warnings = limit.warnings(state, &found);
+    Ok(list(warnings, found, |out, labels: Labels| json::labels(out, &labels)))
 }
 
 /// Which series are meant, and how many results are wanted.
 struct Question {
     selectors: Vec<Vec<Matcher>>,
     range: TimeRange,
-    limit: usize,
+    limit: Limit,
+}
+
+/// How many results there may be.
+#[derive(Clone, Copy)]
+struct Limit {
+    most: usize,
+    /// The client did not ask for so few.
+    of_setting: bool,
+}
+
+impl Limit {
+    /// What a client is told of what is not in its answer, which is counted where a setting is why.
+    fn warnings<T>(self, state: &AppState, found: &Limited<T>) -> Vec<String> {
+        if !found.truncated {
+            return Vec::new();
+        }
+        let is_full = found.items.len() == self.most;
+        if !self.of_setting || !is_full {
+            return vec![TRUNCATED.to_owned()];
+        }
+        state.metrics.http.limits.reached(SETTING);
+        vec![format!("{TRUNCATED}: more than {}, which is the setting {SETTING}", self.most)]
+    }
 }
 
 impl Question {
@@ -104,9 +133,10 @@ impl Question {
         Ok(Self { selectors, range, limit })
     }
 
-    fn bounds(state: &AppState, parameters: &Parameters) -> Result<(usize, TimeRange), ApiError> {
+    fn bounds(state: &AppState, parameters: &Parameters) -> Result<(Limit, TimeRange), ApiError> {
         let most = state.label_results.load(Ordering::Relaxed);
-        let limit = parameters.limit()?.unwrap_or(usize::MAX).min(most);
+        let asked = parameters.limit()?.unwrap_or(usize::MAX);
+        let limit = Limit { most: asked.min(most), of_setting: asked > most };
         Ok((limit, parameters.range()?))
     }
 
@@ -120,6 +150,7 @@ impl Question {
         A: Future<Output = Result<Limited<T>, StoreError>>,
     {
         let Self { selectors, range, limit } = self;
+        let limit = limit.most;
         let store = state.store()?;
         let union = async {
             let mut all = Limited { items: Vec::new(), truncated: false };
@@ -134,15 +165,15 @@ impl Question {
     }
 }
 
-fn texts(found: Limited<String>) -> Response {
-    list(found, |out, item: String| out.push_str(&json::text(&item)))
+fn texts(warnings: Vec<String>, found: Limited<String>) -> Response {
+    list(warnings, found, |out, item: String| out.push_str(&json::text(&item)))
 }
 
 fn list<T: Send + 'static>(
+    warnings: Vec<String>,
     found: Limited<T>,
     write: impl Fn(&mut String, T) + Send + 'static,
 ) -> Response {
-    let warnings = if found.truncated { vec![TRUNCATED.to_owned()] } else { Vec::new() };
     let shown = Shown { warnings, ..Shown::default() };
     json::list("", found.items, write, &json::tail(&shown))
 }

@@ -46,6 +46,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+pub use concurrency::is_always_answered;
 pub use error::ApiError;
 pub use moment::parse_time;
 pub use routes::router;
@@ -55,6 +56,7 @@ use concurrency::RequestLimit;
 use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
+pub use remote_write::learn_series;
 use workers::Workers;
 
 use crate::config::{
@@ -319,6 +321,7 @@ impl AppState {
             answer.await
         };
         timeout(most, answer).await.unwrap_or_else(|_| {
+            self.metrics.http.limits.reached("query-timeout");
             let why = format!("it takes longer than {most:?}, which is the setting query-timeout");
             Err(ApiError::TimedOut(why))
         })
@@ -362,7 +365,7 @@ mod tests {
         let response = router(Arc::new(state)).call(request).await.expect("infallible");
         let retry_after = response.headers().get(header::RETRY_AFTER);
         let retry_after = retry_after.map(|value| value.to_str().expect("ascii").to_owned());
-        let counted = "promkairos_http_limits_reached_total{limit=\"http-body-timeout\"} 1\n";
+        let counted = "promkairos_limits_reached_total{limit=\"http-body-timeout\"} 1\n";
         (response.status().as_u16(), retry_after, metrics.encode().matches(counted).count())
     }
 

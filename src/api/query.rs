@@ -18,6 +18,7 @@ use super::workers::Caller;
 use super::{ApiError, AppState, json, parse_query, query_result, slow};
 use crate::promql::ast::Expr;
 use crate::promql::{Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse};
+use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::{self, QueryKind, QueryOutcome};
 
 /// Most points of a series in an answer.
@@ -164,13 +165,20 @@ async fn counted(
         }
         Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
         Err(
-            QueryError::TooManySamples { .. } | QueryError::Limit(_) | QueryError::NoTurn { .. },
+            QueryError::TooManySamples { .. }
+            | QueryError::Limit { .. }
+            | QueryError::NoTurn { .. },
         ) => QueryOutcome::Limited,
         Err(QueryError::TimedOut { .. }) => QueryOutcome::TimedOut,
         Err(QueryError::Canceled) => QueryOutcome::Canceled,
         Err(QueryError::Store(_)) => QueryOutcome::Store,
     };
     running.end(outcome);
+    let reached = result.as_ref().err().and_then(QueryError::setting);
+    // What memory is short for is counted where it is refused.
+    if let Some(setting) = reached.filter(|setting| *setting != MEMORY_LIMIT) {
+        state.metrics.http.limits.reached(setting);
+    }
     result
 }
 

@@ -219,7 +219,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-connections",
         "N",
         Some("512"),
-        "Connections at a time; a further one takes the place of one without a whole request, or waits",
+        "Connections at a time; a further one takes the place of one without a whole request, else it is told 503, but for health and metrics",
     ),
     setting(
         "max-http2-streams",

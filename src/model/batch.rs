@@ -58,6 +58,13 @@ pub struct SeriesEntry<'a> {
     pub exemplars: Range<u32>,
 }
 
+impl SeriesEntry<'_> {
+    /// How many floats and histograms there are.
+    pub fn points(&self) -> u64 {
+        (self.samples.len() + self.histograms.len()) as u64
+    }
+}
+
 /// An exemplar of a series.
 #[derive(Debug, Clone)]
 pub struct ExemplarEntry<'a> {
@@ -210,6 +217,7 @@ pub struct Rejections {
     targets: Vec<Target>,
     kept: Vec<Reject>,
     counts: Vec<(&'static str, u64)>,
+    points: Vec<(&'static str, u64)>,
 }
 
 impl Rejections {
@@ -218,29 +226,40 @@ impl Rejections {
 
     /// Adds one. `series` is called only when the text is kept.
     pub fn push(&mut self, target: Target, reason: RejectReason, series: impl FnOnce() -> String) {
+        if matches!(target, Target::Sample(_) | Target::Histogram(_)) {
+            add(&mut self.points, reason.as_str(), 1);
+        }
         self.targets.push(target);
-        self.count(reason.as_str(), 1);
+        add(&mut self.counts, reason.as_str(), 1);
         if self.kept.len() < Self::KEPT {
             let series = series();
             self.kept.push(Reject { target, reason, series });
         }
     }
 
+    /// Adds the series of this number, with so many floats and histograms that are not refused already.
+    pub fn push_series(
+        &mut self,
+        index: u32,
+        points: u64,
+        reason: RejectReason,
+        series: impl FnOnce() -> String,
+    ) {
+        add(&mut self.points, reason.as_str(), points);
+        self.push(Target::Series(index), reason, series);
+    }
+
     /// Adds all of `other`.
     pub fn extend(&mut self, other: Self) {
         self.targets.extend(other.targets);
         for (reason, count) in other.counts {
-            self.count(reason, count);
+            add(&mut self.counts, reason, count);
+        }
+        for (reason, count) in other.points {
+            add(&mut self.points, reason, count);
         }
         let room = Self::KEPT.saturating_sub(self.kept.len());
         self.kept.extend(other.kept.into_iter().take(room));
-    }
-
-    fn count(&mut self, reason: &'static str, more: u64) {
-        match self.counts.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += more,
-            None => self.counts.push((reason, more)),
-        }
     }
 
     /// Sets the series of the reasons kept from the one numbered `from` on.
@@ -253,6 +272,11 @@ impl Rejections {
     /// How many were refused for each [`RejectReason::as_str`].
     pub fn counts(&self) -> &[(&'static str, u64)] {
         &self.counts
+    }
+
+    /// How many floats and histograms were refused for each of them, those of refused series included.
+    pub fn points(&self) -> &[(&'static str, u64)] {
+        &self.points
     }
 
     /// All targets, in the order they were refused.
@@ -273,6 +297,13 @@ impl Rejections {
     /// Whether nothing was refused.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
+    }
+}
+
+fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, more: u64) {
+    match counts.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, count)) => *count += more,
+        None => counts.push((reason, more)),
     }
 }
 

@@ -102,10 +102,11 @@ impl Held {
             return Err(QueryError::TooManySamples { limit, setting: MAX_SAMPLES });
         }
         if bytes_now > budget.max_bytes {
-            return Err(QueryError::Limit(format!(
+            let what = format!(
                 "query would hold more than {} bytes in memory, which is the setting {MAX_BYTES}",
                 budget.max_bytes
-            )));
+            );
+            return Err(QueryError::Limit { what, setting: MAX_BYTES });
         }
         of_all
     }

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use super::annotations::{Annotation, Annotations};
 use super::budget::Budget;
 use super::counts::SampleCounts;
-use super::error::QueryError;
-use super::settings::{CounterSign, NameRemoval, Settings, StartTimestamps, TIMEOUT};
+use super::error::{QueryError, TimeLimit};
+use super::settings::{CounterSign, NameRemoval, Settings, StartTimestamps};
 
 /// What the operators of one query share.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct Context {
     annotations: Mutex<Annotations>,
     deadline: Instant,
     timeout: Duration,
+    /// Who says how long that is.
+    time_limit: TimeLimit,
     canceled: AtomicBool,
 }
 
@@ -53,6 +55,10 @@ impl Context {
             annotations: Mutex::default(),
             deadline: begin + timeout,
             timeout,
+            time_limit: match timeout < settings.timeout {
+                true => TimeLimit::Request,
+                false => TimeLimit::Setting,
+            },
             canceled: AtomicBool::new(false),
         }
     }
@@ -64,9 +70,14 @@ impl Context {
         }
         if Instant::now() > self.deadline {
             let place = "expression evaluation";
-            return Err(QueryError::TimedOut { place, limit: self.timeout, setting: TIMEOUT });
+            return Err(self.late(place));
         }
         Ok(())
+    }
+
+    /// The error of a query whose time is over in `place`.
+    pub(super) fn late(&self, place: &'static str) -> QueryError {
+        QueryError::TimedOut { place, limit: self.timeout, of: self.time_limit }
     }
 
     /// Makes every later check fail.

@@ -20,7 +20,7 @@ use super::counts::{Counting, SampleCounts};
 use super::error::QueryError;
 use super::operators::build::{Builder, Scope};
 use super::plan::{Node, Plan, Query, plan};
-use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings, TIMEOUT};
+use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings};
 use super::source::select_all;
 use super::steps::Steps;
 use super::unsent::{Room, Unsent};
@@ -126,10 +126,11 @@ impl Engine {
     ) -> Result<QueryResult, QueryError> {
         let begin = Instant::now();
         if depth(expr, self.settings.max_depth) > self.settings.max_depth {
-            return Err(QueryError::Limit(format!(
+            let what = format!(
                 "expression is nested deeper than {}, which is the setting {MAX_DEPTH}",
                 self.settings.max_depth
-            )));
+            );
+            return Err(QueryError::Limit { what, setting: MAX_DEPTH });
         }
         let wished = options.timeout.unwrap_or(self.settings.timeout);
         let timeout = wished.min(self.settings.timeout);
@@ -159,8 +160,7 @@ impl Engine {
             Ok(result)
         };
         let result = timeout_at(deadline, work).await;
-        let late = QueryError::TimedOut { place, limit: timeout, setting: TIMEOUT };
-        let result = result.unwrap_or(Err(late));
+        let result = result.unwrap_or_else(|_| Err(context.late(place)));
         drop(guard);
         result
     }

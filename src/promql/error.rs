@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::duration::DurationError;
-use super::settings::MAX_BYTES;
+use super::settings::{MAX_BYTES, TIMEOUT};
 use crate::storage::StoreError;
 
 /// Why a query failed.
@@ -27,9 +27,14 @@ pub enum QueryError {
         /// The setting that says so.
         setting: &'static str,
     },
-    /// Another limit was passed; the text names it and its setting.
-    #[error("{0}")]
-    Limit(String),
+    /// Another limit was passed.
+    #[error("{what}")]
+    Limit {
+        /// Which one; names its setting.
+        what: String,
+        /// The setting that says so.
+        setting: &'static str,
+    },
     /// Too many others wait for their turn: it may be asked again.
     #[error("too many queries wait: more than {limit}, which is the setting {setting}")]
     NoTurn {
@@ -39,14 +44,14 @@ pub enum QueryError {
         setting: &'static str,
     },
     /// It took too long.
-    #[error("query timed out in {place}: longer than {limit:?}, which is the setting {setting}")]
+    #[error("query timed out in {place}: longer than {limit:?}, which is the {}", of.name())]
     TimedOut {
         /// What was being done.
         place: &'static str,
         /// How long it may take.
         limit: Duration,
-        /// The setting that says so.
-        setting: &'static str,
+        /// Who says so.
+        of: TimeLimit,
     },
     /// Nobody waits for the answer.
     #[error("query was canceled in expression evaluation")]
@@ -56,7 +61,38 @@ pub enum QueryError {
     Store(#[from] StoreError),
 }
 
+/// Who says how long a query may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// A setting.
+    Setting,
+    /// The request itself, which can only shorten the time.
+    Request,
+}
+
+impl TimeLimit {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Setting => "setting query-timeout",
+            Self::Request => "parameter timeout of the request",
+        }
+    }
+}
+
 impl QueryError {
+    /// The setting whose limit was passed, if it is one.
+    pub fn setting(&self) -> Option<&'static str> {
+        match self {
+            Self::TooManySamples { setting, .. } | Self::Limit { setting, .. } => Some(*setting),
+            Self::TimedOut { of: TimeLimit::Setting, .. } => Some(TIMEOUT),
+            Self::TimedOut { of: TimeLimit::Request, .. }
+            | Self::Invalid(_)
+            | Self::Execution(_)
+            | Self::Canceled
+            | Self::Store(_) => None,
+        }
+    }
+
     /// An error of the evaluation with this text.
     pub fn execution(text: impl Into<String>) -> Self {
         Self::Execution(text.into())
@@ -66,7 +102,8 @@ impl QueryError {
     pub(crate) fn of_selection(error: StoreError) -> Self {
         match error {
             StoreError::Limit(what) => {
-                Self::Limit(format!("{what}, which is the setting {MAX_BYTES}"))
+                let what = format!("{what}, which is the setting {MAX_BYTES}");
+                Self::Limit { what, setting: MAX_BYTES }
             }
             other => other.into(),
         }

@@ -95,7 +95,7 @@ impl QueryMemory {
     /// A query is refused.
     fn refuse(&self, why: String) -> QueryError {
         self.pressure.count(Refused::Query);
-        QueryError::Limit(why)
+        QueryError::Limit { what: why, setting: MEMORY_LIMIT }
     }
 
     /// What a query may always hold.

@@ -114,7 +114,7 @@ async fn watch(held: &Mutex<Option<Held>>, stall: Duration, metrics: &HttpMetric
         };
         match given_up {
             Ok(answer) => {
-                metrics.limit_reached("http-answer-timeout");
+                metrics.limits.reached("http-answer-timeout");
                 tracing::debug!("{Stalled}");
                 return drop(answer);
             }

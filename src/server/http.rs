@@ -24,7 +24,7 @@ use super::connection::{Requests, Watched};
 use super::places::{Limits, Overdue, Place, Places};
 use super::tls::Tls;
 use crate::limits::ACCEPT_PAUSE;
-use crate::telemetry::{HttpMetrics, Throttle};
+use crate::telemetry::{HttpMetrics, InFlight, Throttle};
 
 /// What a head passes that is too large; hyper's own, no setting.
 const HEAD_SIZE: &str = "http-head-size";
@@ -117,12 +117,13 @@ async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher
     let _ = stream.set_nodelay(true);
     let stream = Watched { stream, place: place.clone() };
     let metrics = serving.front.metrics.clone();
+    let _open = InFlight::enter(&metrics.connections);
     tokio::select! {
         () = greet(stream, place.clone(), serving, watcher) => {}
         why = place.overdue() => {
             // A connection that rests for long is closed as a rule: nothing is refused with it.
             if why != Overdue::Idle {
-                metrics.limit_reached(why.setting());
+                metrics.limits.reached(why.setting());
             }
             tracing::debug!("a connection was closed at the limit {}", why.setting());
         }
@@ -158,7 +159,7 @@ where
     if let Err(error) = watcher.watch(served).await {
         let cause = error.downcast_ref::<hyper::Error>();
         if cause.is_some_and(hyper::Error::is_parse_too_large) {
-            metrics.limit_reached(HEAD_SIZE);
+            metrics.limits.reached(HEAD_SIZE);
         }
         tracing::debug!("a connection ended: {error}");
     }
@@ -187,8 +188,8 @@ mod tests {
 
     fn patient(connections: usize) -> Limits {
         let [head_timeout, idle_timeout, body_grace, answer_stall] = [NEVER; 4];
-        let streams = 200;
-        Limits { connections, streams, head_timeout, idle_timeout, body_grace, answer_stall }
+        let (streams, spare) = (200, 0);
+        Limits { connections, spare, streams, head_timeout, idle_timeout, body_grace, answer_stall }
     }
 
     fn plain(router: Router) -> Front {
@@ -389,6 +390,50 @@ mod tests {
         is_closed(&mut first).await;
         gate.add_permits(1);
         answer(&mut second).await;
+    }
+
+    const PROBE: &[u8] = b"GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    #[tokio::test]
+    async fn while_all_are_busy_health_is_answered_and_others_are_told_the_setting() {
+        let gate = Arc::new(Semaphore::new(0));
+        let (begin, mut begun) = mpsc::unbounded_channel();
+        let held = gate.clone();
+        let handler = async move || {
+            begin.send(()).expect("the test waits");
+            held.acquire().await.expect("never closed").forget();
+            "here"
+        };
+        let router = Router::new().route("/", get(handler));
+        let router = router.route("/-/healthy", get(async || "here"));
+        let limits = Limits { spare: 1, ..patient(1) };
+        let address = serve_on_free_port(router, limits, std::future::pending()).await;
+        let mut first = connect(address, REQUEST).await;
+        begun.recv().await.expect("it has begun");
+        for _ in 0..3 {
+            let mut probe = connect(address, PROBE).await;
+            let text = answer(&mut probe).await;
+            assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+            is_closed(&mut probe).await;
+            let mut other = connect(address, REQUEST).await;
+            let mut text = String::new();
+            other.read_to_string(&mut text).await.expect("closed cleanly");
+            let why = "more than 1 connections, which is the setting max-connections\n";
+            assert!(text.starts_with("HTTP/1.1 503 ") && text.ends_with(why), "{text}");
+        }
+        // Who only holds a spare place gives way too.
+        let mut half = connect(address, HALF).await;
+        answer(&mut connect(address, PROBE).await).await;
+        is_closed(&mut half).await;
+        begun.try_recv().expect_err("nothing else has come to it");
+        gate.add_permits(2);
+        answer(&mut first).await;
+        // Idle soon, it gives way.
+        let mut status = [0; 12];
+        while status != *b"HTTP/1.1 200" {
+            let mut other = connect(address, REQUEST).await;
+            other.read_exact(&mut status).await.expect("an answer");
+        }
     }
 
     /// A POST whose body never comes whole.

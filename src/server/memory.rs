@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::allocator;
 use crate::api::AppState;
-use crate::storage::{Level, Pressure, Refused};
+use crate::storage::{Level, MEMORY_LIMIT, Pressure, Refused};
 use crate::telemetry::{Throttle, resident_bytes};
 
 /// How often is looked: in the meantime a process takes some tens of megabytes.
@@ -99,7 +99,9 @@ fn publish(state: &AppState) {
             Refused::Query => "query",
             Refused::Read => "read",
         };
-        metrics.add_refused(kind, state.pressure().take_refused(refused));
+        let times = state.pressure().take_refused(refused);
+        metrics.add_refused(kind, times);
+        state.metrics.http.limits.add(MEMORY_LIMIT, times);
     }
 }
 

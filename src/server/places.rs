@@ -5,7 +5,8 @@
 //! one that has waited longest for a request gives way to who comes, and where none waits for one,
 //! the one that has waited longest for the rest of a body: clients which only hold connections keep
 //! nobody out. One with a whole request under way never has to; how long bodies and answers may
-//! take otherwise is for those who read and make them.
+//! take otherwise is for those who read and make them. Where nobody can give way there are a few spare
+//! places, whose connections are answered for health and metrics alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use crate::limits;
 pub(super) struct Limits {
     /// Connections at a time.
     pub(super) connections: usize,
+    /// Spare ones beyond them.
+    pub(super) spare: usize,
     /// Requests of one HTTP/2 connection at a time.
     pub(super) streams: u32,
     /// Longest time from the first byte of a head to its last one; a new connection owes a head.
@@ -41,6 +44,7 @@ impl Limits {
     pub(super) fn of(config: &HttpConfig) -> Self {
         Self {
             connections: config.connections,
+            spare: limits::SPARE_CONNECTIONS,
             streams: config.streams,
             head_timeout: config.head_timeout,
             idle_timeout: config.idle_timeout,
@@ -54,6 +58,7 @@ impl Limits {
 pub(super) struct Places {
     pub(super) limits: Limits,
     free: Arc<Semaphore>,
+    spare: Arc<Semaphore>,
     taken: Mutex<HashMap<u64, watch::Sender<Phase>>>,
     next: AtomicU64,
     /// Told when a connection may give way that could not before.
@@ -63,14 +68,25 @@ pub(super) struct Places {
 /// The place of one connection.
 pub(super) struct Place {
     number: u64,
+    kind: Kind,
     phase: watch::Sender<Phase>,
     places: Arc<Places>,
     _permit: OwnedSemaphorePermit,
 }
 
+/// What a place is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// All requests.
+    Usual,
+    /// Those for health and metrics.
+    Spare,
+}
+
 /// What a connection waits for.
 #[derive(Debug, Clone, Copy)]
 struct Phase {
+    kind: Kind,
     /// Requests under way.
     requests: usize,
     /// Those of them whose bodies have not come whole.
@@ -121,8 +137,9 @@ impl Overdue {
 }
 
 impl Phase {
-    fn new() -> Self {
+    fn new(kind: Kind) -> Self {
         Self {
+            kind,
             requests: 0,
             bodies: 0,
             since: Instant::now(),
@@ -160,18 +177,23 @@ impl Places {
         Arc::new(Self {
             limits,
             free: Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS))),
+            spare: Arc::new(Semaphore::new(limits.spare)),
             taken: Mutex::default(),
             next: AtomicU64::new(0),
             left_off: Notify::new(),
         })
     }
 
-    /// A place, as soon as one is free or a connection has given way.
+    /// A place, as soon as one is free or a connection has given way; a spare one where none can.
     pub(super) async fn take(self: &Arc<Self>) -> Place {
         let mut asked = Asked::Nobody(None);
         loop {
             if !matches!(asked, Asked::One) && self.free.available_permits() == 0 {
-                asked = self.ask_one_to_leave();
+                asked = self.ask_one_to_leave(Kind::Usual);
+            }
+            let nobody_can = matches!(asked, Asked::Nobody(None));
+            if nobody_can && self.free.available_permits() + self.spare.available_permits() == 0 {
+                self.ask_one_to_leave(Kind::Spare);
             }
             let one_may = async {
                 match asked {
@@ -180,8 +202,12 @@ impl Places {
                 }
             };
             tokio::select! {
+                biased;
                 permit = self.free.clone().acquire_owned() => {
-                    return self.place(permit.expect("the semaphore is never closed"));
+                    return self.place(permit.expect("the semaphore is never closed"), Kind::Usual);
+                }
+                permit = self.spare.clone().acquire_owned(), if nobody_can => {
+                    return self.place(permit.expect("the semaphore is never closed"), Kind::Spare);
                 }
                 () = self.left_off.notified() => {}
                 () = one_may => {}
@@ -189,21 +215,25 @@ impl Places {
         }
     }
 
-    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Place {
+    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit, kind: Kind) -> Place {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let phase = watch::Sender::new(Phase::new());
+        let phase = watch::Sender::new(Phase::new(kind));
         self.taken.lock().insert(number, phase.clone());
-        Place { number, phase, places: self.clone(), _permit: permit }
+        Place { number, kind, phase, places: self.clone(), _permit: permit }
     }
 
-    /// Has the connection leave that has waited longest for a request, or else for a body.
-    fn ask_one_to_leave(&self) -> Asked {
+    /// Has the connection of this kind leave that has waited longest for a request, or else for a body.
+    fn ask_one_to_leave(&self, kind: Kind) -> Asked {
         let (taken, now) = (self.taken.lock(), Instant::now());
+        let leaves = |phase: &Phase| phase.kind == kind && phase.gives_way;
+        if taken.values().any(|phase| leaves(&phase.borrow())) {
+            return Asked::One;
+        }
         let from = |phase: &Phase| phase.gives_way_from(&self.limits);
         let mut waiting: Vec<_> = taken
             .iter()
             .map(|(number, phase)| (*phase.borrow(), *number, phase))
-            .filter(|(phase, ..)| from(phase).is_some())
+            .filter(|(phase, ..)| phase.kind == kind && from(phase).is_some())
             .collect();
         waiting.sort_by_key(|(phase, number, _)| (phase.requests > 0, phase.since, *number));
         let next = waiting.iter().filter_map(|(phase, ..)| from(phase)).min();
@@ -275,6 +305,11 @@ impl Place {
         if ends {
             self.places.left_off.notify_one();
         }
+    }
+
+    /// Whether it is one beyond so many connections, for health and metrics alone.
+    pub(super) fn spare_beyond(&self) -> Option<usize> {
+        (self.kind == Kind::Spare).then_some(self.places.limits.connections)
     }
 
     /// How long its client may take nothing of an answer.

@@ -18,7 +18,7 @@ use super::{
 use crate::chunk::{self, Chunk};
 use crate::limits::LABEL_LIMITS;
 use crate::model::{
-    Exemplar, Labels, Matcher, Metadata, Point, Target, TimeRange, Value, WriteBatch, WriteOutcome,
+    Exemplar, Labels, Matcher, Metadata, Point, TimeRange, Value, WriteBatch, WriteOutcome,
 };
 
 /// A store in memory.
@@ -169,8 +169,9 @@ impl State {
             match entry.labels.to_series(&LABEL_LIMITS) {
                 Ok(labels) => accepted.push((labels, entry)),
                 Err(error) => {
-                    let target = Target::Series(entry.index);
-                    outcome.rejections.push(target, error.into(), || entry.labels.describe());
+                    let (index, points) = (entry.index, entry.points());
+                    let describe = || entry.labels.describe();
+                    outcome.rejections.push_series(index, points, error.into(), describe);
                 }
             }
         }

@@ -5,6 +5,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::LimitMetrics;
+
 /// Metrics of the log and the samples in memory.
 #[derive(Debug, Clone)]
 pub struct HeadMetrics {
@@ -34,12 +36,14 @@ pub struct HeadMetrics {
     pub flush_failures: Counter,
     /// Points that the store below can never take.
     pub refused: Counter,
+    /// Counts writes that find the log or memory full.
+    pub limits: LimitMetrics,
 }
 
 impl HeadMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+    pub(super) fn register(registry: &mut Registry, limits: LimitMetrics) -> Self {
         let registry = registry.sub_registry_with_prefix("head");
-        let metrics = Self::default();
+        let metrics = Self { limits, ..Self::default() };
         let m = metrics.clone();
         let help = "Bytes of records in the log";
         registry.register_with_unit("wal_size", help, Unit::Bytes, m.wal_bytes);
@@ -89,6 +93,7 @@ impl Default for HeadMetrics {
             flushes: Counter::default(),
             flush_failures: Counter::default(),
             refused: Counter::default(),
+            limits: LimitMetrics::default(),
         }
     }
 }

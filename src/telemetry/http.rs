@@ -7,6 +7,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::LimitMetrics;
+
 /// Metrics of HTTP requests.
 #[derive(Debug, Clone)]
 pub struct HttpMetrics {
@@ -22,15 +24,12 @@ pub struct HttpMetrics {
     pub read_bytes: Counter,
     /// Remote reads that broke after the first byte was sent.
     pub read_aborted: Counter,
-    limits: Family<LimitLabels, Counter>,
+    /// Limits of requests, and all others.
+    pub limits: LimitMetrics,
+    /// Open connections.
+    pub connections: Gauge,
     /// 1 while what is written can be acknowledged, else 0.
     pub ready: Gauge,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LimitLabels {
-    /// The name of the setting.
-    limit: &'static str,
 }
 
 /// A path and a status.
@@ -60,7 +59,8 @@ impl HttpMetrics {
             read_series: Counter::default(),
             read_bytes: Counter::default(),
             read_aborted: Counter::default(),
-            limits: Family::default(),
+            limits: LimitMetrics::register(registry),
+            connections: Gauge::default(),
             ready: Gauge::default(),
         };
         registry.register("http_requests", "Answered requests", metrics.requests.clone());
@@ -87,18 +87,9 @@ impl HttpMetrics {
             "Remote reads that broke after the first byte was sent",
             metrics.read_aborted.clone(),
         );
-        registry.register(
-            "http_limits_reached",
-            "Connections, requests and answers given up at a limit, by its setting",
-            metrics.limits.clone(),
-        );
+        registry.register("http_connections", "Open connections", metrics.connections.clone());
         let help = "Whether what is written can be acknowledged, as /-/ready tells it";
         registry.register("ready", help, metrics.ready.clone());
         metrics
-    }
-
-    /// A limit of connections, requests or answers was reached; it is the setting of this name.
-    pub fn limit_reached(&self, setting: &'static str) {
-        self.limits.get_or_create(&LimitLabels { limit: setting }).inc();
     }
 }

@@ -20,7 +20,9 @@ pub struct IngestMetrics {
     pub metadata: Counter,
     /// Parts of requests that were refused; some of them may be taken later.
     pub rejected: Family<ReasonLabels, Counter>,
-    /// Series written to within the last hour, where their number has a limit.
+    /// Floats and histograms that were refused, as far as they are known.
+    pub refused: Family<ReasonLabels, Counter>,
+    /// Series written to within the last hour.
     pub active_series: Gauge,
     /// Answered requests.
     pub requests: Family<WriteLabels, Counter>,
@@ -54,6 +56,7 @@ impl IngestMetrics {
             exemplars: Counter::default(),
             metadata: Counter::default(),
             rejected: Family::default(),
+            refused: Family::default(),
             active_series: Gauge::default(),
             requests: Family::default(),
             duration: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
@@ -70,12 +73,18 @@ impl IngestMetrics {
         }
         registry.register(
             "write_rejected",
-            "Parts of remote-write requests that were refused, by reason",
+            "Parts of remote-write requests that were refused, a series as one, by reason",
             metrics.rejected.clone(),
         );
         registry.register(
+            "write_samples_refused",
+            "Floats and histograms refused, by reason; without those of bodies that are too large, \
+             malformed or not decoded to their end, and of requests that are answered 5xx",
+            metrics.refused.clone(),
+        );
+        registry.register(
             "active_series",
-            "Series written to within the last hour; counted only where a limit is set for them",
+            "Series written to within the last hour, and after a start those that the store has of it",
             metrics.active_series.clone(),
         );
         registry.register(
@@ -95,5 +104,12 @@ impl IngestMetrics {
             metrics.in_flight.clone(),
         );
         metrics
+    }
+
+    /// So many floats and histograms were refused.
+    pub fn refuse(&self, reason: &'static str, points: u64) {
+        if points > 0 {
+            self.refused.get_or_create(&ReasonLabels { reason }).inc_by(points);
+        }
     }
 }

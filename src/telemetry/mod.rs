@@ -10,6 +10,7 @@ mod head;
 mod http;
 mod in_flight;
 mod ingest;
+mod limits;
 mod log;
 mod memory;
 mod plain_text;
@@ -31,6 +32,7 @@ pub use head::HeadMetrics;
 pub use http::{HandlerLabels, HttpMetrics, RequestLabels};
 pub use in_flight::InFlight;
 pub use ingest::{IngestMetrics, ReasonLabels, WriteLabels};
+pub use limits::LimitMetrics;
 pub use log::{LogFilter, start_log};
 pub use memory::MemoryMetrics;
 use process::ProcessMetrics;
@@ -85,13 +87,15 @@ impl Metrics {
         let mut process = Registry::default();
         process.register_collector(Box::new(ProcessMetrics));
         traces.register(&mut registry);
+        let http = HttpMetrics::register(&mut registry);
+        let limits = http.limits.clone();
         Self {
             config: ConfigMetrics::register(&mut registry),
-            http: HttpMetrics::register(&mut registry),
+            http,
             web: WebMetrics::register(&mut registry),
             ingest: IngestMetrics::register(&mut registry),
             queries: QueryMetrics::register(&mut registry),
-            head: HeadMetrics::register(&mut registry),
+            head: HeadMetrics::register(&mut registry, limits),
             store: StoreMetrics::register(&mut registry),
             cassandra: CassandraMetrics::register(&mut registry),
             memory: MemoryMetrics::register(&mut registry),

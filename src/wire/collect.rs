@@ -14,7 +14,7 @@ use crate::model::{
     RawLabels, RejectReason, Sample, SeriesEntry, Target, WriteBatch,
 };
 
-use super::{Policy, WireError, histogram};
+use super::{Policy, SAMPLES, SERIES, WireError, histogram};
 
 /// Where raw label bytes lie.
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ impl<'a> Collector<'a> {
     pub(super) fn begin_series(&mut self) -> Result<Draft, WireError> {
         let before = self.seen;
         self.seen.series += 1;
-        self.check_limit(before.series as usize + 1, limits::MAX_SERIES_PER_REQUEST, "series")?;
+        self.check_limit(before.series as usize + 1, limits::MAX_SERIES_PER_REQUEST, SERIES)?;
         Ok(Draft {
             index: before.series,
             omitted: self.omits(Target::Series(before.series)),
@@ -283,12 +283,15 @@ impl<'a> Collector<'a> {
         reason: RejectReason,
         labels: Option<LabelBytes<'a>>,
     ) {
+        let points = self.batch.samples.len() - draft.samples + self.batch.histograms.len()
+            - draft.histograms;
         self.batch.samples.truncate(draft.samples);
         self.batch.histograms.truncate(draft.histograms);
         self.batch.exemplars.truncate(draft.exemplars);
         self.in_arena.truncate(draft.in_arena);
         if self.is_strict() {
-            self.reject(Target::Series(draft.index), reason);
+            let rejections = &mut self.batch.rejections;
+            rejections.push_series(draft.index, points as u64, reason, String::new);
         }
         if let Some(labels) = labels
             && self.batch.rejections.kept().len() > draft.reasons
@@ -363,7 +366,7 @@ impl<'a> Collector<'a> {
 
     fn check_points(&self) -> Result<(), WireError> {
         let count = self.seen.samples as usize + self.seen.histograms as usize;
-        self.check_limit(count, limits::MAX_SAMPLES_PER_REQUEST, "samples")
+        self.check_limit(count, limits::MAX_SAMPLES_PER_REQUEST, SAMPLES)
     }
 
     fn raw<'s>(&'s self, labels: &LabelBytes<'s>) -> RawLabels<'s> {

@@ -47,6 +47,11 @@ pub enum Policy<'p> {
     Replay(&'p [Target]),
 }
 
+/// What there can be too much of in a request, where the limit is the most that a setting can be.
+pub const SERIES: &str = "series";
+/// See [`SERIES`].
+pub const SAMPLES: &str = "samples";
+
 /// Why a whole body is refused. It will never be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {

@@ -10,7 +10,7 @@ use h2::client::SendRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::limits::metric;
+use crate::limits::reached;
 use crate::support::eventually;
 use crate::support::promkairos::{Backend, Promkairos};
 
@@ -23,11 +23,6 @@ pub(crate) async fn begin(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(BEGUN).await.expect("it takes that");
     stream
-}
-
-/// How often the limit of this setting was reached.
-async fn reached(server: &Promkairos, setting: &str) -> Option<f64> {
-    metric(server, &format!("http_limits_reached_total{{limit=\"{setting}\"}}")).await
 }
 
 async fn ready(data: &Path, flags: &[&str]) -> Promkairos {

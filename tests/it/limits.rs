@@ -2,6 +2,7 @@
 //! program with both stores.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::process::Signal;
 
@@ -50,7 +51,7 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     let why = "m has 2 active series, and the setting max-active-series-per-metric is 2 for series \
                {__name__=\"m\", host=\"c\"}\n";
     assert_eq!(second.body, why);
-    let third = send(&server, &[series("o", "e", 1)]).await;
+    let third = send(&server, &[series("o", "e", 5)]).await;
     assert_eq!(third.status, 400, "{}", third.body);
     assert!(third.body.contains("the setting max-active-series is 3"), "{}", third.body);
     assert_eq!(stored(&server, "m").await, ["a", "b"]);
@@ -59,6 +60,8 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     assert_eq!(metric(&server, "active_series").await, Some(3.0));
     let refused = "write_rejected_total{reason=\"max-active-series\"}";
     assert_eq!(metric(&server, refused).await, Some(1.0));
+    let refused = "write_samples_refused_total{reason=\"max-active-series\"}";
+    assert_eq!(metric(&server, refused).await, Some(5.0));
     assert!(server.process.terminate().success());
     // What was refused does not come back out of the log.
     let server = Promkairos::ready(data.path(), &backend, &[]).await;
@@ -66,9 +69,57 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     assert!(stored(&server, "o").await.is_empty());
 }
 
+/// A series `metric{host}` with a point of now.
+fn series_of_now(metric: &str, host: &str) -> proto::Message {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let point = proto::Message::default().double(1, 1.0).varint(2, since.as_millis() as u64);
+    series(metric, host, 0).messages(2, [point])
+}
+
+/// A limit that is set later, and one after a restart, know the series of before.
+async fn known_series_are_known(backend: Backend) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut server, file) = configured(folder.path(), &backend, "", &[]).await;
+    let known = || [series_of_now("m", "a"), series_of_now("n", "b")];
+    let new = || [series_of_now("m", "c"), series_of_now("o", "d")];
+    assert_eq!(send(&server, &known()).await.status, 204);
+    assert_eq!(metric(&server, "active_series").await, Some(2.0), "counted without a limit");
+    let limit = "max_active_series = 2\n";
+    write_settings(&file, limit);
+    let changed = "changed: max-active-series\n";
+    assert_eq!(reload(&server).await, (200, changed.to_owned()));
+    assert_eq!(send(&server, &new()).await.status, 400);
+    let answer = send(&server, &known()).await;
+    assert_eq!(answer.status, 204, "{}", answer.body);
+    assert!(server.process.terminate().success());
+    let (server, _) = configured(folder.path(), &backend, limit, &[]).await;
+    assert_eq!(metric(&server, "active_series").await, Some(2.0), "learned from the store");
+    let answer = send(&server, &new()).await;
+    assert!(answer.body.contains("there are 2 active series"), "{}", answer.body);
+    assert_eq!(answer.status, 400);
+    let answer = send(&server, &known()).await;
+    assert_eq!(answer.status, 204, "{}", answer.body);
+    assert!(stored(&server, "o").await.is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn series_of_the_embedded_store() {
     new_series_are_refused_and_known_ones_go_on(Backend::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_series_of_the_embedded_store() {
+    known_series_are_known(Backend::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_series_of_cassandra() {
+    known_series_are_known(Backend::cassandra_store()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_series_of_cassandra_behind_the_log() {
+    known_series_are_known(Backend::cassandra_wal()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,6 +160,62 @@ async fn requests_beyond_a_setting_are_told_which() {
     assert_eq!(stored(&server, "m").await, ["a"]);
     assert_eq!(send(&server, &some(2).collect::<Vec<_>>()).await.status, 204);
     assert_eq!(stored(&server, "m").await, ["a"], "one more is there, and cut off");
+    let (_, text) = server.get("/api/v1/label/host/values?match[]=m").await.expect("an answer");
+    let why = "results truncated due to limit: more than 1, which is the setting max-label-results";
+    assert!(text.contains(why), "{text}");
+    let (_, text) =
+        server.get("/api/v1/label/host/values?match[]=m&limit=1").await.expect("an answer");
+    assert!(text.contains("\"results truncated due to limit\""), "the client's own: {text}");
+    for (setting, times) in [
+        ("max-series-per-request", 1.0),
+        ("max-samples-per-request", 1.0),
+        ("max-request-body-size", 1.0),
+        ("max-label-value-size", 1.0),
+        // The last two lists that were asked for without a limit of their own.
+        ("max-label-results", 2.0),
+    ] {
+        assert_eq!(reached(&server, setting).await, Some(times), "{setting}");
+    }
+}
+
+/// How often the limit of this setting was reached.
+pub(crate) async fn reached(server: &Promkairos, setting: &str) -> Option<f64> {
+    metric(server, &format!("limits_reached_total{{limit=\"{setting}\"}}")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_at_their_defaults_name_their_settings() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--query-max-samples=5"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let answer = send(&server, &[series("m", &"v".repeat(17_000), 1)]).await;
+    let why =
+        "value of label \"host\" of 17000 bytes, and the setting max-label-value-size is 16384";
+    assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
+    let label = |name: &str| proto::Message::default().bytes(1, name).bytes(2, "v");
+    let labels = (0..129).map(|number| label(&format!("l{number:03}")));
+    let point = proto::Message::default().double(1, 1.0).varint(2, 1_700_000_000_000);
+    let many = series("m", "a", 0).messages(1, labels).messages(2, [point]);
+    let answer = send(&server, &[many]).await;
+    let why = "131 labels, and the setting max-labels-per-series is 128";
+    assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
+    let many: Vec<_> = (0..=262_144).map(|_| proto::Message::default()).collect();
+    let answer = send(&server, &many).await;
+    let why = "more than 262144 series in one request, and the setting max-series-per-request is \
+               262144\n";
+    assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    assert_eq!(send(&server, &[series("m", "a", 9)]).await.status, 204);
+    let path = "/api/v1/query?query=m[1h]&time=1700000001";
+    let (status, text) = server.get(path).await.expect("an answer");
+    assert_eq!(status, 422, "{text}");
+    for setting in [
+        "max-label-value-size",
+        "max-labels-per-series",
+        "max-series-per-request",
+        "query-max-samples",
+    ] {
+        assert_eq!(reached(&server, setting).await, Some(1.0), "{setting}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,6 +230,12 @@ async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
     assert!(answer.body.contains("the setting max-samples-per-second"), "{}", answer.body);
     let after: u64 = answer.retry_after.expect("told").parse().expect("seconds");
     assert!((1..=100_000).contains(&after), "{after}");
+    let answer = send(&server, &[series("m", "b", 5), series("m", "c", 2)]).await;
+    assert_eq!(answer.status, 429, "{}", answer.body);
+    let refused = "write_samples_refused_total{reason=\"max-samples-per-second\"}";
+    assert_eq!(metric(&server, refused).await, Some(8.0));
+    assert_eq!(reached(&server, "max-samples-per-second").await, Some(2.0));
+    logged(&server, "remote writes are refused: more samples than the 1 a second").await;
     assert_eq!(stored(&server, "m").await, ["a"]);
 }
 

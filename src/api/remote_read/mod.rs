@@ -95,7 +95,7 @@ impl ReadGate {
         match timeout_at(deadline, among.clone().acquire_owned()).await {
             Ok(permit) => Ok(permit.expect("the gate is never closed")),
             Err(_) => {
-                metrics.limit_reached(SETTING);
+                metrics.limits.reached(SETTING);
                 let ReadLimits { at_once, wait, .. } = self.limits;
                 let what = format!(
                     "no turn within {wait:?}: too many remote reads, of which {at_once} are under way \

@@ -11,14 +11,22 @@ use super::guard::Guard;
 use super::rate::Rate;
 use crate::config::WriteLimits;
 use crate::model::WriteBatch;
-use crate::telemetry::{IngestMetrics, Throttle};
+use crate::storage::Pressure;
+use crate::telemetry::{Metrics, Throttle};
+
+/// The settings of what one request may have.
+pub(super) const SERIES_PER_REQUEST: &str = "max-series-per-request";
+pub(super) const SAMPLES_PER_REQUEST: &str = "max-samples-per-request";
+/// That of how much may come in a second.
+pub(super) const SAMPLES_PER_SECOND: &str = "max-samples-per-second";
 
 /// What stands between a decoded request and the store.
 pub(crate) struct Gate {
     limits: RwLock<WriteLimits>,
-    guard: Guard,
+    pub(super) guard: Guard,
     rate: Rate,
     told: Mutex<Throttle>,
+    told_of_requests: Mutex<Throttle>,
 }
 
 impl Default for Gate {
@@ -29,6 +37,7 @@ impl Default for Gate {
             guard: Guard::new(now),
             rate: Rate::new(now),
             told: Mutex::default(),
+            told_of_requests: Mutex::default(),
         }
     }
 }
@@ -44,36 +53,51 @@ impl Gate {
         *self.limits.write() = limits;
     }
 
+    /// Tells the log now and then that whole requests are refused.
+    pub(super) fn tell(&self, why: &Refusal) {
+        if let Some(refused) = self.told_of_requests.lock().count(1, Instant::now()) {
+            tracing::warn!(refused, "remote writes are refused: {why}");
+        }
+    }
+
     /// Refuses a request that has too much, and takes the series that are refused out of others.
     pub(super) fn judge(
         &self,
         limits: &WriteLimits,
+        pressure: &Pressure,
         batch: &mut WriteBatch<'_>,
-        metrics: &IngestMetrics,
+        metrics: &Metrics,
     ) -> Result<(), Refusal> {
         let series = batch.series.len();
         let samples = batch.samples.len() + batch.histograms.len();
-        let check = |count, what, setting, most| match count > most {
-            true => Err(Refusal::Limit { what: format!("{count} {what}"), setting, most }),
-            false => Ok(()),
+        let check = |count: usize, what: &str, setting: &'static str, most: usize| {
+            if count <= most {
+                return Ok(());
+            }
+            metrics.ingest.refuse(setting, samples as u64);
+            Err(Refusal::Limit { what: format!("{count} {what}"), setting, most })
         };
-        check(series, "series", "max-series-per-request", limits.series_per_request)?;
-        check(samples, "samples", "max-samples-per-request", limits.samples_per_request)?;
+        check(series, "series", SERIES_PER_REQUEST, limits.series_per_request)?;
+        check(samples, "samples", SAMPLES_PER_REQUEST, limits.samples_per_request)?;
         let now = Instant::now();
         if let Some(most) = limits.samples_per_second {
             let taken = self.rate.take(samples, most, now);
-            taken.map_err(|retry_after| Refusal::TooFast { most, retry_after })?;
+            taken.map_err(|retry_after| {
+                metrics.ingest.refuse(SAMPLES_PER_SECOND, samples as u64);
+                Refusal::TooFast { most, retry_after }
+            })?;
         }
-        let before = batch.rejections.len();
-        self.guard.judge(limits, batch, now);
-        metrics.active_series.set(self.guard.active() as i64);
-        let refused = batch.rejections.len() - before;
-        if refused > 0 {
-            let why = batch.rejections.kept().last().map(ToString::to_string).unwrap_or_default();
-            if let Some(refused) = self.told.lock().count(refused as u64, now) {
-                tracing::warn!(refused, "series are refused: {why}");
-            }
+        let refused = self.guard.judge(limits, pressure, batch, now);
+        metrics.ingest.active_series.set(self.guard.active() as i64);
+        for &(setting, count) in refused.counts() {
+            metrics.http.limits.add(setting, count);
         }
+        if let Some(last) = refused.kept().last()
+            && let Some(refused) = self.told.lock().count(refused.len() as u64, now)
+        {
+            tracing::warn!(refused, "series are refused: {last}");
+        }
+        batch.rejections.extend(refused);
         Ok(())
     }
 }

@@ -2,30 +2,28 @@
 //!
 //! A series is active while it was written to within the last hour. Those that are active go on,
 //! whatever the limits are; one that is not is looked at, counted, and refused beyond a limit. Limits may
-//! change at any time; what is active already stays.
+//! change at any time: series are counted without them too.
 //!
-//! Series are known by a hash of 64 bits. After a start nothing is known: who comes first has a place.
-//! With no limit set nothing is kept and nothing is looked at. The store is not asked.
+//! After a start it is told what the store has of the last hour (`learn`), and until then nothing is
+//! refused for its number. Where memory is short new series are not counted: the store refuses them.
 
-use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::active::ActiveSeries;
 use crate::config::WriteLimits;
-use crate::limits::LABEL_LIMITS;
 use crate::model::{
-    LabelError, LabelLimits, METRIC_NAME, RawLabels, RejectReason, Rejections, SeriesEntry, Target,
-    WriteBatch,
+    LabelError, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, SeriesEntry, WriteBatch,
 };
+use crate::storage::{Level, Pressure};
 
-/// Parts of the table, each under a lock of its own.
-const SHARDS: usize = 64;
 /// How long a series stays active, in minutes.
 const ACTIVE: u32 = 60;
+/// The same of one that only the store is known to have: senders that go on have come by then.
+const LEARNED: u32 = 15;
 /// Minutes between two looks for series that are not active any more.
 const SWEEP: u32 = 5;
 
@@ -37,25 +35,25 @@ const OF_METRIC: &str = "max-active-series-per-metric";
 /// All active series.
 pub(super) struct Guard {
     begun: Instant,
-    shards: Vec<Mutex<HashTable<Active>>>,
-    counts: Mutex<Counts>,
+    active: RwLock<ActiveSeries>,
     /// The minute of the last look.
-    swept: Mutex<u32>,
+    swept: AtomicU32,
+    /// What the store has is not known yet.
+    learns: AtomicBool,
 }
 
-/// A series that was written to.
-struct Active {
+/// A series that is not known by the bytes that came.
+struct Unknown {
+    /// Where in the batch.
+    position: usize,
     hash: u64,
     metric: u64,
-    /// When it was last.
-    minute: u32,
 }
 
-/// How many series are active.
-#[derive(Default)]
-struct Counts {
-    all: u64,
-    of_metric: HashMap<u64, u64>,
+/// How many series there are already.
+enum Beyond {
+    All(u64),
+    OfMetric(u64),
 }
 
 impl Guard {
@@ -63,152 +61,201 @@ impl Guard {
     pub(super) fn new(begun: Instant) -> Self {
         Self {
             begun,
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            counts: Mutex::default(),
-            swept: Mutex::default(),
+            active: RwLock::default(),
+            swept: AtomicU32::new(0),
+            learns: AtomicBool::new(false),
         }
     }
 
     /// How many series are active.
     pub(super) fn active(&self) -> u64 {
-        self.counts.lock().all
+        self.active.read().len()
     }
 
-    /// Takes the series that are refused out of a batch.
-    pub(super) fn judge(&self, limits: &WriteLimits, batch: &mut WriteBatch<'_>, now: Instant) {
-        if !looks_at_series(limits) {
-            self.forget();
-            return;
-        }
-        let minute = (now.saturating_duration_since(self.begun).as_secs() / 60) as u32;
-        self.sweep(minute);
-        let mut refused = Rejections::default();
-        batch.series.retain(|series| match self.take(limits, series, minute) {
-            Ok(()) => true,
-            Err(reason) => {
-                let target = Target::Series(series.index);
-                refused.push(target, reason, || series.labels.describe());
-                false
+    /// Whether it is still to be told what the store has; meanwhile it refuses nothing for its number.
+    pub(super) fn set_learning(&self, learns: bool) {
+        self.learns.store(learns, Ordering::Relaxed);
+    }
+
+    /// Takes what the store has for active, whatever the limits are.
+    pub(super) fn learn(&self, known: &[Labels], now: Instant) {
+        let until = self.minute(now) + LEARNED;
+        let mut active = self.active.write();
+        let mut before = None;
+        for labels in known {
+            let (hash, metric) = hashes(labels);
+            if !active.note(&mut before, hash, until) {
+                active.add(hash, metric, until);
             }
-        });
-        batch.rejections.extend(refused);
+        }
     }
 
-    fn take(
+    /// Takes the series that are refused out of a batch, and says which and why.
+    pub(super) fn judge(
         &self,
         limits: &WriteLimits,
-        series: &SeriesEntry<'_>,
-        minute: u32,
-    ) -> Result<(), RejectReason> {
-        let hash = xxh3_64(series.labels.as_bytes());
-        if let Ok(active) = self.shard(hash).lock().find_entry(hash, |active| active.hash == hash) {
-            active.into_mut().minute = minute;
-            return Ok(());
+        pressure: &Pressure,
+        batch: &mut WriteBatch<'_>,
+        now: Instant,
+    ) -> Rejections {
+        let mut rejections = Rejections::default();
+        let minute = self.minute(now);
+        self.sweep(minute);
+        let until = minute + ACTIVE;
+        let unknown = self.unknown(batch, until);
+        if unknown.is_empty() {
+            return rejections;
         }
-        // What is no label set at all is for the store to refuse.
-        let Ok(labels) = series.labels.to_labels() else { return Ok(()) };
-        check_labels(series.labels, &limits.labels)?;
-        let metric = labels.get(METRIC_NAME);
-        // Labels may come in another order.
-        let hash = xxh3_64(labels.as_bytes());
-        match self.shard(hash).lock().entry(hash, |active| active.hash == hash, |a| a.hash) {
-            Entry::Occupied(mut active) => active.get_mut().minute = minute,
-            Entry::Vacant(place) => {
-                let metric_hash = xxh3_64(metric.as_bytes());
-                self.counts.lock().add(limits, metric_hash, metric)?;
-                place.insert(Active { hash, metric: metric_hash, minute });
-            }
+        let (new, mut refused) = self.check_labels(limits, batch, unknown, until);
+        if pressure.level() < Level::Full {
+            let beyond = self.add(limits, &new, until);
+            refused.extend(beyond.into_iter().map(|(position, beyond)| {
+                (position, beyond.reason(limits, batch.series[position].labels))
+            }));
         }
-        Ok(())
+        if refused.is_empty() {
+            return rejections;
+        }
+        refused.sort_by_key(|(position, _)| *position);
+        let mut refused = refused.into_iter().peekable();
+        let mut position = 0;
+        batch.series.retain(|series| {
+            let reason = refused.next_if(|(refused, _)| *refused == position);
+            position += 1;
+            let Some((_, reason)) = reason else { return true };
+            let describe = || series.labels.describe();
+            rejections.push_series(series.index, series.points(), reason, describe);
+            false
+        });
+        rejections
     }
 
-    fn shard(&self, hash: u64) -> &Mutex<HashTable<Active>> {
-        // The table has the other bits.
-        &self.shards[(hash >> 32) as usize % SHARDS]
+    fn minute(&self, now: Instant) -> u32 {
+        (now.saturating_duration_since(self.begun).as_secs() / 60) as u32
+    }
+
+    /// Notes the series that are known, and gives the positions of the others.
+    fn unknown(&self, batch: &WriteBatch<'_>, until: u32) -> Vec<usize> {
+        let active = self.active.read();
+        let mut before = None;
+        let mut unknown = Vec::new();
+        for (position, series) in batch.series.iter().enumerate() {
+            let hash = xxh3_64(series.labels.as_bytes());
+            if !is_empty(series) && !active.note(&mut before, hash, until) {
+                unknown.push(position);
+            }
+        }
+        unknown
+    }
+
+    /// The series that may be new, and those whose labels are refused, by position.
+    fn check_labels(
+        &self,
+        limits: &WriteLimits,
+        batch: &WriteBatch<'_>,
+        unknown: Vec<usize>,
+        until: u32,
+    ) -> (Vec<Unknown>, Vec<(usize, RejectReason)>) {
+        let (mut new, mut refused) = (Vec::new(), Vec::new());
+        for position in unknown {
+            match batch.series[position].labels.to_series(&limits.labels) {
+                Ok(labels) => {
+                    let (hash, metric) = hashes(&labels);
+                    new.push(Unknown { position, hash, metric });
+                }
+                // What is no label set at all is for the store to refuse.
+                Err(error) => refused.extend(beyond_setting(error).map(|why| (position, why))),
+            }
+        }
+        // Labels may have come in another order.
+        let active = self.active.read();
+        let mut before = None;
+        new.retain(|series| !active.note(&mut before, series.hash, until));
+        (new, refused)
+    }
+
+    /// Counts new series as far as the limits go, and gives the positions of the others.
+    fn add(&self, limits: &WriteLimits, new: &[Unknown], until: u32) -> Vec<(usize, Beyond)> {
+        let mut refused = Vec::new();
+        if new.is_empty() {
+            return refused;
+        }
+        let is_guarded = !self.learns.load(Ordering::Relaxed);
+        let mut active = self.active.write();
+        let mut before = None;
+        for series in new {
+            // One request may have it twice, or another may have come first.
+            if active.note(&mut before, series.hash, until) {
+                continue;
+            }
+            let (all, of_metric) = (active.len(), active.len_of_metric(series.metric));
+            let is_full = |most: Option<u64>, count| most.is_some_and(|most| count >= most);
+            if is_guarded && is_full(limits.active_series, all) {
+                refused.push((series.position, Beyond::All(all)));
+            } else if is_guarded && is_full(limits.active_series_per_metric, of_metric) {
+                refused.push((series.position, Beyond::OfMetric(of_metric)));
+            } else {
+                active.add(series.hash, series.metric, until);
+            }
+        }
+        refused
     }
 
     /// Forgets the series that are not active any more, every now and then.
     fn sweep(&self, minute: u32) {
-        let Some(mut swept) = self.swept.try_lock() else { return };
-        if minute < *swept + SWEEP {
-            return;
-        }
-        *swept = minute;
-        for shard in &self.shards {
-            shard.lock().retain(|active| {
-                let stays = minute < active.minute + ACTIVE;
-                if !stays {
-                    self.counts.lock().remove(active.metric);
-                }
-                stays
-            });
+        let swept = self.swept.load(Ordering::Relaxed);
+        let is_due = minute >= swept + SWEEP;
+        let by_us =
+            || self.swept.compare_exchange(swept, minute, Ordering::Relaxed, Ordering::Relaxed);
+        if is_due && by_us().is_ok() {
+            self.active.write().sweep(minute);
         }
     }
+}
 
-    fn forget(&self) {
-        if self.active() == 0 {
-            return;
-        }
-        for shard in &self.shards {
-            for active in shard.lock().drain() {
-                self.counts.lock().remove(active.metric);
+impl Beyond {
+    fn reason(self, limits: &WriteLimits, labels: RawLabels<'_>) -> RejectReason {
+        let (what, setting, most) = match self {
+            Self::All(count) => {
+                (format!("there are {count} active series"), ALL, limits.active_series)
             }
-        }
-    }
-}
-
-impl Counts {
-    /// Counts one more, within the limits.
-    fn add(&mut self, limits: &WriteLimits, hash: u64, metric: &str) -> Result<(), RejectReason> {
-        let of_metric = self.of_metric.get(&hash).copied().unwrap_or(0);
-        if let Some(most) = limits.active_series.filter(|most| self.all >= *most) {
-            let what = format!("there are {} active series", self.all);
-            return Err(RejectReason::Limit { what, setting: ALL, most });
-        }
-        if let Some(most) = limits.active_series_per_metric.filter(|most| of_metric >= *most) {
-            let what = format!("{metric} has {of_metric} active series");
-            return Err(RejectReason::Limit { what, setting: OF_METRIC, most });
-        }
-        self.all += 1;
-        self.of_metric.insert(hash, of_metric + 1);
-        Ok(())
-    }
-
-    fn remove(&mut self, metric: u64) {
-        self.all -= 1;
-        if let Some(count) = self.of_metric.get_mut(&metric) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_metric.remove(&metric);
+            Self::OfMetric(count) => {
+                let labels = labels.to_labels();
+                let metric = labels.as_ref().map_or("", |labels| labels.get(METRIC_NAME));
+                let what = format!("{metric} has {count} active series");
+                (what, OF_METRIC, limits.active_series_per_metric)
             }
-        }
+        };
+        RejectReason::Limit { what, setting, most: most.unwrap_or(0) }
     }
 }
 
-/// Whether any of the limits is about a series by itself.
-fn looks_at_series(limits: &WriteLimits) -> bool {
-    limits.active_series.is_some()
-        || limits.active_series_per_metric.is_some()
-        || limits.labels != LABEL_LIMITS
+/// Whether nothing is written to a series.
+fn is_empty(series: &SeriesEntry<'_>) -> bool {
+    series.samples.is_empty() && series.histograms.is_empty() && series.exemplars.is_empty()
 }
 
-/// Whether labels are within limits that are settings.
-fn check_labels(labels: RawLabels<'_>, limits: &LabelLimits) -> Result<(), RejectReason> {
-    let limit =
-        |what, setting, most: usize| Err(RejectReason::Limit { what, setting, most: most as u64 });
-    match labels.to_series(limits) {
-        Err(LabelError::TooMany { count, limit: most }) => {
-            limit(format!("{count} labels"), "max-labels-per-series", most)
+/// The hash of a series, and of the name of its metric.
+fn hashes(labels: &Labels) -> (u64, u64) {
+    (xxh3_64(labels.as_bytes()), xxh3_64(labels.get(METRIC_NAME).as_bytes()))
+}
+
+/// Why labels are beyond a limit that is a setting; None = something else is wrong with them.
+fn beyond_setting(error: LabelError) -> Option<RejectReason> {
+    let (what, setting, most) = match error {
+        LabelError::TooMany { count, limit } => {
+            (format!("{count} labels"), "max-labels-per-series", limit)
         }
-        Err(LabelError::NameTooLong { bytes, limit: most }) => {
-            limit(format!("label name of {bytes} bytes"), "max-label-name-size", most)
+        LabelError::NameTooLong { bytes, limit } => {
+            (format!("label name of {bytes} bytes"), "max-label-name-size", limit)
         }
-        Err(LabelError::ValueTooLong { name, bytes, limit: most }) => {
-            limit(format!("value of label {name:?} of {bytes} bytes"), "max-label-value-size", most)
+        LabelError::ValueTooLong { name, bytes, limit } => {
+            let what = format!("value of label {name:?} of {bytes} bytes");
+            (what, "max-label-value-size", limit)
         }
-        // The store refuses the others.
-        Err(_) | Ok(_) => Ok(()),
-    }
+        _ => return None,
+    };
+    Some(RejectReason::Limit { what, setting, most: most as u64 })
 }
 
 #[cfg(test)]
@@ -216,18 +263,22 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::limits::LABEL_LIMITS;
+    use crate::model::LabelLimits;
 
     /// Writes to series `host` of metrics, and gives the reasons of those that are refused.
     struct Sender {
         guard: Guard,
         begun: Instant,
         limits: WriteLimits,
+        pressure: Pressure,
     }
 
     impl Sender {
         fn new(limits: WriteLimits) -> Self {
             let begun = Instant::now();
-            Self { guard: Guard::new(begun), begun, limits }
+            let pressure = Pressure::new(100);
+            Self { guard: Guard::new(begun), begun, limits, pressure }
         }
 
         fn send(&self, minute: u64, series: &[(&str, &str)]) -> Vec<String> {
@@ -241,16 +292,16 @@ mod tests {
             let entry = |(index, raw)| SeriesEntry {
                 labels: RawLabels(raw),
                 index,
-                samples: 0..0,
+                samples: index..index + 1,
                 histograms: 0..0,
                 exemplars: 0..0,
             };
             let series = (0..).zip(raws.iter().map(Vec::as_slice)).map(entry).collect();
             let mut batch = WriteBatch { series, ..WriteBatch::default() };
             let now = self.begun + Duration::from_secs(60 * minute);
-            self.guard.judge(&self.limits, &mut batch, now);
-            assert_eq!(batch.series.len() + batch.rejections.len(), raws.len());
-            batch.rejections.kept().iter().map(ToString::to_string).collect()
+            let refused = self.guard.judge(&self.limits, &self.pressure, &mut batch, now);
+            assert_eq!(batch.series.len() + refused.len(), raws.len());
+            refused.kept().iter().map(ToString::to_string).collect()
         }
     }
 
@@ -300,12 +351,63 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_nothing_is_kept() {
+    fn a_limit_that_is_set_later_knows_what_was_written_before() {
+        let mut sender = Sender::new(WriteLimits::default());
+        assert!(sender.send(0, &[("m", "a"), ("m", "b"), ("m", "a")]).is_empty());
+        assert_eq!(sender.guard.active(), 2);
+        sender.limits.active_series = Some(2);
+        assert_eq!(sender.send(1, &[("m", "c"), ("m", "d")]).len(), 2);
+        assert!(sender.send(1, &[("m", "b"), ("m", "a")]).is_empty());
+        sender.limits.active_series = Some(1);
+        assert!(sender.send(2, &[("m", "b"), ("m", "a")]).is_empty());
+    }
+
+    fn labels(metric: &str, host: &str) -> Labels {
+        Labels::from_pairs([("__name__", metric), ("host", host)]).expect("a label set")
+    }
+
+    #[test]
+    fn what_the_store_has_is_known_for_a_while() {
         let limits = WriteLimits { active_series: Some(2), ..WriteLimits::default() };
-        let mut sender = Sender::new(limits);
-        sender.send(0, &[("m", "a"), ("m", "b")]);
-        sender.limits = WriteLimits::default();
-        assert!(sender.send(0, &[("m", "a"), ("m", "b"), ("m", "c")]).is_empty());
-        assert_eq!(sender.guard.active(), 0);
+        let sender = Sender::new(limits);
+        sender.guard.set_learning(true);
+        assert!(sender.send(0, &[("m", "x")]).is_empty());
+        sender.guard.learn(&[labels("m", "a"), labels("m", "x"), labels("n", "b")], sender.begun);
+        // Until all is known, nothing is refused.
+        assert!(sender.send(0, &[("m", "y")]).is_empty());
+        sender.guard.set_learning(false);
+        assert_eq!(sender.send(0, &[("m", "c"), ("m", "a")]).len(), 1);
+        assert_eq!(sender.guard.active(), 4);
+        // One that nobody writes to gives its place earlier than one that was written to.
+        sender.send(u64::from(LEARNED), &[("m", "a")]);
+        assert_eq!(sender.guard.active(), 3);
+    }
+
+    #[test]
+    fn labels_in_another_order_are_the_same_series() {
+        let limits = WriteLimits { active_series: Some(1), ..WriteLimits::default() };
+        let sender = Sender::new(limits);
+        sender.send(0, &[("m", "a")]);
+        let mut raw = Vec::new();
+        RawLabels::push(&mut raw, b"host", b"a");
+        RawLabels::push(&mut raw, b"__name__", b"m");
+        let labels = RawLabels(&raw);
+        let (samples, rest) = (0..1, 0..0);
+        let (histograms, exemplars) = (rest.clone(), rest);
+        let series = vec![SeriesEntry { labels, index: 0, samples, histograms, exemplars }];
+        let mut batch = WriteBatch { series, ..WriteBatch::default() };
+        let refused =
+            sender.guard.judge(&sender.limits, &sender.pressure, &mut batch, sender.begun);
+        assert!(refused.is_empty(), "{refused:?}");
+        assert_eq!((batch.series.len(), sender.guard.active()), (1, 1));
+    }
+
+    #[test]
+    fn where_memory_is_short_new_series_are_left_to_the_store() {
+        let sender = Sender::new(WriteLimits::default());
+        sender.send(0, &[("m", "a")]);
+        sender.pressure.note(95);
+        assert!(sender.send(0, &[("m", "a"), ("m", "b")]).is_empty());
+        assert_eq!(sender.guard.active(), 1);
     }
 }

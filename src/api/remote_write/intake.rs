@@ -73,6 +73,11 @@ impl BodyLimit {
     pub(super) fn of_write(bytes: usize) -> Self {
         Self { bytes, setting: Some("max-request-body-size") }
     }
+
+    /// The setting that says so, if it is one.
+    pub(super) fn setting(self) -> Option<&'static str> {
+        self.setting
+    }
 }
 
 impl fmt::Display for BodyLimit {
@@ -137,7 +142,7 @@ impl Intake {
         let permit = self.in_time(self.bodies.acquire_many(1)).await?;
         let reading = self.read_pieces(permit, body, declared.min(PIECE), most);
         let Ok(read) = timeout(self.body_timeout, reading).await else {
-            metrics.limit_reached("http-body-timeout");
+            metrics.limits.reached("http-body-timeout");
             return Err(Refusal::BodyTooSlow(self.body_timeout));
         };
         read

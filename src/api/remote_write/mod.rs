@@ -5,9 +5,11 @@
 //! read, and a rate that is a setting before anything is stored. Answers to version 2 say how much was stored, failures included; answers to
 //! version 1 never do, as senders take these headers for the sign of version 2.
 
+mod active;
 mod gate;
 mod guard;
 mod intake;
+mod learn;
 mod negotiate;
 mod rate;
 
@@ -21,7 +23,7 @@ use axum::response::{IntoResponse, Response};
 use tracing::{Instrument, info_span};
 
 use super::{ApiError, AppState};
-use crate::config::{SeriesAnswer, TypeAndUnitLabels};
+use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
 use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::{InFlight, IngestMetrics, ReasonLabels, WriteLabels};
@@ -29,6 +31,7 @@ use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use gate::Gate;
 pub(crate) use intake::{BodyLimit, Intake};
+pub use learn::learn_series;
 
 /// The handler. One request is one batch for the store.
 pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
@@ -41,6 +44,12 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     };
     let metrics = &state.metrics.ingest;
     let beyond_series = state.writes.limits().series_answer;
+    if let Err(refusal) = &result
+        && let Some(setting) = refusal.setting()
+    {
+        state.metrics.http.limits.reached(setting);
+        state.writes.tell(refusal);
+    }
     let response = respond(protocol, result, beyond_series, metrics);
     let protocol = match protocol {
         Some(Protocol::V1) => "1",
@@ -74,6 +83,22 @@ pub(crate) enum Refusal {
     Api(#[from] ApiError),
 }
 
+impl Refusal {
+    /// The setting whose limit was passed, where nobody has counted that yet.
+    fn setting(&self) -> Option<&'static str> {
+        match self {
+            Self::BodyTooLarge(limit) => limit.setting(),
+            Self::Limit { setting, .. } => Some(*setting),
+            Self::TooFast { .. } => Some(gate::SAMPLES_PER_SECOND),
+            Self::UnsupportedType(_)
+            | Self::BodyTooSlow(_)
+            | Self::BodyBroken(_)
+            | Self::Wire(_)
+            | Self::Api(_) => None,
+        }
+    }
+}
+
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         Self::Api(error.into())
@@ -103,15 +128,36 @@ async fn accept(
     };
     let compressed = model::Body { protocol, compressed: &body.bytes };
     let scratch = room.scratch();
-    let mut batch = info_span!("decode").in_scope(|| {
+    let batch = info_span!("decode").in_scope(|| {
         intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))
-    })?;
-    state.writes.judge(&limits, &mut batch, &state.metrics.ingest)?;
+    });
+    let mut batch = batch.map_err(|error| undecoded(error, &limits))?;
+    state.writes.judge(&limits, &state.pressure, &mut batch, &state.metrics)?;
     if batch.series.is_empty() && batch.metadata.is_empty() {
         return Ok(WriteOutcome { rejections: batch.rejections, ..WriteOutcome::default() });
     }
     let (series, samples) = (batch.series.len() as i64, batch.samples.len() as i64);
     Ok(store.write(batch).instrument(info_span!("store", series, samples)).await?)
+}
+
+/// Why a body is refused that does not decode. What is beyond the most that a setting can be is beyond
+/// the setting.
+fn undecoded(error: WireError, limits: &WriteLimits) -> Refusal {
+    let (setting, most) = match &error {
+        WireError::Limit { what: wire::SERIES, .. } => {
+            (gate::SERIES_PER_REQUEST, limits.series_per_request)
+        }
+        WireError::Limit { what: wire::SAMPLES, .. } => {
+            (gate::SAMPLES_PER_REQUEST, limits.samples_per_request)
+        }
+        _ => return error.into(),
+    };
+    match error {
+        WireError::Limit { what, limit } => {
+            Refusal::Limit { what: format!("more than {limit} {what}"), setting, most }
+        }
+        other => other.into(),
+    }
 }
 
 fn respond(
@@ -174,6 +220,9 @@ fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
     metrics.metadata.inc_by(outcome.metadata);
     for &(reason, count) in outcome.rejections.counts() {
         metrics.rejected.get_or_create(&ReasonLabels { reason }).inc_by(count);
+    }
+    for &(reason, points) in outcome.rejections.points() {
+        metrics.refuse(reason, points);
     }
 }
 

@@ -211,10 +211,12 @@ impl Plan {
                 continue;
             };
             let again = self.again.iter().filter(|(s, _)| *s == slot).map(|(_, index)| *index);
+            let mut points = series.samples + series.histograms;
             for index in [series.index].into_iter().chain(again) {
                 let reason = RejectReason::Store(reason.clone());
                 let series = || shortened(&series.labels);
-                outcome.rejections.push(Target::Series(index), reason, series);
+                // All of them count with the first of its names.
+                outcome.rejections.push_series(index, std::mem::take(&mut points), reason, series);
             }
         }
     }

@@ -202,20 +202,28 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Whether the log may grow by `bytes`.
-    fn check_limit(&self, bytes: usize) -> Result<(), StoreError> {
+    /// Whether the log may grow by `bytes`; else the setting that is in the way, and the error.
+    fn check_limit(&self, bytes: usize) -> Result<(), (&'static str, StoreError)> {
         let (used, limit) = (self.wal.used_bytes(), self.options.wal_limit);
         // A log that is small can hold many points.
         let (points, most) = (self.memory.bytes(), self.options.flush_memory * REFUSE_AT);
-        let what = if used + bytes as u64 > limit {
-            format!("the log has {used} of at most {limit} bytes not in the store below yet")
+        let (setting, what) = if used + bytes as u64 > limit {
+            let what = format!(
+                "the log has {used} of at most {limit} bytes not in the store below yet, which is \
+                 the setting wal-limit"
+            );
+            ("wal-limit", what)
         } else if points > most {
-            format!("{points} bytes of points wait for a flush, at most {most} may")
+            let what = format!(
+                "{points} bytes of points wait for a flush, and at most {most} may, which is \
+                 {REFUSE_AT} times the setting flush-memory"
+            );
+            ("flush-memory", what)
         } else {
             return Ok(());
         };
         self.wake.notify_one();
-        Err(StoreError::Unavailable { what, retry_after: FULL_RETRY_AFTER })
+        Err((setting, StoreError::Unavailable { what, retry_after: FULL_RETRY_AFTER }))
     }
 
     /// Gives the batch its place in the log and among the steps to be applied. Synchronous, so
@@ -280,7 +288,10 @@ impl Store for Head {
             None => encode(&batch)?,
         };
         let bytes = batch.body.map_or(encoded.len(), |body| body.compressed.len());
-        self.inner.check_limit(bytes)?;
+        self.inner.check_limit(bytes).map_err(|(setting, error)| {
+            self.inner.metrics.limits.reached(setting);
+            error
+        })?;
         let room = self.inner.wal.admit(bytes + prepared::waiting_bytes(&batch));
         let room = room.instrument(info_span!("wait")).await;
         let accepted =
@@ -348,7 +359,8 @@ impl Store for Head {
     async fn ready(&self) -> Result<(), StoreError> {
         self.inner.wal.ready()?;
         // Some room for the next requests: not ready while one of usual size is refused.
-        self.inner.check_limit((self.inner.options.wal_limit / 64) as usize)?;
+        let some = (self.inner.options.wal_limit / 64) as usize;
+        self.inner.check_limit(some).map_err(|(_, error)| error)?;
         match self.inner.obstacle.lock().clone() {
             Some(what) => {
                 Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(30) })

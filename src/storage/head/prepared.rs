@@ -11,7 +11,7 @@ use super::map::{Finder, SeriesMap};
 use crate::limits;
 use crate::model::{
     Exemplar, LabelLimits, Labels, LabelsRef, Metadata, Point, RejectReason, Rejections, Sample,
-    SeriesEntry, Target, Value, WriteBatch,
+    SeriesEntry, Value, WriteBatch,
 };
 use crate::storage::Pressure;
 
@@ -95,8 +95,9 @@ impl Prepared {
                 }
                 Err(reason) => {
                     judged.left_out.push(position);
-                    let target = Target::Series(series.index);
-                    judged.rejections.push(target, reason, || series.labels.describe());
+                    let (index, points) = (series.index, series.points());
+                    let describe = || series.labels.describe();
+                    judged.rejections.push_series(index, points, reason, describe);
                     continue;
                 }
             };

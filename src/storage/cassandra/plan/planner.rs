@@ -15,7 +15,7 @@ use super::{
 use crate::kairos::{DataType, EncodeError, MAX_KEY_BYTES, RowKey, RowSpec, RowTime, Tags, cell};
 use crate::limits::LABEL_LIMITS;
 use crate::model::{
-    Histogram, Labels, METRIC_NAME, Point, STALE_NAN_BITS, Target, Value, WriteBatch, WriteOutcome,
+    Histogram, Labels, METRIC_NAME, Point, STALE_NAN_BITS, Value, WriteBatch, WriteOutcome,
 };
 
 /// Plans a batch; what cannot be a series goes to `outcome`.
@@ -29,8 +29,9 @@ pub(in super::super) fn plan_batch(
         let slot = match entry.labels.to_series(&LABEL_LIMITS) {
             Ok(labels) => planner.series(labels, entry.index),
             Err(error) => {
-                let target = Target::Series(entry.index);
-                outcome.rejections.push(target, error.into(), || entry.labels.describe());
+                let (index, points) = (entry.index, entry.points());
+                let describe = || entry.labels.describe();
+                outcome.rejections.push_series(index, points, error.into(), describe);
                 continue;
             }
         };
@@ -339,7 +340,7 @@ pub(in super::super) fn refusal(labels: &Labels) -> Option<EncodeError> {
 mod tests {
     use super::*;
     use crate::kairos::TimeUnit;
-    use crate::model::{RawLabels, STALE_NAN_BITS, Sample, SeriesEntry};
+    use crate::model::{RawLabels, STALE_NAN_BITS, Sample, SeriesEntry, Target};
 
     const WIDTH: i64 = 1_814_400_000;
 

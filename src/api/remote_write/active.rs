@@ -1,0 +1,149 @@
+//! The active series: known by a hash of 64 bits of their labels, each until a minute that writes put off.
+//!
+//! Who writes to known series needs the table for reading only: no series of theirs takes a lock or an
+//! allocation. Senders name their series in the same order each time, so what came behind the last one
+//! before is tried first, which needs no walk through memory that lies far apart. What a minute is, and
+//! which series may be new, is for the guard.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hashbrown::HashTable;
+
+/// All active series.
+#[derive(Default)]
+pub(super) struct ActiveSeries {
+    /// Positions in `entries`, by hash.
+    table: HashTable<u32>,
+    entries: Vec<Entry>,
+    /// Positions of entries that are none.
+    free: Vec<u32>,
+    of_metric: HashMap<u64, u64>,
+}
+
+struct Entry {
+    hash: u64,
+    metric: u64,
+    /// The first minute in which it is not active any more; 0 = no series is here.
+    until: AtomicU32,
+    /// Where the series is that a request last named behind this one; only a guess.
+    next: AtomicU32,
+}
+
+impl ActiveSeries {
+    /// How many there are.
+    pub(super) fn len(&self) -> u64 {
+        self.table.len() as u64
+    }
+
+    /// How many there are of a metric, by the hash of its name.
+    pub(super) fn len_of_metric(&self, metric: u64) -> u64 {
+        self.of_metric.get(&metric).copied().unwrap_or(0)
+    }
+
+    /// Says that a series is written to, which makes it active until this minute; false = it is not known.
+    /// `before` is the series that the request named before it.
+    pub(super) fn note(&self, before: &mut Option<u32>, hash: u64, until: u32) -> bool {
+        let last = before.and_then(|at| self.entries.get(at as usize));
+        let guess = last.map(|last| last.next.load(Ordering::Relaxed));
+        let is_right = |at: &u32| {
+            let entry = self.entries.get(*at as usize);
+            entry.is_some_and(|it| it.hash == hash && it.until.load(Ordering::Relaxed) > 0)
+        };
+        let at = match guess.filter(is_right) {
+            Some(at) => at,
+            None => {
+                let Some(at) = self.find(hash) else { return false };
+                if let Some(last) = last {
+                    last.next.store(at, Ordering::Relaxed);
+                }
+                at
+            }
+        };
+        let known = &self.entries[at as usize].until;
+        // Writing what is there already would cost the other cores their copies.
+        if known.load(Ordering::Relaxed) < until {
+            known.store(until, Ordering::Relaxed);
+        }
+        *before = Some(at);
+        true
+    }
+
+    fn find(&self, hash: u64) -> Option<u32> {
+        self.table.find(hash, |at| self.entries[*at as usize].hash == hash).copied()
+    }
+
+    /// Adds a series of a metric that is not known.
+    pub(super) fn add(&mut self, hash: u64, metric: u64, until: u32) {
+        let at = self.free.pop().unwrap_or(self.entries.len() as u32);
+        let (until, next) = (until.into(), (at + 1).into());
+        let entry = Entry { hash, metric, until, next };
+        match self.entries.get_mut(at as usize) {
+            Some(place) => *place = entry,
+            None => self.entries.push(entry),
+        }
+        let entries = &self.entries;
+        self.table.insert_unique(hash, at, |at| entries[*at as usize].hash);
+        *self.of_metric.entry(metric).or_default() += 1;
+    }
+
+    /// Forgets the series that are not active any more in this minute.
+    pub(super) fn sweep(&mut self, minute: u32) {
+        let Self { table, entries, free, of_metric } = self;
+        table.retain(|at| {
+            let entry = &entries[*at as usize];
+            if minute < entry.until.load(Ordering::Relaxed) {
+                return true;
+            }
+            entry.until.store(0, Ordering::Relaxed);
+            free.push(*at);
+            if let Some(count) = of_metric.get_mut(&entry.metric) {
+                *count -= 1;
+                if *count == 0 {
+                    of_metric.remove(&entry.metric);
+                }
+            }
+            false
+        });
+        if table.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever came behind a series before, and whoever had its place, a series is known by its own
+        /// hash alone, and for as long as it is active.
+        #[test]
+        fn they_are_as_a_plain_map_has_them(
+            requests in prop::collection::vec(prop::collection::vec(1u64..12, 1..12), 1..24),
+            stay in 1u32..6,
+        ) {
+            let (mut active, mut plain) = (ActiveSeries::default(), BTreeMap::new());
+            for (minute, request) in (0..).zip(&requests) {
+                active.sweep(minute);
+                plain.retain(|_, until| minute < *until);
+                let mut before = None;
+                for hash in request {
+                    let known = active.note(&mut before, *hash, minute + stay);
+                    prop_assert_eq!(known, plain.contains_key(hash));
+                    if !known {
+                        active.add(*hash, hash % 2, minute + stay);
+                    }
+                    plain.insert(*hash, minute + stay);
+                }
+                prop_assert_eq!(active.len(), plain.len() as u64);
+                let odd = plain.keys().filter(|hash| *hash % 2 == 1).count() as u64;
+                prop_assert_eq!(active.len_of_metric(1), odd);
+            }
+        }
+    }
+}
