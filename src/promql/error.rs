@@ -83,7 +83,9 @@ impl QueryError {
     /// The setting whose limit was passed, if it is one.
     pub fn setting(&self) -> Option<&'static str> {
         match self {
-            Self::TooManySamples { setting, .. } | Self::Limit { setting, .. } => Some(*setting),
+            Self::TooManySamples { setting, .. }
+            | Self::Limit { setting, .. }
+            | Self::NoTurn { setting, .. } => Some(*setting),
             Self::TimedOut { of: TimeLimit::Setting, .. } => Some(TIMEOUT),
             Self::TimedOut { of: TimeLimit::Request, .. }
             | Self::Invalid(_)

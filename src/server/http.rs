@@ -317,7 +317,7 @@ mod tests {
             let answer = String::from_utf8(bytes).expect("UTF-8");
             assert!(answer.starts_with(status), "{answer}");
             let counted = format!(
-                "promkairos_http_limits_reached_total{{limit=\"http-head-size\"}} {count}\n"
+                "promkairos_limits_reached_total{{limit=\"http-head-size\"}} {count}\n"
             );
             // The connection ends after its answer.
             let told = async {
