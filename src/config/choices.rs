@@ -9,7 +9,10 @@ pub fn choices(setting: &Setting) -> &'static [&'static str] {
         _ if setting.value == "true|false" => &["true", "false"],
         "store" => &["embedded", "cassandra"],
         "ack" => &["wal", "store"],
-        "cassandra-read-consistency" | "cassandra-write-consistency" => {
+        "cassandra-read-consistency" => {
+            &["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM"]
+        }
+        "cassandra-write-consistency" => {
             &["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM", "EACH_QUORUM"]
         }
         "cassandra-compression" => &["none", "lz4", "snappy"],

@@ -316,9 +316,8 @@ mod tests {
             }
             let answer = String::from_utf8(bytes).expect("UTF-8");
             assert!(answer.starts_with(status), "{answer}");
-            let counted = format!(
-                "promkairos_limits_reached_total{{limit=\"http-head-size\"}} {count}\n"
-            );
+            let counted =
+                format!("promkairos_limits_reached_total{{limit=\"http-head-size\"}} {count}\n");
             // The connection ends after its answer.
             let told = async {
                 while !metrics.encode().contains(&counted) {

@@ -177,6 +177,7 @@ mod tests {
         );
         assert!(series > 50 && series == lines, "{series} of {lines}");
     }
+
     #[test]
     fn each_family_of_the_program_is_described() {
         let text = Metrics::new().encode();
@@ -189,7 +190,7 @@ mod tests {
         assert!(ready.help.starts_with("Whether what is written"), "{}", ready.help);
         let memory = described("promkairos_memory_limit_bytes").expect("it is there");
         assert_eq!((memory.kind, memory.unit), (MetricType::Gauge, "bytes"));
-        let requests = described("promkairos_http_requests").expect("it is there");
-        assert_eq!(requests.kind, MetricType::Counter);
+        let flushes = described("promkairos_head_flushes").expect("it is there");
+        assert_eq!(flushes.kind, MetricType::Counter);
     }
 }
