@@ -39,10 +39,21 @@ pub(crate) async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
+/// Waits until the guard knows what the store has. Until then it refuses nothing for its number.
+async fn learned(server: &Promkairos) {
+    eventually("the store tells its series", async || {
+        let log = server.process.log();
+        let told = log.contains("the series that the store has count as active");
+        if told { Ok(()) } else { Err(log) }
+    })
+    .await;
+}
+
 async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--max-active-series=3", "--max-active-series-per-metric=2"];
     let mut server = Promkairos::ready(data.path(), &backend, &flags).await;
+    learned(&server).await;
     let first = send(&server, &[series("m", "a", 1), series("m", "b", 1)]).await;
     assert_eq!(first.status, 204, "{}", first.body);
     let second =
@@ -80,6 +91,7 @@ fn series_of_now(metric: &str, host: &str) -> proto::Message {
 async fn known_series_are_known(backend: Backend) {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut server, file) = configured(folder.path(), &backend, "", &[]).await;
+    learned(&server).await;
     let known = || [series_of_now("m", "a"), series_of_now("n", "b")];
     let new = || [series_of_now("m", "c"), series_of_now("o", "d")];
     assert_eq!(send(&server, &known()).await.status, 204);
@@ -93,6 +105,7 @@ async fn known_series_are_known(backend: Backend) {
     assert_eq!(answer.status, 204, "{}", answer.body);
     assert!(server.process.terminate().success());
     let (server, _) = configured(folder.path(), &backend, limit, &[]).await;
+    learned(&server).await;
     assert_eq!(metric(&server, "active_series").await, Some(2.0), "learned from the store");
     let answer = send(&server, &new()).await;
     assert!(answer.body.contains("there are 2 active series"), "{}", answer.body);

@@ -36,10 +36,11 @@ pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
         let asked = timeout(PATIENCE, ask_until_told(&state, &store)).await;
         state.writes.guard.set_learning(false);
         drop(told);
-        if asked.is_err() {
-            tracing::warn!(
+        match asked {
+            Ok(()) => tracing::info!("the series that the store has count as active"),
+            Err(_) => tracing::warn!(
                 "the store did not tell its series: those written since the start count"
-            );
+            ),
         }
     });
     if limits.active_series.is_some() || limits.active_series_per_metric.is_some() {

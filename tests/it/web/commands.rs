@@ -124,7 +124,7 @@ async fn who_asks_without_tls_is_told_of_it() {
     let asked = run(secured.path(), &["health", "--server", &url], &[]);
     let text = String::from_utf8(asked.stdout).expect("UTF-8");
     assert_eq!(asked.status.code(), Some(1), "{text}");
-    assert!(text.contains("the port may speak TLS: try --server https://"), "{text}");
+    assert!(text.contains("Client sent an HTTP request to an HTTPS server."), "{text}");
     let url = url.replace("http:", "https:");
     let ca = format!("--server-ca={}", secured.path().join("ca.crt").display());
     let asked = run(secured.path(), &["health", "--server", &url, &ca], &[]);
