@@ -1,18 +1,18 @@
 //! Settings of the Cassandra store.
 
-use std::path::{Path, PathBuf};
+pub(super) mod tls;
+
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::raw::Raw;
-use super::web::sha256;
 use super::{
     ConfigError, MemoryConfig, ReadCacheConfig, ReadClusterConfig, Secret, TagIndexConfig, choice,
-    clusters, positive, switch, ttl_by_metric,
+    clusters, positive, ttl_by_metric,
 };
+pub use tls::TlsConfig;
 
 /// How to reach Cassandra and what to ask of it.
 #[derive(Debug, Clone)]
@@ -92,18 +92,6 @@ pub struct Credentials {
     pub password: Secret,
 }
 
-/// Encryption of the connections.
-#[derive(Debug, Clone)]
-pub struct TlsConfig {
-    /// PEM file with the authorities that the servers' certificates are checked against.
-    pub ca: PathBuf,
-    /// PEM files with the client's certificate and its key.
-    pub client: Option<(PathBuf, PathBuf)>,
-    /// SHA-256 of what was in them when the settings were read: authorities, certificate, key. `None` =
-    /// there is no such file, which is for who uses it to say.
-    pub contents: [Option<[u8; 32]>; 3],
-}
-
 /// Compression of the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
@@ -144,7 +132,7 @@ impl CassandraConfig {
             read_consistency: read_consistency(raw)?,
             write_consistency: consistency(raw, "cassandra-write-consistency")?,
             credentials: credentials(raw)?,
-            tls: tls(raw)?,
+            tls: TlsConfig::from_raw(raw)?,
             compression: choice(
                 raw,
                 "cassandra-compression",
@@ -288,59 +276,6 @@ fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
     }
 }
 
-fn tls(raw: &Raw) -> Result<Option<TlsConfig>, ConfigError> {
-    let path = |name| raw.get(name).map(|text| Path::new(text).to_owned());
-    if !switch(raw, "cassandra-tls")? {
-        for name in ["cassandra-tls-ca", "cassandra-tls-cert", "cassandra-tls-key"] {
-            if raw.get(name).is_some() {
-                return Err(raw.refuse(name, "means nothing without --cassandra-tls"));
-            }
-        }
-        return Ok(None);
-    }
-    let Some(ca) = path("cassandra-tls-ca") else {
-        return Err(raw.refuse("cassandra-tls", "needs --cassandra-tls-ca to check servers"));
-    };
-    let client = match (path("cassandra-tls-cert"), path("cassandra-tls-key")) {
-        (None, None) => None,
-        (Some(cert), Some(key)) => Some((cert, key)),
-        (Some(_), None) => {
-            return Err(raw.refuse("cassandra-tls-cert", "needs --cassandra-tls-key"));
-        }
-        (None, Some(_)) => {
-            return Err(raw.refuse("cassandra-tls-key", "needs --cassandra-tls-cert"));
-        }
-    };
-    certificates(raw, "cassandra-tls-ca", &ca)?;
-    if let Some((cert, key)) = &client {
-        certificates(raw, "cassandra-tls-cert", cert)?;
-        PrivateKeyDer::from_pem_file(key)
-            .map_err(|why| raw.refuse("cassandra-tls-key", pem_failed(why)))?;
-    }
-    let digest = |path: &PathBuf| Some(sha256(&std::fs::read(path).ok()?));
-    let (cert, key) = client.as_ref().map(|(cert, key)| (cert, key)).unzip();
-    let contents = [Some(&ca), cert, key].map(|file| file.and_then(digest));
-    Ok(Some(TlsConfig { ca, client, contents }))
-}
-
-/// Refuses a file without certificates here, where the setting is known; the store reads them.
-fn certificates(raw: &Raw, name: &'static str, file: &Path) -> Result<(), ConfigError> {
-    let all: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(file).and_then(|certificates| certificates.collect());
-    match all {
-        Ok(all) if !all.is_empty() => Ok(()),
-        Ok(_) => Err(raw.refuse(name, "no certificate in it")),
-        Err(why) => Err(raw.refuse(name, pem_failed(why))),
-    }
-}
-
-fn pem_failed(why: pem::Error) -> String {
-    match why {
-        pem::Error::Io(why) => why.to_string(),
-        why => why.to_string(),
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::{Config, StoreConfig, arguments};
@@ -469,9 +404,10 @@ pub(super) mod tests {
     fn other_clusters_have_settings_of_their_own() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.toml");
-        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let ca = rcgen::CertificateParams::default().self_signed(&key).expect("signed");
         for name in ["ours.pem", "theirs.pem"] {
-            std::fs::write(folder.path().join(name), pem).expect("written");
+            std::fs::write(folder.path().join(name), ca.pem()).expect("written");
         }
         let theirs = folder.path().join("theirs.pem");
         let text = "cassandra_keyspace = \"now\"\ncassandra_compression = \"lz4\"\n\
@@ -498,7 +434,7 @@ pub(super) mod tests {
         assert!(a.cassandra.tls.is_none() && a.cassandra.local_datacenter.is_none());
         assert_eq!((&*b.name, b.start, b.end, &*b.cassandra.keyspace), ("b", None, None, "old"));
         assert_eq!(b.cassandra.read_consistency, Consistency::One);
-        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.ca), Some(&*theirs));
+        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.ca_file), Some(&*theirs));
         assert!(b.cassandra.tag_index.metrics.is_empty() && b.cassandra.read_clusters.is_empty());
         let metadata = config.metadata_cluster.expect("given");
         assert_eq!((&*metadata.keyspace, &metadata.contact_points[0]), ("meta", &"m:9042".into()));

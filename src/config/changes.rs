@@ -1,14 +1,15 @@
 //! What is different between two readings of the settings, and what of it holds at once.
 
+use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config, Credentials, StoreConfig};
 
 /// Settings that hold as soon as they are read again.
 const LIVE: [&str; 30] = [
     "cassandra-username",
     PASSWORD_FILE,
-    TLS_FILES[0],
-    TLS_FILES[1],
-    TLS_FILES[2],
+    FILES[0],
+    FILES[1],
+    FILES[2],
     "cassandra-ttl-by-metric",
     "tag-indexed-row-key-lookup-metrics",
     "retention",
@@ -38,9 +39,6 @@ const LIVE: [&str; 30] = [
 
 /// A setting whose file may say something else while its text stays.
 const PASSWORD_FILE: &str = "cassandra-password-file";
-
-/// Others: in the order of the contents that are read with them.
-const TLS_FILES: [&str; 3] = ["cassandra-tls-ca", "cassandra-tls-cert", "cassandra-tls-key"];
 
 /// Whether a setting holds as soon as it is read again, without a restart.
 pub fn is_live(name: &str) -> bool {
@@ -77,13 +75,10 @@ fn passwords(config: &Config) -> Vec<Option<&Credentials>> {
 
 /// Whether a setting names one of the files of TLS, and that of some cluster holds something else.
 fn is_other_file_of_tls(name: &str, one: &Config, other: &Config) -> bool {
-    let Some(which) = TLS_FILES.iter().position(|file| *file == name) else { return false };
-    let contents = |config| -> Vec<_> {
-        clusters(config)
-            .map(|cluster| cluster.tls.as_ref().map(|tls| tls.contents[which]))
-            .collect()
+    let digests = |config| -> Vec<_> {
+        clusters(config).map(|cluster| cluster.tls.as_ref().map(|tls| tls.digest(name))).collect()
     };
-    contents(one) != contents(other)
+    digests(one) != digests(other)
 }
 
 #[cfg(test)]
@@ -131,14 +126,12 @@ mod tests {
         let names = ["ca", "cert", "key"];
         let flags = names
             .map(|name| format!("--cassandra-tls-{name}={}", folder.path().join(name).display()));
-        // Certificate and key are only looked at together when they are used.
-        let made = || {
-            let names = vec!["promkairos".to_owned()];
-            let own = rcgen::generate_simple_self_signed(names).expect("made");
-            [own.cert.pem(), own.cert.pem(), own.signing_key.serialize_pem()]
+        let write = |name: &str, pem: &str| {
+            std::fs::write(folder.path().join(name), pem).expect("written");
         };
-        let write = |at: usize, pem: &str| {
-            std::fs::write(folder.path().join(names[at]), pem).expect("written");
+        let [ours, other] = [(), ()].map(|()| rcgen::KeyPair::generate().expect("a key"));
+        let certificate = |key: &rcgen::KeyPair| {
+            rcgen::CertificateParams::default().self_signed(key).expect("signed").pem()
         };
         let read = || {
             let flags = flags.iter().map(String::as_str);
@@ -146,14 +139,23 @@ mod tests {
                 ["--store=cassandra", "--cassandra-tls"].into_iter().chain(flags).collect();
             load(&all)
         };
-        made().iter().enumerate().for_each(|(at, pem)| write(at, pem));
-        for (at, pem) in made().iter().enumerate() {
-            let one = read();
-            write(at, pem);
-            let other = read();
-            assert_eq!(changed(&one, &other), [format!("cassandra-tls-{}", names[at])]);
-            assert!(is_live(changed(&one, &other)[0]));
-            assert!(changed(&other, &read()).is_empty());
-        }
+        write("ca", &certificate(&ours));
+        write("cert", &certificate(&ours));
+        write("key", &ours.serialize_pem());
+        let mut last = read();
+        let mut check = |want: &[&str]| {
+            let now = read();
+            assert_eq!(changed(&last, &now), want);
+            assert!(want.iter().all(|name| is_live(name)));
+            assert!(changed(&now, &read()).is_empty());
+            last = now;
+        };
+        write("ca", &certificate(&other));
+        check(&["cassandra-tls-ca"]);
+        write("cert", &certificate(&ours));
+        check(&["cassandra-tls-cert"]);
+        write("cert", &certificate(&other));
+        write("key", &other.serialize_pem());
+        check(&["cassandra-tls-cert", "cassandra-tls-key"]);
     }
 }

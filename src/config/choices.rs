@@ -34,13 +34,19 @@ mod tests {
     #[test]
     fn every_choice_is_valid() {
         let command = Command::new("t").args(arguments());
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let ca = rcgen::CertificateParams::default().self_signed(&key).expect("signed").pem();
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), ca).expect("written");
+        let ca = format!("--cassandra-tls-ca={}", file.path().display());
         let mut count = 0;
         for setting in SETTINGS {
             for choice in choices(setting) {
                 let flag = format!("--{}={choice}", setting.name);
                 // Of the stores the one that knows every other choice.
                 let store = (setting.name != "store").then_some("--store=cassandra");
-                let arguments = ["t", &flag].into_iter().chain(store);
+                let ca = (flag == "--cassandra-tls=true").then_some(&*ca);
+                let arguments = ["t", &flag].into_iter().chain(store).chain(ca);
                 let matches = command.clone().get_matches_from(arguments);
                 let read = Config::load(&matches);
                 assert!(read.is_ok(), "{flag}: {:?}", read.err());

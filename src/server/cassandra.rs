@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::config::{self, CassandraConfig, Config, StoreConfig};
 use crate::storage::StoreError;
 use crate::storage::cassandra::{
-    ClientCertificate, Compression, Consistency, Credentials, Options, ReadCacheOptions,
-    TagIndexOptions, Tls,
+    Compression, Consistency, Credentials, Options, ReadCacheOptions, TagIndexOptions,
 };
 
 /// The options of the store. `quarantine` is the file for rows that Cassandra refuses for good.
@@ -27,7 +26,7 @@ pub(super) fn options(
         replication: cassandra.replication.clone(),
         local_datacenter: cassandra.local_datacenter.clone(),
         credentials: login.unwrap_or_default(),
-        tls: cassandra.tls.as_ref().map(tls),
+        tls: cassandra.tls.clone(),
         compression: compression(cassandra.compression),
         request_timeout: cassandra.request_timeout,
         read_consistency: consistency(cassandra.read_consistency),
@@ -80,15 +79,6 @@ fn tag_index(tag_index: &config::TagIndexConfig) -> TagIndexOptions {
         trust: tag_index.trust,
         audit_interval: tag_index.audit_interval,
         ..TagIndexOptions::default()
-    }
-}
-
-/// The files of TLS.
-pub(super) fn tls(tls: &config::TlsConfig) -> Tls {
-    let client = tls.client.clone();
-    Tls {
-        ca_file: tls.ca.clone(),
-        client: client.map(|(chain_file, key_file)| ClientCertificate { chain_file, key_file }),
     }
 }
 

@@ -363,17 +363,22 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_request_under_way_gives_way_to_nobody() {
+    /// A handler that tells when a request has begun, and answers when the gate has a place for it.
+    fn gated() -> (Router, Arc<Semaphore>, mpsc::UnboundedReceiver<()>) {
         let gate = Arc::new(Semaphore::new(0));
-        let (begin, mut begun) = mpsc::unbounded_channel();
+        let (begin, begun) = mpsc::unbounded_channel();
         let held = gate.clone();
         let handler = async move || {
             begin.send(()).expect("the test waits");
             held.acquire().await.expect("never closed").forget();
             "here"
         };
-        let router = Router::new().route("/", get(handler));
+        (Router::new().route("/", get(handler)), gate, begun)
+    }
+
+    #[tokio::test]
+    async fn a_request_under_way_gives_way_to_nobody() {
+        let (router, gate, mut begun) = gated();
         let address = serve_on_free_port(router, patient(1), std::future::pending()).await;
         let mut first = connect(address, REQUEST).await;
         begun.recv().await.expect("it has begun");
@@ -395,15 +400,7 @@ mod tests {
 
     #[tokio::test]
     async fn while_all_are_busy_health_is_answered_and_others_are_told_the_setting() {
-        let gate = Arc::new(Semaphore::new(0));
-        let (begin, mut begun) = mpsc::unbounded_channel();
-        let held = gate.clone();
-        let handler = async move || {
-            begin.send(()).expect("the test waits");
-            held.acquire().await.expect("never closed").forget();
-            "here"
-        };
-        let router = Router::new().route("/", get(handler));
+        let (router, gate, mut begun) = gated();
         let router = router.route("/-/healthy", get(async || "here"));
         let limits = Limits { spare: 1, ..patient(1) };
         let address = serve_on_free_port(router, limits, std::future::pending()).await;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::cassandra;
 use crate::config::{CassandraConfig, Config, StoreConfig};
 use crate::storage::StoreError;
-use crate::storage::cassandra::{CassandraStore, Certificates, Credentials, ReadCertificates};
+use crate::storage::cassandra::{CassandraStore, Certificates, Credentials};
 use crate::storage::embedded::{Expired, Parts};
 
 /// One of the clusters of the configuration.
@@ -84,20 +84,14 @@ impl Live {
     /// nothing.
     pub(super) fn take_over(&self, config: &Config) -> Result<Option<Expired>, StoreError> {
         let mut last = self.config.lock();
-        let mut renewed = Vec::new();
-        for (cluster, config) in clusters(config) {
-            if let (Some(certificates), Some(tls)) = (self.certificates.get(&cluster), &config.tls)
-            {
-                renewed.push((certificates, ReadCertificates::read(&cassandra::tls(tls))?));
-            }
-        }
         if let Some(store) = self.cassandra.get() {
             tell(store, config)?;
         }
-        for (certificates, read) in renewed {
-            certificates.set(read);
-        }
         for (cluster, config) in clusters(config) {
+            if let (Some(certificates), Some(tls)) = (self.certificates.get(&cluster), &config.tls)
+            {
+                certificates.set(tls.clone());
+            }
             if let Some(credentials) = self.logins.get(&cluster) {
                 set(credentials, config);
             }

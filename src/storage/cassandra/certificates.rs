@@ -4,82 +4,33 @@
 //! certificate where nodes ask for one. Connections that are open stay so. Sessions of TLS are not
 //! resumed: one would stand on the certificates of before.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
-use super::options::Tls;
+use crate::config::TlsConfig;
 use crate::storage::StoreError;
 
 /// What the connections to a cluster use. Clones share it: what is set in one holds for all.
 #[derive(Debug, Clone, Default)]
-pub struct Certificates(Arc<RwLock<Option<ReadCertificates>>>);
-
-/// Certificates as they were read, with the files that they come from.
-#[derive(Debug, Clone)]
-pub struct ReadCertificates {
-    files: Tls,
-    nodes: Arc<WebPkiServerVerifier>,
-    ours: Option<Arc<CertifiedKey>>,
-}
-
-impl ReadCertificates {
-    /// Reads the files, and connects to nothing. [`StoreError::Invalid`] names what is wrong with which.
-    pub fn read(files: &Tls) -> Result<Self, StoreError> {
-        let provider = Arc::new(ring::default_provider());
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(&files.ca_file)? {
-            roots.add(certificate).map_err(|error| refused(&files.ca_file, error))?;
-        }
-        let nodes = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-        let nodes = nodes.build().map_err(|error| refused(&files.ca_file, error))?;
-        Ok(Self { files: files.clone(), nodes, ours: ours(files, &provider)? })
-    }
-}
-
-fn ours(files: &Tls, provider: &CryptoProvider) -> Result<Option<Arc<CertifiedKey>>, StoreError> {
-    let Some(client) = &files.client else { return Ok(None) };
-    let key = PrivateKeyDer::from_pem_file(&client.key_file)
-        .map_err(|error| refused(&client.key_file, error))?;
-    let chain = certificates(&client.chain_file)?;
-    let ours = CertifiedKey::from_der(chain, key, provider)
-        .map_err(|error| refused(&client.chain_file, error))?;
-    Ok(Some(Arc::new(ours)))
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
-    let all: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(file).and_then(|certificates| certificates.collect());
-    match all {
-        Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(refused(file, "no certificate in it")),
-        Err(error) => Err(refused(file, error)),
-    }
-}
-
-fn refused(file: &Path, why: impl std::fmt::Display) -> StoreError {
-    StoreError::Invalid(format!("TLS: {}: {why}", file.display()))
-}
+pub struct Certificates(Arc<RwLock<Option<TlsConfig>>>);
 
 impl Certificates {
     /// From now on new connections use these.
-    pub fn set(&self, read: ReadCertificates) {
-        *self.0.write() = Some(read);
+    pub fn set(&self, tls: TlsConfig) {
+        *self.0.write() = Some(tls);
     }
 
-    /// Reads the files anew, those that were set last or else these, and gives what connections are
-    /// made with: it follows what is set later.
-    pub(super) fn client_config(&self, files: &Tls) -> Result<Arc<ClientConfig>, StoreError> {
-        let last = self.0.read().as_ref().map(|read| read.files.clone());
-        self.set(ReadCertificates::read(last.as_ref().unwrap_or(files))?);
+    /// What connections are made with: by what was set last, or else these, and it follows what is set
+    /// later.
+    pub(super) fn client_config(&self, first: &TlsConfig) -> Result<Arc<ClientConfig>, StoreError> {
+        self.0.write().get_or_insert_with(|| first.clone());
         let follows = Arc::new(self.clone());
         let provider = Arc::new(ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -93,12 +44,12 @@ impl Certificates {
     }
 
     fn nodes(&self) -> Result<Arc<WebPkiServerVerifier>, Error> {
-        let nodes = self.0.read().as_ref().map(|read| read.nodes.clone());
+        let nodes = self.0.read().as_ref().map(|read| read.servers.clone());
         nodes.ok_or_else(|| Error::General("no authorities were read".into()))
     }
 
     fn ours(&self) -> Option<Arc<CertifiedKey>> {
-        self.0.read().as_ref()?.ours.clone()
+        self.0.read().as_ref()?.client.clone()
     }
 }
 
@@ -150,12 +101,14 @@ impl ResolvesClientCert for Certificates {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    use rustls::ServerConfig;
+    use rustls::pki_types::PrivateKeyDer;
     use rustls::server::WebPkiClientVerifier;
+    use rustls::{RootCertStore, ServerConfig};
     use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-    use super::super::options::ClientCertificate;
     use super::*;
 
     /// An authority, a node and a client whose certificates it has signed.
@@ -181,13 +134,18 @@ mod tests {
             Self { ca, node, client }
         }
 
-        /// Writes what a client of this party has.
-        fn write(&self, files: &Tls) {
-            let client = files.client.as_ref().expect("it has one");
-            let write = |path: &Path, text: String| std::fs::write(path, text).expect("written");
-            write(&files.ca_file, self.ca.pem());
-            write(&client.chain_file, self.client.0.pem());
-            write(&client.key_file, self.client.1.serialize_pem());
+        /// What a client of this party reads.
+        fn written(&self) -> TlsConfig {
+            let folder = tempfile::tempdir().expect("a folder");
+            let write = |name: &str, text: String| -> PathBuf {
+                let path = folder.path().join(name);
+                std::fs::write(&path, text).expect("written");
+                path
+            };
+            let ca = write("ca.pem", self.ca.pem());
+            let chain = write("client.pem", self.client.0.pem());
+            let key = write("client.key", self.client.1.serialize_pem());
+            TlsConfig::read(&ca, Some((&chain, &key))).expect("they fit")
         }
 
         /// Shakes hands with a node of this party, which asks for a certificate of its own authority, and
@@ -220,39 +178,16 @@ mod tests {
 
     #[tokio::test]
     async fn handshakes_use_what_was_set_last() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = |name: &str| folder.path().join(name);
-        let client =
-            ClientCertificate { chain_file: file("client.pem"), key_file: file("client.key") };
-        let files = Tls { ca_file: file("ca.pem"), client: Some(client) };
         let [one, other] = [Party::new(), Party::new()];
-        one.write(&files);
         let shared = Certificates::default();
-        let config = shared.client_config(&files).expect("valid");
-        assert_eq!(one.shake(&config).await.expect("done"), one.client.0.der().to_vec());
-        // Read by nobody yet.
-        other.write(&files);
+        let config = shared.client_config(&one.written()).expect("valid");
         assert_eq!(one.shake(&config).await.expect("done"), one.client.0.der().to_vec());
         other.shake(&config).await.expect_err("signed by nobody who is known");
-        shared.set(ReadCertificates::read(&files).expect("valid"));
+        shared.set(other.written());
         assert_eq!(other.shake(&config).await.expect("done"), other.client.0.der().to_vec());
         one.shake(&config).await.expect_err("signed by nobody who is known now");
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused_by_its_file() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = |name: &str| folder.path().join(name);
-        let client =
-            ClientCertificate { chain_file: file("client.pem"), key_file: file("client.key") };
-        let files = Tls { ca_file: file("ca.pem"), client: Some(client) };
-        let [one, other] = [Party::new(), Party::new()];
-        let error = || ReadCertificates::read(&files).map(drop).expect_err("refused").to_string();
-        assert!(error().contains("ca.pem"), "{}", error());
-        one.write(&files);
-        std::fs::write(file("client.key"), other.client.1.serialize_pem()).expect("written");
-        assert!(error().contains("client.pem"), "{}", error());
-        std::fs::write(file("client.key"), "").expect("written");
-        assert!(error().contains("client.key"), "{}", error());
+        // What was set holds for connections of another session too.
+        let config = shared.client_config(&one.written()).expect("valid");
+        assert_eq!(other.shake(&config).await.expect("done"), other.client.0.der().to_vec());
     }
 }

@@ -69,11 +69,9 @@ use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
-pub use certificates::{Certificates, ReadCertificates};
+pub use certificates::Certificates;
 pub use credentials::Credentials;
-pub use options::{
-    ClientCertificate, ExpectedCluster, Keyspace, Options, OptionsError, Replication, Role, Tls,
-};
+pub use options::{ExpectedCluster, Keyspace, Options, OptionsError, Replication, Role, TlsConfig};
 pub use read_cache::ReadCacheOptions;
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
@@ -245,10 +243,9 @@ async fn watch_clock(shared: Arc<Shared>) {
     }
 }
 
-/// Refuses what can be known to be wrong without Cassandra: the time to live, the files of TLS.
+/// Refuses what can be known to be wrong without Cassandra: the time to live.
 pub fn check(options: &Options) -> Result<(), StoreError> {
-    options.check().map_err(refused_option)?;
-    session::check(options)
+    options.check().map_err(refused_option)
 }
 
 fn refused_option(error: OptionsError) -> StoreError {

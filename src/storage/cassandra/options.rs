@@ -15,7 +15,7 @@ use super::credentials::Credentials;
 use super::lifetime::Lifetimes;
 use super::read_cache::ReadCacheOptions;
 use super::tag_index::TagIndexOptions;
-pub use crate::config::Replication;
+pub use crate::config::{Replication, TlsConfig};
 use crate::kairos::RowSpec;
 use crate::storage::Clock;
 
@@ -38,7 +38,7 @@ pub struct Options {
     /// User and password, as new connections find them.
     pub credentials: Credentials,
     /// TLS towards the nodes; none = plain.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsConfig>,
     /// The certificates of those files, as new connections find them.
     pub certificates: Certificates,
     /// Compression of frames.
@@ -181,24 +181,6 @@ pub enum Role {
     /// It holds older data, so one that is absent is an error, and so is one without KairosDB's tables.
     /// Nothing is created and nothing written there but deletes; an old one may lack tables.
     Read,
-}
-
-/// TLS towards the nodes.
-#[derive(Debug, Clone)]
-pub struct Tls {
-    /// PEM file with the certificates that sign the nodes'.
-    pub ca_file: PathBuf,
-    /// PEM files with our certificate chain and key, when the nodes ask for them.
-    pub client: Option<ClientCertificate>,
-}
-
-/// Our own certificate.
-#[derive(Debug, Clone)]
-pub struct ClientCertificate {
-    /// PEM file with the chain.
-    pub chain_file: PathBuf,
-    /// PEM file with the private key.
-    pub key_file: PathBuf,
 }
 
 /// Why a setting is refused.

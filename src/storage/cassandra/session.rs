@@ -13,7 +13,6 @@ use scylla::errors::NewSessionError;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
 use super::cause::{self, Refusal};
-use super::certificates::ReadCertificates;
 use super::datacenter;
 use super::options::{ExpectedCluster, Options};
 use super::schema;
@@ -105,11 +104,6 @@ fn failed(error: &NewSessionError, options: &Options) -> StoreError {
             retry_after: crate::limits::RETRY_AFTER,
         },
     }
-}
-
-/// Reads what the options name, and connects to nothing.
-pub(super) fn check(options: &Options) -> Result<(), StoreError> {
-    options.tls.as_ref().map(ReadCertificates::read).transpose().map(drop)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use promkairos::model::{Matcher, MetricType, TimeRange};
 use promkairos::storage::cassandra::{
-    CassandraStore, ClientCertificate, Credentials, Options, Role, Tls, WindowPath,
+    CassandraStore, Credentials, Options, Role, TlsConfig, WindowPath,
 };
 use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
@@ -33,14 +33,18 @@ pub(super) fn address() -> String {
     address.expect("the secure Cassandra runs").trim().into()
 }
 
+/// The files of TLS, with this of the authorities.
+fn tls(ca: &str, client: Option<(&Path, &Path)>) -> TlsConfig {
+    TlsConfig::read(&pem(ca), client).expect("valid")
+}
+
 /// What gets in.
 fn options() -> Options {
-    let client = ClientCertificate { chain_file: pem("client.pem"), key_file: pem("client.key") };
     Options {
         contact_points: vec![address()],
         keyspace: support::keyspace().parse().expect("a keyspace name"),
         credentials: Credentials::new("cassandra", "cassandra"),
-        tls: Some(Tls { ca_file: pem("ca.pem"), client: Some(client) }),
+        tls: Some(tls("ca.pem", Some((&pem("client.pem"), &pem("client.key"))))),
         ..Options::default()
     }
 }
@@ -94,7 +98,7 @@ async fn a_wrong_login_is_named() {
 #[tokio::test]
 async fn an_unknown_authority_is_named() {
     let mut unknown = options();
-    unknown.tls = unknown.tls.map(|tls| Tls { ca_file: pem("other-ca.pem"), ..tls });
+    unknown.tls = Some(tls("other-ca.pem", None));
     let text = invalid(error(unknown).await);
     assert!(text.contains("other-ca.pem") && text.contains("certificate"), "{text}");
 }
@@ -102,7 +106,7 @@ async fn an_unknown_authority_is_named() {
 #[tokio::test]
 async fn without_our_certificate_nobody_gets_in() {
     let mut without = options();
-    without.tls = without.tls.map(|tls| Tls { client: None, ..tls });
+    without.tls = Some(tls("ca.pem", None));
     let text = error(without).await.to_string();
     assert!(text.contains("CertificateRequired"), "{text}");
     let mut plain = options();
@@ -116,12 +120,10 @@ struct Superuser(Session);
 impl Superuser {
     /// Logs in.
     async fn new() -> Self {
-        let tls = options().tls.expect("set");
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(&tls.ca_file).expect("ca.pem")).expect("a root");
-        let client = tls.client.expect("set");
-        let chain = vec![CertificateDer::from_pem_file(&client.chain_file).expect("client.pem")];
-        let key = PrivateKeyDer::from_pem_file(&client.key_file).expect("client.key");
+        roots.add(CertificateDer::from_pem_file(pem("ca.pem")).expect("ca.pem")).expect("a root");
+        let chain = vec![CertificateDer::from_pem_file(pem("client.pem")).expect("client.pem")];
+        let key = PrivateKeyDer::from_pem_file(pem("client.key")).expect("client.key");
         let config = rustls::ClientConfig::builder_with_provider(
             rustls::crypto::ring::default_provider().into(),
         );

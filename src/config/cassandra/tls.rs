@@ -1,0 +1,160 @@
+//! TLS towards Cassandra: PEM files, read once and taken apart where their settings are known.
+//!
+//! Nothing reads them a second time, so what was checked is what is used; the program reads them anew
+//! with its settings.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+use super::super::raw::Raw;
+use super::super::web::sha256;
+use super::super::{ConfigError, switch};
+
+const CA: &str = "cassandra-tls-ca";
+const CERT: &str = "cassandra-tls-cert";
+const KEY: &str = "cassandra-tls-key";
+
+/// The settings that name files.
+pub(in super::super) const FILES: [&str; 3] = [CA, CERT, KEY];
+
+/// Encryption of the connections.
+#[derive(Debug, Clone)]
+pub struct TlsConfig {
+    /// PEM file with the authorities, for messages.
+    pub ca_file: PathBuf,
+    /// What servers' certificates are checked against.
+    pub servers: Arc<WebPkiServerVerifier>,
+    /// The client's certificate and its key, for servers that ask.
+    pub client: Option<Arc<CertifiedKey>>,
+    /// SHA-256 of the files with authorities, certificate and key.
+    digests: [Option<[u8; 32]>; 3],
+}
+
+impl TlsConfig {
+    /// Reads the file of the authorities, and those of the client's certificate and key. An error is the
+    /// setting whose file is wrong, and why.
+    pub fn read(
+        ca_file: &Path,
+        client: Option<(&Path, &Path)>,
+    ) -> Result<Self, (&'static str, String)> {
+        let ca = read(ca_file, CA)?;
+        let mut authorities = RootCertStore::empty();
+        for certificate in certificates(&ca, CA)? {
+            authorities.add(certificate).map_err(|why| (CA, why.to_string()))?;
+        }
+        let provider = Arc::new(ring::default_provider());
+        let servers =
+            WebPkiServerVerifier::builder_with_provider(authorities.into(), provider.clone())
+                .build()
+                .map_err(|why| (CA, why.to_string()))?;
+        let mut digests = [Some(sha256(&ca)), None, None];
+        let client = match client {
+            None => None,
+            Some((cert_file, key_file)) => {
+                let (cert, key) = (read(cert_file, CERT)?, read(key_file, KEY)?);
+                (digests[1], digests[2]) = (Some(sha256(&cert)), Some(sha256(&key)));
+                let chain = certificates(&cert, CERT)?;
+                let key = PrivateKeyDer::from_pem_slice(&key)
+                    .map_err(|_| (KEY, "no private key in it".to_owned()))?;
+                let both = CertifiedKey::from_der(chain, key, &provider)
+                    .map_err(|why| (KEY, format!("does not fit the certificate: {why}")))?;
+                Some(Arc::new(both))
+            }
+        };
+        Ok(Self { ca_file: ca_file.to_owned(), servers, client, digests })
+    }
+
+    pub(super) fn from_raw(raw: &Raw) -> Result<Option<Self>, ConfigError> {
+        let path = |name| raw.get(name).map(Path::new);
+        if !switch(raw, "cassandra-tls")? {
+            return match FILES.into_iter().find(|name| raw.get(name).is_some()) {
+                Some(name) => Err(raw.refuse(name, "means nothing without --cassandra-tls")),
+                None => Ok(None),
+            };
+        }
+        let Some(ca) = path(CA) else {
+            return Err(raw.refuse("cassandra-tls", "needs --cassandra-tls-ca to check servers"));
+        };
+        let client = match (path(CERT), path(KEY)) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some((cert, key)),
+            (Some(_), None) => return Err(raw.refuse(CERT, "needs --cassandra-tls-key")),
+            (None, Some(_)) => return Err(raw.refuse(KEY, "needs --cassandra-tls-cert")),
+        };
+        Self::read(ca, client).map(Some).map_err(|(name, why)| raw.refuse(name, why))
+    }
+
+    /// The SHA-256 of what was in the file that one of [`FILES`] names; `None` = it names none.
+    pub(in super::super) fn digest(&self, name: &str) -> Option<[u8; 32]> {
+        let which = FILES.iter().position(|file| *file == name)?;
+        self.digests[which]
+    }
+}
+
+fn read(file: &Path, name: &'static str) -> Result<Vec<u8>, (&'static str, String)> {
+    std::fs::read(file).map_err(|why| (name, why.to_string()))
+}
+
+/// All certificates of a PEM; at least one.
+fn certificates(
+    pem: &[u8],
+    name: &'static str,
+) -> Result<Vec<CertificateDer<'static>>, (&'static str, String)> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err((name, "no certificate in it".to_owned())),
+        Err(why) => Err((name, why.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_its_setting() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [ca, cert, key] = ["ca", "cert", "key"].map(|name| folder.path().join(name));
+        let write = |path: &Path, text: &str| std::fs::write(path, text).expect("written");
+        let check = |name: &str, why: &str| {
+            let refused = TlsConfig::read(&ca, Some((&cert, &key))).map(drop).expect_err("refused");
+            assert!(refused.0 == name && refused.1.contains(why), "{refused:?}");
+        };
+        let [ours, other] = [(), ()].map(|()| KeyPair::generate().expect("a key"));
+        let certificate = CertificateParams::default().self_signed(&ours).expect("signed").pem();
+        let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        check(CA, "No such file");
+        write(&ca, "");
+        check(CA, "no certificate in it");
+        write(&ca, nonsense);
+        check(CA, "BadEncoding");
+        write(&ca, &certificate);
+        check(CERT, "No such file");
+        write(&cert, &ours.serialize_pem());
+        check(KEY, "No such file");
+        write(&key, &certificate);
+        check(CERT, "no certificate in it");
+        write(&cert, &certificate);
+        check(KEY, "no private key in it");
+        write(&key, &other.serialize_pem());
+        check(KEY, "does not fit the certificate");
+        write(&cert, nonsense);
+        check(KEY, "does not fit the certificate");
+        write(&cert, &certificate);
+        write(&key, &ours.serialize_pem());
+        let read = TlsConfig::read(&ca, Some((&cert, &key))).expect("they fit");
+        assert_eq!(read.digest(CERT), read.digest(CA));
+        assert!(read.digest(KEY).is_some() && read.digest("other").is_none());
+        assert!(!format!("{read:?}").contains(&format!("{:?}", ours.serialized_der())));
+    }
+}
