@@ -52,6 +52,8 @@ struct Partly {
     chunks: Vec<Chunk>,
     pieces: usize,
     missing: Option<TimeRange>,
+    /// The last millisecond of the pieces.
+    end: Option<i64>,
 }
 
 /// A series as it was read.
@@ -187,12 +189,13 @@ impl Cached {
         metrics.read_cache_misses.inc_by((wanted.len() - hits) as u64);
         let partly = wanted.iter().zip(found).zip(chunks).map(|((wanted, found), chunks)| {
             let Some(mut chunks) = chunks else {
-                return Partly { chunks: Vec::new(), pieces: 0, missing: Some(wanted.range) };
+                let missing = Some(wanted.range);
+                return Partly { chunks: Vec::new(), pieces: 0, missing, end: None };
             };
             chunks.retain(|chunk| {
                 TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&wanted.range)
             });
-            Partly { chunks, pieces: found.pieces, missing: found.missing }
+            Partly { chunks, pieces: found.pieces, missing: found.missing, end: found.end }
         });
         Ok(partly.collect())
     }
@@ -206,12 +209,13 @@ impl Cached {
         let mut whole = Whole::default();
         for (group, partly) in groups {
             let begin = whole.chunks.len();
-            let mut missing = None;
+            let (mut missing, mut end) = (None, None);
             if let Some(partly) = partly {
                 whole.chunks.extend(partly.chunks);
+                end = partly.end;
                 missing = partly.missing.map(|missing| group.stretch(missing, partly.pieces));
             }
-            for range in group.reads(missing) {
+            for range in group.reads(missing, end) {
                 self.read_part(shared, &group, (range, missing), &mut whole).await?;
             }
             whole.chunks[begin..].sort_by_key(|chunk| chunk.min_time);
@@ -258,12 +262,18 @@ impl Group<'_> {
         TimeRange::new(missing.start, end.min(self.last).max(missing.end))
     }
 
-    /// The ranges to read: what is missing, and what is not kept. Together where they touch.
-    fn reads(&self, missing: Option<TimeRange>) -> impl Iterator<Item = TimeRange> {
-        let rest = match self.kept {
+    /// The ranges to read: what is missing, and what is neither kept nor in pieces that end at `end`, which
+    /// were kept when more was asked for. Together where they touch.
+    fn reads(
+        &self,
+        missing: Option<TimeRange>,
+        end: Option<i64>,
+    ) -> impl Iterator<Item = TimeRange> {
+        let known = self.kept.map(|kept| end.map_or(kept.range.end, |end| end.max(kept.range.end)));
+        let rest = match known {
             None => Some(self.range),
-            Some(kept) if kept.range.end < self.range.end => {
-                Some(TimeRange::new(kept.range.end + 1, self.range.end))
+            Some(known) if known < self.range.end => {
+                Some(TimeRange::new(known + 1, self.range.end))
             }
             Some(_) => None,
         };
@@ -345,17 +355,27 @@ mod tests {
 
     #[test]
     fn one_read_where_what_is_missing_and_the_rest_touch() {
-        let check = |group: Group<'_>, missing: Option<(i64, i64)>, want: &[(i64, i64)]| {
-            let reads: Vec<TimeRange> = group.reads(missing.map(range)).collect();
-            let want: Vec<TimeRange> = want.iter().copied().map(range).collect();
-            assert_eq!(reads, want);
-        };
+        let check_with =
+            |group: Group<'_>, missing: Option<(i64, i64)>, end, want: &[(i64, i64)]| {
+                let reads: Vec<TimeRange> = group.reads(missing.map(range), end).collect();
+                let want: Vec<TimeRange> = want.iter().copied().map(range).collect();
+                assert_eq!(reads, want);
+            };
+        let check = |group, missing, want: &[_]| check_with(group, missing, None, want);
         check(group((0, 99), Some((0, 99)), 99), None, &[]);
         check(group((0, 99), Some((0, 99)), 99), Some((3, 5)), &[(3, 5)]);
         check(group((0, 99), Some((0, 49)), 49), None, &[(50, 99)]);
         check(group((0, 99), Some((0, 49)), 49), Some((40, 49)), &[(40, 99)]);
         check(group((0, 99), Some((0, 49)), 49), Some((0, 4)), &[(0, 4), (50, 99)]);
         check(group((0, 99), None, 49), None, &[(0, 99)]);
+        // Pieces that end before, at and behind what is kept of this range.
+        let to_49 = || group((0, 99), Some((0, 49)), 49);
+        check_with(to_49(), Some((40, 49)), Some(39), &[(40, 99)]);
+        check_with(to_49(), None, Some(49), &[(50, 99)]);
+        check_with(to_49(), None, Some(70), &[(71, 99)]);
+        check_with(to_49(), Some((0, 4)), Some(70), &[(0, 4), (71, 99)]);
+        check_with(to_49(), None, Some(99), &[]);
+        check_with(to_49(), None, Some(i64::MAX), &[]);
     }
 
     #[test]

@@ -269,6 +269,36 @@ async fn a_range_that_slides_reads_only_its_new_end() {
     cached.keyspace.drop().await;
 }
 
+/// What is kept ends anywhere up to what is settled where a range ends there, and at a step of ten minutes
+/// where it goes on: the points between the two come from one of the two.
+#[tokio::test]
+async fn a_range_that_goes_on_behind_what_is_kept_has_each_point_once() {
+    const STEP: i64 = 600_000;
+    let cached = Cached::new().await;
+    let plain = cached.keyspace.open().await;
+    let now = now();
+    let begin = now - 4 * STEP;
+    let points: Vec<(i64, f64)> =
+        (0..4 * STEP / 1_000).map(|at| (begin + at * 1_000, at as f64)).collect();
+    Request::default().floats(&series("m", 1), &points).write(&plain).await;
+    // In the middle of a step, whatever the time is.
+    let settled = now - now.rem_euclid(STEP) - STEP - STEP / 2;
+    let settled_after = Duration::from_millis(now.abs_diff(settled));
+    let options = ReadCacheOptions { settled_after, ..cached.options() };
+    let store = cached.open_with(options, cached.keyspace.options()).await;
+    let end_of_kept = settled - STEP / 6;
+    let first = TimeRange::new(begin, end_of_kept);
+    assert_eq!(all(&store.store, &named("m"), first).await.len(), 1);
+    for end in [now, end_of_kept + 90_000, settled, i64::MAX] {
+        let range = TimeRange::new(begin, end);
+        let (got, read) = store.rows_read(&named("m"), range).await;
+        assert_eq!(got, all(&plain, &named("m"), range).await, "{range:?}");
+        let rest = (end.min(now) - end_of_kept) / 1_000;
+        assert!(read.cast_signed() <= rest + 1, "{read} rows of {rest}");
+    }
+    cached.keyspace.drop().await;
+}
+
 /// Of a keyspace to read an old one may lack the table that tells of changes.
 #[tokio::test]
 async fn a_keyspace_to_read_is_cached_where_changes_can_be_known() {

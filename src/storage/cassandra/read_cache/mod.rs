@@ -76,6 +76,9 @@ pub(super) struct Found {
     pub(super) pieces: usize,
     /// What is to be read.
     pub(super) missing: Option<TimeRange>,
+    /// The last millisecond that the pieces have, which may lie behind what was asked for; the points up
+    /// to there are among the chunks.
+    pub(super) end: Option<i64>,
 }
 
 impl Found {
@@ -351,7 +354,8 @@ impl Segments {
         }
         let Cover { chosen, missing } = Cover::of(wanted.range, &ranges);
         let places = chosen.iter().filter_map(|at| pieces[*at].0.place(pieces[*at].1)).collect();
-        Found { places, pieces: chosen.len(), missing }
+        let end = chosen.last().map(|at| ranges[*at].end);
+        Found { places, pieces: chosen.len(), missing, end }
     }
 }
 
