@@ -173,5 +173,8 @@ pub const SERIES_STAY: Duration = Duration::from_secs(300);
 
 const _: () = assert!(PASSWORD_CHECKS_PER_PEER * 8 <= PASSWORD_CHECKS);
 const _: () = assert!(MAX_DECODED_BYTES >= MAX_BODY_BYTES);
+/// Longest TTL that Cassandra takes: 20 years, in seconds.
+pub const MAX_TTL_SECONDS: i64 = 20 * 365 * 24 * 3600;
+
 const _: () = assert!(MAX_CHUNK_POINTS <= u16::MAX as usize);
 const _: () = assert!(MAX_FRAME_BYTES + LABEL_LIMITS.total_bytes * 2 < 50_000_000);

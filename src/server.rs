@@ -193,6 +193,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
     metrics.web.certificate_ends(config.web.certificate_not_after);
     let state = AppState::new(metrics)
         .with_web(web)
+        .with_store(&config.store)
         .with_admin_api(config.admin_api)
         .with_limits(&config.memory, &config.limits)
         .with_type_and_unit_labels(config.type_and_unit_labels);

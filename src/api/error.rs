@@ -82,7 +82,7 @@ impl ApiError {
                 | QueryError::TooManySamples { .. }
                 | QueryError::Limit { .. }
                 | QueryError::Store(StoreError::Limit(_) | StoreError::Invalid(_)) => EXECUTION,
-                QueryError::NoTurn { .. } => UNAVAILABLE,
+                QueryError::Busy { .. } => UNAVAILABLE,
                 QueryError::TimedOut { .. } => TIMEOUT,
                 QueryError::Canceled => {
                     let status = StatusCode::from_u16(CLIENT_CLOSED_REQUEST);
@@ -97,7 +97,7 @@ impl ApiError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::NotReady(_) => Some(Duration::from_secs(1)),
-            Self::Query(QueryError::NoTurn { .. }) => Some(RETRY_AFTER),
+            Self::Query(QueryError::Busy { .. }) => Some(RETRY_AFTER),
             Self::Store(error) | Self::Query(QueryError::Store(error)) => match error {
                 StoreError::Unavailable { retry_after, .. } => Some(*retry_after),
                 StoreError::Denied(_) => Some(RETRY_AFTER),
@@ -160,7 +160,7 @@ mod tests {
         let io = || std::io::Error::other("x");
         check(ApiError::BadRequest("x".into()), 400, None);
         check(ApiError::NotReady("x".into()), 503, Some("1"));
-        check(QueryError::NoTurn { limit: 1, setting: "x" }.into(), 503, Some("5"));
+        check(QueryError::Busy { what: "x".into(), setting: "y" }.into(), 503, Some("5"));
         check(QueryError::Limit { what: "x".into(), setting: "y" }.into(), 422, None);
         check(away(Duration::ZERO).into(), 503, Some("1"));
         check(away(Duration::from_millis(5001)).into(), 503, Some("6"));

@@ -60,7 +60,8 @@ pub use remote_write::learn_series;
 use workers::Workers;
 
 use crate::config::{
-    AdminApi, LimitsConfig, MemoryConfig, QueryConfig, TypeAndUnitLabels, WebConfig,
+    Ack, AdminApi, LimitsConfig, MemoryConfig, QueryConfig, StoreConfig, TypeAndUnitLabels,
+    WebConfig,
 };
 use crate::limits::{LIST_WAIT, MAX_CONCURRENT_LISTS, MAX_LABEL_RESULTS, MAX_READ_RESPONSE_BYTES};
 use crate::promql::{Features, QueryMemory, Settings};
@@ -90,6 +91,8 @@ pub struct AppState {
     traces: Traces,
     /// How near the process is to the memory that it may take.
     pressure: Arc<Pressure>,
+    /// Whether a log stands before the store: it refuses new series where memory is short.
+    has_log: bool,
     /// Turns of questions whose whole answer is in memory.
     lists: Semaphore,
     /// Most bytes of a remote read's answer that is whole in memory.
@@ -135,6 +138,7 @@ impl AppState {
             metrics,
             traces: Traces::default(),
             pressure: Arc::default(),
+            has_log: true,
             lists: Semaphore::new(MAX_CONCURRENT_LISTS),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
             read_label_bytes: SelectHints::default().max_label_bytes,
@@ -228,6 +232,11 @@ impl AppState {
         }
     }
 
+    /// Which store takes the writes.
+    pub fn with_store(self, store: &StoreConfig) -> Self {
+        Self { has_log: !matches!(store, StoreConfig::Cassandra { ack: Ack::Store, .. }), ..self }
+    }
+
     /// How many remote reads are under way, and how long they may wait.
     pub fn with_read_limits(self, limits: ReadLimits) -> Self {
         Self { reads: ReadGate::new(limits), ..self }
@@ -279,6 +288,11 @@ impl AppState {
     /// How near the process is to the memory that it may take.
     pub fn pressure(&self) -> &Arc<Pressure> {
         &self.pressure
+    }
+
+    /// Brings the metric of active series up to date; those that are not active any more are forgotten.
+    pub fn publish_active_series(&self) {
+        self.writes.publish(&self.metrics);
     }
 
     /// Parts that hold memory, and the bytes of each as it counts them.

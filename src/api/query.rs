@@ -165,9 +165,7 @@ async fn counted(
         }
         Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
         Err(
-            QueryError::TooManySamples { .. }
-            | QueryError::Limit { .. }
-            | QueryError::NoTurn { .. },
+            QueryError::TooManySamples { .. } | QueryError::Limit { .. } | QueryError::Busy { .. },
         ) => QueryOutcome::Limited,
         Err(QueryError::TimedOut { .. }) => QueryOutcome::TimedOut,
         Err(QueryError::Canceled) => QueryOutcome::Canceled,

@@ -157,19 +157,25 @@ fn command() -> Command {
         .args(config::arguments())
         .subcommand(serve::command())
         .subcommand(copy::command())
-        .subcommand(without_settings(delete::command()))
+        .subcommand(with_settings(delete::command(), OF_SERVER))
         .subcommand(doctor::command())
         .subcommand(wal::command())
-        .subcommand(without_settings(explain::command()))
-        .subcommand(without_settings(index::command()))
+        .subcommand(with_settings(explain::command(), OF_SERVER))
+        .subcommand(with_settings(index::command(), OF_SERVER))
         .subcommand(check_config::command())
-        .subcommand(without_settings(health::command()))
-        .subcommands(reference::commands().map(without_settings))
+        .subcommand(with_settings(health::command(), OF_SERVER))
+        .subcommands(reference::commands().map(|command| with_settings(command, &[])))
 }
 
-/// A command that uses no setting takes them as all others do, and does not show them.
-fn without_settings(command: Command) -> Command {
-    command.args(config::arguments().into_iter().map(|argument| argument.hide(true)))
+/// What says where the running server listens that a command asks.
+const OF_SERVER: &[&str] = &["config", "listen"];
+
+/// A command that uses only these settings takes the others as all commands do, and does not show them.
+fn with_settings(command: Command, used: &[&str]) -> Command {
+    command.args(config::arguments().into_iter().map(|argument| {
+        let is_used = used.contains(&argument.get_id().as_str());
+        argument.hide(!is_used)
+    }))
 }
 
 /// What `--version` says. The commit is known of a release that was built in a clone.

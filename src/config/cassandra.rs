@@ -536,7 +536,7 @@ pub(super) mod tests {
         check(&["--cassandra-username=u"], "needs --cassandra-password-file");
         check(&["--cassandra-tls-ca=x"], "means nothing without --cassandra-tls");
         for (file, why) in [
-            ("Cargo.toml", "no certificate in it"),
+            ("Cargo.toml", "holds no certificate in PEM"),
             ("/nowhere/ca.pem", "No such file or directory (os error 2)"),
         ] {
             let ca = format!("--cassandra-tls-ca={file}");

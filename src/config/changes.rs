@@ -1,7 +1,7 @@
 //! What is different between two readings of the settings, and what of it holds at once.
 
 use super::cassandra::tls::FILES;
-use super::{CassandraConfig, Config, Credentials, StoreConfig};
+use super::{Config, Credentials};
 
 /// Settings that hold as soon as they are read again.
 const LIVE: [&str; 30] = [
@@ -57,26 +57,16 @@ pub fn changed(one: &Config, other: &Config) -> Vec<&'static str> {
     names.filter(differs).collect()
 }
 
-/// All clusters, in one order.
-fn clusters(config: &Config) -> impl Iterator<Item = &CassandraConfig> {
-    let write = match &config.store {
-        StoreConfig::Cassandra { cassandra, .. } => Some(&**cassandra),
-        StoreConfig::Embedded => None,
-    };
-    let read = write.into_iter().flat_map(|write| &write.read_clusters);
-    let metadata = write.and_then(|write| write.metadata_cluster.as_deref());
-    write.into_iter().chain(read.map(|cluster| &cluster.cassandra)).chain(metadata)
-}
-
 /// Who logs in at each cluster.
 fn passwords(config: &Config) -> Vec<Option<&Credentials>> {
-    clusters(config).map(|cassandra| cassandra.credentials.as_ref()).collect()
+    config.clusters().map(|(_, cassandra)| cassandra.credentials.as_ref()).collect()
 }
 
 /// Whether a setting names one of the files of TLS, and that of some cluster holds something else.
 fn is_other_file_of_tls(name: &str, one: &Config, other: &Config) -> bool {
-    let digests = |config| -> Vec<_> {
-        clusters(config).map(|cluster| cluster.tls.as_ref().map(|tls| tls.digest(name))).collect()
+    let digests = |config: &Config| -> Vec<_> {
+        let all = config.clusters().map(|(_, cluster)| cluster.tls.as_ref());
+        all.map(|tls| tls.map(|tls| tls.digest(name))).collect()
     };
     digests(one) != digests(other)
 }

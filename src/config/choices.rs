@@ -26,6 +26,8 @@ pub fn choices(setting: &Setting) -> &'static [&'static str] {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::Command;
 
     use super::*;
@@ -54,5 +56,29 @@ mod tests {
             }
         }
         assert!(count > 30, "{count}");
+    }
+
+    #[test]
+    fn every_word_that_is_valid_is_a_choice() {
+        let command = Command::new("t").args(arguments());
+        // The words of others are not all of one list where they are read.
+        let listed = SETTINGS.iter().filter(|setting| {
+            let is_switch = setting.value == "true|false";
+            let others = ["log-level", "cassandra-read-consistency"].contains(&setting.name);
+            !choices(setting).is_empty() && !is_switch && !others
+        });
+        let mut count = 0;
+        for setting in listed {
+            let flag = format!("--{}=no-such-word", setting.name);
+            let store = (setting.name != "store").then_some("--store=cassandra");
+            let arguments = ["t", &flag].into_iter().chain(store);
+            let read = Config::load(&command.clone().get_matches_from(arguments));
+            let error = read.expect_err("refused").to_string();
+            let (_, words) = error.rsplit_once("must be one of ").expect(&error);
+            let words: BTreeSet<&str> = words.split(", ").collect();
+            assert_eq!(words, choices(setting).iter().copied().collect(), "{}", setting.name);
+            count += 1;
+        }
+        assert!(count >= 6, "{count}");
     }
 }

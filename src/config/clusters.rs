@@ -16,11 +16,37 @@ use jiff::Timestamp;
 use super::raw::Raw;
 use super::settings::nearest;
 use super::table::{EntryError, below, value_of};
-use super::{CassandraConfig, ConfigError, Shown};
+use super::{CassandraConfig, Config, ConfigError, Shown, StoreConfig};
 
 /// The settings' names.
 pub(super) const READ: &str = "cassandra-read-clusters";
 pub(super) const METADATA: &str = "cassandra-metadata-cluster";
+
+/// One of the clusters of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Cluster {
+    /// The one that is written to.
+    Write,
+    /// One with older data, by its name.
+    Read(String),
+    /// The one for metadata.
+    Metadata,
+}
+
+impl Config {
+    /// All clusters in one order, and how each is reached.
+    pub fn clusters(&self) -> impl Iterator<Item = (Cluster, &CassandraConfig)> {
+        let write: Option<&CassandraConfig> = match &self.store {
+            StoreConfig::Cassandra { cassandra, .. } => Some(cassandra),
+            StoreConfig::Embedded => None,
+        };
+        let read = write.into_iter().flat_map(|cassandra| &cassandra.read_clusters);
+        let read = read.map(|one| (Cluster::Read(one.name.clone()), &one.cassandra));
+        let metadata = write.and_then(|cassandra| cassandra.metadata_cluster.as_deref());
+        let all = write.map(|cassandra| (Cluster::Write, cassandra)).into_iter().chain(read);
+        all.chain(metadata.map(|cassandra| (Cluster::Metadata, cassandra)))
+    }
+}
 
 /// A cluster with older data.
 #[derive(Debug, Clone)]

@@ -356,7 +356,7 @@ pub const SETTINGS: &[Setting] = &[
         "slow-query-log",
         "DURATION",
         Some("10s"),
-        "Queries that take longer are logged with their text and cost; 0 = none",
+        "Queries and other reads that take longer are logged with what they ask; 0 = none",
     ),
     setting(
         "self-scrape-interval",

@@ -13,6 +13,7 @@ use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
 use super::units::parse_duration;
 use super::{ConfigError, duration};
+use crate::limits::MAX_TTL_SECONDS;
 use crate::model::{METRIC_NAME, MatchOp, Matcher};
 
 /// The setting's name.
@@ -55,10 +56,11 @@ pub(super) fn check_retention(raw: &Raw) -> Result<(), ConfigError> {
 
 /// Refuses what no Cassandra takes; how late rows may expire is known to the servers alone.
 fn check_ttl(kept: Duration) -> Result<(), &'static str> {
-    const MOST: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
     match kept {
         short if short < Duration::from_secs(1) => Err("a TTL has at least one second"),
-        long if long > MOST => Err("Cassandra takes at most 20 years"),
+        long if long.as_secs() > MAX_TTL_SECONDS.unsigned_abs() => {
+            Err("Cassandra takes at most 20 years")
+        }
         _ => Ok(()),
     }
 }

@@ -24,7 +24,7 @@ use crate::storage::StoreError;
 
 pub use compare::{Compared, Difference, What};
 pub use progress::{Progress, Stage, Totals};
-pub use remote::Remote;
+pub use remote::{Remote, is_distrust};
 pub use side::{Side, Starts, StoreSide};
 pub use state::{JobText, StateFile};
 pub use transfer::Copier;

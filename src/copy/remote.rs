@@ -262,7 +262,7 @@ fn answered(
 }
 
 /// Whether it is the server's certificate that is refused: that does not pass by itself.
-fn is_distrust(error: &ureq::Error) -> bool {
+pub fn is_distrust(error: &ureq::Error) -> bool {
     let of_tls = match error {
         ureq::Error::Rustls(error) => Some(error),
         ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref()),

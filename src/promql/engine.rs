@@ -172,7 +172,11 @@ impl Engine {
         }
         let waiting = Waiting::new(&self.waiting);
         if waiting.before >= self.settings.max_queue {
-            return Err(QueryError::NoTurn { limit: self.settings.max_queue, setting: MAX_QUEUE });
+            let most = self.settings.max_queue;
+            let what = format!(
+                "too many queries wait: more than {most}, which is the setting {MAX_QUEUE}"
+            );
+            return Err(QueryError::Busy { what, setting: MAX_QUEUE });
         }
         Arc::clone(&self.turns).acquire_owned().await.map_err(|_| QueryError::Canceled)
     }

@@ -35,11 +35,11 @@ pub enum QueryError {
         /// The setting that says so.
         setting: &'static str,
     },
-    /// Too many others wait for their turn: it may be asked again.
-    #[error("too many queries wait: more than {limit}, which is the setting {setting}")]
-    NoTurn {
-        /// How many may wait.
-        limit: usize,
+    /// There is no room now: it may be asked again.
+    #[error("{what}")]
+    Busy {
+        /// Where; names its setting.
+        what: String,
         /// The setting that says so.
         setting: &'static str,
     },
@@ -85,7 +85,7 @@ impl QueryError {
         match self {
             Self::TooManySamples { setting, .. }
             | Self::Limit { setting, .. }
-            | Self::NoTurn { setting, .. } => Some(*setting),
+            | Self::Busy { setting, .. } => Some(*setting),
             Self::TimedOut { of: TimeLimit::Setting, .. } => Some(TIMEOUT),
             Self::TimedOut { of: TimeLimit::Request, .. }
             | Self::Invalid(_)

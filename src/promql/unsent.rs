@@ -71,7 +71,7 @@ impl Unsent {
             "results that are being sent to other clients leave no room for this one of {bytes} bytes; \
              together they may take the setting {MAX_BYTES}"
         );
-        let taken = taken.map_err(|_| QueryError::Limit { what: full, setting: MAX_BYTES })?;
+        let taken = taken.map_err(|_| QueryError::Busy { what: full, setting: MAX_BYTES })?;
         let taken = taken.map_err(|_| QueryError::Canceled)?;
         Ok(Room { taken: Some(taken), beyond: bytes / UNIT - units as usize, spare: 0 })
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::cassandra;
 use super::later::Later;
-use super::live::{Cluster, Live};
+use super::live::Live;
 use super::obstacles::Obstacles;
-use crate::config::{CassandraConfig, Config};
+use crate::config::{CassandraConfig, Cluster, Config};
 use crate::model::TimeRange;
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore, Options, Role};
 use crate::storage::clusters::{Clusters, ReadCluster};
@@ -44,8 +44,7 @@ pub(super) fn beside(
     for cluster in &cassandra.read_clusters {
         let name = cluster.name.clone();
         let mut options = read_options(config, &cluster.cassandra)?;
-        options.credentials = live.login(&Cluster::Read(name.clone()));
-        options.certificates = live.certificates(&Cluster::Read(name.clone()));
+        live.follow(&Cluster::Read(name.clone()), &mut options);
         let start = cluster.start.unwrap_or(i64::MIN);
         let range = TimeRange::new(start, cluster.end.unwrap_or(i64::MAX));
         let store = open(format!("read cluster {name:?}"), options, metrics, obstacles);
@@ -54,8 +53,7 @@ pub(super) fn beside(
     let metadata = match &cassandra.metadata_cluster {
         Some(cluster) => {
             let mut options = metadata_options(config, cluster)?;
-            options.credentials = live.login(&Cluster::Metadata);
-            options.certificates = live.certificates(&Cluster::Metadata);
+            live.follow(&Cluster::Metadata, &mut options);
             Some(open("the metadata cluster".into(), options, metrics, obstacles))
         }
         None => None,

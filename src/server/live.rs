@@ -10,21 +10,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::cassandra;
-use crate::config::{CassandraConfig, Config, StoreConfig};
+use crate::config::{CassandraConfig, Cluster, Config, StoreConfig};
 use crate::storage::StoreError;
-use crate::storage::cassandra::{CassandraStore, Certificates, Credentials};
+use crate::storage::cassandra::{CassandraStore, Certificates, Credentials, Options};
 use crate::storage::embedded::{Expired, Parts};
-
-/// One of the clusters of the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Cluster {
-    /// The one that is written to.
-    Write,
-    /// One with older data, by its name.
-    Read(String),
-    /// The one for metadata.
-    Metadata,
-}
 
 /// What stores are told while they run.
 pub(super) struct Live {
@@ -43,24 +32,20 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn new(config: &Config) -> Self {
         let login = |(cluster, config): (_, &CassandraConfig)| (cluster, credentials(config));
-        let certificates = clusters(config).map(|(cluster, _)| (cluster, Certificates::default()));
+        let certificates = config.clusters().map(|(cluster, _)| (cluster, Certificates::default()));
         Self {
             config: Mutex::new(Arc::new(config.clone())),
-            logins: clusters(config).map(login).collect(),
+            logins: config.clusters().map(login).collect(),
             certificates: certificates.collect(),
             parts: OnceLock::new(),
             cassandra: OnceLock::new(),
         }
     }
 
-    /// Who logs in at a cluster, now and later.
-    pub(super) fn login(&self, cluster: &Cluster) -> Credentials {
-        self.logins.get(cluster).cloned().unwrap_or_default()
-    }
-
-    /// The certificates of connections to a cluster, now and later.
-    pub(super) fn certificates(&self, cluster: &Cluster) -> Certificates {
-        self.certificates.get(cluster).cloned().unwrap_or_default()
+    /// Lets connections to a cluster use the login and the certificates that hold, now and later.
+    pub(super) fn follow(&self, cluster: &Cluster, options: &mut Options) {
+        options.credentials = self.logins.get(cluster).cloned().unwrap_or_default();
+        options.certificates = self.certificates.get(cluster).cloned().unwrap_or_default();
     }
 
     /// Tells these files, from now on.
@@ -87,7 +72,7 @@ impl Live {
         if let Some(store) = self.cassandra.get() {
             tell(store, config)?;
         }
-        for (cluster, config) in clusters(config) {
+        for (cluster, config) in config.clusters() {
             if let (Some(certificates), Some(tls)) = (self.certificates.get(&cluster), &config.tls)
             {
                 certificates.set(tls.clone());
@@ -111,19 +96,6 @@ fn tell(store: &CassandraStore, config: &Config) -> Result<(), StoreError> {
     store.set_lifetimes(ttl_seconds, &ttl_by_metric)?;
     store.configure_tag_index(cassandra.tag_index.metrics.clone());
     Ok(())
-}
-
-/// All clusters, and how each is reached.
-fn clusters(config: &Config) -> impl Iterator<Item = (Cluster, &CassandraConfig)> {
-    let write: Option<&CassandraConfig> = match &config.store {
-        StoreConfig::Cassandra { cassandra, .. } => Some(cassandra),
-        StoreConfig::Embedded => None,
-    };
-    let read = write.into_iter().flat_map(|cassandra| &cassandra.read_clusters);
-    let read = read.map(|one| (Cluster::Read(one.name.clone()), &one.cassandra));
-    let metadata = write.and_then(|cassandra| cassandra.metadata_cluster.as_deref());
-    let all = write.map(|cassandra| (Cluster::Write, cassandra)).into_iter().chain(read);
-    all.chain(metadata.map(|cassandra| (Cluster::Metadata, cassandra)))
 }
 
 fn credentials(config: &CassandraConfig) -> Credentials {
@@ -167,7 +139,11 @@ mod tests {
         ));
         let old = Cluster::Read("old".into());
         let open = Cluster::Read("open".into());
-        let logins = [Cluster::Write, old, open, Cluster::Metadata].map(|of| live.login(&of));
+        let logins = [Cluster::Write, old, open, Cluster::Metadata].map(|of| {
+            let mut options = Options::default();
+            live.follow(&of, &mut options);
+            options.credentials
+        });
         let users = || logins.each_ref().map(Credentials::user);
         let user = |name: &str| Some(name.to_owned());
         assert_eq!(users(), [user("a"), user("b"), None, None]);

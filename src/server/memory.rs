@@ -48,6 +48,7 @@ pub(super) async fn watch(state: Arc<AppState>, stopped: watch::Receiver<bool>) 
         }
         metrics.level.set(level as i64);
         publish(&state);
+        state.publish_active_series();
         let is_under_way = relief.as_ref().is_some_and(|relief| !relief.is_finished());
         if !is_under_way && pace.is_due(level, Instant::now()) {
             relief = Some(tokio::spawn(relieve(state.clone())));

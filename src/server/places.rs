@@ -307,7 +307,8 @@ impl Place {
         }
     }
 
-    /// Whether it is one beyond so many connections, for health and metrics alone.
+    /// Of a spare place, for health and metrics alone, beyond how many connections it is; `None` = it is a usual
+    /// one.
     pub(super) fn spare_beyond(&self) -> Option<usize> {
         (self.kind == Kind::Spare).then_some(self.places.limits.connections)
     }

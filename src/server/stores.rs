@@ -14,9 +14,10 @@ use crate::telemetry::{HeadMetrics, Metrics};
 
 use super::home::Home;
 use super::later::{Later, Opening};
-use super::live::{Cluster, Live};
+use super::live::Live;
 use super::obstacles::Obstacles;
 use super::{cassandra, clusters};
+use crate::config::Cluster;
 
 /// Folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
@@ -58,8 +59,7 @@ pub(super) async fn open(
         StoreConfig::Cassandra { cassandra, ack } => {
             let mut below = cassandra_options(config, cassandra, *ack)?;
             let home = home(config, cassandra, *ack)?;
-            below.credentials = live.login(&Cluster::Write);
-            below.certificates = live.certificates(&Cluster::Write);
+            live.follow(&Cluster::Write, &mut below);
             below.expected_cluster = home.as_ref().and_then(Home::expected_cluster);
             let metrics = metrics.cassandra.clone();
             let (pages, told) = (state.clone(), live.clone());

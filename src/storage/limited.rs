@@ -67,7 +67,8 @@ impl<T: Listed> Limited<T> {
         // Of an empty one even the first item is not known: nothing is less.
         let end: Option<Option<T>> = cut.map(|list| list.items.last().cloned()).min();
         let mut items: Vec<T> = lists.into_iter().flat_map(|list| list.items).collect();
-        items.sort_unstable();
+        // Each list is sorted: a stable sort merges them.
+        items.sort();
         items.dedup();
         if let Some(end) = &end {
             items.truncate(items.partition_point(|item| Some(item) <= end.as_ref()));
@@ -124,11 +125,15 @@ impl<T: Listed> Smallest<T> {
 }
 
 impl Smallest<String> {
-    /// Adds a text, which is copied only where it is not there yet.
-    pub(super) fn add_text(&mut self, text: &str) {
-        if !self.items.contains(text) && self.end.as_deref().is_none_or(|end| text < end) {
-            let _ = self.add(text.to_owned());
+    /// Adds a text, which is copied only where it is not there yet. `Break` as for [`Smallest::add`].
+    pub(super) fn add_text(&mut self, text: &str) -> ControlFlow<()> {
+        if self.end.as_deref().is_some_and(|end| end <= text) {
+            return ControlFlow::Break(());
         }
+        if self.items.contains(text) {
+            return ControlFlow::Continue(());
+        }
+        self.add(text.to_owned())
     }
 }
 
@@ -167,8 +172,8 @@ mod tests {
         let mut all = Smallest::new(2);
         let added = ["a", "b", "b", "c", "d"].map(|item| all.add(item.to_owned()).is_break());
         assert_eq!(added, [false, false, false, false, true]);
-        all.add_text("d");
-        all.add_text("aa");
+        assert!(all.add_text("d").is_break());
+        assert!(all.add_text("aa").is_continue());
         assert_eq!(all.finish(), Limited { items: texts("a aa"), truncated: true });
     }
 

@@ -1,14 +1,14 @@
 //! Metrics of TLS and of the web configuration. Requests without credentials or without a right are
 //! those with the codes 401 and 403 in the metrics of HTTP requests.
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 /// How the login of a request ended, where credentials are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginOutcome {
     /// User and password, or token, are right.
     Accepted,
@@ -22,7 +22,18 @@ pub enum LoginOutcome {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LoginLabels {
-    outcome: LoginOutcome,
+    outcome: &'static str,
+}
+
+impl LoginOutcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Wrong => "wrong",
+            Self::Missing => "missing",
+            Self::Busy => "busy",
+        }
+    }
 }
 
 /// Of a metric that has no labels but is not always there.
@@ -70,6 +81,6 @@ impl WebMetrics {
 
     /// Counts a request for which credentials are asked.
     pub fn login(&self, outcome: LoginOutcome) {
-        self.logins.get_or_create(&LoginLabels { outcome }).inc();
+        self.logins.get_or_create(&LoginLabels { outcome: outcome.name() }).inc();
     }
 }

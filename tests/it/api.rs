@@ -236,7 +236,7 @@ fn what_is_wrong_without_cassandra_is_refused_without_it() {
         let output = run(folder.path(), &[&tls[..], &["--listen=127.0.0.1:0"]].concat(), &[]);
         assert_eq!(
             refusal(&output),
-            "--cassandra-tls-ca \"ca.pem\": no certificate in it",
+            "--cassandra-tls-ca \"ca.pem\": holds no certificate in PEM",
             "{ack}"
         );
     }

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashTable;
 
+/// Places that are looked at in one go when series are forgotten: a millisecond or so.
+pub(super) const SWEPT_AT_ONCE: usize = 1 << 16;
+
 /// All active series.
 #[derive(Default)]
 pub(super) struct ActiveSeries {
@@ -87,26 +90,49 @@ impl ActiveSeries {
         *self.of_metric.entry(metric).or_default() += 1;
     }
 
-    /// Forgets the series that are not active any more in this minute.
-    pub(super) fn sweep(&mut self, minute: u32) {
+    /// Forgets the series that are not active any more in this minute, of [`SWEPT_AT_ONCE`] places from one on.
+    /// Answers where to go on; `None` = that was the last place.
+    pub(super) fn sweep(&mut self, minute: u32, from: usize) -> Option<usize> {
         let Self { table, entries, free, of_metric } = self;
-        table.retain(|at| {
-            let entry = &entries[*at as usize];
-            if minute < entry.until.load(Ordering::Relaxed) {
-                return true;
+        let to = entries.len().min(from.saturating_add(SWEPT_AT_ONCE));
+        for (at, entry) in entries.iter().enumerate().take(to).skip(from) {
+            let until = entry.until.load(Ordering::Relaxed);
+            if until == 0 || minute < until {
+                continue;
             }
             entry.until.store(0, Ordering::Relaxed);
-            free.push(*at);
+            if let Ok(found) = table.find_entry(entry.hash, |other| *other as usize == at) {
+                found.remove();
+            }
+            free.push(at as u32);
             if let Some(count) = of_metric.get_mut(&entry.metric) {
                 *count -= 1;
                 if *count == 0 {
                     of_metric.remove(&entry.metric);
                 }
             }
-            false
-        });
-        if table.is_empty() {
-            *self = Self::default();
+        }
+        if to < entries.len() {
+            return Some(to);
+        }
+        if table.len() < entries.len() / 4 {
+            self.close_up();
+        }
+        None
+    }
+
+    /// Gives the memory back of places where no series is.
+    fn close_up(&mut self) {
+        let all = std::mem::take(self);
+        self.of_metric = all.of_metric;
+        let known = |entry: &Entry| entry.until.load(Ordering::Relaxed) > 0;
+        self.entries = all.entries.into_iter().filter(known).collect();
+        // They are shorter than the room that they were collected in.
+        self.entries.shrink_to_fit();
+        let entries = &self.entries;
+        for (at, entry) in (0..).zip(entries) {
+            entry.next.store(at + 1, Ordering::Relaxed);
+            self.table.insert_unique(entry.hash, at, |at| entries[*at as usize].hash);
         }
     }
 }
@@ -129,7 +155,7 @@ mod tests {
         ) {
             let (mut active, mut plain) = (ActiveSeries::default(), BTreeMap::new());
             for (minute, request) in (0..).zip(&requests) {
-                active.sweep(minute);
+                prop_assert_eq!(active.sweep(minute, 0), None);
                 plain.retain(|_, until| minute < *until);
                 let mut before = None;
                 for hash in request {
@@ -145,5 +171,30 @@ mod tests {
                 prop_assert_eq!(active.len_of_metric(1), odd);
             }
         }
+    }
+
+    #[test]
+    fn places_are_looked_at_in_pieces_and_given_back_when_few_are_left() {
+        let mut active = ActiveSeries::default();
+        let count = 2 * SWEPT_AT_ONCE as u64 + 5;
+        for hash in 0..count {
+            active.add(hash, 7, if hash % 8 == 0 { 9 } else { 2 });
+        }
+        assert_eq!(active.sweep(1, 0), Some(SWEPT_AT_ONCE));
+        assert_eq!(active.len(), count);
+        let (mut from, mut pieces) = (Some(0), 0);
+        while let Some(at) = from {
+            from = active.sweep(2, at);
+            pieces += 1;
+        }
+        assert_eq!(pieces, 3);
+        assert_eq!((active.len(), active.len_of_metric(7)), (count / 8 + 1, count / 8 + 1));
+        assert_eq!((active.entries.len() as u64, active.free.len()), (count / 8 + 1, 0));
+        let mut before = None;
+        for hash in 0..count {
+            assert_eq!(active.note(&mut before, hash, 9), hash % 8 == 0, "{hash}");
+        }
+        assert_eq!(active.sweep(9, 0), None);
+        assert_eq!((active.len(), active.entries.capacity()), (0, 0));
     }
 }

@@ -11,7 +11,6 @@ use super::guard::Guard;
 use super::rate::Rate;
 use crate::config::WriteLimits;
 use crate::model::WriteBatch;
-use crate::storage::Pressure;
 use crate::telemetry::{Metrics, Throttle};
 
 /// The settings of what one request may have.
@@ -53,6 +52,12 @@ impl Gate {
         *self.limits.write() = limits;
     }
 
+    /// Forgets the series that are not active any more, now and then, and tells how many are.
+    pub(crate) fn publish(&self, metrics: &Metrics) {
+        self.guard.sweep(Instant::now());
+        metrics.ingest.active_series.set(self.guard.active() as i64);
+    }
+
     /// Tells the log now and then that whole requests are refused.
     pub(super) fn tell(&self, why: &Refusal) {
         if let Some(refused) = self.told_of_requests.lock().count(1, Instant::now()) {
@@ -64,7 +69,7 @@ impl Gate {
     pub(super) fn judge(
         &self,
         limits: &WriteLimits,
-        pressure: &Pressure,
+        store_refuses_new: bool,
         batch: &mut WriteBatch<'_>,
         metrics: &Metrics,
     ) -> Result<(), Refusal> {
@@ -87,7 +92,7 @@ impl Gate {
                 Refusal::TooFast { most, retry_after }
             })?;
         }
-        let refused = self.guard.judge(limits, pressure, batch, now);
+        let refused = self.guard.judge(limits, store_refuses_new, batch, now);
         metrics.ingest.active_series.set(self.guard.active() as i64);
         for &(setting, count) in refused.counts() {
             metrics.http.limits.add(setting, count);

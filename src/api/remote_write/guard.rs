@@ -5,7 +5,7 @@
 //! change at any time: series are counted without them too.
 //!
 //! After a start it is told what the store has of the last hour (`learn`), and until then nothing is
-//! refused for its number. Where memory is short new series are not counted: the store refuses them.
+//! refused for its number. Where the store refuses new series for want of memory they are not counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
@@ -18,7 +18,6 @@ use crate::config::WriteLimits;
 use crate::model::{
     LabelError, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, SeriesEntry, WriteBatch,
 };
-use crate::storage::{Level, Pressure};
 
 /// How long a series stays active, in minutes.
 const ACTIVE: u32 = 60;
@@ -26,6 +25,8 @@ const ACTIVE: u32 = 60;
 const LEARNED: u32 = 15;
 /// Minutes between two looks for series that are not active any more.
 const SWEEP: u32 = 5;
+/// Series that are learned before others have their turn.
+const LEARNED_AT_ONCE: usize = 4_096;
 
 /// The settings of how many series there may be.
 pub(super) const SETTINGS: [&str; 2] = [ALL, OF_METRIC];
@@ -80,34 +81,35 @@ impl Guard {
     /// Takes what the store has for active, whatever the limits are.
     pub(super) fn learn(&self, known: &[Labels], now: Instant) {
         let until = self.minute(now) + LEARNED;
-        let mut active = self.active.write();
-        let mut before = None;
-        for labels in known {
-            let (hash, metric) = hashes(labels);
-            if !active.note(&mut before, hash, until) {
-                active.add(hash, metric, until);
+        for known in known.chunks(LEARNED_AT_ONCE) {
+            let mut active = self.active.write();
+            let mut before = None;
+            for labels in known {
+                let (hash, metric) = hashes(labels);
+                if !active.note(&mut before, hash, until) {
+                    active.add(hash, metric, until);
+                }
             }
         }
     }
 
-    /// Takes the series that are refused out of a batch, and says which and why.
+    /// Takes the series that are refused out of a batch, and says which and why. Where the store refuses new
+    /// ones they are left to it.
     pub(super) fn judge(
         &self,
         limits: &WriteLimits,
-        pressure: &Pressure,
+        store_refuses_new: bool,
         batch: &mut WriteBatch<'_>,
         now: Instant,
     ) -> Rejections {
         let mut rejections = Rejections::default();
-        let minute = self.minute(now);
-        self.sweep(minute);
-        let until = minute + ACTIVE;
+        let until = self.minute(now) + ACTIVE;
         let unknown = self.unknown(batch, until);
         if unknown.is_empty() {
             return rejections;
         }
         let (new, mut refused) = self.check_labels(limits, batch, unknown, until);
-        if pressure.level() < Level::Full {
+        if !store_refuses_new {
             let beyond = self.add(limits, &new, until);
             refused.extend(beyond.into_iter().map(|(position, beyond)| {
                 (position, beyond.reason(limits, batch.series[position].labels))
@@ -164,7 +166,12 @@ impl Guard {
                     new.push(Unknown { position, hash, metric });
                 }
                 // What is no label set at all is for the store to refuse.
-                Err(error) => refused.extend(beyond_setting(error).map(|why| (position, why))),
+                Err(error) => {
+                    let labels = batch.series[position].labels;
+                    if !self.is_active_in_other_order(labels, until) {
+                        refused.extend(beyond_setting(error).map(|why| (position, why)));
+                    }
+                }
             }
         }
         // Labels may have come in another order.
@@ -172,6 +179,13 @@ impl Guard {
         let mut before = None;
         new.retain(|series| !active.note(&mut before, series.hash, until));
         (new, refused)
+    }
+
+    /// Whether labels that came unsorted are those of a series that is active.
+    fn is_active_in_other_order(&self, labels: RawLabels<'_>, until: u32) -> bool {
+        let labels = labels.to_labels();
+        let note = |labels: Labels| self.active.read().note(&mut None, hashes(&labels).0, until);
+        labels.is_ok_and(note)
     }
 
     /// Counts new series as far as the limits go, and gives the positions of the others.
@@ -188,29 +202,41 @@ impl Guard {
             if active.note(&mut before, series.hash, until) {
                 continue;
             }
-            let (all, of_metric) = (active.len(), active.len_of_metric(series.metric));
-            let is_full = |most: Option<u64>, count| most.is_some_and(|most| count >= most);
-            if is_guarded && is_full(limits.active_series, all) {
-                refused.push((series.position, Beyond::All(all)));
-            } else if is_guarded && is_full(limits.active_series_per_metric, of_metric) {
-                refused.push((series.position, Beyond::OfMetric(of_metric)));
-            } else {
-                active.add(series.hash, series.metric, until);
+            let beyond = if is_guarded { beyond(&active, limits, series.metric) } else { None };
+            match beyond {
+                Some(beyond) => refused.push((series.position, beyond)),
+                None => active.add(series.hash, series.metric, until),
             }
         }
         refused
     }
 
-    /// Forgets the series that are not active any more, every now and then.
-    fn sweep(&self, minute: u32) {
+    /// Forgets the series that are not active any more, every now and then. Between some of them others have
+    /// their turn.
+    pub(super) fn sweep(&self, now: Instant) {
+        let minute = self.minute(now);
         let swept = self.swept.load(Ordering::Relaxed);
         let is_due = minute >= swept + SWEEP;
         let by_us =
             || self.swept.compare_exchange(swept, minute, Ordering::Relaxed, Ordering::Relaxed);
         if is_due && by_us().is_ok() {
-            self.active.write().sweep(minute);
+            let mut from = Some(0);
+            while let Some(at) = from {
+                from = self.active.write().sweep(minute, at);
+            }
         }
     }
+}
+
+/// Whether one more series of a metric is too much.
+fn beyond(active: &ActiveSeries, limits: &WriteLimits, metric: u64) -> Option<Beyond> {
+    let all = active.len();
+    if limits.active_series.is_some_and(|most| all >= most) {
+        return Some(Beyond::All(all));
+    }
+    let most = limits.active_series_per_metric?;
+    let of_metric = active.len_of_metric(metric);
+    (of_metric >= most).then_some(Beyond::OfMetric(of_metric))
 }
 
 impl Beyond {
@@ -271,14 +297,13 @@ mod tests {
         guard: Guard,
         begun: Instant,
         limits: WriteLimits,
-        pressure: Pressure,
+        store_refuses_new: bool,
     }
 
     impl Sender {
         fn new(limits: WriteLimits) -> Self {
             let begun = Instant::now();
-            let pressure = Pressure::new(100);
-            Self { guard: Guard::new(begun), begun, limits, pressure }
+            Self { guard: Guard::new(begun), begun, limits, store_refuses_new: false }
         }
 
         fn send(&self, minute: u64, series: &[(&str, &str)]) -> Vec<String> {
@@ -289,6 +314,10 @@ mod tests {
                 RawLabels::push(&mut raw, b"host", host.as_bytes());
                 raws.push(raw);
             }
+            self.send_raw(minute, &raws)
+        }
+
+        fn send_raw(&self, minute: u64, raws: &[Vec<u8>]) -> Vec<String> {
             let entry = |(index, raw)| SeriesEntry {
                 labels: RawLabels(raw),
                 index,
@@ -299,7 +328,8 @@ mod tests {
             let series = (0..).zip(raws.iter().map(Vec::as_slice)).map(entry).collect();
             let mut batch = WriteBatch { series, ..WriteBatch::default() };
             let now = self.begun + Duration::from_secs(60 * minute);
-            let refused = self.guard.judge(&self.limits, &self.pressure, &mut batch, now);
+            self.guard.sweep(now);
+            let refused = self.guard.judge(&self.limits, self.store_refuses_new, &mut batch, now);
             assert_eq!(batch.series.len() + refused.len(), raws.len());
             refused.kept().iter().map(ToString::to_string).collect()
         }
@@ -351,6 +381,19 @@ mod tests {
     }
 
     #[test]
+    fn an_active_series_goes_on_whatever_is_set_later_and_in_any_order() {
+        let mut sender = Sender::new(WriteLimits::default());
+        sender.send(0, &[("m", "abcd")]);
+        sender.limits.labels = LabelLimits { value_bytes: 3, ..LABEL_LIMITS };
+        let mut raw = Vec::new();
+        RawLabels::push(&mut raw, b"host", b"abcd");
+        RawLabels::push(&mut raw, b"__name__", b"m");
+        assert!(sender.send_raw(0, &[raw]).is_empty());
+        assert!(sender.send(0, &[("m", "abcd")]).is_empty());
+        assert_eq!(sender.send(0, &[("m", "abcde")]).len(), 1);
+    }
+
+    #[test]
     fn a_limit_that_is_set_later_knows_what_was_written_before() {
         let mut sender = Sender::new(WriteLimits::default());
         assert!(sender.send(0, &[("m", "a"), ("m", "b"), ("m", "a")]).is_empty());
@@ -391,22 +434,15 @@ mod tests {
         let mut raw = Vec::new();
         RawLabels::push(&mut raw, b"host", b"a");
         RawLabels::push(&mut raw, b"__name__", b"m");
-        let labels = RawLabels(&raw);
-        let (samples, rest) = (0..1, 0..0);
-        let (histograms, exemplars) = (rest.clone(), rest);
-        let series = vec![SeriesEntry { labels, index: 0, samples, histograms, exemplars }];
-        let mut batch = WriteBatch { series, ..WriteBatch::default() };
-        let refused =
-            sender.guard.judge(&sender.limits, &sender.pressure, &mut batch, sender.begun);
-        assert!(refused.is_empty(), "{refused:?}");
-        assert_eq!((batch.series.len(), sender.guard.active()), (1, 1));
+        assert!(sender.send_raw(0, &[raw]).is_empty());
+        assert_eq!(sender.guard.active(), 1);
     }
 
     #[test]
     fn where_memory_is_short_new_series_are_left_to_the_store() {
-        let sender = Sender::new(WriteLimits::default());
+        let mut sender = Sender::new(WriteLimits::default());
         sender.send(0, &[("m", "a")]);
-        sender.pressure.note(95);
+        sender.store_refuses_new = true;
         assert!(sender.send(0, &[("m", "a"), ("m", "b")]).is_empty());
         assert_eq!(sender.guard.active(), 1);
     }

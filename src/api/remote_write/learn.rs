@@ -13,15 +13,18 @@ use tokio::time::{sleep, timeout};
 
 use super::AppState;
 use crate::model::{METRIC_NAME, Matcher, TimeRange};
-use crate::storage::{Level, SeriesQuery, SharedStore, StoreError};
+use crate::storage::{Level, SelectHints, SeriesQuery, SharedStore, StoreError};
 
 /// Of how long ago series are asked for, and how far senders' clocks may be ahead, in milliseconds.
 const LAST: i64 = 3_600_000;
 const AHEAD: i64 = 600_000;
 /// How long the store is asked at most.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Between two attempts.
+/// Between two attempts, at first and at last.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Bytes of the label sets of one metric that are asked for.
+const MOST_BYTES: usize = 256 << 20;
 /// How long the first requests wait for it where there is a limit.
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -33,13 +36,20 @@ pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
     let (told, learned) = oneshot::channel::<()>();
     let (state, store) = (state.clone(), store.clone());
     tokio::spawn(async move {
-        let asked = timeout(PATIENCE, ask_until_told(&state, &store)).await;
+        let asked = loop {
+            match timeout(PATIENCE, ask_until_told(&state, &store)).await {
+                // What was written meanwhile was not counted: only the store can tell.
+                Err(_) if state.pressure.level() >= Level::Full => {}
+                asked => break asked,
+            }
+        };
         state.writes.guard.set_learning(false);
+        state.publish_active_series();
         drop(told);
         match asked {
             Ok(()) => tracing::info!("the series that the store has count as active"),
             Err(_) => tracing::warn!(
-                "the store did not tell its series: those written since the start count"
+                "the store did not tell all its series: those written since the start count"
             ),
         }
     });
@@ -50,26 +60,41 @@ pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
 }
 
 async fn ask_until_told(state: &AppState, store: &SharedStore) {
-    while let Err(error) = ask(state, store).await {
-        tracing::debug!("the store does not tell its series yet: {error}");
-        sleep(PAUSE).await;
+    let mut pause = PAUSE;
+    loop {
+        match ask(state, store).await {
+            Ok(Told::All) => return,
+            // Who goes on writing will have come before patience ends.
+            Ok(Told::InPart) => return std::future::pending().await,
+            Err(error) => tracing::debug!("the store does not tell its series yet: {error}"),
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-async fn ask(state: &AppState, store: &SharedStore) -> Result<(), StoreError> {
+/// What the guard was told.
+enum Told {
+    All,
+    /// Of some metric there are more series than are asked for.
+    InPart,
+}
+
+async fn ask(state: &AppState, store: &SharedStore) -> Result<Told, StoreError> {
     let now = state.clock.now_ms();
     let range = TimeRange::new(now - LAST, now + AHEAD);
     let all = SeriesQuery { matchers: Vec::new(), range, limit: 0 };
-    let guard = &state.writes.guard;
+    let hints = SelectHints { sorted: false, max_label_bytes: MOST_BYTES };
+    let mut told = Told::All;
     for metric in store.label_values(METRIC_NAME, &all).await?.items {
-        if state.pressure.level() >= Level::Full {
-            let what = "memory is short".to_owned();
-            return Err(StoreError::Unavailable { what, retry_after: PAUSE });
+        while state.pressure.level() >= Level::Full {
+            sleep(PAUSE).await;
         }
-        let matchers = vec![Matcher::equal(METRIC_NAME, &metric)];
-        let series = store.series(&SeriesQuery { matchers, range, limit: 0 }).await?;
-        guard.learn(&series.items, Instant::now());
+        match store.select(&[Matcher::equal(METRIC_NAME, &metric)], range, &hints).await {
+            Ok(found) => state.writes.guard.learn(&found.series, Instant::now()),
+            Err(StoreError::Limit(_)) => told = Told::InPart,
+            Err(error) => return Err(error),
+        }
     }
-    state.metrics.ingest.active_series.set(guard.active() as i64);
-    Ok(())
+    Ok(told)
 }

@@ -25,7 +25,7 @@ use tracing::{Instrument, info_span};
 use super::{ApiError, AppState};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
-use crate::storage::{MEMORY_LIMIT, StoreError};
+use crate::storage::{Level, MEMORY_LIMIT, StoreError};
 use crate::telemetry::{InFlight, IngestMetrics, ReasonLabels, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
@@ -132,7 +132,10 @@ async fn accept(
         intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))
     });
     let mut batch = batch.map_err(|error| undecoded(error, &limits))?;
-    state.writes.judge(&limits, &state.pressure, &mut batch, &state.metrics)?;
+    let refuses_new = state.has_log && state.pressure.level() >= Level::Full;
+    intake::run_long(decoded, || {
+        state.writes.judge(&limits, refuses_new, &mut batch, &state.metrics)
+    })?;
     if batch.series.is_empty() && batch.metadata.is_empty() {
         return Ok(WriteOutcome { rejections: batch.rejections, ..WriteOutcome::default() });
     }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
+use super::super::digest::{Digest, sha256};
+use super::super::pem::certificates;
 use super::super::raw::Raw;
-use super::super::web::sha256;
 use super::super::{ConfigError, switch};
 
 const CA: &str = "cassandra-tls-ca";
@@ -34,7 +35,7 @@ pub struct TlsConfig {
     /// The client's certificate and its key, for servers that ask.
     pub client: Option<Arc<CertifiedKey>>,
     /// SHA-256 of the files with authorities, certificate and key.
-    digests: [Option<[u8; 32]>; 3],
+    digests: [Option<Digest>; 3],
 }
 
 impl TlsConfig {
@@ -46,7 +47,7 @@ impl TlsConfig {
     ) -> Result<Self, (&'static str, String)> {
         let ca = read(ca_file, CA)?;
         let mut authorities = RootCertStore::empty();
-        for certificate in certificates(&ca, CA)? {
+        for certificate in certificates(&ca).map_err(|why| (CA, why))? {
             authorities.add(certificate).map_err(|why| (CA, why.to_string()))?;
         }
         let provider = Arc::new(ring::default_provider());
@@ -60,9 +61,9 @@ impl TlsConfig {
             Some((cert_file, key_file)) => {
                 let (cert, key) = (read(cert_file, CERT)?, read(key_file, KEY)?);
                 (digests[1], digests[2]) = (Some(sha256(&cert)), Some(sha256(&key)));
-                let chain = certificates(&cert, CERT)?;
+                let chain = certificates(&cert).map_err(|why| (CERT, why))?;
                 let key = PrivateKeyDer::from_pem_slice(&key)
-                    .map_err(|_| (KEY, "no private key in it".to_owned()))?;
+                    .map_err(|_| (KEY, "holds no private key in PEM".to_owned()))?;
                 let both = CertifiedKey::from_der(chain, key, &provider)
                     .map_err(|why| (KEY, format!("does not fit the certificate: {why}")))?;
                 Some(Arc::new(both))
@@ -92,7 +93,7 @@ impl TlsConfig {
     }
 
     /// The SHA-256 of what was in the file that one of [`FILES`] names; `None` = it names none.
-    pub(in super::super) fn digest(&self, name: &str) -> Option<[u8; 32]> {
+    pub(in super::super) fn digest(&self, name: &str) -> Option<Digest> {
         let which = FILES.iter().position(|file| *file == name)?;
         self.digests[which]
     }
@@ -100,19 +101,6 @@ impl TlsConfig {
 
 fn read(file: &Path, name: &'static str) -> Result<Vec<u8>, (&'static str, String)> {
     std::fs::read(file).map_err(|why| (name, why.to_string()))
-}
-
-/// All certificates of a PEM; at least one.
-fn certificates(
-    pem: &[u8],
-    name: &'static str,
-) -> Result<Vec<CertificateDer<'static>>, (&'static str, String)> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match all {
-        Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err((name, "no certificate in it".to_owned())),
-        Err(why) => Err((name, why.to_string())),
-    }
 }
 
 #[cfg(test)]
@@ -135,7 +123,7 @@ mod tests {
         let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         check(CA, "No such file");
         write(&ca, "");
-        check(CA, "no certificate in it");
+        check(CA, "holds no certificate in PEM");
         write(&ca, nonsense);
         check(CA, "BadEncoding");
         write(&ca, &certificate);
@@ -143,9 +131,9 @@ mod tests {
         write(&cert, &ours.serialize_pem());
         check(KEY, "No such file");
         write(&key, &certificate);
-        check(CERT, "no certificate in it");
+        check(CERT, "holds no certificate in PEM");
         write(&cert, &certificate);
-        check(KEY, "no private key in it");
+        check(KEY, "holds no private key in PEM");
         write(&key, &other.serialize_pem());
         check(KEY, "does not fit the certificate");
         write(&cert, nonsense);

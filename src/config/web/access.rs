@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 
 use bcrypt::HashParts;
 
+use super::super::digest::{Digest, sha256};
 use super::super::{ConfigError, Secret};
-use super::files::{Files, sha256};
+use super::files::Files;
 use super::yaml::Entry;
-
-/// SHA-256 of a token or of a file.
-pub(super) type Digest = [u8; 32];
 
 /// What a request may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ring::digest::{SHA256, digest};
-
-use super::access::Digest;
+use super::super::digest::{Digest, sha256};
 
 /// Files, and the digests of what was in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,10 +31,4 @@ impl Files {
     pub(super) fn have_changed(&self) -> bool {
         self.read.iter().any(|(path, was)| !std::fs::read(path).is_ok_and(|is| sha256(&is) == *was))
     }
-}
-
-/// The SHA-256 of some bytes.
-pub(in super::super) fn sha256(bytes: &[u8]) -> Digest {
-    let digest = digest(&SHA256, bytes);
-    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }

@@ -19,7 +19,6 @@ pub use access::{Right, Rights, Token, User};
 
 use super::ConfigError;
 use files::Files;
-pub(super) use files::sha256;
 use yaml::{Entry, Table};
 
 /// What the web configuration says. By default plain text, and everybody may do everything.
@@ -340,7 +339,7 @@ mod tests {
         let read = Rights::NONE.with(Right::Read);
         assert_eq!((config.users[0].rights, config.users[1].rights), (Rights::ALL, read));
         assert_eq!(config.tokens[0].rights, Rights::NONE.with(Right::Write));
-        assert_eq!(*config.tokens[0].digest.bytes(), sha256(b"s3cr3t-t0k3n"));
+        assert_eq!(*config.tokens[0].digest.bytes(), super::super::digest::sha256(b"s3cr3t-t0k3n"));
         assert_eq!(*config.tokens[1].digest.bytes(), [10; 32]);
         assert_eq!(config.tokens[1].rights, read.with(Right::Admin));
         let shown = format!("{config:?}");

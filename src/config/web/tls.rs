@@ -112,16 +112,12 @@ pub(super) fn pem<'t, 'a>(
     }
 }
 
-/// All certificates of a PEM; at least one.
+/// The certificates of a PEM.
 pub(super) fn certificates(
     entry: &Entry<'_>,
     pem: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match all {
-        Ok(all) if !all.is_empty() => Ok(all),
-        _ => Err(entry.refuse("holds no certificate in PEM")),
-    }
+    super::super::pem::certificates(pem).map_err(|why| entry.refuse(why))
 }
 
 /// When the first of these certificates ends. One of an old version is refused in words.

@@ -154,8 +154,9 @@ impl Cached {
             let range = TimeRange::new(range.start.max(row_time), range.end.min(end));
             let keys: Vec<&[u8]> = rows.iter().map(|row| &*row.key).collect();
             let kept = kept_part(range, self.settled);
-            let kept = kept.map(|range| Wanted { key: Identity::of(&keys), range, epoch });
-            Group { rows, range, kept, last: end.min(self.settled) }
+            let last = end.min(self.settled);
+            let kept = kept.map(|range| Wanted { key: Identity::of(&keys), range, last, epoch });
+            Group { rows, range, kept, last }
         };
         windows_of(rows).into_iter().map(of_window).collect()
     }
@@ -188,13 +189,10 @@ impl Cached {
         metrics.read_cache_hits.inc_by(hits as u64);
         metrics.read_cache_misses.inc_by((wanted.len() - hits) as u64);
         let partly = wanted.iter().zip(found).zip(chunks).map(|((wanted, found), chunks)| {
-            let Some(mut chunks) = chunks else {
+            let Some(chunks) = chunks else {
                 let missing = Some(wanted.range);
                 return Partly { chunks: Vec::new(), pieces: 0, missing, end: None };
             };
-            chunks.retain(|chunk| {
-                TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&wanted.range)
-            });
             Partly { chunks, pieces: found.pieces, missing: found.missing, end: found.end }
         });
         Ok(partly.collect())
@@ -211,7 +209,11 @@ impl Cached {
             let begin = whole.chunks.len();
             let (mut missing, mut end) = (None, None);
             if let Some(partly) = partly {
-                whole.chunks.extend(partly.chunks);
+                // Behind what is kept of this range too: what is read begins behind the pieces.
+                let is_selected = |chunk: &Chunk| {
+                    TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&group.range)
+                };
+                whole.chunks.extend(partly.chunks.into_iter().filter(is_selected));
                 end = partly.end;
                 missing = partly.missing.map(|missing| group.stretch(missing, partly.pieces));
             }
@@ -334,7 +336,7 @@ mod tests {
 
     fn group(selected: (i64, i64), kept: Option<(i64, i64)>, last: i64) -> Group<'static> {
         let (key, epoch) = (Identity::of(&[]), Identity::of(&[]));
-        let kept = kept.map(|kept| Wanted { key, range: range(kept), epoch });
+        let kept = kept.map(|kept| Wanted { key, range: range(kept), last, epoch });
         Group { rows: Vec::new(), range: range(selected), kept, last }
     }
 

@@ -146,6 +146,22 @@ impl Rows {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// Calls `visit` for every row that passes and has a wanted type.
+    fn show(
+        &self,
+        matchers: &[Matcher],
+        wanted: fn(&DataType) -> bool,
+        mut visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        for at in evaluate(&self.index, matchers)? {
+            let row = &self.rows[at as usize];
+            if wanted(&row.data_type) {
+                visit(row)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a row costs in memory, about: its labels, as much again where their values are new, and
@@ -283,17 +299,28 @@ impl CachedWindow {
         &self,
         matchers: &[Matcher],
         wanted: fn(&DataType) -> bool,
-        mut visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
+        visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
     ) -> Result<Looked, StoreError> {
-        let state = self.state.read();
-        let Some(rows) = state.rows() else { return Ok(Looked::TooLarge) };
-        for at in evaluate(&rows.index, matchers)? {
-            let row = &rows.rows[at as usize];
-            if wanted(&row.data_type) {
-                visit(row)?;
-            }
+        match self.state.read().rows() {
+            Some(rows) => rows.show(matchers, wanted, visit).map(|()| Looked::Seen),
+            None => Ok(Looked::TooLarge),
         }
-        Ok(Looked::Seen)
+    }
+
+    /// The same of rows that were found good ([`Self::holds`]), and answers whether they still are: a read
+    /// that began earlier may have taken their place.
+    pub(super) fn select_good(
+        &self,
+        matchers: &[Matcher],
+        wanted: fn(&DataType) -> bool,
+        visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        let state = self.state.read();
+        let is_good = state.content.as_ref().is_some_and(|content| content.epoch == state.epoch);
+        match state.rows() {
+            Some(rows) if is_good => rows.show(matchers, wanted, visit).map(|()| true),
+            _ => Ok(false),
+        }
     }
 }
 
@@ -337,5 +364,33 @@ mod tests {
         assert!(read(old, start).is_old(start + 30_000 * MS));
         let slow = Read { took: Duration::from_secs(2), ..read(old, start) };
         assert!(!slow.is_old(start + 99_000 * MS) && slow.is_old(start + 100_000 * MS));
+    }
+
+    #[test]
+    fn what_a_read_that_began_earlier_brings_is_not_good() {
+        let window = CachedWindow::new(Arc::new(Held::new(CassandraMetrics::default())));
+        let seen = || {
+            let mut rows = 0;
+            let good = window.select_good(
+                &[],
+                |_| true,
+                |_| {
+                    rows += 1;
+                    Ok(())
+                },
+            );
+            (good.expect("no matcher fails"), rows)
+        };
+        let learn = |epoch| {
+            window.learn(read(None, Instant::now()), epoch, Some(Rows::default()));
+        };
+        learn(window.epoch());
+        assert_eq!(seen(), (true, 0));
+        let begun = window.epoch();
+        let row = IndexRow::of_tags("m", DataType::Double, &[("host", "a")]).expect("a row");
+        window.add(std::iter::once(row));
+        assert_eq!(seen(), (true, 1));
+        learn(begun);
+        assert_eq!(seen(), (false, 0));
     }
 }

@@ -4,6 +4,7 @@
 //! others' data, or ours. A distance is only believed beyond what the round trip explains.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 use super::executor::{Executor, unreadable};
 use super::stamp::now_ms;
@@ -16,9 +17,20 @@ const WARN_MS: i64 = 1_000;
 /// Beyond this writes are refused, in milliseconds.
 const REFUSE_MS: i64 = 30_000;
 
-/// The distance as last measured.
-#[derive(Default)]
-pub(super) struct Skew(AtomicI64);
+/// The distance as last measured, and how our clock stood then: a step of it since counts at once.
+pub(super) struct Skew {
+    distance: AtomicI64,
+    /// Our clock less the monotonic one when it was measured, in milliseconds.
+    lead: AtomicI64,
+    begin: Instant,
+}
+
+impl Default for Skew {
+    fn default() -> Self {
+        let (distance, lead) = (AtomicI64::new(0), AtomicI64::new(now_ms()));
+        Self { distance, lead, begin: Instant::now() }
+    }
+}
 
 impl Skew {
     /// Measures. Fails when Cassandra does not answer.
@@ -33,11 +45,12 @@ impl Skew {
         let rows = result.into_rows_result().map_err(|e| unreadable(clock.name, e))?;
         let (theirs,) = rows.first_row::<(i64,)>().map_err(|e| unreadable(clock.name, e))?;
         let skew = distance(before, after, theirs);
-        if skew.abs() > WARN_MS && self.get().abs() <= WARN_MS {
+        if skew.abs() > WARN_MS && self.distance.load(Ordering::Relaxed).abs() <= WARN_MS {
             tracing::warn!(skew_ms = skew, "our clock differs from Cassandra's");
         }
         executor.metrics.set_clock_skew(skew);
-        self.0.store(skew, Ordering::Relaxed);
+        self.distance.store(skew, Ordering::Relaxed);
+        self.lead.store(self.lead_now(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -55,7 +68,13 @@ impl Skew {
     }
 
     fn get(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
+        let step = self.lead_now() - self.lead.load(Ordering::Relaxed);
+        self.distance.load(Ordering::Relaxed).saturating_add(step)
+    }
+
+    fn lead_now(&self) -> i64 {
+        let passed = i64::try_from(self.begin.elapsed().as_millis()).unwrap_or(i64::MAX);
+        now_ms().saturating_sub(passed)
     }
 }
 
@@ -86,10 +105,15 @@ mod tests {
     #[test]
     fn writes_are_refused_beyond_the_limit() {
         for (skew, refused) in
-            [(0, false), (30_000, false), (-30_000, false), (30_001, true), (-30_001, true)]
+            [(0, false), (29_000, false), (-29_000, false), (31_000, true), (-31_000, true)]
         {
-            let result = Skew(AtomicI64::new(skew)).check();
-            assert_eq!(matches!(result, Err(StoreError::Unavailable { .. })), refused, "{skew}");
+            let check = |skew: Skew| {
+                let is_refused = matches!(skew.check(), Err(StoreError::Unavailable { .. }));
+                assert_eq!(is_refused, refused);
+            };
+            check(Skew { distance: AtomicI64::new(skew), ..Skew::default() });
+            // A step of our clock since it was measured.
+            check(Skew { lead: AtomicI64::new(now_ms() - skew), ..Skew::default() });
         }
     }
 }

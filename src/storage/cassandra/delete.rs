@@ -19,6 +19,7 @@ use futures::FutureExt;
 use super::executor::all;
 use super::finder::{FoundRow, FoundSeries};
 use super::index_memory::Known;
+use super::routing::route;
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::window::{Window, WindowKey};
@@ -82,6 +83,11 @@ impl Shared {
         stamp: i64,
     ) -> Result<Vec<FoundSeries>, StoreError> {
         let wanted = |kind: &DataType| kind.holds_points() || *kind == DataType::PromExemplar;
+        // Memory may lack what another has just indexed. A read may miss that for a while, a delete may not.
+        let names = self.names(&route(matchers).metrics).await?;
+        for window in self.windows(&names, range).await? {
+            self.series.doubt(window.key().identity());
+        }
         let found = self.find(matchers, range, wanted, usize::MAX).await?;
         let metrics: BTreeSet<&str> = found.iter().map(FoundSeries::metric).collect();
         let metrics: Vec<&str> = metrics.into_iter().collect();

@@ -339,7 +339,11 @@ impl<'a> Attempts<'a> {
 
     async fn permit(&self, of: &'a Semaphore) -> Result<SemaphorePermit<'a>, Failure> {
         let permit = tokio::time::timeout_at(self.end.into(), of.acquire()).await;
-        let permit = permit.map_err(|_| self.executor.away("too many statements are waiting"))?;
+        let permit = permit.map_err(|_| {
+            let why = "too many statements wait: the setting cassandra-max-in-flight says how many \
+                       are under way";
+            self.executor.away(why)
+        })?;
         Ok(permit.expect("the semaphore is never closed"))
     }
 

@@ -59,7 +59,7 @@ impl Shared {
     async fn read_label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
         let mut all = Smallest::new(query.limit);
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
-            row.labels.iter().for_each(|(name, _)| all.add_text(name));
+            let _ = row.labels.iter().try_for_each(|(name, _)| all.add_text(name));
             Ok(())
         })
         .await?;
@@ -88,7 +88,7 @@ impl Shared {
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
             let value = row.labels.get(name);
             if !value.is_empty() {
-                all.add_text(value);
+                let _ = all.add_text(value);
             }
             Ok(())
         })

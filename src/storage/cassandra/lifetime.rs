@@ -11,9 +11,10 @@ use std::collections::HashMap;
 use scylla::client::session::Session;
 
 use super::index_memory::{Expiry, NEVER};
-use super::options::{MAX_TTL_SECONDS, Options, OptionsError};
+use super::options::{Options, OptionsError};
 use super::plan::Plan;
 use crate::kairos::RowSpec;
+use crate::limits::MAX_TTL_SECONDS;
 use crate::model::{METRIC_NAME, MatchOp, Matcher};
 
 /// The last second of an expiry that 32 bits hold: 2038-01-19.

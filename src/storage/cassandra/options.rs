@@ -19,9 +19,6 @@ pub use crate::config::{Replication, TlsConfig};
 use crate::kairos::RowSpec;
 use crate::storage::Clock;
 
-/// Longest TTL that Cassandra takes: 20 years, in seconds.
-pub(super) const MAX_TTL_SECONDS: i64 = 20 * 365 * 24 * 3600;
-
 /// Settings of a [`CassandraStore`](super::CassandraStore).
 #[derive(Clone)]
 pub struct Options {

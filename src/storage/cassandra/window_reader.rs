@@ -112,8 +112,7 @@ impl Shared {
         }
         self.executor.metrics.series_cache_hits.inc();
         let mut visit = visit.lock();
-        let looked = window.select(&route.tags, wanted, |row| visit(row, key.row_time))?;
-        Ok(looked == Looked::Seen)
+        window.select_good(&route.tags, wanted, |row| visit(row, key.row_time))
     }
 
     /// Makes the window hold what stands in Cassandra now. The caller is the only reader.

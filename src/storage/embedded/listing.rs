@@ -43,12 +43,12 @@ pub(super) fn label_names(
         let reader = part.reader()?;
         match matching(&reader, &query.matchers)? {
             None => {
-                let names = reader.directory.names.iter();
-                names.for_each(|entry| found.add_text(&entry.name));
+                let mut names = reader.directory.names.iter();
+                let _ = names.try_for_each(|entry| found.add_text(&entry.name));
             }
             Some(ids) => reader.for_series(&ids, &mut |row| {
                 let labels = codec::labels(row.labels).map_err(|d| part.damage(0, d))?;
-                labels.iter().for_each(|(name, _)| found.add_text(name));
+                let _ = labels.iter().try_for_each(|(name, _)| found.add_text(name));
                 Ok(ControlFlow::Continue(()))
             })?,
         }
@@ -70,8 +70,7 @@ pub(super) fn label_values(
             // Few series: their labels are read rather than all values.
             Some(ids) if ids.len() < values => insert_values(&reader, &ids, name, &mut found)?,
             ids => {
-                reader
-                    .for_values(name, ids.as_ref(), &mut |value| Ok(found.add(value.to_owned())))?;
+                reader.for_values(name, ids.as_ref(), &mut |value| Ok(found.add_text(value)))?;
             }
         }
     }
@@ -127,7 +126,7 @@ fn insert_values(
         let labels = codec::labels(row.labels).map_err(|d| reader.part.damage(0, d))?;
         let value = labels.get(name);
         if !value.is_empty() {
-            found.add_text(value);
+            let _ = found.add_text(value);
         }
         Ok(ControlFlow::Continue(()))
     })

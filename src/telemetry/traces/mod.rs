@@ -68,8 +68,8 @@ struct Running {
 }
 
 impl Traces {
-    /// Starts the thread that sends spans; fails where a variable of OpenTelemetry is wrong. Spans
-    /// come from the layer that `start_log` adds.
+    /// Starts the thread that sends spans. Variables of OpenTelemetry that make no sense are ignored by
+    /// its library. Spans come from the layer that `start_log` adds.
     pub fn start(config: Option<&TracesConfig>) -> Result<Self, String> {
         let metrics = TracesMetrics::default();
         let Some(config) = config else { return Ok(Self { running: None, metrics }) };

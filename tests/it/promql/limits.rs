@@ -124,7 +124,7 @@ async fn queries_wait_for_their_turn_but_not_without_end() {
         assert!(futures::poll!(first.as_mut()).is_pending());
         let second = engine.instant(Arc::clone(&store), &short, 0, &options).await;
         let error = second.expect_err("nobody may wait");
-        assert!(matches!(error, QueryError::NoTurn { .. }), "{error:?}");
+        assert!(matches!(error, QueryError::Busy { .. }), "{error:?}");
         assert!(error.to_string().contains("query-max-queue"), "{error}");
     }
     engine.instant(Arc::clone(&store), &short, 0, &options).await.expect("the turn is free again");

@@ -8,12 +8,12 @@
 use std::fmt;
 
 use super::super::index_memory::{Expiry, NEVER};
-use super::super::options::MAX_TTL_SECONDS;
 use super::finding::{Finding, Fix};
 use super::kind::Kind;
 use super::shown::{Cut, Shown, Time};
 use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{RowKey, RowSpec, RowTime};
+use crate::limits::MAX_TTL_SECONDS;
 
 /// Two reads of a TTL may differ by this, in seconds.
 pub(super) const TTL_SLACK: i64 = 60;

@@ -64,6 +64,8 @@ pub(super) struct Wanted {
     pub(super) key: Identity,
     /// All in here; not empty.
     pub(super) range: TimeRange,
+    /// The last millisecond that is settled: a piece that goes beyond was kept by a clock that was ahead.
+    pub(super) last: i64,
     /// Of the metric.
     pub(super) epoch: Epoch,
 }
@@ -346,7 +348,7 @@ impl Segments {
         let mut pieces = Vec::new();
         for segment in &self.all {
             for piece in segment.pieces(wanted.key) {
-                if piece.is_good(wanted.epoch, now) {
+                if piece.is_good(wanted.epoch, now) && piece.range.end <= wanted.last {
                     ranges.push(piece.range);
                     pieces.push((segment, piece));
                 }
@@ -395,7 +397,7 @@ mod tests {
 
     fn look_up(cache: &ReadCache, key: Identity, epoch: Epoch, range: (i64, i64)) -> Found {
         let range = TimeRange::new(range.0, range.1);
-        cache.look_up(&[Wanted { key, range, epoch }]).remove(0)
+        cache.look_up(&[Wanted { key, range, last: i64::MAX, epoch }]).remove(0)
     }
 
     /// The times of what there is, and what is missing.
@@ -422,6 +424,12 @@ mod tests {
         assert_eq!((other.pieces, other.missing), (0, Some(TimeRange::new(0, 2))));
         assert_eq!(look_up(&cache, key(3), epoch(1), (0, 2)).pieces, 0);
         assert_eq!(cache.metrics.read_cache_entries.get(), 4);
+        // What was kept by a clock that was ahead.
+        let (key, range) = (key(1), TimeRange::new(0, 9));
+        for (last, missing) in [(9, None), (8, Some(TimeRange::new(6, 9)))] {
+            let wanted = Wanted { key, range, last, epoch: epoch(1) };
+            assert_eq!(cache.look_up(&[wanted])[0].missing, missing);
+        }
     }
 
     #[test]

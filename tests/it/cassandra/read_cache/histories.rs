@@ -49,7 +49,9 @@ async fn happens(random: &mut StdRng, keyspace: &TestKeyspace, stores: [&Cassand
             Request::default().floats(&series, &[(time, float)]).write(store).await;
         }
         _ => {
-            let points: Vec<(i64, f64)> = (0..30).map(|at| (time + at * 15_000, float)).collect();
+            // Some are several chunks within a step of the cache.
+            let (count, every) = [(30, 15_000), (400, 1_000)][random.random_range(0..2)];
+            let points: Vec<(i64, f64)> = (0..count).map(|at| (time + at * every, float)).collect();
             Request::default().floats(&series, &points).write(store).await;
         }
     }
