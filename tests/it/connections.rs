@@ -25,6 +25,26 @@ pub(crate) async fn begin(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// Requests under way, of which one takes the only place that `--max-concurrent-requests=1` has: `ask` is
+/// refused then. One that comes while the answer before it is just ending is refused itself, so there may
+/// be several.
+pub(crate) async fn begin_alone(
+    server: &Promkairos,
+    ask: impl AsyncFn() -> (u16, String),
+) -> Vec<TcpStream> {
+    let why = "more than 1 requests at a time, which is the setting max-concurrent-requests\n";
+    let mut begun = Vec::new();
+    eventually("a slow one is under way", async || {
+        begun.push(begin(server.address).await);
+        match ask().await {
+            (503, text) if text == why => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    begun
+}
+
 async fn ready(data: &Path, flags: &[&str]) -> Promkairos {
     Promkairos::ready(data, &Backend::Embedded, flags).await
 }
@@ -36,13 +56,7 @@ async fn one_request_too_many_is_told_to_come_again() {
     let server = ready(data.path(), &flags).await;
     let ask = async || server.get("/api/v1/labels").await.expect("an answer");
     assert_eq!(ask().await.0, 200);
-    let slow = begin(server.address).await;
-    let why = "more than 1 requests at a time, which is the setting max-concurrent-requests\n";
-    eventually("the slow one is under way", async || match ask().await {
-        (503, text) if text == why => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
-    .await;
+    let slow = begin_alone(&server, &ask).await;
     // What tells an operator of it is answered.
     for page in ["/-/healthy", "/-/ready", "/metrics"] {
         assert_eq!(server.get(page).await.expect("an answer").0, 200, "{page}");
