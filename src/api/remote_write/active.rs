@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hashbrown::HashTable;
 
 /// Places that are looked at in one go when series are forgotten: a millisecond or so.
-pub(super) const SWEPT_AT_ONCE: usize = 1 << 16;
+const SWEPT_AT_ONCE: usize = 1 << 16;
 
 /// All active series.
 #[derive(Default)]

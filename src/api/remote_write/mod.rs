@@ -146,21 +146,13 @@ async fn accept(
 /// Why a body is refused that does not decode. What is beyond the most that a setting can be is beyond
 /// the setting.
 fn undecoded(error: WireError, limits: &WriteLimits) -> Refusal {
-    let (setting, most) = match &error {
-        WireError::Limit { what: wire::SERIES, .. } => {
-            (gate::SERIES_PER_REQUEST, limits.series_per_request)
-        }
-        WireError::Limit { what: wire::SAMPLES, .. } => {
-            (gate::SAMPLES_PER_REQUEST, limits.samples_per_request)
-        }
+    let WireError::Limit { what, limit } = error else { return error.into() };
+    let (setting, most) = match what {
+        wire::SERIES => (gate::SERIES_PER_REQUEST, limits.series_per_request),
+        wire::SAMPLES => (gate::SAMPLES_PER_REQUEST, limits.samples_per_request),
         _ => return error.into(),
     };
-    match error {
-        WireError::Limit { what, limit } => {
-            Refusal::Limit { what: format!("more than {limit} {what}"), setting, most }
-        }
-        other => other.into(),
-    }
+    Refusal::Limit { what: format!("more than {limit} {what}"), setting, most }
 }
 
 fn respond(
