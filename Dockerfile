@@ -6,6 +6,8 @@ COPY proto proto
 COPY src src
 COPY bench bench
 COPY README.md README.md
+# What --version says of it: docker build --build-arg BUILD_COMMIT=$(git rev-parse --short=12 HEAD)
+ARG BUILD_COMMIT=
 RUN cargo build --release --locked --bin promkairos
 
 FROM debian:bookworm-slim

@@ -1,7 +1,7 @@
 //! Compiles the messages under `proto/`, without protoc, and says of a release which commit it is.
 //!
-//! Other builds have no commit: they are of what is being changed, and each commit would compile
-//! everything anew. A source archive has none either.
+//! `BUILD_COMMIT` says it to who builds without a repository, or, empty, takes it away: each commit compiles
+//! everything anew otherwise. Other builds have none, as they are of what is being changed.
 
 use std::env;
 use std::error::Error;
@@ -12,8 +12,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let files = protox::compile(["prometheus.proto", "write_v2.proto"], ["proto"])?;
     prost_build::Config::new().compile_fds(files)?;
+    println!("cargo::rerun-if-env-changed=BUILD_COMMIT");
     // Not that of a repository around this folder.
     if env::var("PROFILE")? == "release"
+        && env::var_os("BUILD_COMMIT").is_none()
         && Path::new(".git").exists()
         && let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"])
         && let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])

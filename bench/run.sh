@@ -24,7 +24,8 @@ for part in "${parts[@]}"; do
   declare -F "part_$part" > /dev/null || { echo "there is no part $part" >&2; exit 2; }
 done
 
-cargo build --release --workspace >&2
+# Which commit it is stands in the records; in the program it would compile everything anew at each one.
+BUILD_COMMIT= cargo build --release --workspace >&2
 tests/peers/fetch.sh "$peers" >&2
 load=$PWD/target/release/load
 results=${BENCH_RESULTS:-bench/results}

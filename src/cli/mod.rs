@@ -180,7 +180,7 @@ fn with_settings(command: Command, used: &[&str]) -> Command {
 
 /// What `--version` says. The commit is known of a release that was built in a clone.
 fn version(number: &str, commit: Option<&str>) -> String {
-    match commit {
+    match commit.filter(|commit| !commit.is_empty()) {
         Some(commit) => format!("{number} ({commit})"),
         None => number.to_owned(),
     }
