@@ -30,7 +30,7 @@ impl Ord for LabelsRef<'_> {
 }
 
 /// How many bytes both begin with.
-fn same_bytes(a: &[u8], b: &[u8]) -> usize {
+pub(super) fn same_bytes(a: &[u8], b: &[u8]) -> usize {
     let (blocks_a, blocks_b) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
     let blocks = blocks_a.iter().zip(blocks_b).take_while(|(a, b)| a == b).count();
     let rest = a[8 * blocks..].iter().zip(&b[8 * blocks..]).take_while(|(a, b)| a == b);
@@ -39,7 +39,7 @@ fn same_bytes(a: &[u8], b: &[u8]) -> usize {
 
 /// Where the label ends that begins there; `None` at the end. A label is a tag of one byte, its length
 /// and so many bytes.
-fn end_of_label(labels: &[u8], at: usize) -> Option<usize> {
+pub(super) fn end_of_label(labels: &[u8], at: usize) -> Option<usize> {
     let mut rest = labels.get(at + 1..)?.iter();
     let length = varint::read(|| rest.next().copied().ok_or(()), ()).ok()?;
     Some(labels.len() - rest.len() + length as usize)

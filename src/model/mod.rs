@@ -7,6 +7,7 @@ mod batch;
 mod exemplar;
 mod histogram;
 mod label_order;
+mod label_sort;
 mod labels;
 mod matcher;
 mod metadata;
@@ -21,6 +22,7 @@ pub use batch::{
 };
 pub use exemplar::Exemplar;
 pub use histogram::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, HistogramError, ResetHint, Span};
+pub(crate) use label_sort::{sorted_by_labels, sorted_places};
 pub use labels::{
     LabelError, LabelLimits, Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT, RawLabels,
 };

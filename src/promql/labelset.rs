@@ -5,16 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use hashbrown::HashSet;
+
 use crate::model::{LabelError, Labels, METRIC_NAME, METRIC_TYPE, METRIC_UNIT};
 
-/// The labels that say which metric it is and of which kind. Whatever changes the meaning of the
+/// The labels that say which metric it is and of which kind, sorted. Whatever changes the meaning of the
 /// values drops all of them.
 pub(crate) const METADATA_LABELS: [&str; 3] = [METRIC_NAME, METRIC_TYPE, METRIC_UNIT];
 
 /// `labels` without those that describe the metric.
 pub(crate) fn without_metadata(labels: &Labels) -> Labels {
     if METADATA_LABELS.iter().any(|name| !labels.get(name).is_empty()) {
-        labels.filtered(|name| METADATA_LABELS.iter().all(|dropped| dropped.as_bytes() != name))
+        labels.filtered(|name| !is_metadata(name))
     } else {
         labels.clone()
     }
@@ -30,6 +32,18 @@ pub(crate) fn without_and_name(labels: &Labels, names: &[String]) -> Labels {
     labels.filtered(|name| {
         name != METRIC_NAME.as_bytes() && names.iter().all(|dropped| dropped.as_bytes() != name)
     })
+}
+
+/// Whether a label with this name is one of those that describe the metric.
+fn is_metadata(name: &[u8]) -> bool {
+    METADATA_LABELS.iter().any(|known| known.as_bytes() == name)
+}
+
+/// Whether no two of these are the same without the labels that describe the metric. It may say no when
+/// they are not, as it goes by hashes.
+pub(crate) fn differ_without_metadata<'a>(sets: impl ExactSizeIterator<Item = &'a Labels>) -> bool {
+    let mut known = HashSet::with_capacity(sets.len());
+    sets.map(|labels| labels.as_ref().hash_without(&METADATA_LABELS)).all(|hash| known.insert(hash))
 }
 
 /// `labels` with one label set, or taken away when `value` is empty.

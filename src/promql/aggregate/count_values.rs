@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::grouping::group_labels;
+use super::grouping::GroupLabels;
 use crate::model::Labels;
 use crate::promql::ast::{Grouping, StringLiteral};
 use crate::promql::context::Context;
@@ -31,6 +31,8 @@ pub(crate) fn count_values(
         return Err(QueryError::Execution(text));
     }
     let grouping = with_label(grouping, name);
+    let group_labels = GroupLabels::new(&grouping, false);
+    let mut buffer = Vec::new();
     let mut counted: HashMap<Labels, usize> = HashMap::new();
     let mut results: Vec<(Series, Vec<u32>)> = Vec::new();
     let mut held = context.budget.nothing();
@@ -49,7 +51,7 @@ pub(crate) fn count_values(
                     let text = text(value);
                     let key = with(&labels, name, &text)
                         .map_err(|error| QueryError::execution(error.to_string()))?;
-                    let group = group_labels(&key, &grouping);
+                    let group = group_labels.of(&key, &mut buffer).to_owned();
                     match counted.get(&group) {
                         Some(at) => *at,
                         None => {

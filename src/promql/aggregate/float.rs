@@ -3,12 +3,11 @@
 
 use std::marker::PhantomData;
 
-use super::fold::Fold;
+use super::fold::{Fold, Origin};
 use crate::model::is_stale;
 use crate::promql::annotations::Note;
 use crate::promql::context::Context;
 use crate::promql::operator::Aggregator;
-use crate::promql::operators::Series;
 use crate::promql::points::{ABSENT, Points};
 use crate::promql::position::Span;
 
@@ -22,7 +21,7 @@ impl Fold for Count {
         vec![0; steps]
     }
 
-    fn add(&self, state: &mut Self::State, _: &Series, points: &Points, _: &Context) -> usize {
+    fn add(&self, state: &mut Self::State, _: &Origin<'_>, points: &Points, _: &Context) -> usize {
         for (step, _) in points.iter() {
             state[step] += 1;
         }
@@ -46,7 +45,7 @@ impl Fold for Group {
         vec![false; steps]
     }
 
-    fn add(&self, state: &mut Self::State, _: &Series, points: &Points, _: &Context) -> usize {
+    fn add(&self, state: &mut Self::State, _: &Origin<'_>, points: &Points, _: &Context) -> usize {
         for (step, _) in points.iter() {
             state[step] = true;
         }
@@ -118,7 +117,7 @@ impl<B: Better> Fold for Extreme<B> {
     fn add(
         &self,
         state: &mut Self::State,
-        _: &Series,
+        _: &Origin<'_>,
         points: &Points,
         context: &Context,
     ) -> usize {
@@ -169,7 +168,7 @@ impl Fold for Variance {
     fn add(
         &self,
         state: &mut Self::State,
-        _: &Series,
+        _: &Origin<'_>,
         points: &Points,
         context: &Context,
     ) -> usize {

@@ -27,13 +27,26 @@ pub(super) trait Fold: Send + 'static {
     fn add(
         &self,
         state: &mut Self::State,
-        series: &Series,
+        origin: &Origin<'_>,
         points: &Points,
         context: &Context,
     ) -> usize;
 
     /// The result.
     fn finish(&self, state: Self::State, points: &mut Points, context: &Context);
+}
+
+/// A series of the input. Its labels are looked at only when they are wanted.
+pub(super) struct Origin<'a> {
+    input: &'a dyn Operator,
+    position: usize,
+}
+
+impl Origin<'_> {
+    /// The metric that it says it is of.
+    pub(super) fn metric_name(&self) -> &str {
+        self.input.series()[self.position].labels.as_ref().metric_name()
+    }
 }
 
 /// Folds the groups of a vector.
@@ -73,7 +86,7 @@ impl<F: Fold> Folded<F> {
 
     fn read_one(&mut self) -> Result<(), QueryError> {
         self.input.next(&mut self.scratch)?;
-        let series = &self.input.series()[self.read];
+        let origin = Origin { input: &*self.input, position: self.read };
         let state = &mut self.states[self.groups.of_series[self.read]];
         self.read += 1;
         let (state, held) = match state {
@@ -85,7 +98,7 @@ impl<F: Fold> Folded<F> {
                 state.insert((self.fold.begin(self.steps), held))
             }
         };
-        let grown = self.fold.add(state, series, &self.scratch, &self.context);
+        let grown = self.fold.add(state, &origin, &self.scratch, &self.context);
         if grown > 0 {
             held.take(grown, grown * 16)?;
         }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::model::Labels;
+use crate::model::{Labels, LabelsRef, METRIC_NAME};
 use crate::promql::ast::Grouping;
 use crate::promql::budget::{Budget, Held};
 use crate::promql::error::QueryError;
-use crate::promql::labelset;
-use crate::promql::operators::Series;
+use crate::promql::labelset::METADATA_LABELS;
+use crate::promql::operators::{Operator, Series};
 
 /// Groups of series, in the order in which they are complete.
 pub(super) struct Groups {
@@ -26,25 +26,30 @@ impl Groups {
     /// Series whose labels are the same by the grouping are a group, which has these labels. They are
     /// held of the budget.
     pub(super) fn new(
-        input: &[Series],
+        input: &dyn Operator,
         grouping: &Grouping,
         budget: &Arc<Budget>,
     ) -> Result<Self, QueryError> {
         let mut held = budget.nothing();
         let mut known: HashMap<Labels, usize> = HashMap::new();
         let (mut found, mut last, mut drops) = (Vec::new(), Vec::new(), Vec::new());
-        for (position, series) in input.iter().enumerate() {
-            let count = known.len();
-            let labels = group_labels(&series.labels, grouping);
-            let bytes = labels.as_bytes().len();
-            let group = *known.entry(labels).or_insert(count);
-            if group == count {
-                held.take(0, bytes)?;
-                last.push(position);
-                drops.push(false);
-            }
+        let named = input.named();
+        let group_labels = GroupLabels::new(grouping, named.is_some());
+        let mut buffer = Vec::new();
+        for (position, series) in named.unwrap_or_else(|| input.series()).iter().enumerate() {
+            let labels = group_labels.of(&series.labels, &mut buffer);
+            let group = match known.get(&labels) {
+                Some(group) => *group,
+                None => {
+                    held.take(0, labels.as_bytes().len())?;
+                    last.push(position);
+                    drops.push(false);
+                    known.insert(labels.to_owned(), known.len());
+                    known.len() - 1
+                }
+            };
             last[group] = position;
-            drops[group] |= series.drop_name;
+            drops[group] |= series.drop_name || named.is_some();
             found.push(group);
         }
         let mut order: Vec<usize> = (0..last.len()).collect();
@@ -65,12 +70,40 @@ impl Groups {
     }
 }
 
-/// The labels of the group that a series with `labels` is in.
-pub(super) fn group_labels(labels: &Labels, grouping: &Grouping) -> Labels {
-    match grouping {
-        Grouping::By(names) if names.is_empty() => Labels::default(),
-        Grouping::By(names) => labelset::keep(labels, names),
-        Grouping::Without(names) => labelset::without_and_name(labels, names),
+/// Which labels a group has of those of its series.
+pub(super) enum GroupLabels<'a> {
+    /// Those with these names, sorted.
+    Only(Vec<&'a str>),
+    /// Those with other names.
+    Without(Vec<&'a str>),
+}
+
+impl<'a> GroupLabels<'a> {
+    /// Those of a grouping; none that describe the metric if the series are not to have them any more.
+    pub(super) fn new(grouping: &'a Grouping, loses_metadata: bool) -> Self {
+        let lost: &[&str] = if loses_metadata { &METADATA_LABELS } else { &[] };
+        match grouping {
+            Grouping::By(names) => {
+                let names = names.iter().map(String::as_str);
+                let mut names: Vec<&str> = names.filter(|name| !lost.contains(name)).collect();
+                names.sort_unstable();
+                Self::Only(names)
+            }
+            Grouping::Without(names) => {
+                let names = names.iter().map(String::as_str).chain([METRIC_NAME]);
+                Self::Without(names.chain(lost.iter().copied()).collect())
+            }
+        }
+    }
+
+    /// The labels of the group that a series with `labels` is in.
+    pub(super) fn of<'b>(&self, labels: &Labels, buffer: &'b mut Vec<u8>) -> LabelsRef<'b> {
+        let labels = labels.as_ref();
+        match self {
+            Self::Only(names) => labels.only_in(names, buffer),
+            Self::Without(names) => labels
+                .filtered_in(|name| names.iter().all(|other| other.as_bytes() != name), buffer),
+        }
     }
 }
 
@@ -78,6 +111,20 @@ pub(super) fn group_labels(labels: &Labels, grouping: &Grouping) -> Labels {
 mod tests {
     use super::*;
     use crate::promql::Settings;
+    use crate::promql::points::Points;
+
+    /// Series without points.
+    struct Listed(Vec<Series>);
+
+    impl Operator for Listed {
+        fn series(&self) -> &[Series] {
+            &self.0
+        }
+
+        fn next(&mut self, _: &mut Points) -> Result<(), QueryError> {
+            Ok(())
+        }
+    }
 
     #[test]
     fn groups_are_in_the_order_of_their_last_series() {
@@ -85,6 +132,7 @@ mod tests {
             Series::new(Labels::from_pairs([("__name__", "m"), ("l", value)]).expect("valid"))
         });
         let budget = Budget::new(&Settings::default());
+        let series = Listed(series.to_vec());
         let grouped =
             |grouping| Groups::new(&series, &grouping, &budget).expect("within the budget");
         let groups = grouped(Grouping::By(vec!["l".into()]));

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::fold::Fold;
+use super::fold::{Fold, Origin};
 use crate::model::{ResetHint, is_stale};
 use crate::promql::annotations::{HistogramOperation, Note};
 use crate::promql::context::Context;
@@ -11,7 +11,6 @@ use crate::promql::functions::Average as FloatAverage;
 use crate::promql::histogram::{
     Amount, Combined, FloatHistogram, HistogramAverage, IncompatibleSchemas, Kahan,
 };
-use crate::promql::operators::Series;
 use crate::promql::points::Points;
 use crate::promql::position::Span;
 
@@ -64,7 +63,7 @@ impl<F: FloatCell, H: HistogramCell> State<F, H> {
         &mut self,
         step: usize,
         histogram: &FloatHistogram,
-        series: &Series,
+        origin: &Origin<'_>,
         span: Span,
         context: &Context,
     ) -> usize {
@@ -89,7 +88,7 @@ impl<F: FloatCell, H: HistogramCell> State<F, H> {
                 }
             }
             Err(IncompatibleSchemas) => {
-                let metric = series.labels.as_ref().metric_name().to_owned();
+                let metric = origin.metric_name().to_owned();
                 context.annotate(Note::MixedExponentialCustom { metric }.at(span));
                 held.cell = None;
                 held.incompatible = true;
@@ -223,7 +222,7 @@ impl<F: FloatCell, H: HistogramCell> Fold for Total<F, H> {
     fn add(
         &self,
         state: &mut Self::State,
-        series: &Series,
+        origin: &Origin<'_>,
         points: &Points,
         context: &Context,
     ) -> usize {
@@ -236,7 +235,7 @@ impl<F: FloatCell, H: HistogramCell> Fold for Total<F, H> {
         if points.has_histograms() {
             for step in 0..points.steps() {
                 if let Some(histogram) = points.histogram(step) {
-                    grown += state.add_histogram(step, histogram, series, self.span, context);
+                    grown += state.add_histogram(step, histogram, origin, self.span, context);
                 }
             }
         }

@@ -54,7 +54,7 @@ pub(crate) fn aggregate(
     steps: Steps,
     context: &Arc<Context>,
 ) -> Result<BoxOperator, QueryError> {
-    let groups = Groups::new(input.series(), aggregation.grouping, &context.budget)?;
+    let groups = Groups::new(&*input, aggregation.grouping, &context.budget)?;
     let count = steps.count();
     let param = param.map(Param::read).transpose()?;
     let op = aggregation.op;

@@ -1,12 +1,11 @@
 //! `quantile`: keeps the floats of a group at each step.
 
 use super::float::tell_ignored;
-use super::fold::Fold;
+use super::fold::{Fold, Origin};
 use crate::model::is_stale;
 use crate::promql::context::Context;
 use crate::promql::functions::quantile;
 use crate::promql::operator::Aggregator;
-use crate::promql::operators::Series;
 use crate::promql::points::Points;
 use crate::promql::position::Span;
 
@@ -27,7 +26,7 @@ impl Fold for Quantile {
     fn add(
         &self,
         state: &mut Self::State,
-        _: &Series,
+        _: &Origin<'_>,
         points: &Points,
         context: &Context,
     ) -> usize {

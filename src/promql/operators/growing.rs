@@ -183,7 +183,7 @@ impl<'a> Growing<'a> {
             if end >= time && time != i64::MAX {
                 return Ok(());
             }
-            if self.step.is_multiple_of(STEPS_PER_CHECK) {
+            if self.step % STEPS_PER_CHECK == STEPS_PER_CHECK - 1 {
                 context.check()?;
             }
             let start = end.saturating_sub(self.frame.range);
@@ -242,9 +242,11 @@ impl<'a> Growing<'a> {
         let (mut left, stride) = self.alike(start, end);
         let samples = self.end - self.first;
         while left > 0 {
-            context.check()?;
             let count = left.min(STEPS_PER_CHECK);
             left -= count;
+            if left > 0 {
+                context.check()?;
+            }
             let steps = self.step..self.step + count;
             tally.add_alike(steps.clone(), samples as u64, samples.min(stride) as u64);
             let grown = &mut points.floats_mut()[steps];

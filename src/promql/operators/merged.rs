@@ -38,6 +38,9 @@ pub(crate) struct Merged {
 impl Merged {
     /// `input` itself when all its label sets are different.
     pub(crate) fn of(input: BoxOperator, clash: Clash) -> BoxOperator {
+        if input.named().is_some() {
+            return input;
+        }
         let mut known: HashMap<&Labels, usize> = HashMap::with_capacity(input.series().len());
         let (mut series, mut target, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for (position, one) in input.series().iter().enumerate() {

@@ -60,6 +60,12 @@ pub(crate) trait Operator: Send {
     /// different steps, or their consumer finds the collision.
     fn series(&self) -> &[Series];
 
+    /// The same before they lost the labels that describe the metric, if that is all they lost and no two
+    /// became the same by it. Who looks at other labels alone spares that the sets without them are made.
+    fn named(&self) -> Option<&[Series]> {
+        None
+    }
+
     /// Puts the points of the next series into `points`.
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError>;
 

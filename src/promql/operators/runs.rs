@@ -20,7 +20,7 @@ use crate::promql::source::Selected;
 /// Steps of all series of a run, together.
 const RUN_STEPS: usize = 1 << 18;
 /// Series of a run.
-const RUN_SERIES: usize = 64;
+const RUN_SERIES: usize = 128;
 /// With so few series nothing is spread.
 const FEW_SERIES: usize = 4;
 
@@ -45,7 +45,10 @@ pub(crate) struct Runs<W> {
     work: Arc<W>,
     context: Arc<Context>,
     runtime: Handle,
+    /// Series of a run.
     run: usize,
+    /// Runs under way at a time.
+    ahead: usize,
     next: usize,
     under_way: VecDeque<JoinHandle<Result<Vec<Points>, QueryError>>>,
     ready: std::vec::IntoIter<Points>,
@@ -55,18 +58,20 @@ impl<W: SeriesWork> Runs<W> {
     /// Work for so many steps; nothing is begun.
     pub(crate) fn new(
         selected: Arc<Selected>,
-        work: W,
+        work: Arc<W>,
         context: Arc<Context>,
         runtime: Handle,
         steps: usize,
     ) -> Self {
         let run = (RUN_STEPS / steps.max(1)).clamp(1, RUN_SERIES);
+        let ahead = std::thread::available_parallelism().map_or(1, usize::from) + 1;
         Self {
             selected,
-            work: Arc::new(work),
+            work,
             context,
             runtime,
             run,
+            ahead,
             next: 0,
             under_way: VecDeque::new(),
             ready: Vec::new().into_iter(),
@@ -75,12 +80,12 @@ impl<W: SeriesWork> Runs<W> {
 
     /// The points of the next series.
     pub(crate) fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        self.context.check()?;
         loop {
             if let Some(done) = self.ready.next() {
                 *points = done;
                 return Ok(());
             }
+            self.context.check()?;
             self.ready = self.next_run()?.into_iter();
         }
     }
@@ -92,8 +97,7 @@ impl<W: SeriesWork> Runs<W> {
             self.next = total;
             return work_on(&*self.work, &self.context, 0, &chunks);
         }
-        let ahead = std::thread::available_parallelism().map_or(1, usize::from) + 1;
-        while self.next < total && self.under_way.len() < ahead {
+        while self.next < total && self.under_way.len() < self.ahead {
             let run = self.next..(self.next + self.run).min(total);
             self.next = run.end;
             let run = self.begin(run);

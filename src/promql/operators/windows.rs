@@ -1,6 +1,7 @@
 //! Functions of windows: `rate`, `sum_over_time` and their kin, over what a selector or a subquery
 //! gives.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::growing::{Columns, Growing};
@@ -16,6 +17,7 @@ use crate::promql::context::Context;
 use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
 use crate::promql::functions::{Notes, Window};
+use crate::promql::labelset::differ_without_metadata;
 use crate::promql::plan::ResetHints;
 use crate::promql::points::Points;
 use crate::promql::position::Span;
@@ -26,6 +28,9 @@ use crate::promql::steps::Steps;
 
 /// After so many steps of one series it is asked whether the query goes on.
 const STEPS_PER_CHECK: usize = 256;
+
+/// After so many chunks as well.
+const CHUNKS_PER_CHECK: usize = 16;
 
 /// A function of windows at all steps.
 pub(crate) struct WindowFunction {
@@ -44,10 +49,14 @@ pub(crate) struct WindowFunction {
 }
 
 impl WindowFunction {
+    /// Whether the values still mean the metric.
+    fn keeps_names(&self) -> bool {
+        matches!(self.kernel.function, Function::LastOverTime | Function::FirstOverTime)
+    }
+
     /// The series of the result.
     fn result_series(&self, input: &[Series]) -> Vec<Series> {
-        let keeps =
-            matches!(self.kernel.function, Function::LastOverTime | Function::FirstOverTime);
+        let keeps = self.keeps_names();
         let result = |series: &Series| {
             if keeps && !series.drop_name { series.clone() } else { series.nameless(&self.context) }
         };
@@ -122,8 +131,10 @@ impl WindowFunction {
         points.clear(self.steps.count());
         let mut tally = self.counted.tally();
         let range = self.frame.reach();
-        for chunk in in_range(chunks, range) {
-            self.context.check()?;
+        for (at, chunk) in in_range(chunks, range).enumerate() {
+            if at % CHUNKS_PER_CHECK == CHUNKS_PER_CHECK - 1 {
+                self.context.check()?;
+            }
             growing.read(chunk)?;
             growing.give(&mut tally, points, &self.context)?;
         }
@@ -229,7 +240,11 @@ impl<F: FnMut(usize, &Window<'_>)> Feed for Sliding<'_, F> {
 
 /// A function over the windows of a selection; the work is spread over the cores.
 pub(crate) struct OverSelection {
-    series: Vec<Series>,
+    work: Arc<SelectionWork>,
+    /// Made when it is asked for.
+    series: OnceCell<Vec<Series>>,
+    /// Whether the selected series are what [`Operator::named`] answers.
+    named: bool,
     runs: Runs<SelectionWork>,
 }
 
@@ -245,11 +260,14 @@ impl OverSelection {
         selected: &Arc<Selected>,
         runtime: &tokio::runtime::Handle,
     ) -> BoxOperator {
-        let series = function.result_series(&selected.series);
         let (context, steps) = (Arc::clone(&function.context), function.steps.count());
-        let work = SelectionWork { function, selected: Arc::clone(selected) };
-        let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
-        Merged::of(Box::new(Self { series, runs }), Clash::Any)
+        let drops = !function.keeps_names() && !context.delays_names();
+        let named =
+            drops && differ_without_metadata(selected.series.iter().map(|series| &series.labels));
+        let work = Arc::new(SelectionWork { function, selected: Arc::clone(selected) });
+        let runs =
+            Runs::new(Arc::clone(selected), Arc::clone(&work), context, runtime.clone(), steps);
+        Merged::of(Box::new(Self { work, series: OnceCell::new(), named, runs }), Clash::Any)
     }
 }
 
@@ -275,7 +293,12 @@ impl SeriesWork for SelectionWork {
 
 impl Operator for OverSelection {
     fn series(&self) -> &[Series] {
-        &self.series
+        let SelectionWork { function, selected } = &*self.work;
+        self.series.get_or_init(|| function.result_series(&selected.series))
+    }
+
+    fn named(&self) -> Option<&[Series]> {
+        self.named.then_some(&self.work.selected.series)
     }
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {

@@ -13,7 +13,7 @@ use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::chunk::Chunk;
-use crate::model::{Labels, Matcher, TimeRange};
+use crate::model::{Labels, Matcher, TimeRange, sorted_places};
 use crate::storage::index::evaluate;
 use crate::storage::{
     SelectHints, Selection, SeriesReader, StoreError, check_label_bytes, codec, frame, merge,
@@ -105,10 +105,10 @@ impl Found {
     /// The label sets, sorted if wanted, and the frames in the same order.
     fn arrange(self, sorted: bool) -> (Vec<Labels>, Places) {
         let Self { labels, places, .. } = self;
-        let mut order: Vec<u32> = (0..labels.len() as u32).collect();
-        if sorted {
-            order.sort_by(|a, b| labels[*a as usize].cmp(&labels[*b as usize]));
-        }
+        let order = match sorted {
+            true => sorted_places(labels.iter().map(Labels::as_ref)),
+            false => (0..labels.len() as u32).collect(),
+        };
         let mut rank = vec![0u32; labels.len()];
         for (position, series) in order.iter().enumerate() {
             rank[*series as usize] = position as u32;

@@ -14,7 +14,9 @@ use super::map::SeriesMap;
 use super::prepared::{Judge, Judged, Prepared};
 use super::series::Taken;
 use crate::chunk::{Chunk, ChunkError};
-use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use crate::model::{
+    Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome, sorted_by_labels,
+};
 use crate::storage::index::{Among, MemoryIndex, evaluate};
 use crate::storage::{Limited, SeriesQuery, StoreError, check_label_bytes};
 use crate::telemetry::HeadMetrics;
@@ -151,9 +153,7 @@ impl Memory {
         }
         drop(pager);
         drop(map);
-        // Stable, for it makes use of series that came in order.
-        found.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(found)
+        Ok(sorted_by_labels(found, |(labels, _)| labels.as_ref()))
     }
 
     /// Labels of the series that match and may have points in the range.
@@ -161,9 +161,9 @@ impl Memory {
         let map = self.map.read();
         let ids = present(&map, &query.matchers, &query.range)?;
         // Handles: the bytes stay where they are. Sorted when nobody waits for the map.
-        let mut labels: Vec<Labels> = ids.iter().map(|id| map.labels(id).clone()).collect();
+        let labels: Vec<Labels> = ids.iter().map(|id| map.labels(id).clone()).collect();
         drop(map);
-        labels.sort_unstable();
+        let labels = sorted_by_labels(labels, Labels::as_ref);
         Ok(Limited::first(labels, query.limit))
     }
 
@@ -257,8 +257,7 @@ impl Memory {
             }
         });
         drop(map);
-        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        found
+        sorted_by_labels(found, |(labels, _)| labels.as_ref())
     }
 
     /// What the flush has of one series.
