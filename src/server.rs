@@ -38,6 +38,7 @@ mod http;
 mod later;
 mod live;
 mod lock;
+mod machine;
 mod memory;
 mod obstacles;
 mod places;
@@ -128,6 +129,7 @@ pub async fn run(
     let _lock = keeps_files.then(|| DataLock::acquire(&config.data_dir)).transpose()?;
     check(&config)?;
     unserved::check(&config)?;
+    machine::prepare(&config);
     let metrics = Arc::new(Metrics::with_traces(traces.metrics()));
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
     let state = state(&config, metrics.clone(), web.clone()).with_traces(traces.clone());

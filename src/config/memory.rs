@@ -123,8 +123,8 @@ fn limit_of(text: &str, available: impl FnOnce() -> u64) -> Result<u64, String> 
     }
 }
 
-/// The memory of the machine, or of the control group if that is less.
-fn available() -> u64 {
+/// Bytes of memory of the machine, or of the control group if that is less.
+pub fn available() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = info.totalram.saturating_mul(info.mem_unit.into());
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

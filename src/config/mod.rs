@@ -44,7 +44,7 @@ pub use clusters::{Cluster, ReadClusterConfig};
 pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
-pub use memory::MemoryConfig;
+pub use memory::{MemoryConfig, available as memory_of_machine};
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};

@@ -277,6 +277,21 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     assert_eq!(number(&server, "new").await, Ok(1.0));
 }
 
+#[tokio::test]
+async fn what_the_machine_does_not_have_is_told_at_the_start() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--memory-limit=64TiB", "--max-connections=2000"];
+    let few = ["prlimit", "--nofile=512:2048"];
+    let mut server = Promkairos::start_under(&few, data.path(), &Backend::Embedded, &flags);
+    server.wait_ready().await;
+    let log = server.process.log();
+    assert!(
+        log.contains("the setting memory-limit is 70368744177664 bytes, and the machine"),
+        "{log}"
+    );
+    assert!(log.contains("the process may open 2048 files, and with the setting"), "{log}");
+}
+
 /// Every acknowledged point of the series that went on is there, with its bits.
 async fn check_known(server: &Promkairos, books: &Books) {
     // Remote reads are refused while memory is short, so this asks as a query does.

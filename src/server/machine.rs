@@ -1,0 +1,71 @@
+//! What the machine gives the process: descriptors and memory. Takes all descriptors that it may have, and
+//! says where the settings count on more than there is; nothing is refused for it.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::config::{Config, memory_of_machine};
+use crate::limits::SPARE_CONNECTIONS;
+
+/// Descriptors for what is no connection: the log, part files being read and written, a cluster's connections.
+const OF_STORE: u64 = 384;
+
+/// Takes what there is, and tells the log what is missing.
+pub(super) fn prepare(config: &Config) {
+    let descriptors = take_descriptors();
+    let connections = config.limits.http.connections + SPARE_CONNECTIONS;
+    let missing = [
+        few_descriptors(descriptors, connections as u64),
+        little_memory(memory_of_machine(), config.memory.limit),
+    ];
+    missing.into_iter().flatten().for_each(|missing| tracing::warn!("{missing}"));
+}
+
+/// Raises the number of descriptors to the most that the process may have, and answers it.
+fn take_descriptors() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let most = Rlimit { current: maximum, maximum };
+    // No limit at all is one that the system does not take here: then the old one stays.
+    let all = setrlimit(Resource::Nofile, most).map_or(current, |()| maximum);
+    all.unwrap_or(u64::MAX)
+}
+
+fn few_descriptors(descriptors: u64, connections: u64) -> Option<String> {
+    let needed = connections + OF_STORE;
+    (descriptors < needed).then(|| {
+        format!(
+            "the process may open {descriptors} files, and with the setting max-connections it may need \
+             {needed}: raise the limit (ulimit -n, LimitNOFILE) or lower the setting"
+        )
+    })
+}
+
+fn little_memory(available: u64, limit: u64) -> Option<String> {
+    (limit > available).then(|| {
+        format!(
+            "the setting memory-limit is {limit} bytes, and the machine or the control group has \
+             {available}: the system may end the process before the limit does anything"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_with_its_setting() {
+        assert_eq!(few_descriptors(1024, 528), None);
+        let told = few_descriptors(256, 528).expect("few");
+        assert!(told.contains("may open 256 files") && told.contains("max-connections"), "{told}");
+        assert_eq!(little_memory(1 << 30, 1 << 30), None);
+        let told = little_memory(1 << 30, 1 << 31).expect("little");
+        assert!(told.contains("memory-limit is 2147483648 bytes"), "{told}");
+    }
+
+    #[test]
+    fn all_descriptors_are_taken() {
+        let most = take_descriptors();
+        let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        assert_eq!(most, now);
+    }
+}
