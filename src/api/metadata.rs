@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use super::parameters::{Parameters, integer};
+use super::slow::Watch;
 use super::{ApiError, AppState, json};
 
 /// An entry, keys in Prometheus' order.
@@ -25,6 +26,7 @@ pub(super) async fn metadata(
     State(state): State<Arc<AppState>>,
     parameters: Parameters,
 ) -> Response {
+    let _watch = Watch::new(&state, "/api/v1/metadata", parameters.shown());
     json::answer(families(&state, &parameters).await)
 }
 

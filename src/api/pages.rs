@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::parameters::Parameters;
+use super::slow::Watch;
 use super::{AppState, json as envelope};
 use crate::config::{AdminApi, TypeAndUnitLabels};
 use crate::promql::Features;
@@ -92,6 +93,7 @@ pub(super) async fn features(State(state): State<Arc<AppState>>) -> Response {
 
 /// `GET /api/v1/status/tsdb`, parameter `limit`.
 pub(super) async fn tsdb(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+    let _watch = Watch::new(&state, "/api/v1/status/tsdb", parameters.shown());
     envelope::answer(super::cardinality::cardinality(&state, &parameters).await)
 }
 

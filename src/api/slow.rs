@@ -1,5 +1,5 @@
-//! The log of slow requests: what was asked and what it took, of remote read, federation, series, labels
-//! and exemplars. Of PromQL queries `query` says more.
+//! The log of slow requests: what was asked and what it took, of remote read, federation, series, labels,
+//! exemplars, metadata and cardinality. Of PromQL queries `query` says more.
 //!
 //! A request lasts until its answer is whole, a remote read that is streamed until the client has taken
 //! it or went away.

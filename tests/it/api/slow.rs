@@ -18,6 +18,7 @@ async fn slow_requests_are_logged_with_what_they_asked() {
             "/api/v1/label/n/values?match[]=slow",
             "slow request: /api/v1/label/n/values match[]=slow",
         ),
+        ("/api/v1/status/tsdb?limit=5", "slow request: /api/v1/status/tsdb limit=5"),
     ] {
         eventually(want, async || {
             let (status, text) = server.get(path).await.expect("an answer");
