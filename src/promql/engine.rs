@@ -26,6 +26,7 @@ use super::steps::Steps;
 use super::unsent::{Room, Unsent};
 use super::value::{QueryResult, QueryValue, Stats};
 use super::value_type::ValueType;
+use crate::model::sorted_by_labels;
 use crate::storage::Store;
 
 /// Evaluates queries.
@@ -249,9 +250,9 @@ impl Evaluation {
             }
             (node, When::Range) => {
                 let operator = builder.build(node, scope)?;
-                let mut series = collect(&self.context).matrix(operator, steps)?;
+                let series = collect(&self.context).matrix(operator, steps)?;
                 let sort = Instant::now();
-                series.sort_by(|a, b| a.labels.cmp(&b.labels));
+                let series = sorted_by_labels(series, |series| series.labels.as_ref());
                 sorting = sort.elapsed();
                 QueryValue::Matrix(series)
             }

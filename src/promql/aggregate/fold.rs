@@ -45,6 +45,10 @@ pub(super) struct Origin<'a> {
 impl Origin<'_> {
     /// The metric that it says it is of.
     pub(super) fn metric_name(&self) -> &str {
+        if self.input.named().is_some() {
+            // It has lost its name, and need not be made to say so.
+            return "";
+        }
         self.input.series()[self.position].labels.as_ref().metric_name()
     }
 }

@@ -15,7 +15,8 @@ use crate::promql::signature::Function;
 /// Changes the points of each series in place.
 pub(crate) struct Mapped {
     input: BoxOperator,
-    series: Vec<Series>,
+    /// `None` = those of the input.
+    series: Option<Vec<Series>>,
     map: Map,
 }
 
@@ -25,20 +26,28 @@ pub(crate) type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Sen
 impl Mapped {
     /// The values no longer mean the metric: its name goes.
     pub(crate) fn nameless(input: BoxOperator, context: &Context, map: Map) -> BoxOperator {
+        if input.named().is_some() {
+            // They have lost it already, and differ without it.
+            return Self::labeled(input, map);
+        }
         let series = input.series().iter().map(|series| series.nameless(context)).collect();
+        let series = Some(series);
         Merged::of(Box::new(Self { input, series, map }), Clash::SameStep)
     }
 
     /// The labels stay.
     pub(crate) fn labeled(input: BoxOperator, map: Map) -> BoxOperator {
-        let series = input.series().to_vec();
-        Box::new(Self { input, series, map })
+        Box::new(Self { input, series: None, map })
     }
 }
 
 impl Operator for Mapped {
     fn series(&self) -> &[Series] {
-        &self.series
+        self.series.as_deref().unwrap_or_else(|| self.input.series())
+    }
+
+    fn named(&self) -> Option<&[Series]> {
+        if self.series.is_none() { self.input.named() } else { None }
     }
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {

@@ -88,6 +88,8 @@ pub(super) struct Growing<'a> {
     /// The first that was in no window yet.
     unseen: usize,
     even: Even,
+    /// Steps since it was asked whether the query goes on.
+    unchecked: usize,
 }
 
 impl<'a> Growing<'a> {
@@ -107,7 +109,19 @@ impl<'a> Growing<'a> {
             end: 0,
             unseen: 0,
             even: Even::default(),
+            unchecked: 0,
         })
+    }
+
+    /// So many steps are about to be computed.
+    #[inline]
+    fn check(&mut self, steps: usize, context: &Context) -> Result<(), QueryError> {
+        self.unchecked += steps;
+        if self.unchecked >= STEPS_PER_CHECK {
+            self.unchecked = 0;
+            context.check()?;
+        }
+        Ok(())
     }
 
     /// Takes the floats of the next chunk.
@@ -183,9 +197,7 @@ impl<'a> Growing<'a> {
             if end >= time && time != i64::MAX {
                 return Ok(());
             }
-            if self.step % STEPS_PER_CHECK == STEPS_PER_CHECK - 1 {
-                context.check()?;
-            }
+            self.check(1, context)?;
             let start = end.saturating_sub(self.frame.range);
             self.slide(start, end);
             let samples = self.end - self.first;
@@ -244,9 +256,7 @@ impl<'a> Growing<'a> {
         while left > 0 {
             let count = left.min(STEPS_PER_CHECK);
             left -= count;
-            if left > 0 {
-                context.check()?;
-            }
+            self.check(count, context)?;
             let steps = self.step..self.step + count;
             tally.add_alike(steps.clone(), samples as u64, samples.min(stride) as u64);
             let grown = &mut points.floats_mut()[steps];
@@ -407,6 +417,37 @@ mod tests {
         growing.finish(&mut tally, &mut values, &context).expect("nobody cancels");
         assert!(columns.len() < 500, "{} points are kept", columns.len());
         assert_eq!(values.floats()[1], 0.0);
+    }
+
+    #[test]
+    fn long_ranges_end_in_time_however_their_chunks_are_cut() {
+        let looks = Steps { start: 0, end: 14 * 120 * 15_000, interval: 15_000 };
+        let (hints, lookback) = (ResetHints::AsStored, 0);
+        let frame = Frame { looks, range: 60_000, edges: None, hints, lookback, starts: false };
+        let counts = SampleCounts::new(Counting::Total, looks);
+        let context = Context::new(&Settings::default(), 0, counts, Duration::ZERO, Instant::now());
+        let destination = context.counts.destination();
+        let (mut tally, mut values) = (destination.tally(), Points::absent(looks.count()));
+        let mut columns = Columns::default();
+        let mut growing = Growing::new(Growth::Rate, &frame, &mut columns).expect("no edges");
+        let point = |at: i64| Point {
+            timestamp: at * 15_000,
+            start_timestamp: 0,
+            value: Value::Float(at as f64),
+        };
+        let mut given = 0;
+        for chunk in 0..14 {
+            let points: Vec<Point> = (chunk * 120..(chunk + 1) * 120).map(point).collect();
+            for chunk in encode_points(&points) {
+                growing.read(&chunk).expect("readable");
+                if growing.give(&mut tally, &mut values, &context).is_err() {
+                    assert!(given <= STEPS_PER_CHECK, "{given} steps");
+                    return;
+                }
+                given = growing.step;
+            }
+        }
+        panic!("it went on to its end");
     }
 
     fn any_value() -> impl Strategy<Value = f64> {

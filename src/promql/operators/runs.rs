@@ -20,7 +20,9 @@ use crate::promql::source::Selected;
 /// Steps of all series of a run, together.
 const RUN_STEPS: usize = 1 << 18;
 /// Series of a run.
-const RUN_SERIES: usize = 128;
+const RUN_SERIES: usize = 64;
+/// Series of a run, at least, where there are few for all cores.
+const FEWEST_SERIES: usize = 16;
 /// With so few series nothing is spread.
 const FEW_SERIES: usize = 4;
 
@@ -63,8 +65,9 @@ impl<W: SeriesWork> Runs<W> {
         runtime: Handle,
         steps: usize,
     ) -> Self {
-        let run = (RUN_STEPS / steps.max(1)).clamp(1, RUN_SERIES);
         let ahead = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+        let even = selected.series.len().div_ceil(ahead).clamp(FEWEST_SERIES, RUN_SERIES);
+        let run = (RUN_STEPS / steps.max(1)).clamp(1, even);
         Self {
             selected,
             work,
@@ -82,6 +85,10 @@ impl<W: SeriesWork> Runs<W> {
     pub(crate) fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         loop {
             if let Some(done) = self.ready.next() {
+                if done.has_histograms() {
+                    // What is done with them takes long.
+                    self.context.check()?;
+                }
                 *points = done;
                 return Ok(());
             }

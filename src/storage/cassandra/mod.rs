@@ -101,7 +101,7 @@ use super::{
 use crate::kairos::{DataType, RowSpec};
 use crate::model::{
     Exemplar, Labels, LabelsRef, Matcher, Metadata, RejectReason, TimeRange, WriteBatch,
-    WriteOutcome,
+    WriteOutcome, sorted_by_labels,
 };
 use crate::telemetry::CassandraMetrics;
 
@@ -288,7 +288,7 @@ impl Store for CassandraStore {
         let wanted = DataType::holds_points;
         let mut found = self.shared.find(matchers, range, wanted, hints.max_label_bytes).await?;
         if hints.sorted {
-            found.sort_by(|a, b| a.labels.cmp(&b.labels));
+            found = sorted_by_labels(found, |found| found.labels.as_ref());
         }
         let cached = self.shared.cached(&found, range).await;
         let (series, rows) = found.into_iter().map(|found| (found.labels, found.rows)).unzip();
