@@ -20,7 +20,12 @@ use super::output;
 pub(super) fn command() -> Command {
     Command::new("check-config")
         .about("Validate the settings that serve would load, and show which are no defaults")
-        .arg(Arg::new("file").value_name("FILE").help("TOML file, instead of that of --config"))
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .help("TOML file; the same as --config FILE")
+                .conflicts_with("config"),
+        )
 }
 
 /// Runs `check-config`.

@@ -212,7 +212,11 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
 async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
     let stopped = stopped()?;
     let mut stopped = std::pin::pin!(stopped);
-    let early = || CliError::Command("stopped before anything was done".into());
+    let path = asked.state.clone();
+    let early = || match &path {
+        Some(path) if path.exists() => CliError::Command(format!("stopped; {}", goes_on(path))),
+        _ => CliError::Command("stopped before anything was done".into()),
+    };
     let state = match &asked.state {
         Some(path) => Some(StateFile::open(path, asked.text.clone()).map_err(failed)?),
         None => None,
@@ -226,11 +230,10 @@ async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
         opened = open => opened?,
         () = &mut stopped => return Err(early()),
     };
-    let path = asked.state.clone();
     let done = tokio::select! {
         done = work(&from, &to, asked, state) => done,
-        () = &mut stopped => Err(CliError::Command(match path {
-            Some(path) => format!("stopped; {}", goes_on(&path)),
+        () = &mut stopped => Err(CliError::Command(match &path {
+            Some(path) => format!("stopped; {}", goes_on(path)),
             None => "stopped".into(),
         })),
     };

@@ -44,7 +44,11 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
             Ok(ExitCode::SUCCESS)
         }
         Ok((status, text)) => {
-            output::print(&format!("{status}: {}\n", text.trim_end()))?;
+            let hint = match text.contains("to an HTTPS server") {
+                true => " Try --server https://NAME:PORT, NAME being one of its certificate's.",
+                false => "",
+            };
+            output::print(&format!("{status}: {}{hint}\n", text.trim_end()))?;
             Ok(ExitCode::FAILURE)
         }
         Err(error) => {

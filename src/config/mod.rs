@@ -302,7 +302,7 @@ impl Config {
             head: head(&raw, &memory)?,
             memory,
             retention: unless_zero("retention")?,
-            self_scrape_interval: unless_zero("self-scrape-interval")?,
+            self_scrape_interval: self_scrape_interval(&raw)?,
             queries: QueryConfig::from_raw(&raw, &memory)?,
             limits: LimitsConfig::from_raw(&raw)?,
             type_and_unit_labels: match switch(&raw, "type-and-unit-labels")? {
@@ -444,6 +444,18 @@ fn positive(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
     match duration(raw, name)? {
         Duration::ZERO => Err(raw.refuse(name, "must be more than 0")),
         length => Ok(length),
+    }
+}
+
+/// How often the own metrics are written; None = never. Often enough for everybody, and no slip of a letter.
+fn self_scrape_interval(raw: &Raw) -> Result<Option<Duration>, ConfigError> {
+    let name = "self-scrape-interval";
+    match duration(raw, name)? {
+        Duration::ZERO => Ok(None),
+        every if every < Duration::from_secs(1) => {
+            Err(raw.refuse(name, "must be at least 1s, or 0 for never"))
+        }
+        every => Ok(Some(every)),
     }
 }
 

@@ -301,7 +301,7 @@ impl Raw {
                     path: path.into(),
                     line,
                     key: name.to_owned(),
-                    similar: nearest(name, SETTINGS.iter().map(Setting::key)),
+                    similar: similar(name, value.get_ref()),
                 });
             };
             let origin = Origin::File { path: path.into(), line };
@@ -350,6 +350,17 @@ fn scalar(value: &DeValue<'_>) -> Result<String, &'static str> {
         DeValue::Array(_) => Err("must not be a list"),
         _ => Err("must be a string, a number or true/false"),
     }
+}
+
+/// The setting that was probably meant by a key of a file. Settings stand in no table: of one that has them all
+/// the same the first one tells, with the name of the table before it or alone.
+fn similar(name: &str, value: &DeValue<'_>) -> Option<String> {
+    let known = || SETTINGS.iter().map(Setting::key);
+    let DeValue::Table(table) = value else { return nearest(name, known()) };
+    let (key, _) = table.iter().next()?;
+    let joined = format!("{name}_{}", key.get_ref());
+    let exact = known().find(|setting| *setting == joined || setting == key.get_ref());
+    exact.or_else(|| nearest(&joined, known()))
 }
 
 #[cfg(test)]
@@ -421,6 +432,14 @@ mod tests {
         );
         check("\nwal-limit = 1\n", "x.toml:2: unknown setting wal-limit, did you mean wal_limit?");
         check("zzz = 1\n", "x.toml:1: unknown setting zzz");
+        check(
+            "[cassandra]\nkeyspace = \"x\"\n",
+            "x.toml:1: unknown setting cassandra, did you mean cassandra_keyspace?",
+        );
+        check(
+            "[server]\nlisten = \"x\"\n",
+            "x.toml:1: unknown setting server, did you mean listen?",
+        );
         check("listen = { a = 1 }\n", "x.toml:1: listen must be a string, a number or true/false");
         check("listen = [\"a:1\", \"b:2\"]\n", "x.toml:1: listen must not be a list");
         check(

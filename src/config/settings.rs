@@ -362,7 +362,7 @@ pub const SETTINGS: &[Setting] = &[
         "self-scrape-interval",
         "DURATION",
         Some("0"),
-        "How often the program's own metrics are written to its store; 0 = never",
+        "How often the program's own metrics are written to its store, at least 1s; 0 = never",
     ),
     setting(
         "otlp-endpoint",
@@ -383,7 +383,7 @@ pub const SETTINGS: &[Setting] = &[
         "log-level",
         "FILTER",
         Some("info"),
-        "off, error, warn, info, debug, trace, or a filter such as info,promkairos::storage=debug",
+        "off, error, warn, info, debug or trace of promkairos (libraries tell no more than info), or a filter such as info,promkairos::storage=debug",
     ),
 ];
 

@@ -15,6 +15,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::traces::{Traces, is_span_of_ours};
 use crate::config::{LogConfig, LogFormat};
 
+/// What the names of our events begin with.
+const OURS: &str = "promkairos";
+
 /// What is logged, for who changes it later.
 pub struct LogFilter(Handle<Targets, Registry>);
 
@@ -26,7 +29,13 @@ impl LogFilter {
     }
 }
 
+/// A level alone is that of this program: of the libraries below it no more than `info` is told, as each
+/// request has many lines of theirs.
 fn targets(config: &LogConfig) -> Targets {
+    if let Ok(level) = config.filter.parse::<LevelFilter>() {
+        let libraries = level.min(LevelFilter::INFO);
+        return Targets::new().with_default(libraries).with_target(OURS, level);
+    }
     // The configuration has checked the filter; `info` is for a caller that has not.
     config.filter.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
 }
@@ -115,6 +124,23 @@ impl Visit for IsBatchWarning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_level_alone_is_that_of_this_program() {
+        let enables = |filter: &str, target: &str, level: tracing::Level| {
+            let (filter, format) = (filter.to_owned(), LogFormat::Text);
+            targets(&LogConfig { filter, format }).would_enable(target, &level)
+        };
+        use tracing::Level;
+        assert!(enables("debug", "promkairos::api", Level::DEBUG));
+        assert!(!enables("debug", "promkairos::api", Level::TRACE));
+        assert!(!enables("debug", "h2::codec", Level::DEBUG));
+        assert!(enables("debug", "h2::codec", Level::INFO));
+        assert!(!enables("error", "h2::codec", Level::WARN));
+        assert!(!enables("off", "promkairos", Level::ERROR));
+        assert!(enables("info,h2=debug", "h2::codec", Level::DEBUG));
+        assert!(enables("warn,promkairos=debug", "promkairos::api", Level::DEBUG));
+    }
 
     #[test]
     fn an_event_is_one_line() {

@@ -105,10 +105,19 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
         "cassandra_password_file = \"empty\" in p.toml:3: the file is empty",
     );
     check("", &["--ack=stroe"], "--ack \"stroe\": must be one of wal, store");
+    check(
+        "self_scrape_interval = \"1ms\"",
+        &[],
+        "self_scrape_interval = \"1ms\" in p.toml:1: must be at least 1s, or 0 for never",
+    );
     let output = run(folder.path(), &["check-config", "absent.toml"], &[]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(said, "promkairos: absent.toml: No such file or directory (os error 2)\n");
+    let output = run(folder.path(), &["check-config", "a.toml", "--config=b.toml"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(said.contains("cannot be used with"), "{said}");
     // What only the store knows to be wrong.
     let arguments = ["check-config", "--store=cassandra", "--retention=30y"];
     let checked = run(folder.path(), &arguments, &[]);

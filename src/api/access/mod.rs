@@ -123,7 +123,7 @@ impl Access {
         let Some(times) = self.refused.lock().count(1, Instant::now()) else { return };
         let user: Option<String> = user.map(|user| user.chars().take(NAME_SHOWN).collect());
         let peer = peer.map(|peer| peer.to_string());
-        tracing::warn!(times, ?user, peer, "a login was refused; of several the last one is shown");
+        tracing::warn!(times, user, peer, "a login was refused; of several the last one is shown");
     }
 }
 

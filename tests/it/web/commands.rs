@@ -125,6 +125,7 @@ async fn who_asks_without_tls_is_told_of_it() {
     let text = String::from_utf8(asked.stdout).expect("UTF-8");
     assert_eq!(asked.status.code(), Some(1), "{text}");
     assert!(text.contains("Client sent an HTTP request to an HTTPS server."), "{text}");
+    assert!(text.contains("Try --server https://NAME:PORT"), "{text}");
     let url = url.replace("http:", "https:");
     let ca = format!("--server-ca={}", secured.path().join("ca.crt").display());
     let asked = run(secured.path(), &["health", "--server", &url, &ca], &[]);
