@@ -132,8 +132,7 @@ pub async fn run(
     machine::prepare(&config);
     let metrics = Arc::new(Metrics::with_traces(traces.metrics()));
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
-    let state = state(&config, metrics.clone(), web.clone()).with_traces(traces.clone());
-    let state = Arc::new(state);
+    let state = Arc::new(state(&config, metrics.clone(), web.clone()).with_traces(traces.clone()));
     let (stop, stopped) = watch::channel(false);
     let signals = stop.clone();
     // They end with this function.

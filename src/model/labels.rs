@@ -19,9 +19,6 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use hashbrown::Equivalent;
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::varint;
 
 /// The label that holds the metric's name.
@@ -181,13 +178,7 @@ impl fmt::Debug for Labels {
 /// A borrowed label set: bytes in the canonical encoding, by construction. Equality and hash are those of
 /// [`Labels`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LabelsRef<'a>(&'a [u8]);
-
-impl Equivalent<Labels> for LabelsRef<'_> {
-    fn equivalent(&self, owned: &Labels) -> bool {
-        *self == owned.as_ref()
-    }
-}
+pub struct LabelsRef<'a>(pub(super) &'a [u8]);
 
 impl<'a> LabelsRef<'a> {
     /// The canonical encoding.
@@ -206,57 +197,8 @@ impl<'a> LabelsRef<'a> {
     }
 
     /// The same as bytes: UTF-8 need not be checked to be compared.
-    fn pairs(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    pub(super) fn pairs(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         Pairs(self.0).map(|pair| pair.expect("labels are well-formed by construction"))
-    }
-
-    /// The labels with these names, which are sorted, in `buffer`: nothing else is allocated.
-    pub fn only_in<'b>(self, mut names: &[&str], buffer: &'b mut Vec<u8>) -> LabelsRef<'b> {
-        buffer.clear();
-        for (name, value) in self.pairs() {
-            while names.first().is_some_and(|first| first.as_bytes() < name) {
-                names = &names[1..];
-            }
-            match names.first() {
-                Some(first) if first.as_bytes() == name => push_label(buffer, name, value),
-                Some(_) => {}
-                None => break,
-            }
-        }
-        LabelsRef(buffer)
-    }
-
-    /// The labels whose name passes, in `buffer`: nothing else is allocated.
-    pub fn filtered_in<'b>(
-        self,
-        mut wanted: impl FnMut(&[u8]) -> bool,
-        buffer: &'b mut Vec<u8>,
-    ) -> LabelsRef<'b> {
-        buffer.clear();
-        for (name, value) in self.pairs().filter(|(name, _)| wanted(name)) {
-            push_label(buffer, name, value);
-        }
-        LabelsRef(buffer)
-    }
-
-    /// A hash of the labels but those with these names, which are sorted. That of the same labels is the same.
-    pub fn hash_without(self, names: &[&str]) -> u64 {
-        let (mut hash, mut rest) = (0, self.0);
-        for name in names {
-            let labels = rest;
-            let mut before = 0;
-            while let Some((first, _)) = next_label(&mut rest) {
-                if first >= name.as_bytes() {
-                    let is_it = first == name.as_bytes();
-                    rest = if is_it { rest } else { &labels[before..] };
-                    break;
-                }
-                before = labels.len() - rest.len();
-            }
-            // Each place between two of the names is a part of its own, whether they are there or not.
-            hash = mix(hash, &labels[..before]);
-        }
-        mix(hash, rest)
     }
 
     /// The value of `name`; a missing label is the empty string.
@@ -275,12 +217,6 @@ impl<'a> LabelsRef<'a> {
     pub fn metric_name(self) -> &'a str {
         self.get(METRIC_NAME)
     }
-}
-
-/// A hash of what has the hash `before`, and of `bytes` behind it.
-fn mix(before: u64, bytes: &[u8]) -> u64 {
-    // 2^64 divided by the golden ratio.
-    (before.rotate_left(23) ^ xxh3_64(bytes)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -502,7 +438,7 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-fn next_label<'a>(input: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+pub(super) fn next_label<'a>(input: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     if read_varint(input)? != 0x0A {
         return None;
     }
@@ -608,27 +544,6 @@ mod tests {
         );
         assert_eq!(RawLabels(b"\x0a\x05ab").to_labels(), Err(LabelError::Malformed));
         assert_eq!(RawLabels(b"\x10\x01").to_labels(), Err(LabelError::Malformed));
-    }
-
-    proptest! {
-        #[test]
-        fn a_hash_without_labels_is_that_of_the_rest(
-            a in prop::collection::btree_map("[a-e]{1,2}", "[xy]{1,3}", 0..6),
-            b in prop::collection::btree_map("[a-e]{1,2}", "[xy]{1,3}", 0..6),
-            mut names in prop::collection::vec("[a-e]{1,2}", 0..4),
-        ) {
-            names.sort();
-            names.dedup();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let [a, b] = [a, b].map(|pairs| Labels::from_pairs(pairs).expect("valid"));
-            let rest = |set: &Labels| set.filtered(|name| names.iter().all(|n| n.as_bytes() != name));
-            let hash = |set: &Labels| set.as_ref().hash_without(&names);
-            prop_assert_eq!(hash(&a), hash(&rest(&a)), "{} without {:?}", a, names);
-            let only = a.filtered(|name| names.iter().any(|n| n.as_bytes() == name));
-            let mut buffer = vec![1];
-            prop_assert_eq!(a.as_ref().only_in(&names, &mut buffer), only.as_ref());
-            prop_assert_eq!(hash(&a) == hash(&b), rest(&a) == rest(&b), "{} {} {:?}", a, b, names);
-        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod exemplar;
 mod histogram;
 mod label_order;
 mod label_sort;
+mod label_subset;
 mod labels;
 mod matcher;
 mod metadata;

@@ -22,12 +22,23 @@ pub(super) const MAX_SAMPLES: usize = 10_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scripts() {
+    run_all(paths(), &settings()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_of_names_that_are_removed_at_once() {
+    let folder = own_scripts().join("names_at_once");
+    let settings = Settings { name_removal: NameRemoval::AtOnce, ..settings() };
+    run_all(scripts_in(&folder), &settings).await;
+}
+
+async fn run_all(paths: Vec<PathBuf>, settings: &Settings) {
     let (mut passed, mut failures) = (0, Vec::new());
     let mut total = 0;
-    for path in paths() {
+    for path in paths {
         let text = std::fs::read_to_string(&path).expect("a readable script");
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-        let run = run(&name, &text).await;
+        let run = run(&name, &text, settings).await;
         println!("{name}: {} of {}", run.passed, run.total);
         passed += run.passed;
         total += run.total;
@@ -38,20 +49,26 @@ async fn scripts() {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// All scripts, sorted.
+fn own_scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/promql")
+}
+
+/// All scripts that go by [`settings`], sorted.
 pub(super) fn paths() -> Vec<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/promql");
     let other = std::env::var_os("PROMQLTEST_DIR").map(PathBuf::from);
-    let mut paths = Vec::new();
-    for folder in [Some(own), other].into_iter().flatten() {
-        let files = std::fs::read_dir(&folder).expect("a folder of scripts");
-        let found = files.map(|file| file.expect("a file").path());
-        let before = paths.len();
-        paths.extend(found.filter(|path| path.extension().is_some_and(|end| end == "test")));
-        assert!(paths.len() > before, "no script in {}", folder.display());
-    }
+    let folders = [Some(own_scripts()), other].into_iter().flatten();
+    let mut paths: Vec<PathBuf> = folders.flat_map(|folder| scripts_in(&folder)).collect();
     paths.sort();
     paths
+}
+
+fn scripts_in(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).expect("a folder of scripts");
+    let found = files.map(|file| file.expect("a file").path());
+    let found = found.filter(|path| path.extension().is_some_and(|end| end == "test"));
+    let found: Vec<PathBuf> = found.collect();
+    assert!(!found.is_empty(), "no script in {}", folder.display());
+    found
 }
 
 #[derive(Default)]
@@ -61,7 +78,7 @@ struct Run {
     failures: Vec<String>,
 }
 
-async fn run(name: &str, text: &str) -> Run {
+async fn run(name: &str, text: &str, settings: &Settings) -> Run {
     let mut run = Run::default();
     let commands = match script::parse(text) {
         Ok(commands) => commands,
@@ -77,7 +94,7 @@ async fn run(name: &str, text: &str) -> Run {
             Command::Load(load) => data::add(&store, &load.series).await,
             Command::Eval(eval) => {
                 run.total += 1;
-                match (Case { store: &store, eval: &eval }).check().await {
+                match (Case { store: &store, eval: &eval, settings }).check().await {
                     Ok(()) => run.passed += 1,
                     Err(error) => {
                         run.failures.push(format!("{name}:{}: {}: {error}", eval.line, eval.expr));
@@ -102,6 +119,7 @@ pub(super) fn settings() -> Settings {
 struct Case<'a> {
     store: &'a Arc<MemoryStore>,
     eval: &'a Eval,
+    settings: &'a Settings,
 }
 
 impl Case<'_> {
@@ -142,7 +160,7 @@ impl Case<'_> {
 
     async fn ask(&self, expr: &str, asked: Asked) -> Result<QueryResult, String> {
         let expr = parse(expr, Features::Experimental).map_err(|error| error.to_string())?;
-        let (engine, options) = (Engine::new(settings()), QueryOptions::default());
+        let (engine, options) = (Engine::new(self.settings.clone()), QueryOptions::default());
         let store = Arc::clone(self.store);
         let result = match asked {
             Asked::Instant(time) => engine.instant(store, &expr, time, &options).await,
