@@ -123,15 +123,16 @@ impl Visit for IsBatchWarning {
 
 #[cfg(test)]
 mod tests {
+    use tracing::Level;
+
     use super::*;
 
     #[test]
     fn a_level_alone_is_that_of_this_program() {
-        let enables = |filter: &str, target: &str, level: tracing::Level| {
+        let enables = |filter: &str, target: &str, level: Level| {
             let (filter, format) = (filter.to_owned(), LogFormat::Text);
             targets(&LogConfig { filter, format }).would_enable(target, &level)
         };
-        use tracing::Level;
         assert!(enables("debug", "promkairos::api", Level::DEBUG));
         assert!(!enables("debug", "promkairos::api", Level::TRACE));
         assert!(!enables("debug", "h2::codec", Level::DEBUG));
