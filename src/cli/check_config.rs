@@ -20,12 +20,7 @@ use super::output;
 pub(super) fn command() -> Command {
     Command::new("check-config")
         .about("Validate the settings that serve would load, and show which are no defaults")
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .help("TOML file; the same as --config FILE")
-                .conflicts_with("config"),
-        )
+        .arg(Arg::new("file").value_name("FILE").help("TOML file, instead of that of --config"))
 }
 
 /// Runs `check-config`.

@@ -114,10 +114,6 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(said, "promkairos: absent.toml: No such file or directory (os error 2)\n");
-    let output = run(folder.path(), &["check-config", "a.toml", "--config=b.toml"], &[]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(said.contains("cannot be used with"), "{said}");
     // What only the store knows to be wrong.
     let arguments = ["check-config", "--store=cassandra", "--retention=30y"];
     let checked = run(folder.path(), &arguments, &[]);
