@@ -137,7 +137,11 @@ impl Header {
             return Err("the header has an unknown version");
         }
         let mut next = || input.u64().ok_or("too short");
-        Ok(Self { first: next()?, previous: next()?, key: next()?, bytes: next()? })
+        let header = Self { first: next()?, previous: next()?, key: next()?, bytes: next()? };
+        match header.first.max(header.previous) {
+            u64::MAX => Err("the header has a number of a record that is never given"),
+            _ => Ok(header),
+        }
     }
 }
 
@@ -228,6 +232,10 @@ fn decode_checked(mut input: Input<'_>) -> Option<Entry<'_>> {
     }
     let kind = input.u8()?;
     let (sequence, accepted) = (input.u64()?, input.i64()?);
+    // The last of all numbers is never given: each has a next one.
+    if sequence == u64::MAX {
+        return None;
+    }
     let record = match kind {
         WRITE => decode_write(input)?,
         DELETE => decode_delete(input)?,
@@ -373,6 +381,24 @@ mod tests {
                 flipped[bit / 8] ^= 1 << (bit % 8);
                 assert!(decode(&flipped, 7).is_err(), "bit {bit} of {entry:?}");
             }
+        }
+    }
+
+    #[test]
+    fn each_number_has_a_next_one() {
+        let of = |sequence| {
+            let mut bytes = Vec::new();
+            encode(&mut bytes, 1, &Entry { sequence, accepted: 0, record: Record::Gap });
+            decode(&bytes, 1).is_ok()
+        };
+        assert_eq!((of(u64::MAX - 1), of(u64::MAX)), (true, false));
+        let header = |first, previous| Header { first, previous, key: 1, bytes: 4096 };
+        for (header, want) in [
+            (header(2, u64::MAX - 1), true),
+            (header(2, u64::MAX), false),
+            (header(u64::MAX, 1), false),
+        ] {
+            assert_eq!(Header::decode(&header.encode()).is_ok(), want, "{header:?}");
         }
     }
 
