@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::CliError;
+use crate::model::ShownTime;
 
 /// Writes text to stdout.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
@@ -13,9 +14,8 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
 
 /// A row time as people read it.
 pub(super) fn time(millis: i64) -> String {
-    if millis == i64::MIN {
-        return "the beginning".into();
+    match millis {
+        i64::MIN => "the beginning".into(),
+        millis => ShownTime(millis).to_string(),
     }
-    jiff::Timestamp::from_millisecond(millis)
-        .map_or_else(|_| format!("{millis} ms"), |time| time.to_string())
 }

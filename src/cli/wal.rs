@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use jiff::Timestamp;
 
 use crate::config::{Config, StoreConfig};
+use crate::model::ShownTime;
 use crate::server::wal_dir;
 use crate::storage::head::wal::{Contents, Loss, RepairMode, RepairReport, repair};
 
@@ -108,21 +108,13 @@ fn describe_loss(text: &mut String, loss: &Loss) -> std::fmt::Result {
         }
     }
     if let Some(after) = accepted.0 {
-        write!(text, ", accepted after {}", time(after))?;
+        write!(text, ", accepted after {}", ShownTime(after))?;
     }
     if let Some(before) = accepted.1 {
-        write!(text, ", accepted before {}", time(before))?;
+        write!(text, ", accepted before {}", ShownTime(before))?;
     }
     text.push('\n');
     Ok(())
-}
-
-/// Milliseconds since 1970 as a time that people read.
-fn time(millis: i64) -> String {
-    match Timestamp::from_millisecond(millis) {
-        Ok(time) => format!("{time:.3}"),
-        Err(_) => format!("{millis} ms"),
-    }
 }
 
 #[cfg(test)]
@@ -149,7 +141,7 @@ mod tests {
             contents: Contents { records: 2, undecoded: 0, samples: 9, series: 5 },
         };
         let line = "/d/1.wal: bytes 10 to 20: checksum: records 3 to 4 are lost, \
-                    with 9 samples of 5 series, accepted after 1970-01-01T00:00:00.100Z\n";
+                    with 9 samples of 5 series, accepted after 1970-01-01T00:00:00.1Z\n";
         assert_eq!(
             describe(&report(vec![loss.clone()]), RepairMode::Show),
             format!("{line}Good: {good}. Nothing was changed; --apply takes the damage out.\n")

@@ -31,4 +31,4 @@ pub use matcher::{MatchOp, Matcher};
 pub use metadata::{Metadata, MetricType};
 pub use re2::{RegexError, translate as translate_re2};
 pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
-pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
+pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};

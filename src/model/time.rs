@@ -2,6 +2,8 @@
 //!
 //! Every timestamp in promkairos is in milliseconds unless its name says otherwise.
 
+use std::fmt;
+
 /// 0001-01-01T00:00:00Z. Samples before it are refused.
 pub const MIN_TIMESTAMP: i64 = -62_135_596_800_000;
 /// 9999-12-31T23:59:59.999Z. Samples after it are refused.
@@ -43,5 +45,18 @@ impl TimeRange {
     /// Whether nothing lies in the range.
     pub const fn is_empty(&self) -> bool {
         self.start > self.end
+    }
+}
+
+/// A timestamp as people read it: by RFC 3339, or as so many `ms` where that has no such time.
+#[derive(Debug, Clone, Copy)]
+pub struct ShownTime(pub i64);
+
+impl fmt::Display for ShownTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => time.fmt(f),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
     }
 }

@@ -10,10 +10,11 @@ use std::fmt;
 use super::super::index_memory::{Expiry, NEVER};
 use super::finding::{Finding, Fix};
 use super::kind::Kind;
-use super::shown::{Cut, Shown, Time};
+use super::shown::{Cut, Shown};
 use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{RowKey, RowSpec, RowTime};
 use crate::limits::MAX_TTL_SECONDS;
+use crate::model::ShownTime;
 
 /// Two reads of a TTL may differ by this, in seconds.
 pub(super) const TTL_SLACK: i64 = 60;
@@ -223,7 +224,7 @@ pub(super) fn judge_tag(row: TagIndexRow) -> Finding {
 
 /// A row of `row_key_time_index` whose window leads to no data, when it is settled.
 pub(super) fn judge_time(row: TimeIndexRow) -> Finding {
-    let (table, time) = (row.table_name.as_str(), Time(row.row_time.millis()));
+    let (table, time) = (row.table_name.as_str(), ShownTime(row.row_time.millis()));
     let subject = format!("row_key_time_index: {table}, {time}");
     let metric = row.metric.to_string();
     let fix = Some(Fix::DeleteTimeIndex(row));

@@ -1,9 +1,10 @@
-//! Rows, times and names as the report shows them. A label set may have 64 KiB: what is longer than a line
+//! Rows and names as the report shows them. A label set may have 64 KiB: what is longer than a line
 //! or two is cut, and says how long it is. No I/O.
 
 use std::fmt;
 
 use crate::kairos::RowKey;
+use crate::model::ShownTime;
 
 /// Bytes of a label set or a name that are shown.
 const MOST_BYTES: usize = 300;
@@ -29,19 +30,7 @@ impl fmt::Display for Shown<'_> {
         let RowKey { metric, row_time, data_type, tags } = self.0;
         let tags: Vec<_> = tags.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
         let series = format!("{metric}{{{}}}", tags.join(", "));
-        write!(f, "{} {data_type}, {}", Cut(&series), Time(row_time.millis()))
-    }
-}
-
-/// A time as a person reads it.
-pub(super) struct Time(pub(super) i64);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(time) => time.fmt(f),
-            Err(_) => write!(f, "{} ms", self.0),
-        }
+        write!(f, "{} {data_type}, {}", Cut(&series), ShownTime(row_time.millis()))
     }
 }
 

@@ -14,11 +14,12 @@ use super::judge::{
 };
 use super::look::Expected;
 use super::progress::Gathered;
-use super::shown::{Cut, Shown, Time};
+use super::shown::{Cut, Shown};
 use super::survey::WindowCount;
 use super::{Depth, Doctor, Look, Part, Partition};
 use crate::kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
+use crate::model::ShownTime;
 use crate::storage::StoreError;
 
 /// Metric, table name, row time.
@@ -187,7 +188,7 @@ impl Doctor {
         let Some(Window { metric, table_name, row_time }) = window else { return };
         let facts = &mut part.report.facts;
         if count.rows() > self.settings.wide {
-            let (metric, time) = (Cut(&metric), Time(row_time.millis()));
+            let (metric, time) = (Cut(&metric), ShownTime(row_time.millis()));
             let key = format!("{metric}, {}, {time}", table_name.as_str());
             let partition = Partition { table: "row_keys".into(), key };
             facts.wide.add(count.rows(), partition);
