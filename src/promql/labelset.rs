@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
 
-use crate::model::{LabelError, Labels, METRIC_NAME, METRIC_TYPE, METRIC_UNIT};
+use crate::model::{LabelError, Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT};
 
 /// The labels that say which metric it is and of which kind, sorted. Whatever changes the meaning of the
 /// values drops all of them.
@@ -27,11 +27,37 @@ pub(crate) fn keep(labels: &Labels, names: &[String]) -> Labels {
     labels.filtered(|name| names.iter().any(|kept| kept.as_bytes() == name))
 }
 
-/// All labels but those with one of these names and the metric's name.
-pub(crate) fn without_and_name(labels: &Labels, names: &[String]) -> Labels {
-    labels.filtered(|name| {
-        name != METRIC_NAME.as_bytes() && names.iter().all(|dropped| dropped.as_bytes() != name)
-    })
+/// Which labels of a set are chosen, by their names.
+#[derive(Debug)]
+pub(crate) enum LabelChoice<'a> {
+    /// Those with one of these names, which are sorted.
+    Only(Vec<&'a str>),
+    /// Those with another name than these.
+    Without(Vec<&'a str>),
+}
+
+impl<'a> LabelChoice<'a> {
+    /// Those with one of these names.
+    pub(crate) fn only(names: impl Iterator<Item = &'a str>) -> Self {
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        Self::Only(names)
+    }
+
+    /// Those with another name than these, and without the metric's name.
+    pub(crate) fn without_and_name(names: impl Iterator<Item = &'a str>) -> Self {
+        Self::Without(names.chain([METRIC_NAME]).collect())
+    }
+
+    /// What is chosen of `labels`, in `buffer`: nothing else is allocated.
+    pub(crate) fn of<'b>(&self, labels: &Labels, buffer: &'b mut Vec<u8>) -> LabelsRef<'b> {
+        let labels = labels.as_ref();
+        match self {
+            Self::Only(names) => labels.only_in(names, buffer),
+            Self::Without(names) => labels
+                .filtered_in(|name| names.iter().all(|other| other.as_bytes() != name), buffer),
+        }
+    }
 }
 
 /// Whether a label with this name is one of those that describe the metric.
@@ -39,8 +65,8 @@ fn is_metadata(name: &[u8]) -> bool {
     METADATA_LABELS.iter().any(|known| known.as_bytes() == name)
 }
 
-/// Whether no two of these are the same without the labels that describe the metric. It may say no when
-/// they are not, as it goes by hashes.
+/// Whether no two of these are the same without the labels that describe the metric. It goes by hashes,
+/// so it may say no of sets of which no two are the same; never yes of others.
 pub(crate) fn differ_without_metadata<'a>(sets: impl ExactSizeIterator<Item = &'a Labels>) -> bool {
     let mut known = HashSet::with_capacity(sets.len());
     sets.map(|labels| labels.as_ref().hash_without(&METADATA_LABELS)).all(|hash| known.insert(hash))

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::grouping::GroupLabels;
+use super::grouping::group_labels;
 use crate::model::Labels;
 use crate::promql::ast::{Grouping, StringLiteral};
 use crate::promql::context::Context;
@@ -31,7 +31,7 @@ pub(crate) fn count_values(
         return Err(QueryError::Execution(text));
     }
     let grouping = with_label(grouping, name);
-    let group_labels = GroupLabels::new(&grouping, false);
+    let choice = group_labels(&grouping, false);
     let mut buffer = Vec::new();
     let mut counted: HashMap<Labels, usize> = HashMap::new();
     let mut results: Vec<(Series, Vec<u32>)> = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn count_values(
                     let text = text(value);
                     let key = with(&labels, name, &text)
                         .map_err(|error| QueryError::execution(error.to_string()))?;
-                    let group = group_labels.of(&key, &mut buffer).to_owned();
+                    let group = choice.of(&key, &mut buffer).to_owned();
                     match counted.get(&group) {
                         Some(at) => *at,
                         None => {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::model::{Labels, LabelsRef, METRIC_NAME};
+use crate::model::Labels;
 use crate::promql::ast::Grouping;
 use crate::promql::budget::{Budget, Held};
 use crate::promql::error::QueryError;
-use crate::promql::labelset::METADATA_LABELS;
+use crate::promql::labelset::{LabelChoice, METADATA_LABELS};
 use crate::promql::operators::{Operator, Series};
 
 /// Groups of series, in the order in which they are complete.
@@ -34,10 +34,10 @@ impl Groups {
         let mut known: HashMap<Labels, usize> = HashMap::new();
         let (mut found, mut last, mut drops) = (Vec::new(), Vec::new(), Vec::new());
         let named = input.named();
-        let group_labels = GroupLabels::new(grouping, named.is_some());
+        let choice = group_labels(grouping, named.is_some());
         let mut buffer = Vec::new();
         for (position, series) in named.unwrap_or_else(|| input.series()).iter().enumerate() {
-            let labels = group_labels.of(&series.labels, &mut buffer);
+            let labels = choice.of(&series.labels, &mut buffer);
             let group = match known.get(&labels) {
                 Some(group) => *group,
                 None => {
@@ -70,39 +70,17 @@ impl Groups {
     }
 }
 
-/// Which labels a group has of those of its series.
-pub(super) enum GroupLabels<'a> {
-    /// Those with these names, sorted.
-    Only(Vec<&'a str>),
-    /// Those with other names.
-    Without(Vec<&'a str>),
-}
-
-impl<'a> GroupLabels<'a> {
-    /// Those of a grouping; none that describe the metric if the series are not to have them any more.
-    pub(super) fn new(grouping: &'a Grouping, loses_metadata: bool) -> Self {
-        let lost: &[&str] = if loses_metadata { &METADATA_LABELS } else { &[] };
-        match grouping {
-            Grouping::By(names) => {
-                let names = names.iter().map(String::as_str);
-                let mut names: Vec<&str> = names.filter(|name| !lost.contains(name)).collect();
-                names.sort_unstable();
-                Self::Only(names)
-            }
-            Grouping::Without(names) => {
-                let names = names.iter().map(String::as_str).chain([METRIC_NAME]);
-                Self::Without(names.chain(lost.iter().copied()).collect())
-            }
+/// Which labels a group has of those of its series; none that describe the metric if the series are not to
+/// have them any more.
+pub(super) fn group_labels(grouping: &Grouping, loses_metadata: bool) -> LabelChoice<'_> {
+    let lost: &[&str] = if loses_metadata { &METADATA_LABELS } else { &[] };
+    match grouping {
+        Grouping::By(names) => {
+            LabelChoice::only(names.iter().map(String::as_str).filter(|name| !lost.contains(name)))
         }
-    }
-
-    /// The labels of the group that a series with `labels` is in.
-    pub(super) fn of<'b>(&self, labels: &Labels, buffer: &'b mut Vec<u8>) -> LabelsRef<'b> {
-        let labels = labels.as_ref();
-        match self {
-            Self::Only(names) => labels.only_in(names, buffer),
-            Self::Without(names) => labels
-                .filtered_in(|name| names.iter().all(|other| other.as_bytes() != name), buffer),
+        Grouping::Without(names) => {
+            let names = names.iter().map(String::as_str);
+            LabelChoice::without_and_name(names.chain(lost.iter().copied()))
         }
     }
 }

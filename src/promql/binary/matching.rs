@@ -1,11 +1,11 @@
 //! Which series of two vectors meet: groups of series that agree in the labels of the match, and
 //! the label sets of what comes out of a group. No point is looked at.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use crate::model::Labels;
 use crate::promql::ast::{Cardinality, MatchLabels, Matching};
-use crate::promql::labelset::{self, Builder, METADATA_LABELS};
+use crate::promql::labelset::{Builder, LabelChoice, METADATA_LABELS};
 use crate::promql::operators::Series;
 
 /// Series that agree in the labels of the match.
@@ -17,30 +17,38 @@ pub(crate) struct Group {
     pub right: Vec<usize>,
 }
 
-/// The labels in which series must agree, of one series.
-pub(crate) fn signature(labels: &Labels, matching: &MatchLabels) -> Labels {
+/// The labels in which series must agree.
+fn agreed(matching: &MatchLabels) -> LabelChoice<'_> {
     match matching {
-        MatchLabels::On(names) => labelset::keep(labels, names),
-        MatchLabels::Ignoring(names) => labelset::without_and_name(labels, names),
+        MatchLabels::On(names) => LabelChoice::only(names.iter().map(String::as_str)),
+        MatchLabels::Ignoring(names) => {
+            LabelChoice::without_and_name(names.iter().map(String::as_str))
+        }
     }
 }
 
 /// All groups, in the order of their first series.
 pub(crate) fn groups(left: &[Series], right: &[Series], matching: &MatchLabels) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut known = HashMap::new();
-    for (position, series) in left.iter().enumerate() {
-        let at = *known.entry(signature(&series.labels, matching)).or_insert(groups.len());
-        if at == groups.len() {
-            groups.push(Group::default());
+    let mut known: HashMap<Labels, usize> = HashMap::new();
+    let (choice, mut buffer) = (agreed(matching), Vec::new());
+    let mut group_of = |labels: &Labels, groups: &mut Vec<Group>| {
+        let labels = choice.of(labels, &mut buffer);
+        match known.get(&labels) {
+            Some(at) => *at,
+            None => {
+                known.insert(labels.to_owned(), groups.len());
+                groups.push(Group::default());
+                groups.len() - 1
+            }
         }
+    };
+    for (position, series) in left.iter().enumerate() {
+        let at = group_of(&series.labels, &mut groups);
         groups[at].left.push(position);
     }
     for (position, series) in right.iter().enumerate() {
-        let at = *known.entry(signature(&series.labels, matching)).or_insert(groups.len());
-        if at == groups.len() {
-            groups.push(Group::default());
-        }
+        let at = group_of(&series.labels, &mut groups);
         groups[at].right.push(position);
     }
     groups
@@ -48,7 +56,7 @@ pub(crate) fn groups(left: &[Series], right: &[Series], matching: &MatchLabels) 
 
 /// What stands for a series that is not there: the labels of the match alone.
 pub(crate) fn match_labels(labels: &Labels, matching: &MatchLabels) -> Labels {
-    signature(labels, matching)
+    agreed(matching).of(labels, &mut Vec::new()).to_owned()
 }
 
 /// Whether the metric's name goes at once.
