@@ -60,7 +60,7 @@ impl<W: SeriesWork> Runs<W> {
     /// Work for so many steps; nothing is begun.
     pub(crate) fn new(
         selected: Arc<Selected>,
-        work: Arc<W>,
+        work: W,
         context: Arc<Context>,
         runtime: Handle,
         steps: usize,
@@ -70,7 +70,7 @@ impl<W: SeriesWork> Runs<W> {
         let run = (RUN_STEPS / steps.max(1)).clamp(1, even);
         Self {
             selected,
-            work,
+            work: Arc::new(work),
             context,
             runtime,
             run,
@@ -79,6 +79,11 @@ impl<W: SeriesWork> Runs<W> {
             under_way: VecDeque::new(),
             ready: Vec::new().into_iter(),
         }
+    }
+
+    /// What is done with each series.
+    pub(crate) fn work(&self) -> &W {
+        &self.work
     }
 
     /// The points of the next series.

@@ -58,7 +58,7 @@ impl Selector {
         };
         let work = Newest { lookup, wanted, hints, steps, counted, context: Arc::clone(context) };
         let (selected, context) = (Arc::clone(selected), Arc::clone(context));
-        let runs = Runs::new(selected, Arc::new(work), context, runtime.clone(), steps.count());
+        let runs = Runs::new(selected, work, context, runtime.clone(), steps.count());
         Self { series, runs }
     }
 }

@@ -44,7 +44,6 @@ pub(crate) fn smoothed(
         context: Arc::clone(context),
     };
     let count = steps.count();
-    let work = Arc::new(work);
     let runs = Runs::new(Arc::clone(selected), work, Arc::clone(context), runtime.clone(), count);
     Box::new(Smoothed { series: selected.series.clone(), runs })
 }

@@ -240,7 +240,6 @@ impl<F: FnMut(usize, &Window<'_>)> Feed for Sliding<'_, F> {
 
 /// A function over the windows of a selection; the work is spread over the cores.
 pub(crate) struct OverSelection {
-    work: Arc<SelectionWork>,
     /// Made when it is asked for.
     series: OnceCell<Vec<Series>>,
     /// Whether the selected series are what [`Operator::named`] answers.
@@ -264,10 +263,9 @@ impl OverSelection {
         let drops = !function.keeps_names() && !context.delays_names();
         let named =
             drops && differ_without_metadata(selected.series.iter().map(|series| &series.labels));
-        let work = Arc::new(SelectionWork { function, selected: Arc::clone(selected) });
-        let runs =
-            Runs::new(Arc::clone(selected), Arc::clone(&work), context, runtime.clone(), steps);
-        Merged::of(Box::new(Self { work, series: OnceCell::new(), named, runs }), Clash::Any)
+        let work = SelectionWork { function, selected: Arc::clone(selected) };
+        let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
+        Merged::of(Box::new(Self { series: OnceCell::new(), named, runs }), Clash::Any)
     }
 }
 
@@ -293,12 +291,12 @@ impl SeriesWork for SelectionWork {
 
 impl Operator for OverSelection {
     fn series(&self) -> &[Series] {
-        let SelectionWork { function, selected } = &*self.work;
+        let SelectionWork { function, selected } = self.runs.work();
         self.series.get_or_init(|| function.result_series(&selected.series))
     }
 
     fn named(&self) -> Option<&[Series]> {
-        self.named.then_some(&self.work.selected.series)
+        self.named.then_some(&self.runs.work().selected.series)
     }
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
