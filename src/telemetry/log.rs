@@ -12,11 +12,9 @@ use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::OURS;
 use super::traces::{Traces, is_span_of_ours};
 use crate::config::{LogConfig, LogFormat};
-
-/// What the names of our events begin with.
-const OURS: &str = "promkairos";
 
 /// What is logged, for who changes it later.
 pub struct LogFilter(Handle<Targets, Registry>);

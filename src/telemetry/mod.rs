@@ -44,6 +44,9 @@ pub use throttle::Throttle;
 pub use traces::{CASSANDRA_STATEMENT, Traces, TracesMetrics, fail, flush_span};
 pub use web::{LoginOutcome, WebMetrics};
 
+/// What the names of our events and spans begin with.
+const OURS: &str = "promkairos";
+
 /// All metrics of the process, and the registry that prints them.
 pub struct Metrics {
     /// How the settings were read.

@@ -12,6 +12,8 @@ use tracing::subscriber::Interest;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context as LayerContext, Filter};
 
+use crate::telemetry::OURS;
+
 /// The name of the span of a statement to Cassandra.
 pub const CASSANDRA_STATEMENT: &str = "cassandra statement";
 
@@ -23,7 +25,7 @@ const MOST_STATEMENTS: usize = 64;
 
 /// Whether it describes a span of this program. It has spans for traces only.
 pub(in crate::telemetry) fn is_span_of_ours(metadata: &Metadata<'_>) -> bool {
-    metadata.is_span() && metadata.target().starts_with("promkairos")
+    metadata.is_span() && metadata.target().starts_with(OURS)
 }
 
 /// Statements of a trace so far: with the context of each of its spans.
