@@ -213,9 +213,9 @@ async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
     let stopped = stopped()?;
     let mut stopped = std::pin::pin!(stopped);
     let path = asked.state.clone();
-    let early = || match &path {
-        Some(path) if path.exists() => CliError::Command(format!("stopped; {}", goes_on(path))),
-        _ => CliError::Command("stopped before anything was done".into()),
+    let cut_off = || match &path {
+        Some(path) => CliError::Command(format!("stopped; {}", goes_on(path))),
+        None => CliError::Command("stopped".into()),
     };
     let state = match &asked.state {
         Some(path) => Some(StateFile::open(path, asked.text.clone()).map_err(failed)?),
@@ -228,14 +228,11 @@ async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
     };
     let (from, to) = tokio::select! {
         opened = open => opened?,
-        () = &mut stopped => return Err(early()),
+        () = &mut stopped => return Err(cut_off()),
     };
     let done = tokio::select! {
         done = work(&from, &to, asked, state) => done,
-        () = &mut stopped => Err(CliError::Command(match &path {
-            Some(path) => format!("stopped; {}", goes_on(path)),
-            None => "stopped".into(),
-        })),
+        () = &mut stopped => Err(cut_off()),
     };
     let (first, second) = (from.close().await, to.close().await);
     let report = done?;
