@@ -806,6 +806,8 @@ async fn repair_goes_on_after_a_segment_that_was_cut_short_or_lost() {
     std::fs::write(&files[1], &good[..200]).expect("written");
     let report = wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
     assert_eq!(report.losses.len(), 1);
+    let accepted = report.losses[0].accepted;
+    assert!(accepted.0.is_some() && accepted.1.is_some(), "the neighbours tell: {accepted:?}");
     let left = log.bodies();
     let lost = report.losses[0].records().expect("the next segment tells");
     assert_eq!(left.len() as u64, 60 - lost);

@@ -69,13 +69,15 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
     let found = Found::of(&disk, dir, &listed, &mut report)?;
     let through = found.checkpoint.through;
     let mut listed = listed.into_iter().peekable();
-    let (mut last, mut newest) = (None, 0);
+    let (mut last, mut newest, mut accepted) = (None, 0, None);
     let mut valid = Tally::default();
     while let Some((first, path)) = listed.next() {
         // The first segment follows what is in the store below.
         let previous = last.unwrap_or_else(|| through.max(first.saturating_sub(1)));
         let mut survey = Survey::of(&disk, &path, first, last, previous, &found.keys)?;
+        survey.accepted = accepted;
         survey.read(&mut valid)?;
+        survey.bound(&mut report.losses);
         if last.is_none() && survey.header.previous > through {
             survey.missing_before(through);
         }
@@ -83,7 +85,7 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
             let expected = Reader::open(&disk, next).ok().map(|next| next.header.previous);
             survey.expect_last(expected);
         }
-        last = Some(survey.last);
+        (last, accepted) = (Some(survey.last), survey.accepted);
         if survey.last >= first {
             newest = first;
         }
@@ -96,14 +98,17 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
     let known = found.checkpoint.newest;
     let path = dir.join(segment::name(known));
     let is_told = report.losses.iter().any(|loss| loss.path == path && loss.last.is_none());
+    let accepted = (accepted, None);
     if known > 0 && !path.exists() {
-        report.losses.push(Loss::of(path, 0..0, "the segment is missing", known));
+        let loss = Loss::of(path, 0..0, "the segment is missing", known);
+        report.losses.push(Loss { accepted, ..loss });
     } else if newest < known && !is_told {
         // It had a durable record, and none is left: a file cut short.
         let size = disk.open(&path).and_then(|file| file.size());
         let size = size.map_err(|source| io_error(&path, source))?;
         let first = known.max(through + 1);
-        report.losses.push(Loss::of(path, 0..size, "no record of the segment is left", first));
+        let loss = Loss::of(path, 0..size, "no record of the segment is left", first);
+        report.losses.push(Loss { accepted, ..loss });
     }
     if mode == RepairMode::Apply && !report.losses.is_empty() {
         if found.is_damaged {

@@ -25,7 +25,10 @@ pub(super) struct Survey {
     pub(super) losses: Vec<Loss>,
     /// The last sequence that it has or had.
     pub(super) last: u64,
-    accepted: Option<i64>,
+    /// When the last valid record was accepted, of the segments before at first.
+    pub(super) accepted: Option<i64>,
+    /// When the first valid record of this one was accepted.
+    first_accepted: Option<i64>,
 }
 
 impl Survey {
@@ -69,6 +72,7 @@ impl Survey {
             losses,
             last: header.previous,
             accepted: None,
+            first_accepted: None,
             reader,
         })
     }
@@ -86,6 +90,7 @@ impl Survey {
                         self.records.push((sequence, offset..next));
                         self.last = sequence;
                         self.accepted = Some(accepted);
+                        self.first_accepted = self.first_accepted.or(self.accepted);
                     }
                     offset = next;
                     continue;
@@ -170,8 +175,15 @@ impl Survey {
         let mut loss = self.loss(0..0, "the log begins too late");
         loss.first = through + 1;
         loss.last = Some(self.header.previous);
+        loss.accepted = (None, self.first_accepted);
         self.losses.insert(0, loss);
         self.header.previous = through;
+    }
+
+    /// What was lost before this segment was accepted before its first record.
+    pub(super) fn bound(&self, earlier: &mut [Loss]) {
+        let open = |loss: &&mut Loss| loss.accepted.1.is_none() && loss.records() != Some(0);
+        earlier.iter_mut().filter(open).for_each(|loss| loss.accepted.1 = self.first_accepted);
     }
 
     /// The next segment says where this one should have ended.
