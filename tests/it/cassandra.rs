@@ -10,6 +10,7 @@ mod index;
 pub(crate) mod keyspace;
 mod neighbour;
 mod noise;
+mod overloaded;
 mod points;
 pub(crate) mod read_cache;
 mod refusals;

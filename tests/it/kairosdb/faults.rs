@@ -159,7 +159,8 @@ async fn a_cassandra_that_is_killed_loses_nothing_and_leaves_no_data_without_ind
 /// before the list was on the disk, as here, it lists tables that it does not know.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_a_killed_cassandra_forgot_are_made_again() {
-    let start = || OwnCassandra::start_with("-Dcassandra.test.flush_local_schema_changes=false");
+    let start =
+        || OwnCassandra::start_with("-Dcassandra.test.flush_local_schema_changes=false", "");
     let cassandra = Arc::new(spawn_blocking(start).await.expect("it starts"));
     let (address, data) = (cassandra.address(), tempfile::tempdir().expect("a folder"));
     let store = Backend::CassandraStore { address, keyspace: support::keyspace() };

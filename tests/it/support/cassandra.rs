@@ -11,21 +11,24 @@ use super::variable;
 /// A Cassandra. Dropping it ends it.
 pub(crate) struct OwnCassandra {
     run: TempDir,
+    /// Of Java.
     options: &'static str,
+    /// Lines of its settings.
+    settings: &'static str,
 }
 
 impl OwnCassandra {
     /// Starts one and waits until it answers.
     pub(crate) fn start() -> Self {
-        Self::start_with("")
+        Self::start_with("", "")
     }
 
-    /// One with options of Java.
-    pub(crate) fn start_with(options: &'static str) -> Self {
+    /// One with options of Java and further settings.
+    pub(crate) fn start_with(options: &'static str, settings: &'static str) -> Self {
         let home = std::env::var_os("PROMKAIROS_TEST_RUN").map(std::path::PathBuf::from);
         let home = home.unwrap_or_else(std::env::temp_dir);
         let run = tempfile::Builder::new().prefix("cassandra.").tempdir_in(home);
-        let own = Self { run: run.expect("a folder"), options };
+        let own = Self { run: run.expect("a folder"), options, settings };
         own.script("up-durable");
         own
     }
@@ -66,7 +69,8 @@ impl OwnCassandra {
     fn script(&self, action: &str) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/cassandra.sh");
         let mut command = Command::new(script);
-        command.env("CASSANDRA_HEAP", "512m").env("CASSANDRA_OPTIONS", self.options).arg(action);
+        command.env("CASSANDRA_HEAP", "512m").env("CASSANDRA_OPTIONS", self.options);
+        command.env("CASSANDRA_YAML", self.settings).arg(action);
         if action != "down" {
             command.arg(variable("PROMKAIROS_TEST_CASSANDRA_JARS"));
         }

@@ -4,6 +4,7 @@
 //! it never skips. Waiting is always for a condition, with a deadline that is far off.
 
 pub(crate) mod api;
+pub(crate) mod capped;
 pub(crate) mod cassandra;
 pub(crate) mod collector;
 pub(crate) mod front;

@@ -1,11 +1,12 @@
 //! A TCP proxy on a free port that can be cut and mended: a peer that goes away and comes back. It
 //! can also hold back frames of CQL: a peer that hangs, or answers one statement late; and leave a
-//! batch half done and unanswered, as a peer does that dies at it.
+//! batch half done and unanswered, as a peer does that dies at it; and ask the peer to say when it is
+//! overloaded, which it keeps to itself otherwise.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,9 +19,14 @@ const HEADER: usize = 9;
 /// Where the kind of a frame stands in its header, and two that are looked for.
 const OPCODE: usize = 4;
 const ERROR: u8 = 0x00;
+const STARTUP: u8 = 0x01;
 const BATCH: u8 = 0x0d;
 /// What the body of an error begins with for a statement that the server does not know.
 const UNPREPARED: [u8; 4] = [0, 0, 0x25, 0];
+/// The same of what it has no room for.
+const OVERLOADED: [u8; 4] = [0, 0, 0x10, 1];
+/// What a connection begins with that wants to be told.
+const THROW_ON_OVERLOAD: (&str, &str) = ("THROW_ON_OVERLOAD", "1");
 
 /// The proxy. Dropping it cuts it for good.
 pub(crate) struct Proxy {
@@ -43,6 +49,9 @@ struct Gate {
     halved: AtomicUsize,
     /// Answers that a statement is not known.
     unprepared: AtomicUsize,
+    /// Whether connections that begin want to be told of overload, and how often they were.
+    wants_overload: AtomicBool,
+    overloaded: AtomicUsize,
 }
 
 /// What joins an answer to its request.
@@ -61,6 +70,8 @@ impl Proxy {
             to_halve: AtomicUsize::new(0),
             halved: AtomicUsize::new(0),
             unprepared: AtomicUsize::new(0),
+            wants_overload: AtomicBool::new(false),
+            overloaded: AtomicUsize::new(0),
         });
         tokio::spawn(accept(listener, target.to_owned(), is_cut, Arc::clone(&gate)));
         Self { address, cut, gate }
@@ -115,6 +126,16 @@ impl Proxy {
         self.gate.halved.load(SeqCst)
     }
 
+    /// Connections that begin from now on are told when the server is overloaded.
+    pub(crate) fn want_overload(&self) {
+        self.gate.wants_overload.store(true, SeqCst);
+    }
+
+    /// How often the server said that it is overloaded.
+    pub(crate) fn overloaded(&self) -> usize {
+        self.gate.overloaded.load(SeqCst)
+    }
+
     /// How often the server said that it does not know a statement.
     pub(crate) fn unprepared(&self) -> usize {
         self.gate.unprepared.load(SeqCst)
@@ -144,8 +165,11 @@ impl Gate {
 
     /// Counts an answer that is looked for.
     fn count(&self, answer: &[u8]) {
-        if answer[OPCODE] == ERROR && answer[HEADER..].starts_with(&UNPREPARED) {
-            self.unprepared.fetch_add(1, SeqCst);
+        if answer[OPCODE] != ERROR {
+            return;
+        }
+        for (code, count) in [(UNPREPARED, &self.unprepared), (OVERLOADED, &self.overloaded)] {
+            count.fetch_add(usize::from(answer[HEADER..].starts_with(&code)), SeqCst);
         }
     }
 
@@ -199,6 +223,9 @@ async fn forward(client: TcpStream, server: TcpStream, gate: Arc<Gate>) {
             if gate.halves(&frame) {
                 unanswered.lock().expect("nobody panics").insert(stream(&frame));
                 frame = first_half(&frame);
+            }
+            if frame[OPCODE] == STARTUP && gate.wants_overload.load(SeqCst) {
+                frame = with_option(frame, THROW_ON_OVERLOAD);
             }
             if gate.holds(&frame) {
                 let gate = Arc::clone(&gate);
@@ -259,6 +286,20 @@ fn first_half(frame: &[u8]) -> Vec<u8> {
     let length = u32::try_from(half.len() - HEADER).expect("less than it was");
     half[HEADER - 4..HEADER].copy_from_slice(&length.to_be_bytes());
     half
+}
+
+/// The beginning of a connection with one more option. Its body: how many there are (2 bytes), and of each the name
+/// and the value with their lengths (2).
+fn with_option(mut frame: Vec<u8>, (name, value): (&str, &str)) -> Vec<u8> {
+    let count = u16::from_be_bytes([frame[HEADER], frame[HEADER + 1]]) + 1;
+    frame[HEADER..HEADER + 2].copy_from_slice(&count.to_be_bytes());
+    for text in [name, value] {
+        frame.extend(u16::try_from(text.len()).expect("short").to_be_bytes());
+        frame.extend(text.as_bytes());
+    }
+    let length = u32::try_from(frame.len() - HEADER).expect("short");
+    frame[HEADER - 4..HEADER].copy_from_slice(&length.to_be_bytes());
+    frame
 }
 
 /// The next frame, header and body.
