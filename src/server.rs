@@ -200,6 +200,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
         .with_type_and_unit_labels(config.type_and_unit_labels);
     state.set_query_config(&config.queries);
     state.set_limits(&config.limits);
+    state.set_retention(config.retention);
     state
 }
 

@@ -41,6 +41,7 @@ mod workers;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -118,6 +119,8 @@ pub struct AppState {
     evaluator: RwLock<Arc<Evaluator>>,
     /// Who reads the settings again.
     reloader: OnceLock<mpsc::Sender<Reload>>,
+    /// How long samples are kept; none = for ever.
+    retention: Mutex<Option<Duration>>,
     clock: Clock,
     /// When this state was made, in milliseconds since 1970.
     started: i64,
@@ -153,6 +156,7 @@ impl AppState {
             type_and_unit_labels: TypeAndUnitLabels::Disabled,
             evaluator: RwLock::default(),
             reloader: OnceLock::new(),
+            retention: Mutex::default(),
             started: clock.now_ms(),
             clock,
         }
@@ -189,6 +193,11 @@ impl AppState {
         self.concurrency.set(limits.http.requests);
         self.writes.set(limits.writes);
         self.label_results.store(limits.label_results, Ordering::Relaxed);
+    }
+
+    /// How long samples are kept from now on; none = for ever.
+    pub fn set_retention(&self, retention: Option<Duration>) {
+        *self.retention.lock() = retention;
     }
 
     /// Which requests are traced.

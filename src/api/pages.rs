@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::parameters::Parameters;
 use super::slow::Watch;
 use super::{AppState, json as envelope};
-use crate::config::{AdminApi, TypeAndUnitLabels};
+use crate::config::{AdminApi, TypeAndUnitLabels, duration_text};
 use crate::promql::Features;
 
 /// The Prometheus whose API and language this is.
@@ -46,6 +46,7 @@ pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response 
     let folder = std::env::current_dir().unwrap_or_default();
     let config = &state.metrics.config;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let retention = *state.retention.lock();
     envelope::answer(Ok(json!({
         "startTime": time(state.started),
         "hostname": rustix::system::uname().nodename().to_string_lossy(),
@@ -58,7 +59,7 @@ pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response 
         "GOMEMLIMIT": 0,
         "GOGC": "",
         "GODEBUG": "",
-        "storageRetention": "",
+        "storageRetention": retention.map(duration_text).unwrap_or_default(),
         "serverTime": time(state.clock.now_ms()),
     })))
 }

@@ -38,7 +38,8 @@ pub async fn open_embedded(
 ) -> Result<EmbeddedFolder, ServerError> {
     let parts = stores::parts_dir(folder);
     if absent == Absent::Refused && !parts.is_dir() {
-        let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let why = "no embedded store is there; the folder is that of a server's --data-dir";
+        let source = std::io::Error::new(std::io::ErrorKind::NotFound, why);
         return Err(ServerError::DataDir { path: parts, source });
     }
     let lock = DataLock::acquire(folder)?;

@@ -71,6 +71,7 @@ impl Reloader {
             }
         };
         self.state.set_limits(&config.limits);
+        self.state.set_retention(config.retention);
         self.state.set_query_config(&config.queries);
         self.rereading.log.set(&config.log);
         let live: Vec<&str> =

@@ -83,6 +83,8 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     let days = "2023-11-14 to 2023-11-14 (part files: 1, bytes: ";
     let told = format!("changed: retention; beyond the retention and removed now: {days}");
     assert!(status == 200 && said.starts_with(&told), "{status} {said}");
+    let (_, page) = api::get(&server.url("/api/v1/status/runtimeinfo"), &[]).await;
+    assert_eq!(page["data"]["storageRetention"], "1d");
     eventually("the day is gone", async || match stored(&server, "m").await {
         gone if gone.is_empty() => Ok(()),
         there => Err(format!("{there:?}")),

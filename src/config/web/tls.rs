@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
+use x509_parser::oid_registry::OID_NIST_EC_P521;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 use super::super::ConfigError;
@@ -120,22 +121,35 @@ pub(super) fn certificates(
     super::super::pem::certificates(pem).map_err(|why| entry.refuse(why))
 }
 
-/// When the first of these certificates ends. One of an old version is refused in words.
+/// When the first of these certificates ends. The server's own is refused in words where rustls does not
+/// take it.
 fn not_after(entry: &Entry<'_>, chain: &[CertificateDer<'_>]) -> Result<i64, ConfigError> {
     let mut first = i64::MAX;
     for (number, certificate) in chain.iter().enumerate() {
         let (_, parsed) = X509Certificate::from_der(certificate)
             .map_err(|error| entry.refuse(format!("holds a certificate that is none: {error}")))?;
-        if number == 0 && parsed.version() != X509Version::V3 {
-            let version = parsed.version().0.saturating_add(1);
-            return Err(entry.refuse(format!(
-                "is of X.509 version {version}, which is not offered: make one of version 3, with \
-                 its names as subject alternative names"
-            )));
+        if number == 0 {
+            check_own(entry, &parsed)?;
         }
         first = first.min(parsed.validity().not_after.timestamp());
     }
     Ok(first)
+}
+
+fn check_own(entry: &Entry<'_>, own: &X509Certificate<'_>) -> Result<(), ConfigError> {
+    if own.version() != X509Version::V3 {
+        let version = own.version().0.saturating_add(1);
+        return Err(entry.refuse(format!(
+            "is of X.509 version {version}, which is not offered: make one of version 3, with its \
+             names as subject alternative names"
+        )));
+    }
+    let curve = own.subject_pki.algorithm.parameters.as_ref();
+    if curve.is_some_and(|curve| curve.as_oid().is_ok_and(|curve| curve == OID_NIST_EC_P521)) {
+        let why = "has a key on P-521, which is not offered: take P-256, P-384, Ed25519 or RSA";
+        return Err(entry.refuse(why));
+    }
+    Ok(())
 }
 
 fn versions(table: &Table<'_>) -> Result<Versions, ConfigError> {

@@ -132,6 +132,15 @@ fn what_only_we_refuse() {
     }
 }
 
+#[test]
+fn a_key_on_a_curve_that_is_not_offered_is_named() {
+    let folder = folder();
+    let certificate = include_str!("../../data/tls/p521.crt");
+    std::fs::write(folder.path().join("server.crt"), certificate).expect("written");
+    let ours = verdicts(folder.path(), TLS).0.expect_err("it cannot be followed");
+    assert!(ours.contains("tls_server_config.cert_file: ") && ours.contains("P-521"), "{ours}");
+}
+
 /// What we have beside it, a Prometheus does not know.
 #[test]
 fn what_only_we_take() {
