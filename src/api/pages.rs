@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use super::parameters::Parameters;
 use super::slow::Watch;
 use super::{AppState, json as envelope};
-use crate::config::{AdminApi, TypeAndUnitLabels, duration_text};
-use crate::promql::Features;
+use crate::config::{AdminApi, TypeAndUnitLabels};
+use crate::promql::{Features, format_duration};
 
 /// The Prometheus whose API and language this is.
 const API_LEVEL: &str = "3.14.0";
@@ -46,7 +46,8 @@ pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response 
     let folder = std::env::current_dir().unwrap_or_default();
     let config = &state.metrics.config;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let retention = *state.retention.lock();
+    let retention = state.retention.lock().map(|kept| kept.as_millis());
+    let retention = retention.map(|kept| format_duration(i64::try_from(kept).unwrap_or(i64::MAX)));
     envelope::answer(Ok(json!({
         "startTime": time(state.started),
         "hostname": rustix::system::uname().nodename().to_string_lossy(),
@@ -59,7 +60,7 @@ pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response 
         "GOMEMLIMIT": 0,
         "GOGC": "",
         "GODEBUG": "",
-        "storageRetention": retention.map(duration_text).unwrap_or_default(),
+        "storageRetention": retention.unwrap_or_default(),
         "serverTime": time(state.clock.now_ms()),
     })))
 }

@@ -52,7 +52,7 @@ pub use secret::Secret;
 pub use settings::{SETTINGS, Setting, arguments};
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
 pub use traces::TracesConfig;
-pub use units::{UnitError, duration_text, parse_duration, parse_size};
+pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{Right, Rights, Token, User, WebConfig};
 
 use raw::{Raw, describe};

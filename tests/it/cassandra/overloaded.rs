@@ -1,7 +1,7 @@
-//! A Cassandra that takes far fewer requests a second than it is sent, and says so: each statement that it turns away
-//! comes again, with fewer at a time, and what was acknowledged is there.
+//! A Cassandra that takes far fewer requests a second than it is sent, and says so: statements that
+//! it turns away come again, with fewer at a time, and what was acknowledged is there.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use futures::future::join_all;
 use rand::SeedableRng;
@@ -14,50 +14,77 @@ use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::proxy::Proxy;
 use crate::support::{self, eventually, seed};
 
-/// Requests of all clients together; a write of the load has twenty and more.
+/// Of all clients together, and in the first second as many at once.
 const SLOW: &str =
-    "native_transport_rate_limiting_enabled: true\nnative_transport_max_requests_per_second: 200";
+    "native_transport_rate_limiting_enabled: true\nnative_transport_max_requests_per_second: 20";
 const SENDERS: u64 = 8;
-/// So often it says that it is overloaded before the load ends.
-const TURNED_AWAY: usize = 50;
+/// Of each of them: what a log holds has to arrive at that pace.
+const MOST_REQUESTS: usize = 50;
+/// Writes of points that may be in flight before anything is known of the server.
+const AT_FIRST: u64 = 64;
+const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout=100s"];
+
+/// The value of a metric on a page.
+fn value(page: &str, metric: &str) -> Option<u64> {
+    let line = page.lines().find_map(|line| line.strip_prefix(metric));
+    line.and_then(|value| value.trim().parse().ok())
+}
+
+/// Writes were turned away and came again, and fewer are in flight than at first.
+async fn is_slowed_down(server: &Promkairos) -> Result<(), String> {
+    let (_, page) = server.get("/metrics").await.map_err(|error| error.to_string())?;
+    let writes = "promkairos_cassandra_statements_total{statement=\"insert_point\"";
+    let again = value(&page, &format!("{writes},outcome=\"retried\"}}"));
+    let at_once = value(&page, "promkairos_cassandra_write_concurrency");
+    match (again, at_once) {
+        (Some(1..), Some(0..AT_FIRST)) => Ok(()),
+        other => Err(format!("again, at once: {other:?}")),
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_it_turns_away_comes_again() {
     let start = || OwnCassandra::start_with("", SLOW);
     let cassandra = spawn_blocking(start).await.expect("it starts");
-    let proxy = Arc::new(Proxy::to(&cassandra.address()).await);
-    let address = proxy.address.to_string();
+    let proxy = Proxy::to(&cassandra.address()).await;
+    let (address, seed) = (proxy.address.to_string(), seed());
     let [a, b] = [support::keyspace(), support::keyspace()];
     let store = Backend::CassandraStore { address: address.clone(), keyspace: a.clone() };
     let wal = Backend::CassandraWal { address, keyspace: b.clone() };
     for (backend, keyspace) in [(store, a), (wal, b)] {
-        let direct = Backend::CassandraStore { address: cassandra.address(), keyspace };
         let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
-        let mut server =
-            Promkairos::ready(data.path(), &backend, &["--flush-interval=200ms"]).await;
-        // Connections begin anew.
-        proxy.want_overload();
-        proxy.cut();
-        proxy.mend();
+        let mut server = Promkairos::ready(data.path(), &backend, &FLAGS).await;
+        // One write after the other, so that the tables are there.
+        let mut random = StdRng::seed_from_u64(seed);
+        assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+        load.check_soon(&server).await;
+
         let before = proxy.overloaded();
+        proxy.want_overload(true);
+        let seen = AtomicBool::new(false);
         let send = async |sender: u64| {
-            let mut random = StdRng::seed_from_u64(seed() ^ sender);
-            eventually("it is overloaded, and takes writes all the same", async || {
-                let status = load.send(&server, &mut random).await;
-                match (status, proxy.overloaded() - before) {
-                    (Ok(204), TURNED_AWAY..) => Ok(()),
-                    other => Err(format!("{other:?}")),
+            let mut random = StdRng::seed_from_u64(seed ^ (sender + 1));
+            for _ in 0..MOST_REQUESTS {
+                if seen.load(SeqCst) {
+                    return;
                 }
-            })
-            .await;
+                load.send(&server, &mut random).await.expect("it answers");
+            }
         };
-        join_all((0..SENDERS).map(send)).await;
-        assert!(load.acknowledged() > 0);
+        let look = async {
+            eventually("writes come again", async || is_slowed_down(&server).await).await;
+            seen.store(true, SeqCst);
+        };
+        tokio::join!(look, join_all((0..SENDERS).map(send)));
+        assert!(proxy.overloaded() > before);
+        proxy.want_overload(false);
         load.check_soon(&server).await;
         assert!(server.process.terminate().success(), "{}", server.process.log());
+
         // What waited in a log has arrived.
+        let direct = Backend::CassandraStore { address: cassandra.address(), keyspace };
         let other = tempfile::tempdir().expect("a folder");
-        let server = Promkairos::ready(other.path(), &direct, &[]).await;
+        let server = Promkairos::ready(other.path(), &direct, &FLAGS).await;
         load.check_soon(&server).await;
     }
 }

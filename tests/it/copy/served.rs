@@ -76,6 +76,7 @@ async fn a_folder_that_is_served_is_no_target() {
     let nowhere = folder.path().join("nowhere");
     let refused = copy(folder.path(), &["--from", &embedded(&nowhere), "--to", &embedded(&first)]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("no embedded store is there"), "{}", text(&refused));
     assert!(!nowhere.exists());
 }
 

@@ -10,7 +10,7 @@ use promkairos::model::{Matcher, Protocol, Target, TimeRange};
 use promkairos::storage::StoreError;
 use promkairos::storage::disk::{Disk, Folders};
 use promkairos::storage::head::wal::files::{LogFile, LogFiles};
-use promkairos::storage::head::wal::{self, Record, RepairMode, Wal, WalOptions};
+use promkairos::storage::head::wal::{self, Loss, Record, RepairMode, Wal, WalOptions};
 use promkairos::telemetry::HeadMetrics;
 use tempfile::TempDir;
 
@@ -223,6 +223,16 @@ impl Log {
     fn bodies(&self) -> Vec<Vec<u8>> {
         let (_, seen) = self.open().expect("the log opens");
         seen.into_iter().map(|record| record.body).collect()
+    }
+
+    /// A loss lies between the records beside it, which are left.
+    fn neighbours_bound(&self, loss: &Loss) {
+        let (_, seen) = self.open().expect("the log opens");
+        let last = loss.last.expect("a record follows");
+        let before = seen.iter().rev().find(|record| record.sequence < loss.first);
+        let after = seen.iter().find(|record| record.sequence > last);
+        let times = [before, after].map(|record| record.map(|record| record.accepted));
+        assert_eq!([loss.accepted.0, loss.accepted.1], times, "{loss:?}");
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -799,6 +809,30 @@ async fn repair_goes_on_without_the_newest_segment() {
 }
 
 #[tokio::test]
+async fn lost_records_were_accepted_between_those_beside_them() {
+    let (log, bodies) = filled(60).await;
+    let damage = |file: &Path, at: usize| {
+        let mut bytes = std::fs::read(file).expect("readable");
+        bytes[at] ^= 1;
+        std::fs::write(file, bytes).expect("written");
+        let report = wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
+        assert_eq!(report.losses.len(), 1);
+        log.neighbours_bound(&report.losses[0]);
+        report.losses[0].first as usize
+    };
+    // The checksum of the first record of a segment, in the place of which there is a gap then.
+    let files = log.files();
+    let first = damage(&files[1], 48 + 4);
+    // And the last one before it: the times of both neighbours are further away.
+    let bytes = std::fs::read(&files[0]).expect("readable");
+    let body = &bodies[first - 2];
+    let at = bytes.windows(body.len()).position(|part| part == body).expect("it is there");
+    assert_eq!(damage(&files[0], at), first - 1);
+    // The first one of all has nothing before it, but for a seal perhaps.
+    assert_eq!(damage(&files[0], 48 + 4), 1);
+}
+
+#[tokio::test]
 async fn repair_goes_on_after_a_segment_that_was_cut_short_or_lost() {
     let (log, bodies) = filled(60).await;
     let files = log.files();
@@ -806,8 +840,7 @@ async fn repair_goes_on_after_a_segment_that_was_cut_short_or_lost() {
     std::fs::write(&files[1], &good[..200]).expect("written");
     let report = wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
     assert_eq!(report.losses.len(), 1);
-    let accepted = report.losses[0].accepted;
-    assert!(accepted.0.is_some() && accepted.1.is_some(), "the neighbours tell: {accepted:?}");
+    log.neighbours_bound(&report.losses[0]);
     let left = log.bodies();
     let lost = report.losses[0].records().expect("the next segment tells");
     assert_eq!(left.len() as u64, 60 - lost);

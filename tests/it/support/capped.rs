@@ -1,28 +1,54 @@
-//! A control group with a bound of memory, where the user of the tests may make one: beyond it the system ends a
-//! process. Both versions of control groups.
+//! A control group with a bound of memory, where the user of the tests may make one: beyond it the
+//! system ends a process. Both versions of control groups.
 
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A group of its own below that of the tests. It has to be empty before it is dropped.
+/// A group of its own. It has to be empty before it is dropped.
 pub(crate) struct Group(PathBuf);
 
 impl Group {
-    /// One with so many bytes; none where this user may make none.
+    /// One with so many bytes and no room to swap; none where this user may make none.
     pub(crate) fn with_memory(bytes: u64) -> Option<Self> {
-        let groups = std::fs::read_to_string("/proc/self/cgroup").expect("it is told");
+        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
-            let (root, limit) = match fields.next()? {
-                "" => ("/sys/fs/cgroup", "memory.max"),
-                "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-                _ => return None,
-            };
-            let around = Path::new(root).join(fields.next()?.trim_start_matches('/'));
-            let group = Self(around.join(format!("promkairos-{}", super::keyspace())));
-            std::fs::create_dir(&group.0).ok()?;
-            std::fs::write(group.0.join(limit), bytes.to_string()).ok()?;
-            Some(group)
+            let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+            match controllers {
+                "memory" => {
+                    let group = Self::below(&Path::new("/sys/fs/cgroup/memory").join(path))?;
+                    group.set("memory.limit_in_bytes", bytes)?;
+                    // Of memory and swap together; not on every system.
+                    group.set("memory.memsw.limit_in_bytes", bytes);
+                    Some(group)
+                }
+                "" => {
+                    // Only a group that hands the memory on has a group with a bound in it.
+                    let around = Path::new("/sys/fs/cgroup").join(path);
+                    let hands_on = |group: &&Path| {
+                        let handed = fs::read_to_string(group.join("cgroup.subtree_control"));
+                        handed.is_ok_and(|handed| handed.split(' ').any(|it| it.trim() == "memory"))
+                    };
+                    let group = Self::below(around.ancestors().find(hands_on)?)?;
+                    group.set("memory.max", bytes)?;
+                    group.set("memory.swap.max", 0);
+                    Some(group)
+                }
+                _ => None,
+            }
         })
+    }
+
+    fn below(around: &Path) -> Option<Self> {
+        let group = Self(around.join(format!("promkairos-{}", super::keyspace())));
+        fs::create_dir(&group.0).ok()?;
+        group.0.join("cgroup.procs").exists().then_some(group)
+    }
+
+    fn set(&self, file: &str, bytes: u64) -> Option<()> {
+        let mut file = OpenOptions::new().write(true).open(self.0.join(file)).ok()?;
+        file.write_all(bytes.to_string().as_bytes()).ok()
     }
 
     /// A shell's command that joins the group and becomes the command that follows.
@@ -33,6 +59,6 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
+        let _ = fs::remove_dir(&self.0);
     }
 }

@@ -16,7 +16,7 @@ use super::DEADLINE;
 
 /// Bytes before the body of a frame of the native protocol, version 4; the last four are its length.
 const HEADER: usize = 9;
-/// Where the kind of a frame stands in its header, and two that are looked for.
+/// Where the kind of a frame stands in its header, and those that are looked for.
 const OPCODE: usize = 4;
 const ERROR: u8 = 0x00;
 const STARTUP: u8 = 0x01;
@@ -52,6 +52,8 @@ struct Gate {
     /// Whether connections that begin want to be told of overload, and how often they were.
     wants_overload: AtomicBool,
     overloaded: AtomicUsize,
+    /// Connections of an earlier one end.
+    generation: watch::Sender<u64>,
 }
 
 /// What joins an answer to its request.
@@ -72,6 +74,7 @@ impl Proxy {
             unprepared: AtomicUsize::new(0),
             wants_overload: AtomicBool::new(false),
             overloaded: AtomicUsize::new(0),
+            generation: watch::Sender::new(0),
         });
         tokio::spawn(accept(listener, target.to_owned(), is_cut, Arc::clone(&gate)));
         Self { address, cut, gate }
@@ -126,9 +129,10 @@ impl Proxy {
         self.gate.halved.load(SeqCst)
     }
 
-    /// Connections that begin from now on are told when the server is overloaded.
-    pub(crate) fn want_overload(&self) {
-        self.gate.wants_overload.store(true, SeqCst);
+    /// Whether connections are told when the server is overloaded. Those that are there end.
+    pub(crate) fn want_overload(&self, wants: bool) {
+        self.gate.wants_overload.store(wants, SeqCst);
+        self.gate.generation.send_modify(|generation| *generation += 1);
     }
 
     /// How often the server said that it is overloaded.
@@ -194,11 +198,14 @@ async fn accept(
                     continue;
                 }
                 let (target, gate) = (target.clone(), Arc::clone(&gate));
+                let mut generation = gate.generation.subscribe();
+                let own = *generation.borrow();
                 tokio::spawn(async move {
                     let Ok(server) = TcpStream::connect(&target).await else { return };
                     tokio::select! {
                         () = forward(client, server, gate) => {}
                         _ = cut.wait_for(|cut| *cut) => {}
+                        _ = generation.wait_for(|generation| *generation != own) => {}
                     }
                 });
             }
@@ -288,8 +295,8 @@ fn first_half(frame: &[u8]) -> Vec<u8> {
     half
 }
 
-/// The beginning of a connection with one more option. Its body: how many there are (2 bytes), and of each the name
-/// and the value with their lengths (2).
+/// The beginning of a connection with one more option. Its body: how many there are (2 bytes), and
+/// of each the name and the value with their lengths (2).
 fn with_option(mut frame: Vec<u8>, (name, value): (&str, &str)) -> Vec<u8> {
     let count = u16::from_be_bytes([frame[HEADER], frame[HEADER + 1]]) + 1;
     frame[HEADER..HEADER + 2].copy_from_slice(&count.to_be_bytes());

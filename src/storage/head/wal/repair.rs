@@ -77,7 +77,9 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
         let mut survey = Survey::of(&disk, &path, first, last, previous, &found.keys)?;
         survey.accepted = accepted;
         survey.read(&mut valid)?;
-        survey.bound(&mut report.losses);
+        if let Some(accepted) = survey.first_accepted {
+            bound(&mut report.losses, accepted);
+        }
         if last.is_none() && survey.header.previous > through {
             survey.missing_before(through);
         }
@@ -98,7 +100,8 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
     let known = found.checkpoint.newest;
     let path = dir.join(segment::name(known));
     let is_told = report.losses.iter().any(|loss| loss.path == path && loss.last.is_none());
-    let accepted = (accepted, None);
+    // Behind the newest that is there.
+    let accepted = (accepted.filter(|_| newest < known), None);
     if known > 0 && !path.exists() {
         let loss = Loss::of(path, 0..0, "the segment is missing", known);
         report.losses.push(Loss { accepted, ..loss });
@@ -165,6 +168,12 @@ impl Found {
         }
         Ok(Self { checkpoint, is_damaged, keys })
     }
+}
+
+/// What was lost before a record that was accepted then, was accepted before it.
+pub(super) fn bound(losses: &mut [Loss], accepted: i64) {
+    let open = |loss: &&mut Loss| loss.accepted.1.is_none() && loss.records() != Some(0);
+    losses.iter_mut().filter(open).for_each(|loss| loss.accepted.1 = Some(accepted));
 }
 
 /// Gives a damaged file a second name that an earlier repair has not used.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::contents::{Contents, Tally};
 use super::files::{LogFiles, write_all};
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
-use super::repair::{Loss, keep};
+use super::repair::{Loss, bound, keep};
 use super::replay::OUT_OF_ORDER;
 use super::segment::{self, Frame, Reader, io_error};
 use crate::storage::StoreError;
@@ -27,8 +27,10 @@ pub(super) struct Survey {
     pub(super) last: u64,
     /// When the last valid record was accepted, of the segments before at first.
     pub(super) accepted: Option<i64>,
-    /// When the first valid record of this one was accepted.
-    first_accepted: Option<i64>,
+    /// When the first of this one was.
+    pub(super) first_accepted: Option<i64>,
+    /// Losses before which of it is known until when they were accepted.
+    bounded: usize,
 }
 
 impl Survey {
@@ -73,6 +75,7 @@ impl Survey {
             last: header.previous,
             accepted: None,
             first_accepted: None,
+            bounded: 0,
             reader,
         })
     }
@@ -86,11 +89,14 @@ impl Survey {
                 Frame::Record(entry, next) if entry.may_follow(before, offset) => {
                     if !matches!(entry.record, Record::Seal(_)) {
                         let (sequence, accepted) = (entry.sequence, entry.accepted);
+                        // A gap has no such time.
+                        let has_time = !matches!(entry.record, Record::Gap);
                         valid.add(&entry.record);
                         self.records.push((sequence, offset..next));
                         self.last = sequence;
-                        self.accepted = Some(accepted);
-                        self.first_accepted = self.first_accepted.or(self.accepted);
+                        if has_time {
+                            self.accept(accepted);
+                        }
                     }
                     offset = next;
                     continue;
@@ -108,6 +114,14 @@ impl Survey {
             self.lose(offset..next, what)?;
             offset = next;
         }
+    }
+
+    /// A valid record was accepted then.
+    fn accept(&mut self, accepted: i64) {
+        self.accepted = Some(accepted);
+        self.first_accepted.get_or_insert(accepted);
+        bound(&mut self.losses[self.bounded..], accepted);
+        self.bounded = self.losses.len();
     }
 
     /// The next record has a higher number than this.
@@ -136,14 +150,11 @@ impl Survey {
         let mut loss = self.loss(bytes.clone(), what);
         loss.contents = self.contents(bytes.clone())?;
         if let Frame::Record(entry, _) = self.reader.frame(bytes.end)? {
-            match entry.record {
+            loss.last = Some(match entry.record {
                 // A seal carries the sequence of the last record before it.
-                Record::Seal(_) => loss.last = Some(entry.sequence),
-                _ => {
-                    loss.last = Some(entry.sequence - 1);
-                    loss.accepted.1 = Some(entry.accepted);
-                }
-            }
+                Record::Seal(_) => entry.sequence,
+                _ => entry.sequence - 1,
+            });
         }
         // Damage to a seal alone loses nothing, but the file still has to be written anew.
         self.last = self.last.max(loss.last.unwrap_or(0));
@@ -178,12 +189,6 @@ impl Survey {
         loss.accepted = (None, self.first_accepted);
         self.losses.insert(0, loss);
         self.header.previous = through;
-    }
-
-    /// What was lost before this segment was accepted before its first record.
-    pub(super) fn bound(&self, earlier: &mut [Loss]) {
-        let open = |loss: &&mut Loss| loss.accepted.1.is_none() && loss.records() != Some(0);
-        earlier.iter_mut().filter(open).for_each(|loss| loss.accepted.1 = self.first_accepted);
     }
 
     /// The next segment says where this one should have ended.
