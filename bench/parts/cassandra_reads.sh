@@ -24,6 +24,7 @@ part_cassandra_reads() {
   stop_kairosdb indexed
   rm -rf "$work/promkairos"
   stop_cassandra
+  in_turns read_embedded
 }
 
 # start_reader [FLAG ...]
@@ -38,6 +39,17 @@ read_in_turn() {
   start_reader
   ask_for_fleet "promkairos, read cache"
   stop_server
+}
+
+# The same fleet from the files of the embedded store.
+read_embedded() {
+  start_promkairos
+  "$load" send --address "$address" --series "$fleet_series" --scrapes 240 > /dev/null
+  stop_server
+  start_promkairos
+  ask_for_fleet "promkairos, embedded"
+  stop_server
+  rm -rf "$work/promkairos"
 }
 
 # The series of one instance among those of a metric.

@@ -49,7 +49,7 @@ load_one() {
 # load_beside SHOWN SERIES SCRAPES RATE: goes on with the same series, first at half the rate, then as fast as
 # it can while queries are answered.
 load_beside() {
-  local next=$((1700000000000 + $3 * 15000)) series half=$(($3 / 2))
+  local next=$((1700000000000 + $3 * 15000)) series half=$(($3 / 2)) all=$((2 * ($3 / 2) + $3))
   series="$(short "$2") series"
   measure "$1" "$series, half its rate"
   "$load" send "${subject[@]}" --address "$address" --series "$2" --scrapes "$half" --start "$next" \
@@ -58,4 +58,6 @@ load_beside() {
   "$load" send "${subject[@]}" --address "$address" --pid "$pid" --series "$2" --scrapes "$half" \
     --start $((next + half * 15000)) --undisturbed "$4" --queries-per-second 10 --query "$(sum_rate_path "$fleet")" \
     --query-minutes "$query_minutes"
+  "settle_$server"
+  "$load" stored "${subject[@]}" --address "$address" --scrapes $all --expected $(($2 * all))
 }

@@ -41,17 +41,22 @@ size_of_one() {
   "drain_$server" $((series * scrapes))
   "start_$server"
   record "ready after a drain" "$ready" s
-  ask_all "$hours" "$end"
+  ask_all "$server" "$hours" "$end"
   stop_server
   rm -rf "${work:?}/$server"
 }
 
-# ask_all HOURS END: the first query meets a server that has just started; pages of its files may be in memory.
+# ask_all SERVER HOURS END: the first query meets a server that has just started, as do those of which the memory is
+# told; pages of its files may be in memory.
 ask_all() {
-  local minutes=$(($1 * 60))
+  local server=$1 minutes=$(($2 * 60))
+  shift
   ask "sum by(rate) of 8,800 series over 1 h" "$(sum_rate_path "$fleet")&$(range 60 "$2")" \
     first again "memory above idle"
-  ask "sum by(rate) of 8,800 series over all hours" "$(sum_rate_path "$fleet")&$(range $minutes "$2")" first again
+  stop_server
+  "start_$server"
+  ask "sum by(rate) of 8,800 series over all hours" "$(sum_rate_path "$fleet")&$(range $minutes "$2")" \
+    first again "memory above idle"
   ask "sum by(rate) of all series over 15 min" "$(sum_rate_path "$everything")&$(range 15 "$2")" \
     first again "memory above idle"
   ask "400 series raw over 1 h" "/api/v1/query_range?query=bench_subsystem_00000_operations_total&$(range 60 "$2")" \
