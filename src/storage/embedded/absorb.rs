@@ -138,7 +138,7 @@ impl Writers<'_> {
         store.commit(|state| {
             for part in finished {
                 // Listed before it is checked: should that fail, the commit removes it.
-                let part = store.adopt(part.publish()?);
+                let part = Arc::new(store.adopt(part.publish()?));
                 state.parts.push(part.clone());
                 part.check()?;
             }

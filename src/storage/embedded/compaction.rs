@@ -2,7 +2,8 @@
 //!
 //! Only parts that follow each other in the manifest, within their day, are merged, so the
 //! precedence of their points stays. The new part takes their place in one manifest; whoever
-//! still reads the old ones keeps them. One runs at a time.
+//! still reads the old ones keeps them. One runs at a time, and no part is merged again within an
+//! hour, unless a day has many; a start forgets when it was.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -30,6 +31,10 @@ use super::{cutting, listing, names, packing};
 const MAX_INPUTS: usize = 16;
 /// Bytes merged at once.
 const MAX_BYTES: u64 = 8 << 30;
+/// A part into which others were merged is left alone for so long.
+const RESTS_MS: i64 = 3_600_000;
+/// Unless its day has more parts than this: each is looked at by every query of the day.
+const CROWDED: usize = 64;
 /// A day is over for good so long after its end: late samples have come.
 const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 
@@ -86,7 +91,7 @@ impl PartStore {
         let Some(merged) = self.merge(&state, &inputs, DutyCycle::new(speed))? else {
             return Ok(false);
         };
-        self.replace(&inputs, merged)?;
+        self.replace(&inputs, merged, now)?;
         self.metrics.compactions.inc();
         Ok(true)
     }
@@ -120,7 +125,7 @@ impl PartStore {
     }
 
     /// Lists the merged part instead of its inputs, where the last of them stood.
-    fn replace(&self, inputs: &[Arc<Part>], merged: Merged) -> Result<(), StoreError> {
+    fn replace(&self, inputs: &[Arc<Part>], merged: Merged, now: i64) -> Result<(), StoreError> {
         self.commit(|state| {
             let is_input =
                 |part: &Arc<Part>| inputs.iter().any(|input| input.entry.id == part.entry.id);
@@ -133,7 +138,7 @@ impl PartStore {
                 state.parts.retain(|part| !is_input(part));
                 return Ok(());
             };
-            let part = self.adopt(finished.publish()?);
+            let part = Arc::new(self.adopt(finished.publish()?).merged_at(now));
             state.parts[last] = part.clone();
             state.parts.retain(|part| !is_input(part));
             part.check()
@@ -165,11 +170,14 @@ fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
         days.entry(part.entry.partition).or_default().push(part);
     }
     for (partition, parts) in days.iter().rev() {
-        let sizes: Vec<u64> = parts.iter().map(|part| part.entry.bytes).collect();
         let end = names::partition_end(*partition).saturating_add(CLOSED_AFTER_MS);
         let age = if end < now { Age::Closed } else { Age::Open };
-        if let Some(run) = worth_merging(&sizes, age) {
-            return Some(parts[run].iter().map(|part| Arc::clone(part)).collect());
+        let is_crowded = parts.len() > CROWDED;
+        for parts in parts.split(|part| !is_crowded && part.was_merged_within(RESTS_MS, now)) {
+            let sizes: Vec<u64> = parts.iter().map(|part| part.entry.bytes).collect();
+            if let Some(run) = worth_merging(&sizes, age) {
+                return Some(parts[run].iter().map(|part| Arc::clone(part)).collect());
+            }
         }
     }
     let mut parts = state.parts.iter();

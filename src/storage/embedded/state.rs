@@ -137,8 +137,8 @@ impl PartStore {
     }
 
     /// A part whose file has just been written.
-    pub(super) fn adopt(&self, entry: PartEntry) -> Arc<Part> {
-        Arc::new(Part::new(self.files.clone(), &self.dir, entry, self.cache.clone()))
+    pub(super) fn adopt(&self, entry: PartEntry) -> Part {
+        Part::new(self.files.clone(), &self.dir, entry, self.cache.clone())
     }
 
     /// Changes the state in one durable step. `edit` sees the latest state and nothing
@@ -236,7 +236,7 @@ impl PartStore {
         self.next_id.store(manifest.next_id, Ordering::Relaxed);
         let mut parts = Vec::with_capacity(manifest.parts.len());
         for entry in &manifest.parts {
-            let part = self.adopt(*entry);
+            let part = Arc::new(self.adopt(*entry));
             part.check()?;
             parts.push(part);
         }

@@ -1,4 +1,5 @@
-//! Tests: what retention removes while time passes, and that a clock which jumps takes nothing with it.
+//! Tests: what retention removes while time passes, that a clock which jumps takes nothing with it, and that
+//! no part is merged twice within an hour.
 //!
 //! The clock is the test's own. The time that passes while it runs moves retention too, by minutes: what
 //! is expected stands days from any edge.
@@ -125,4 +126,42 @@ fn a_clock_that_jumps_takes_nothing_with_it() {
     drop(store);
     machine.set_clock(25 * DAY + DAY / 2);
     assert_eq!(days(&machine.start(20)), [range(5, 9), vec![25, far]].concat());
+}
+
+#[test]
+fn no_part_is_merged_twice_within_an_hour() {
+    const MINUTE: i64 = 60_000;
+    let machine = Machine::default();
+    let noon = 9 * DAY + DAY / 2;
+    machine.set_clock(noon);
+    let store = machine.start(0);
+    let mut flushed = 0;
+    let mut flush = |count: i64| {
+        for _ in 0..count {
+            flushed += 1;
+            let runs = vec![(labels(&[("job", "a")]), vec![vec![point(9 * DAY + flushed)]])];
+            let through = flushed.cast_unsigned();
+            let step = Step::Absorb { through, runs, exemplars: vec![], metadata: vec![] };
+            block_on(apply(&store, &step)).expect("nothing fails");
+        }
+    };
+    let parts_at = |minutes: i64| {
+        machine.set_clock(noon + minutes * MINUTE);
+        machine.maintain(&store);
+        machine.disk.names().iter().filter(|name| name.ends_with(".part")).count()
+    };
+    flush(4);
+    assert_eq!(parts_at(0), 1);
+    flush(4);
+    assert_eq!(parts_at(1), 2, "the first one rests");
+    flush(2);
+    assert_eq!(parts_at(59), 4, "both do");
+    assert_eq!(parts_at(62), 1);
+    // A clock that was set back holds up nothing.
+    flush(4);
+    assert_eq!(parts_at(-60 * 24), 1);
+    // So does a day with many of them.
+    flush(80);
+    assert!(parts_at(-60 * 24) < 16);
+    assert_eq!(block_on(content(&store)).expect("it can be read").series.len(), 1);
 }
