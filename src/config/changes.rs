@@ -1,7 +1,7 @@
 //! What is different between two readings of the settings, and what of it holds at once.
 
 use super::cassandra::tls::FILES;
-use super::{Config, Credentials};
+use super::{CassandraConfig, Config};
 
 /// Settings that hold as soon as they are read again.
 const LIVE: [&str; 30] = [
@@ -50,25 +50,28 @@ pub fn is_live(name: &str) -> bool {
 pub fn changed(one: &Config, other: &Config) -> Vec<&'static str> {
     let names = super::SETTINGS.iter().map(|setting| setting.name);
     let differs = |name: &&str| match *name {
-        PASSWORD_FILE if passwords(one) != passwords(other) => true,
-        name if is_other_file_of_tls(name, one, other) => true,
+        PASSWORD_FILE if differ(one, other, |cluster| cluster.credentials.clone()) => true,
+        name if FILES.contains(&name)
+            && differ(one, other, |cluster| cluster.tls.as_ref()?.digest(name)) =>
+        {
+            true
+        }
         name => one.said.get(name) != other.said.get(name),
     };
     names.filter(differs).collect()
 }
 
-/// Who logs in at each cluster.
-fn passwords(config: &Config) -> Vec<Option<&Credentials>> {
-    config.clusters().map(|(_, cassandra)| cassandra.credentials.as_ref()).collect()
-}
-
-/// Whether a setting names one of the files of TLS, and that of some cluster holds something else.
-fn is_other_file_of_tls(name: &str, one: &Config, other: &Config) -> bool {
-    let digests = |config: &Config| -> Vec<_> {
-        let all = config.clusters().map(|(_, cluster)| cluster.tls.as_ref());
-        all.map(|tls| tls.map(|tls| tls.digest(name))).collect()
-    };
-    digests(one) != digests(other)
+/// Whether something of a cluster is different that both know. One that is new or gone is another setting's
+/// change.
+fn differ<T: PartialEq>(
+    one: &Config,
+    other: &Config,
+    what: impl Fn(&CassandraConfig) -> T,
+) -> bool {
+    one.clusters().any(|(cluster, known)| {
+        let same = other.clusters().find(|(name, _)| *name == cluster);
+        same.is_some_and(|(_, now)| what(known) != what(now))
+    })
 }
 
 #[cfg(test)]
@@ -95,6 +98,16 @@ mod tests {
         let (one, other) = (load(&["--retention=1d"]), load(&["--max-active-series=5"]));
         assert_eq!(changed(&one, &other), ["retention", "max-active-series"]);
         assert!(changed(&one, &load(&["--retention=1d"])).is_empty());
+    }
+
+    #[test]
+    fn another_cluster_is_one_change() {
+        let more = "--cassandra-read-clusters=[{name = \"a\", contact_points = \"h:1\"}]";
+        let one = load(&["--store=cassandra"]);
+        let other = load(&["--store=cassandra", more]);
+        assert_eq!(changed(&one, &other), ["cassandra-read-clusters"]);
+        assert_eq!(changed(&other, &one), ["cassandra-read-clusters"]);
+        assert_eq!(changed(&load(&[]), &one), ["store"]);
     }
 
     #[test]
