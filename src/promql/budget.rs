@@ -96,7 +96,7 @@ impl Held {
         let now = budget.samples.fetch_add(samples, Relaxed) + samples;
         let bytes_now = budget.bytes.fetch_add(bytes, Relaxed) + bytes;
         budget.peak_samples.fetch_max(now, Relaxed);
-        let of_all = budget.all.take(bytes, bytes_now);
+        let of_all = budget.all.try_take(bytes, bytes_now);
         if now > budget.max_samples {
             let limit = budget.max_samples;
             return Err(QueryError::TooManySamples { limit, setting: MAX_SAMPLES });
@@ -108,7 +108,7 @@ impl Held {
             );
             return Err(QueryError::Limit { what, setting: MAX_BYTES });
         }
-        of_all
+        of_all.map_err(|why| budget.all.refuse(why))
     }
 
     /// Gives everything back.
@@ -175,5 +175,10 @@ mod tests {
                     query may hold more than 100 bytes now";
         assert_eq!(error, want);
         assert_eq!(pressure.take_refused(Refused::Query), 1);
+        // Its own limit is another one.
+        let budget = Budget::new(&Settings { max_bytes: 50, ..settings });
+        let error = budget.nothing().take(0, 20_000).expect_err("more than that").to_string();
+        assert!(error.ends_with("the setting query-max-memory"), "{error}");
+        assert_eq!(pressure.take_refused(Refused::Query), 0);
     }
 }

@@ -67,12 +67,8 @@ impl QueryMemory {
         Ok(Opening { max_bytes: of_query, _turn: turn })
     }
 
-    /// Takes more for a query that then holds `of_query` bytes. They are held, whatever the answer is.
-    pub(super) fn take(&self, bytes: usize, of_query: usize) -> Result<(), QueryError> {
-        self.try_take(bytes, of_query).map_err(|why| self.refuse(why))
-    }
-
-    /// The same for what can be done without; the error says why it is too much.
+    /// Takes more for a query that then holds `of_query` bytes. They are held, whatever the answer is; the
+    /// error says why it is too much.
     pub(super) fn try_take(&self, bytes: usize, of_query: usize) -> Result<(), String> {
         let now = self.bytes.fetch_add(bytes, Relaxed) + bytes;
         let little = self.little();
@@ -93,7 +89,7 @@ impl QueryMemory {
     }
 
     /// A query is refused.
-    fn refuse(&self, why: String) -> QueryError {
+    pub(super) fn refuse(&self, why: String) -> QueryError {
         self.pressure.count(Refused::Query);
         QueryError::Limit { what: why, setting: MEMORY_LIMIT }
     }
