@@ -139,7 +139,19 @@ fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
     found
 }
 
-/// Lets a request in with its rights, or answers 401; and adds what every answer has.
+/// Adds what every answer has, whoever gave it.
+pub(super) async fn dress(
+    State(state): State<Arc<AppState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = next.run(request).await;
+    let web = state.access.web.borrow().clone();
+    add_headers(&web, response.headers_mut());
+    response
+}
+
+/// Lets a request in with its rights, or answers 401.
 pub(super) async fn admit(
     State(state): State<Arc<AppState>>,
     mut request: Request,
@@ -158,7 +170,7 @@ pub(super) async fn admit(
             rights
         }
     };
-    let mut response = match rights {
+    match rights {
         Ok(rights) => {
             request.extensions_mut().insert(rights);
             next.run(request).await
@@ -174,9 +186,7 @@ pub(super) async fn admit(
             tracing::debug!("a request to {} has no credentials that hold", request.uri().path());
             (StatusCode::UNAUTHORIZED, AppendHeaders(SCHEMES), "Unauthorized\n").into_response()
         }
-    };
-    add_headers(&web, response.headers_mut());
-    response
+    }
 }
 
 fn outcome(rights: &Result<Rights, Denied>) -> LoginOutcome {
@@ -273,7 +283,11 @@ mod tests {
 
     async fn ask(web: WebConfig, method: &str, path: &str, said: Option<&str>) -> Response {
         let (_sender, web) = watch::channel(Arc::new(web));
-        let state = AppState::new(Arc::default()).with_admin_api(AdminApi::Enabled).with_web(web);
+        ask_of(AppState::new(Arc::default()).with_web(web), method, path, said).await
+    }
+
+    async fn ask_of(state: AppState, method: &str, path: &str, said: Option<&str>) -> Response {
+        let state = state.with_admin_api(AdminApi::Enabled);
         state.open(Arc::new(MemoryStore::new()));
         let mut request = Request::builder().method(method).uri(path);
         if let Some(said) = said {
@@ -342,8 +356,14 @@ mod tests {
             ("x-frame-options", "sameorigin".into()),
             ("content-security-policy", String::new()),
         ];
-        for path in ["/-/healthy", "/metrics"] {
-            let response = ask(web.clone(), "GET", path, None).await;
+        for (path, status) in [("/-/healthy", 200), ("/metrics", 401), ("/version", 503)] {
+            let (_sender, web) = watch::channel(Arc::new(web.clone()));
+            let state = AppState::new(Arc::default()).with_web(web);
+            if status == 503 {
+                state.concurrency.set(0);
+            }
+            let response = ask_of(state, "GET", path, None).await;
+            assert_eq!(response.status(), status, "{path}");
             let header = |name: &str| {
                 let value = response.headers().get(name);
                 value.map(|value| value.to_str().expect("ASCII").to_owned())
