@@ -47,7 +47,21 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Entry>, Vec<String>), ConfigError
     parse(&text).map_err(|reason| ConfigError::KairosDb { path: path.into(), reason })
 }
 
+/// Tables within each other that a file may have: the parser, which is not ours, calls itself for each.
+const MOST_DEPTH: usize = 100;
+
 fn parse(text: &str) -> Result<(Vec<Entry>, Vec<String>), String> {
+    let mut depth = 0_usize;
+    for byte in text.bytes() {
+        depth = match byte {
+            b'{' | b'[' => depth + 1,
+            b'}' | b']' => depth.saturating_sub(1),
+            _ => depth,
+        };
+        if depth > MOST_DEPTH {
+            return Err(format!("more than {MOST_DEPTH} tables and lists within each other"));
+        }
+    }
     let document = HoconLoader::new().strict().load_str(text).and_then(|loaded| loaded.hocon());
     let document = document.map_err(|error| error.to_string())?;
     let datastore = DATASTORE.iter().fold(&document, |at, key| &at[*key]);
@@ -215,6 +229,14 @@ mod tests {
             ]
         );
         assert_eq!(ignored, ["simultaneous_cql_queries", "write_cluster.auth.user_name"]);
+    }
+
+    #[test]
+    fn tables_within_each_other_are_bounded() {
+        let nested = |depth: usize| "{a:".repeat(depth) + "1" + &"}".repeat(depth);
+        let refused = parse(&nested(20_000)).expect_err("too deep");
+        assert_eq!(refused, "more than 100 tables and lists within each other");
+        assert!(parse(&nested(100)).expect_err("no KairosDB's").starts_with("has no kairosdb."));
     }
 
     #[test]
