@@ -451,6 +451,10 @@ pub(super) mod tests {
         check("[\"a\"]", "[0]: must be a table");
         check("[{contact_points = \"a\"}]", "[0]: name is missing");
         check("[{name = \"a\"}]", "[0]: contact_points is missing");
+        check(
+            "[{name = \"a\", contact_point = \"x\"}]",
+            "[0].contact_point: unknown entry, did you mean contact_points?",
+        );
         let with = |more: &str| format!("[{{name = \"a\", contact_points = \"x\", {more}}}]");
         check(&with("keyspac = \"k\""), "[0].keyspac: unknown entry, did you mean keyspace?");
         check(&with("zzz = \"k\""), "[0].zzz: unknown entry");

@@ -160,6 +160,15 @@ fn cluster(
     mut table: Table,
     others: &[&str],
 ) -> Result<CassandraConfig, EntryError> {
+    let known = || ENTRIES.iter().map(|(key, _, _)| *key);
+    if let Some(key) = table.keys().find(|key| !known().any(|known| known == *key)) {
+        let all = known().chain(others.iter().copied());
+        let hint = match nearest(key, all.map(str::to_owned)) {
+            Some(meant) => format!(", did you mean {meant}?"),
+            None => String::new(),
+        };
+        return Err(EntryError::new(below(path, key), format!("unknown entry{hint}")));
+    }
     let mut own = raw.without(&[READ, METADATA]);
     for (key, setting, unsaid) in ENTRIES {
         match (table.remove(key), unsaid) {
@@ -170,14 +179,6 @@ fn cluster(
             (None, Unsaid::Unset) => own.set(setting, None),
             (None, Unsaid::AsForWrites) => {}
         }
-    }
-    if let Some(key) = table.keys().next() {
-        let known = ENTRIES.iter().map(|(key, _, _)| *key).chain(others.iter().copied());
-        let hint = match nearest(key, known.map(str::to_owned)) {
-            Some(meant) => format!(", did you mean {meant}?"),
-            None => String::new(),
-        };
-        return Err(EntryError::new(below(path, key), format!("unknown entry{hint}")));
     }
     CassandraConfig::from_raw(&own).map_err(|error| of_entry(path, &error))
 }

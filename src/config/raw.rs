@@ -287,10 +287,13 @@ impl Raw {
         let table = DeTable::parse(text).map_err(|error| {
             let mut reason = error.message().replace('\n', ", ");
             // Here alone the text in question is a key; elsewhere it may be a value.
-            if let Some(key) = error.span().filter(|_| reason == "duplicate key") {
-                reason = format!("{reason} {}", &text[key]);
-            }
+            let is_double = reason == "duplicate key";
             let line = line_of(error.span().map_or(0, |span| span.start));
+            if let Some(key) = error.span().filter(|_| is_double) {
+                reason = format!("{reason} {}", &text[key]);
+            } else if let Some(key) = text.lines().nth(line - 1).and_then(key_of) {
+                reason = format!("{reason}, at the value of {key}");
+            }
             ConfigError::Toml { path: path.into(), line, reason }
         })?;
         for (key, value) in table.into_inner() {
@@ -361,6 +364,13 @@ fn similar(name: &str, value: &DeValue<'_>) -> Option<String> {
     let joined = format!("{name}_{}", key.get_ref());
     let exact = known().find(|setting| *setting == joined || setting == key.get_ref());
     exact.or_else(|| nearest(&joined, known()))
+}
+
+/// The key before the `=` of a line of TOML, where it is a plain one.
+fn key_of(line: &str) -> Option<&str> {
+    let key = line.split_once('=')?.0.trim();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (!key.is_empty() && key.chars().all(is_plain)).then_some(key)
 }
 
 #[cfg(test)]
@@ -451,6 +461,10 @@ mod tests {
             "x.toml:1: max_connections is a number beyond 64 bits",
         );
         check("listen = \"a:1\"\n\nlisten = \"b:2\"\n", "x.toml:3: duplicate key listen");
+        check(
+            "\nretention = 1d\n",
+            "x.toml:2: string values must be quoted, expected literal string, at the value of retention",
+        );
         assert!(read("a = = 1").err().is_some_and(|error| error.starts_with("x.toml:1: ")));
     }
 }
