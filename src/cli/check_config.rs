@@ -19,7 +19,7 @@ use super::output;
 /// The command's definition.
 pub(super) fn command() -> Command {
     Command::new("check-config")
-        .about("Validate the settings that serve would load, and show which are no defaults")
+        .about("Validate the settings that serve would load, and show which somebody gave")
         .arg(Arg::new("file").value_name("FILE").help("TOML file, instead of that of --config"))
 }
 

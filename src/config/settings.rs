@@ -433,6 +433,7 @@ impl Setting {
             .env(self.variable())
             .value_name(self.value)
             .help(help)
+            .help_heading("Settings")
             .hide_env_values(true)
             .action(ArgAction::Set)
             .global(true);
