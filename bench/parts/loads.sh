@@ -49,7 +49,8 @@ load_one() {
 # load_beside SHOWN SERIES SCRAPES RATE: goes on with the same series, first at half the rate, then as fast as
 # it can while queries are answered.
 load_beside() {
-  local next=$((1700000000000 + $3 * 15000)) series half=$(($3 / 2)) all=$((2 * ($3 / 2) + $3))
+  local next=$((1700000000000 + $3 * 15000)) series half=$(($3 / 2))
+  local all=$(($3 + 2 * half))
   series="$(short "$2") series"
   measure "$1" "$series, half its rate"
   "$load" send "${subject[@]}" --address "$address" --series "$2" --scrapes "$half" --start "$next" \

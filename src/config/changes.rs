@@ -49,16 +49,14 @@ pub fn is_live(name: &str) -> bool {
 /// password and the certificates where what they hold does, of whichever cluster.
 pub fn changed(one: &Config, other: &Config) -> Vec<&'static str> {
     let names = super::SETTINGS.iter().map(|setting| setting.name);
-    let differs = |name: &&str| match *name {
-        PASSWORD_FILE if differ(one, other, |cluster| cluster.credentials.clone()) => true,
-        name if FILES.contains(&name)
-            && differ(one, other, |cluster| cluster.tls.as_ref()?.digest(name)) =>
-        {
-            true
+    let holds_other = |name: &str| match name {
+        PASSWORD_FILE => differ(one, other, |cluster| cluster.credentials.clone()),
+        name => {
+            FILES.contains(&name)
+                && differ(one, other, |cluster| cluster.tls.as_ref()?.digest(name))
         }
-        name => one.said.get(name) != other.said.get(name),
     };
-    names.filter(differs).collect()
+    names.filter(|name| holds_other(name) || one.said.get(name) != other.said.get(name)).collect()
 }
 
 /// Whether something of a cluster is different that both know. One that is new or gone is another setting's

@@ -146,8 +146,7 @@ pub(super) async fn dress(
     next: Next,
 ) -> Response {
     let mut response = next.run(request).await;
-    let web = state.access.web.borrow().clone();
-    add_headers(&web, response.headers_mut());
+    add_headers(&state.access.web.borrow(), response.headers_mut());
     response
 }
 

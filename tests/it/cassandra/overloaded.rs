@@ -8,6 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::task::spawn_blocking;
 
+use crate::limits::metric;
 use crate::support::cassandra::OwnCassandra;
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
@@ -21,23 +22,16 @@ const SENDERS: u64 = 8;
 /// Of each of them: what a log holds has to arrive at that pace.
 const MOST_REQUESTS: usize = 50;
 /// Writes of points that may be in flight before anything is known of the server.
-const AT_FIRST: u64 = 64;
+const AT_FIRST: f64 = 64.0;
 const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout=100s"];
-
-/// The value of a metric on a page.
-fn value(page: &str, metric: &str) -> Option<u64> {
-    let line = page.lines().find_map(|line| line.strip_prefix(metric));
-    line.and_then(|value| value.trim().parse().ok())
-}
 
 /// Writes were turned away and came again, and fewer are in flight than at first.
 async fn is_slowed_down(server: &Promkairos) -> Result<(), String> {
-    let (_, page) = server.get("/metrics").await.map_err(|error| error.to_string())?;
-    let writes = "promkairos_cassandra_statements_total{statement=\"insert_point\"";
-    let again = value(&page, &format!("{writes},outcome=\"retried\"}}"));
-    let at_once = value(&page, "promkairos_cassandra_write_concurrency");
+    let again = "cassandra_statements_total{statement=\"insert_point\",outcome=\"retried\"}";
+    let again = metric(server, again).await;
+    let at_once = metric(server, "cassandra_write_concurrency").await;
     match (again, at_once) {
-        (Some(1..), Some(0..AT_FIRST)) => Ok(()),
+        (Some(1.0..), Some(0.0..AT_FIRST)) => Ok(()),
         other => Err(format!("again, at once: {other:?}")),
     }
 }
