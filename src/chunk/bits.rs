@@ -156,6 +156,48 @@ impl<'a> BitReader<'a> {
     }
 }
 
+/// The bits of a slice by their places: for loops that keep the place in a register.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BitSlice<'a>(pub(super) &'a [u8]);
+
+impl BitSlice<'_> {
+    /// How many bits there are.
+    pub(super) fn len(self) -> usize {
+        self.0.len() * 8
+    }
+
+    /// The bits from a place on, at the top: at least [`BitSlice::AT_ONCE`]. Behind the end are zeros; that
+    /// a place is behind it is the caller's to see.
+    #[inline]
+    pub(super) fn from(self, place: usize) -> u64 {
+        let rest = self.0.get(place / 8..).unwrap_or_default();
+        let word =
+            rest.first_chunk().map_or_else(|| last_word(rest), |word| u64::from_be_bytes(*word));
+        word << (place % 8)
+    }
+
+    /// `count` bits from a place on; `count` is 1 to 64.
+    #[inline]
+    pub(super) fn field(self, place: usize, count: u32) -> u64 {
+        if count > Self::AT_ONCE {
+            return self.field(place, count - 32) << 32
+                | self.field(place + count as usize - 32, 32);
+        }
+        self.from(place) >> (64 - count)
+    }
+
+    /// Bits that one look gives at least.
+    pub(super) const AT_ONCE: u32 = 57;
+}
+
+/// Less than eight bytes, and zeros.
+#[cold]
+fn last_word(rest: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(word)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -177,6 +219,22 @@ mod tests {
             }
             prop_assert!(reader.remaining() < 8);
             prop_assert_eq!(reader.read(8), Err(ChunkError::Truncated));
+        }
+
+        #[test]
+        fn a_place_has_the_bits_that_a_reader_finds_there(
+            bytes in prop::collection::vec(any::<u8>(), 0..24),
+            place in 0usize..200,
+        ) {
+            let slice = BitSlice(&bytes);
+            let bit = |at: usize| bytes.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
+            let whole = slice.field(place, 64);
+            for at in 0..64 {
+                prop_assert_eq!(whole >> (63 - at) & 1 == 1, bit(place + at));
+            }
+            for count in 1..64 {
+                prop_assert_eq!(slice.field(place, count), whole >> (64 - count));
+            }
         }
     }
 

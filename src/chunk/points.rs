@@ -6,7 +6,7 @@
 use super::column::ColumnValues;
 use super::histogram::HistogramReader;
 use super::packed::Unpacked;
-use super::xor::XorReader;
+use super::xor::{self, XorReader};
 use super::{Chunk, ChunkError, ChunkKind};
 use crate::model::{Point, TimeRange, Value};
 
@@ -48,12 +48,7 @@ impl Chunk {
         mut visit: impl FnMut(i64, f64),
     ) -> Result<(), ChunkError> {
         match self.kind {
-            ChunkKind::Xor => {
-                let mut reader = XorReader::new(&self.data, self.count)?;
-                while let Some((timestamp, value)) = reader.next_sample()? {
-                    visit(timestamp, value);
-                }
-            }
+            ChunkKind::Xor => xor::visit(&self.data, self.count, visit)?,
             ChunkKind::Packed => {
                 let Unpacked { times, values, .. } = self.unpack()?;
                 let first = times.partition_point(|time| *time < range.start);

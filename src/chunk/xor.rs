@@ -13,7 +13,7 @@
 //!
 //! All arithmetic on times wraps: any two `i64` have a delta.
 
-use super::bits::{BitReader, BitWriter};
+use super::bits::{BitReader, BitSlice, BitWriter};
 use super::varbit::{fits, from_field};
 use super::{Chunk, ChunkError, ChunkKind};
 use crate::model::is_stale;
@@ -176,20 +176,30 @@ impl Window {
             0 => return Ok(0),
             1 if self.leading == u8::MAX => return Err(ChunkError::Field("xor window")),
             1 => {}
-            _ => {
-                let field = bits.read(11)? as u16;
-                let leading = (field >> 6) as u8;
-                let length = match (field & 63) as u8 {
-                    0 => 64,
-                    length => length,
-                };
-                let trailing =
-                    (64 - leading).checked_sub(length).ok_or(ChunkError::Field("xor window"))?;
-                *self = Self { leading, trailing };
-            }
+            _ => *self = Self::of_field(bits.read(Self::FIELD)?)?,
         }
-        let length = 64 - u32::from(self.leading) - u32::from(self.trailing);
-        Ok(bits.read(length)? << self.trailing)
+        Ok(bits.read(self.length())? << self.trailing)
+    }
+
+    /// Bits of the field that says a new window.
+    const FIELD: u32 = 11;
+
+    /// The window that the lowest bits of `field` say.
+    #[inline]
+    fn of_field(field: u64) -> Result<Self, ChunkError> {
+        let leading = (field >> 6 & 31) as u8;
+        let length = match (field & 63) as u8 {
+            0 => 64,
+            length => length,
+        };
+        let trailing = (64 - leading).checked_sub(length).ok_or(ChunkError::Field("xor window"))?;
+        Ok(Self { leading, trailing })
+    }
+
+    /// How many bits are significant; there must be a window.
+    #[inline]
+    fn length(self) -> u32 {
+        64 - u32::from(self.leading) - u32::from(self.trailing)
     }
 }
 
@@ -304,8 +314,69 @@ impl<'a> XorReader<'a> {
     }
 }
 
+/// Hands every sample of a chunk to `visit`: what [`XorReader`] gives one by one, in half of the time.
+#[inline]
+pub(super) fn visit(
+    data: &[u8],
+    count: u16,
+    mut visit: impl FnMut(i64, f64),
+) -> Result<(), ChunkError> {
+    let mut reader = XorReader::new(data, count)?;
+    for _ in 0..2 {
+        let Some((time, value)) = reader.next_sample()? else { return Ok(()) };
+        visit(time, value);
+    }
+    let bits = BitSlice(&data[size_of::<u16>()..]);
+    let mut place = bits.len() - reader.remaining();
+    let XorReader { read, mut time, mut delta, mut value, mut window, .. } = reader;
+    for _ in read..count {
+        let mut top = bits.from(place);
+        if top >> 63 == 0 {
+            // In step, as nearly all are.
+            (place, top) = (place + 1, top << 1);
+        } else {
+            let ones = top.leading_ones().min(4);
+            let width = TIME_WIDTHS[ones as usize];
+            place += (ones + 1).min(4) as usize;
+            delta = delta.wrapping_add(from_field(bits.field(place, width), width));
+            place += width as usize;
+            top = bits.from(place);
+        }
+        let next = time.wrapping_add(delta);
+        if next <= time {
+            return Err(ChunkError::Order);
+        }
+        time = next;
+        // Of what was looked at some bits are left, which hold most values whole.
+        let (mut used, mut length) = (1, 0);
+        if top >> 63 == 1 {
+            used = 2;
+            if top >> 62 == 0b11 {
+                used += Window::FIELD;
+                window = Window::of_field(top >> (64 - used))?;
+            } else if window.leading == u8::MAX {
+                return Err(ChunkError::Field("xor window"));
+            }
+            length = window.length();
+            let field = match used + length < BitSlice::AT_ONCE {
+                true => top << used >> (64 - length),
+                false => bits.field(place + used as usize, length),
+            };
+            value ^= field << window.trailing;
+        }
+        place += (used + length) as usize;
+        if place > bits.len() {
+            return Err(ChunkError::Truncated);
+        }
+        visit(time, f64::from_bits(value));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::STALE_NAN_BITS;
 
@@ -355,6 +426,54 @@ mod tests {
         let mut reader = XorReader::new(&chunk.data, chunk.count).expect("count");
         for time in times {
             assert_eq!(reader.next_sample().map(|s| s.map(|s| s.0)), Ok(Some(time)));
+        }
+    }
+
+    /// Values of every code: the same again, within the window before, in a new one.
+    fn sample_steps() -> impl Strategy<Value = Vec<(i64, f64)>> {
+        let step = prop_oneof![4 => Just(15_000), 1 => 1i64..100_000, 1 => 1i64..1 << 50];
+        let value = prop_oneof![
+            Just(1.0),
+            (0u8..50).prop_map(f64::from),
+            any::<u64>().prop_map(f64::from_bits)
+        ];
+        prop::collection::vec((step, value), 1..40)
+    }
+
+    fn one_by_one(data: &[u8], count: u16) -> (Vec<(i64, u64)>, bool) {
+        let mut samples = Vec::new();
+        let Ok(mut reader) = XorReader::new(data, count) else { return (samples, false) };
+        loop {
+            match reader.next_sample() {
+                Ok(Some((time, value))) => samples.push((time, value.to_bits())),
+                Ok(None) => return (samples, true),
+                Err(_) => return (samples, false),
+            }
+        }
+    }
+
+    proptest! {
+        /// Also of bytes that are cut or changed.
+        #[test]
+        fn a_visit_sees_what_is_read_one_by_one(
+            steps in sample_steps(),
+            cut in prop::option::of(0usize..400),
+            changed in prop::option::of((2usize..400, any::<u8>())),
+        ) {
+            let mut time = 0;
+            let mut rising = steps.iter().map(|&(step, value)| { time += step; (time, value) });
+            let (first, value) = rising.next().expect("at least one");
+            let mut appender = XorAppender::new(first, value);
+            rising.for_each(|(time, value)| appender.append(time, value));
+            let chunk = appender.to_chunk();
+            let mut data = chunk.data.to_vec();
+            data.truncate(cut.unwrap_or(usize::MAX));
+            if let Some((at, bits)) = changed && let Some(byte) = data.get_mut(at) {
+                *byte ^= bits;
+            }
+            let mut samples = Vec::new();
+            let whole = visit(&data, chunk.count, |time, value| samples.push((time, value.to_bits())));
+            prop_assert_eq!((samples, whole.is_ok()), one_by_one(&data, chunk.count));
         }
     }
 
