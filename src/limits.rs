@@ -118,10 +118,12 @@ pub const THREAD_STACK_BYTES: usize = 32 << 20;
 /// Bytes that all compiled regular expressions of one query may take.
 pub const MAX_QUERY_REGEX_BYTES: usize = 64 << 20;
 /// Questions for labels, series, metadata and the like that are answered at a time: their answers are
-/// whole in memory. Further ones wait.
+/// whole in memory. Further ones wait for [`LIST_WAIT`].
 pub const MAX_CONCURRENT_LISTS: usize = 4;
-/// Bytes of names, values or label sets in a list, of a store or of several as one, where the number has
-/// a limit too. The first ones are listed, and that there are more is told.
+/// Longest time that such a question waits for its turn; then it is told to come again.
+pub const LIST_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of the names, values or label sets in the answer of a label endpoint. The first ones are listed,
+/// and that there are more is told.
 pub const MAX_LIST_BYTES: usize = 32 << 20;
 /// Names, values or series in the answer of a label endpoint; what is cut off is told.
 pub const MAX_LABEL_RESULTS: usize = 500_000;
@@ -164,9 +166,6 @@ pub const PASSWORD_CHECKS: usize = 64;
 pub const PASSWORD_CHECKS_PER_PEER: usize = 4;
 /// Longest wait of a request until its password is checked; then it is told to come again.
 pub const PASSWORD_WAIT: Duration = Duration::from_secs(5);
-
-/// Longest wait for a turn among those lists.
-pub const LIST_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a series that nobody writes to stays in memory at least: several scrapes.
 pub const SERIES_STAY: Duration = Duration::from_secs(300);

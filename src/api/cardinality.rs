@@ -1,15 +1,16 @@
 //! `/api/v1/status/tsdb`: which metrics, labels and values have the most series.
 //!
 //! Counted are the series of the last hours, as Prometheus counts those of its head; where there are
-//! none, all. Chunks are those in memory. What a store does not count is 0.
+//! none, all. Of more than the label endpoints list the first ones are counted, with a warning. Chunks
+//! are those in memory. What a store does not count is 0.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
+use super::labels::Limit;
 use super::parameters::{Parameters, integer};
 use super::{ApiError, AppState};
-use crate::limits::MAX_LABEL_RESULTS;
 use crate::model::{Labels, METRIC_NAME, TimeRange};
 use crate::storage::SeriesQuery;
 
@@ -45,33 +46,35 @@ struct Count {
     value: u64,
 }
 
-/// The counts, the `limit` greatest of each kind.
+/// The counts, the `limit` greatest of each kind, and what is to be told of series that are not counted.
 pub(super) async fn cardinality(
     state: &AppState,
     parameters: &Parameters,
-) -> Result<Cardinality, ApiError> {
+) -> Result<(Cardinality, Vec<String>), ApiError> {
     let limit = match parameters.first("limit") {
         "" => USUAL,
         text => positive(text)?,
     };
+    let listed = Limit::of(state, None);
     let store = state.store()?;
     let now = state.clock.now_ms();
     let counted = async {
         let stats = store.stats().await?;
         let recent = TimeRange::new(now.saturating_sub(HEAD_MS), i64::MAX);
-        let query = |range| SeriesQuery { matchers: Vec::new(), range, limit: MAX_LABEL_RESULTS };
+        let query = |range| SeriesQuery { matchers: Vec::new(), range, limit: listed.most };
         let mut found = store.series(&query(recent)).await?;
-        if found.items.is_empty() {
+        if found.items.is_empty() && !found.truncated {
             found = store.series(&query(TimeRange::ALL)).await?;
         }
         Ok((stats, found))
     };
     let (stats, found) = state.in_turn(counted).await?;
+    let warnings = listed.warnings(state, &found);
     let series = found.items;
     let range = stats.time_range.unwrap_or(TimeRange::new(0, 0));
     // Of more than can be listed the store tells the number.
-    let listed = series.len() as u64;
-    let num_series = if found.truncated { stats.series.max(listed) } else { listed };
+    let there = series.len() as u64;
+    let num_series = if found.truncated { stats.series.max(there) } else { there };
     let head = HeadStats {
         num_series,
         num_label_pairs: 0,
@@ -79,7 +82,7 @@ pub(super) async fn cardinality(
         min_time: range.start,
         max_time: range.end,
     };
-    Ok(Counts::of(&series).shown(limit, head))
+    Ok((Counts::of(&series).shown(limit, head), warnings))
 }
 
 fn positive(text: &str) -> Result<usize, ApiError> {

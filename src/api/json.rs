@@ -26,11 +26,15 @@ const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "applicati
 /// What was asked for, or why not.
 pub(super) fn answer(data: Result<impl Serialize, ApiError>) -> Response {
     match data {
-        Ok(data) => {
-            (JSON, format!("{{\"status\":\"success\",\"data\":{}}}", text(&data))).into_response()
-        }
+        Ok(data) => warned(&data, Vec::new()),
         Err(error) => failure(error),
     }
+}
+
+/// What was asked for, with warnings.
+pub(super) fn warned(data: &impl Serialize, warnings: Vec<String>) -> Response {
+    let tail = tail(&Shown { warnings, ..Shown::default() });
+    (JSON, format!("{{\"status\":\"success\",\"data\":{}{tail}", text(data))).into_response()
 }
 
 /// An answer, or why there is none.

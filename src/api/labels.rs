@@ -1,11 +1,10 @@
 //! `/api/v1/labels`, `/api/v1/label/<name>/values` and `/api/v1/series`.
 //!
-//! Answered by the store's index, never from points; bounded in time and in number. Several selectors
+//! Answered by the store's index, never from points; bounded in time, number and bytes. Several selectors
 //! give the union, sorted.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -15,13 +14,16 @@ use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
 use super::slow::Watch;
 use super::{ApiError, AppState, json, label_name, matches};
+use crate::config::ListLimits;
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::promql::annotations::Shown;
 use crate::promql::quoted_bytes;
-use crate::storage::{Limited, Listed, SeriesQuery, SharedStore, StoreError};
+use crate::storage::{Limited, ListSize, Listed, SeriesQuery, SharedStore, StoreError};
 
 /// The setting of how many results there may be.
-const SETTING: &str = "max-label-results";
+const RESULTS: &str = "max-label-results";
+/// That of how many bytes of them.
+const SIZE: &str = "max-label-results-size";
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
 pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
@@ -98,26 +100,36 @@ struct Question {
     limit: Limit,
 }
 
-/// How many results there may be.
+/// How many results there may be, and of how many bytes.
 #[derive(Clone, Copy)]
-struct Limit {
-    most: usize,
+pub(super) struct Limit {
+    pub(super) most: ListSize,
     /// The client did not ask for so few.
     of_setting: bool,
 }
 
 impl Limit {
+    /// As the settings have it, and as a client asks.
+    pub(super) fn of(state: &AppState, asked: Option<usize>) -> Self {
+        let ListLimits { results, bytes, .. } = state.turns().limits;
+        let asked = asked.unwrap_or(usize::MAX);
+        let most = ListSize { items: asked.min(results), bytes };
+        Self { most, of_setting: asked > results }
+    }
+
     /// What a client is told of what is not in its answer, which is counted where a setting is why.
-    fn warnings<T>(self, state: &AppState, found: &Limited<T>) -> Vec<String> {
+    pub(super) fn warnings<T>(self, state: &AppState, found: &Limited<T>) -> Vec<String> {
         if !found.truncated {
             return Vec::new();
         }
-        let is_full = found.items.len() == self.most;
-        if !self.of_setting || !is_full {
-            return vec![TRUNCATED.to_owned()];
-        }
-        state.metrics.http.limits.reached(SETTING);
-        vec![format!("{TRUNCATED}: more than {}, which is the setting {SETTING}", self.most)]
+        let ListSize { items, bytes } = self.most;
+        let (most, setting) = match found.items.len() == items {
+            true if !self.of_setting => return vec![TRUNCATED.to_owned()],
+            true => (items.to_string(), RESULTS),
+            false => (format!("{bytes} bytes"), SIZE),
+        };
+        state.metrics.http.limits.reached(setting);
+        vec![format!("{TRUNCATED}: more than {most}, which is the setting {setting}")]
     }
 }
 
@@ -134,10 +146,7 @@ impl Question {
     }
 
     fn bounds(state: &AppState, parameters: &Parameters) -> Result<(Limit, TimeRange), ApiError> {
-        let most = state.label_results.load(Ordering::Relaxed);
-        let asked = parameters.limit()?.unwrap_or(usize::MAX);
-        let limit = Limit { most: asked.min(most), of_setting: asked > most };
-        Ok((limit, parameters.range()?))
+        Ok((Limit::of(state, parameters.limit()?), parameters.range()?))
     }
 
     /// The union of what the store answers for each selector.

@@ -36,15 +36,15 @@ mod slow;
 mod status;
 mod tag_index;
 mod traced;
+mod turns;
 mod workers;
 
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 pub use concurrency::is_always_answered;
@@ -58,16 +58,17 @@ use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 pub use remote_write::learn_series;
+use turns::Turns;
 use workers::Workers;
 
 use crate::config::{
     Ack, AdminApi, LimitsConfig, MemoryConfig, QueryConfig, StoreConfig, TypeAndUnitLabels,
     WebConfig,
 };
-use crate::limits::{LIST_WAIT, MAX_CONCURRENT_LISTS, MAX_LABEL_RESULTS, MAX_READ_RESPONSE_BYTES};
+use crate::limits::MAX_READ_RESPONSE_BYTES;
 use crate::promql::{Features, QueryMemory, Settings};
 use crate::storage::cassandra::CassandraStore;
-use crate::storage::{Clock, Level, Pressure, SelectHints, SharedStore, StoreError};
+use crate::storage::{Clock, Level, Pressure, SelectHints, SharedStore};
 use crate::telemetry::{Metrics, Traces};
 
 /// A wish that the settings be read again: answered with what changed, or why nothing did.
@@ -94,8 +95,8 @@ pub struct AppState {
     pressure: Arc<Pressure>,
     /// Whether a log stands before the store: it refuses new series where memory is short.
     has_log: bool,
-    /// Turns of questions whose whole answer is in memory.
-    lists: Semaphore,
+    /// Turns of questions whose whole answer is in memory, and how large that may be.
+    turns: RwLock<Arc<Turns>>,
     /// Most bytes of a remote read's answer that is whole in memory.
     read_answer_bytes: usize,
     /// Most bytes of label sets that one remote read selects.
@@ -106,8 +107,6 @@ pub struct AppState {
     intake: remote_write::Intake,
     /// The limits of remote writes that are settings.
     writes: remote_write::Gate,
-    /// Most names, values or series in the answer of a label endpoint.
-    label_results: AtomicUsize,
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
@@ -142,14 +141,13 @@ impl AppState {
             traces: Traces::default(),
             pressure: Arc::default(),
             has_log: true,
-            lists: Semaphore::new(MAX_CONCURRENT_LISTS),
+            turns: RwLock::default(),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
             read_label_bytes: SelectHints::default().max_label_bytes,
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
             writes: remote_write::Gate::default(),
-            label_results: AtomicUsize::new(MAX_LABEL_RESULTS),
             forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
             access: Access::open(),
@@ -192,7 +190,14 @@ impl AppState {
     pub fn set_limits(&self, limits: &LimitsConfig) {
         self.concurrency.set(limits.http.requests);
         self.writes.set(limits.writes);
-        self.label_results.store(limits.label_results, Ordering::Relaxed);
+        if self.turns().limits != limits.lists {
+            *self.turns.write() = Arc::new(Turns::new(limits.lists));
+        }
+    }
+
+    /// The turns of questions that begin now.
+    fn turns(&self) -> Arc<Turns> {
+        Arc::clone(&self.turns.read())
     }
 
     /// How long samples are kept from now on; none = for ever.
@@ -335,12 +340,9 @@ impl AppState {
     ) -> Result<T, ApiError> {
         self.pressure.check_read()?;
         let most = self.evaluator().engine.settings().timeout;
+        let turns = self.turns();
         let answer = async {
-            let turn = timeout(LIST_WAIT, self.lists.acquire()).await.map_err(|_| {
-                let what = format!("no turn within {LIST_WAIT:?}: too many questions about labels");
-                ApiError::from(StoreError::Unavailable { what, retry_after: LIST_WAIT })
-            })?;
-            let _turn = turn.expect("never closed");
+            let _turn = turns.take(&self.metrics.http.limits).await?;
             answer.await
         };
         timeout(most, answer).await.unwrap_or_else(|_| {

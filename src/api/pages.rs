@@ -96,7 +96,10 @@ pub(super) async fn features(State(state): State<Arc<AppState>>) -> Response {
 /// `GET /api/v1/status/tsdb`, parameter `limit`.
 pub(super) async fn tsdb(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/status/tsdb", parameters.shown());
-    envelope::answer(super::cardinality::cardinality(&state, &parameters).await)
+    match super::cardinality::cardinality(&state, &parameters).await {
+        Ok((counts, warnings)) => envelope::warned(&counts, warnings),
+        Err(error) => envelope::failure(error),
+    }
 }
 
 /// `/-/reload`, with the admin API only: reads the settings again.

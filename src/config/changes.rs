@@ -4,7 +4,7 @@ use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 30] = [
+const LIVE: [&str; 33] = [
     "cassandra-username",
     PASSWORD_FILE,
     FILES[0],
@@ -25,6 +25,9 @@ const LIVE: [&str; 30] = [
     "max-label-name-size",
     "max-label-value-size",
     "max-label-results",
+    "max-label-results-size",
+    "label-max-concurrency",
+    "label-max-wait",
     "query-timeout",
     "query-max-samples",
     "query-max-memory",

@@ -1,7 +1,10 @@
-//! The limits that are settings. Those of `crate::limits` hold beyond them.
+//! The limits that are settings. Those of `crate::limits` are their defaults, and of some the most that they
+//! may be.
+
+use std::time::Duration;
 
 use super::raw::Raw;
-use super::{ConfigError, HttpConfig, choice, count, parse_size};
+use super::{ConfigError, HttpConfig, MemoryConfig, choice, count, parse_size, positive};
 use crate::limits;
 use crate::model::LabelLimits;
 
@@ -12,8 +15,8 @@ pub struct LimitsConfig {
     pub http: HttpConfig,
     /// Remote reads under way at a time.
     pub reads: usize,
-    /// Names, values or series in the answer of a label endpoint.
-    pub label_results: usize,
+    /// What questions for labels, series and the like may take.
+    pub lists: ListLimits,
     /// What a remote write may bring.
     pub writes: WriteLimits,
 }
@@ -37,6 +40,50 @@ pub struct WriteLimits {
     pub series_answer: SeriesAnswer,
     /// Floats and histograms a second; `None` = no limit.
     pub samples_per_second: Option<u64>,
+}
+
+/// What questions for labels, series and the like may take: their answers are whole in memory. Changes
+/// while the server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListLimits {
+    /// Names, values or series in the answer of a label endpoint.
+    pub results: usize,
+    /// Bytes of them.
+    pub bytes: usize,
+    /// Questions that are answered at a time.
+    pub at_once: usize,
+    /// How long one may wait for its turn.
+    pub wait: Duration,
+}
+
+impl Default for ListLimits {
+    /// As `crate::limits` has it.
+    fn default() -> Self {
+        Self {
+            results: limits::MAX_LABEL_RESULTS,
+            bytes: limits::MAX_LIST_BYTES,
+            at_once: limits::MAX_CONCURRENT_LISTS,
+            wait: limits::LIST_WAIT,
+        }
+    }
+}
+
+impl ListLimits {
+    fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
+        const SIZE: &str = "max-label-results-size";
+        // An item that does not fit would hide all behind it.
+        const LEAST: u64 = 2 * limits::LABEL_LIMITS.total_bytes as u64;
+        let bytes = memory.size_or(raw, SIZE, limits::MAX_LIST_BYTES as u64, 1)?;
+        if bytes < LEAST {
+            return Err(raw.refuse(SIZE, format!("must be at least {LEAST} bytes")));
+        }
+        Ok(Self {
+            results: count(raw, "max-label-results", 1)?,
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            at_once: count(raw, "label-max-concurrency", 1)?,
+            wait: positive(raw, "label-max-wait")?,
+        })
+    }
 }
 
 /// What the sender of a series beyond a limit is told. The rest of its request is stored.
@@ -65,14 +112,14 @@ impl Default for WriteLimits {
 }
 
 impl LimitsConfig {
-    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+    pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
         let most = WriteLimits::default();
         let body_bytes = size(raw, "max-request-body-size", 1 << 10, most.body_bytes)?;
         let series_answer = [("400", SeriesAnswer::Drop), ("429", SeriesAnswer::Retry)];
         Ok(Self {
             http: HttpConfig::from_raw(raw)?,
             reads: count(raw, "remote-read-max-concurrency", 1)?,
-            label_results: count(raw, "max-label-results", 1)?,
+            lists: ListLimits::from_raw(raw, memory)?,
             writes: WriteLimits {
                 body_bytes,
                 series_per_request: up_to(raw, "max-series-per-request", most.series_per_request)?,
@@ -121,8 +168,6 @@ fn size(raw: &Raw, name: &'static str, least: u64, most: usize) -> Result<usize,
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::{Config, arguments};
     use super::*;
 
@@ -140,7 +185,7 @@ mod tests {
         let limits = load(&[]).expect("valid");
         assert_eq!(limits.http, HttpConfig::default());
         assert_eq!(limits.reads, limits::MAX_CONCURRENT_READS);
-        assert_eq!(limits.label_results, limits::MAX_LABEL_RESULTS);
+        assert_eq!(limits.lists, ListLimits::default());
         assert_eq!(limits.writes, WriteLimits::default());
     }
 
@@ -155,11 +200,18 @@ mod tests {
             "--max-connections=9",
             "--http-answer-timeout=5s",
             "--remote-read-max-concurrency=3",
+            "--max-label-results=7",
+            "--max-label-results-size=1MiB",
+            "--label-max-concurrency=2",
+            "--label-max-wait=3s",
         ]);
         let limits = limits.expect("valid");
         let answer_timeout = Duration::from_secs(5);
         let http = HttpConfig { connections: 9, answer_timeout, ..HttpConfig::default() };
         assert_eq!((limits.http, limits.reads), (http, 3));
+        let lists =
+            ListLimits { results: 7, bytes: 1 << 20, at_once: 2, wait: Duration::from_secs(3) };
+        assert_eq!(limits.lists, lists);
         assert_eq!(limits.writes.active_series, Some(1_000_000));
         assert_eq!(limits.writes.active_series_per_metric, Some(5_000));
         assert_eq!(limits.writes.series_answer, SeriesAnswer::Retry);
@@ -174,6 +226,11 @@ mod tests {
         check(
             "--max-connections=0",
             "--max-connections \"0\": must be a whole number of at least 1",
+        );
+        check("--label-max-wait=0", "--label-max-wait \"0\": must be more than 0");
+        check(
+            "--max-label-results-size=65535B",
+            "--max-label-results-size \"65535B\": must be at least 65536 bytes",
         );
         check("--http-body-timeout=0", "--http-body-timeout \"0\": must be more than 0");
         check("--max-http2-streams=4294967296", "--max-http2-streams \"4294967296\": is too large");

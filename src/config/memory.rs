@@ -237,6 +237,11 @@ mod tests {
             "--flush-memory \"200MiB\": 4 times as much must fit into half of the setting \
              memory-limit, which is 1GiB here: 536870912 bytes",
         );
+        check(
+            "--max-label-results-size=1GiB",
+            "--max-label-results-size \"1GiB\": it must fit into half of the setting memory-limit, \
+             which is 1GiB here: 536870912 bytes",
+        );
         let both = ["--memory-limit=1GiB", "--flush-memory=100MiB", "--query-max-memory=500MiB"];
         let config = load(&both).expect("they fit");
         assert_eq!((config.head.flush_memory, config.queries.max_memory), (100 << 20, 500 << 20));

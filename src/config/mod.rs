@@ -43,7 +43,7 @@ pub use choices::choices;
 pub use clusters::{Cluster, ReadClusterConfig};
 pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;
-pub use limits::{LimitsConfig, SeriesAnswer, WriteLimits};
+pub use limits::{LimitsConfig, ListLimits, SeriesAnswer, WriteLimits};
 pub use memory::{MemoryConfig, available as memory_of_machine};
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};
@@ -304,7 +304,7 @@ impl Config {
             retention: unless_zero("retention")?,
             self_scrape_interval: self_scrape_interval(&raw)?,
             queries: QueryConfig::from_raw(&raw, &memory)?,
-            limits: LimitsConfig::from_raw(&raw)?,
+            limits: LimitsConfig::from_raw(&raw, &memory)?,
             type_and_unit_labels: match switch(&raw, "type-and-unit-labels")? {
                 true => TypeAndUnitLabels::Enabled,
                 false => TypeAndUnitLabels::Disabled,

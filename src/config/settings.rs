@@ -309,6 +309,19 @@ pub const SETTINGS: &[Setting] = &[
         Some("500000"),
         "Names, values or series in the answer of a label endpoint; what is cut off is told",
     ),
+    setting("max-label-results-size", "SIZE", Some("32MiB"), "The same in bytes of one answer"),
+    setting(
+        "label-max-concurrency",
+        "N",
+        Some("4"),
+        "Questions for labels, series, metadata, exemplars and federation answered at a time; more wait",
+    ),
+    setting(
+        "label-max-wait",
+        "DURATION",
+        Some("10s"),
+        "How long such a question may wait for its turn; then it is told to come again",
+    ),
     setting("query-timeout", "DURATION", Some("2m"), "Longest time of a query, waiting included"),
     setting(
         "query-max-samples",

@@ -6,7 +6,7 @@ use super::remote::Remote;
 use super::runs::Runs;
 use super::{CopyError, Selector};
 use crate::model::{Exemplar, Labels, METRIC_NAME, Metadata, Point, TimeRange, Value};
-use crate::storage::{SelectHints, SeriesQuery, SharedStore, StoreError};
+use crate::storage::{ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
 
 /// Of which points a side keeps, or tells, the start timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +77,7 @@ impl Side {
             Self::Store(side) => {
                 let mut matchers = selector.matchers.clone();
                 matchers.retain(|matcher| matcher.name() == METRIC_NAME);
-                let query = SeriesQuery { matchers, range, limit: 1 };
+                let query = SeriesQuery { matchers, range, limit: ListSize::items(1) };
                 let found = side.store.label_values(METRIC_NAME, &query).await;
                 found.map(|found| !found.items.is_empty())
             }

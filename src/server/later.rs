@@ -232,6 +232,7 @@ mod tests {
     use tokio::sync::{Semaphore, mpsc};
 
     use super::*;
+    use crate::storage::ListSize;
     use crate::storage::memory::MemoryStore;
 
     #[tokio::test]
@@ -248,7 +249,8 @@ mod tests {
         };
         let tell = move |opening| drop(tell.send(opening));
         let later = Later::begin("X", Duration::from_millis(5), open, tell);
-        let query = SeriesQuery { matchers: Vec::new(), range: TimeRange::ALL, limit: 0 };
+        let query =
+            SeriesQuery { matchers: Vec::new(), range: TimeRange::ALL, limit: ListSize::UNLIMITED };
         let error = later.series(&query).await.expect_err("it never answers").to_string();
         assert!(error.contains("X has not answered for 5ms"), "{error}");
         let away = Opening::Away("X has not answered for 5ms".into());

@@ -116,17 +116,21 @@ struct Taken {
     expired: Option<Expired>,
 }
 
-/// Another limit of memory holds after a restart; before, no query may hold more than half of the one of the
-/// start. Gives what is to be said of that, if more was read.
+/// Another limit of memory holds after a restart; before, no query and no list may hold more than half of the
+/// one of the start. Gives what is to be said of that, if more was read.
 fn hold_back(config: &mut Config, of_start: MemoryConfig) -> Option<String> {
     let most = usize::try_from(of_start.queries()).unwrap_or(usize::MAX);
-    let wanted = config.queries.max_memory;
-    if wanted <= most {
-        return None;
+    let wishes = [
+        ("query-max-memory", &mut config.queries.max_memory),
+        ("max-label-results-size", &mut config.limits.lists.bytes),
+    ];
+    let mut told = Vec::new();
+    for (setting, wanted) in wishes.into_iter().filter(|(_, wanted)| **wanted > most) {
+        told.push(format!("{setting} is not {wanted} but {most} bytes"));
+        *wanted = most;
     }
-    config.queries.max_memory = most;
     let half = "half of the memory-limit of the start";
-    Some(format!("query-max-memory is not {wanted} but {most} bytes, {half}"))
+    (!told.is_empty()).then(|| format!("{}, {half}", told.join(" and ")))
 }
 
 #[cfg(test)]
@@ -150,5 +154,9 @@ mod tests {
                     of the start";
         check(&["--memory-limit=4GiB", "--query-max-memory=1GiB"], 512 << 20, Some(told));
         check(&["--memory-limit=4GiB"], 512 << 20, Some(told));
+        let list = "--max-label-results-size=1GiB";
+        let told = "query-max-memory is not 1073741824 but 536870912 bytes and max-label-results-size is \
+                    not 1073741824 but 536870912 bytes, half of the memory-limit of the start";
+        check(&["--memory-limit=4GiB", list], 512 << 20, Some(told));
     }
 }

@@ -16,8 +16,8 @@ use futures::future::{BoxFuture, try_join_all};
 
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, Flush, Limited, Listed, Pace, SelectHints, Selection, SeriesQuery, SeriesReader,
-    SharedStore, Stats, Store, StoreError, check_label_bytes,
+    Absorbed, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection, SeriesQuery,
+    SeriesReader, SharedStore, Stats, Store, StoreError, check_label_bytes,
 };
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -102,7 +102,7 @@ impl Clusters {
     /// Sorted lists made one.
     async fn list<'a, T: Listed + Clone>(
         parts: &'a [Part<'a>],
-        limit: usize,
+        limit: ListSize,
         ask: impl Fn(&'a Part<'a>) -> BoxFuture<'a, Result<Limited<T>, StoreError>>,
     ) -> Result<Limited<T>, StoreError> {
         Ok(Limited::union(Self::ask(parts, ask).await?, limit))

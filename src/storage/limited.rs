@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::limits::MAX_LIST_BYTES;
 use crate::model::Labels;
 
 /// A result that may have been cut at a limit.
@@ -16,6 +15,25 @@ pub struct Limited<T> {
     pub items: Vec<T>,
     /// Whether there were more.
     pub truncated: bool,
+}
+
+/// How large a list may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ListSize {
+    /// Items.
+    pub items: usize,
+    /// Bytes of them together.
+    pub bytes: usize,
+}
+
+impl ListSize {
+    /// No limit.
+    pub const UNLIMITED: Self = Self { items: usize::MAX, bytes: usize::MAX };
+
+    /// So many items, of any size.
+    pub const fn items(items: usize) -> Self {
+        Self { items, ..Self::UNLIMITED }
+    }
 }
 
 /// What can stand in a list.
@@ -36,20 +54,13 @@ impl Listed for Labels {
     }
 }
 
-/// Most bytes of a list with a limit of its number; 0 = no limit, nor one of bytes.
-fn most_bytes(limit: usize) -> usize {
-    if limit == 0 { usize::MAX } else { MAX_LIST_BYTES }
-}
-
 impl<T: Listed> Limited<T> {
-    /// The first of some items that come sorted, each once: at most `limit` (0 = no limit), of at most
-    /// [`MAX_LIST_BYTES`].
-    pub fn first(sorted: impl IntoIterator<Item = T>, limit: usize) -> Self {
-        let (most, mut bytes) = (most_bytes(limit), 0_usize);
-        let mut items = Vec::new();
+    /// The first of some items that come sorted, each once, within the limit.
+    pub fn first(sorted: impl IntoIterator<Item = T>, limit: ListSize) -> Self {
+        let (mut items, mut bytes) = (Vec::new(), 0_usize);
         for item in sorted {
             bytes = bytes.saturating_add(item.bytes());
-            if bytes > most || (limit > 0 && items.len() == limit) {
+            if bytes > limit.bytes || items.len() == limit.items {
                 return Self { items, truncated: true };
             }
             items.push(item);
@@ -57,9 +68,10 @@ impl<T: Listed> Limited<T> {
         Self { items, truncated: false }
     }
 
-    /// Several lists as one, with the limits of [`Limited::first`]. Behind the end of one that was
-    /// cut nothing is known to be whole, so the union ends there as well.
-    pub fn union(lists: Vec<Self>, limit: usize) -> Self
+    /// Several lists as one, within the limit. Behind the end of one that was cut nothing is known to be
+    /// whole, so the union ends there as well. Where the same limit cut them, a union that was cut and has
+    /// fewer items than that was cut for its bytes.
+    pub fn union(lists: Vec<Self>, limit: ListSize) -> Self
     where
         T: Clone,
     {
@@ -79,26 +91,21 @@ impl<T: Listed> Limited<T> {
     }
 }
 
-/// The smallest of the items that are added in any order, with the limits of [`Limited::first`]. It
-/// never holds more than they allow.
+/// The smallest of the items that are added in any order, within a limit. It never holds more than
+/// that allows.
 pub(super) struct Smallest<T> {
     items: BTreeSet<T>,
     bytes: usize,
-    limit: usize,
-    most_bytes: usize,
+    limit: ListSize,
     /// The smallest item that had to go. Neither it nor what is greater comes in again: that may be
     /// small enough for the room that is left, and would hide that others are missing before it.
     end: Option<T>,
 }
 
 impl<T: Listed> Smallest<T> {
-    /// Nothing yet; `limit` items at most, 0 = no limit.
-    pub(super) fn new(limit: usize) -> Self {
-        Self::of(if limit == 0 { usize::MAX } else { limit }, most_bytes(limit))
-    }
-
-    fn of(limit: usize, most_bytes: usize) -> Self {
-        Self { items: BTreeSet::new(), bytes: 0, limit, most_bytes, end: None }
+    /// Nothing yet.
+    pub(super) fn new(limit: ListSize) -> Self {
+        Self { items: BTreeSet::new(), bytes: 0, limit, end: None }
     }
 
     /// Adds an item. `Break` means that greater ones need not be added.
@@ -110,7 +117,7 @@ impl<T: Listed> Smallest<T> {
         if self.items.insert(item) {
             self.bytes += bytes;
         }
-        while self.items.len() > self.limit || self.bytes > self.most_bytes {
+        while self.items.len() > self.limit.items || self.bytes > self.limit.bytes {
             let Some(last) = self.items.pop_last() else { break };
             self.bytes -= last.bytes();
             self.end = Some(last);
@@ -143,9 +150,9 @@ mod tests {
 
     use super::*;
 
-    fn smallest(limit: usize, most_bytes: usize, items: &[String]) -> Limited<String> {
-        let mut all = Smallest::of(limit, most_bytes);
-        for item in items {
+    fn smallest(items: usize, bytes: usize, of: &[String]) -> Limited<String> {
+        let mut all = Smallest::new(ListSize { items, bytes });
+        for item in of {
             let _ = all.add(item.clone());
         }
         all.finish()
@@ -169,7 +176,7 @@ mod tests {
 
     #[test]
     fn who_adds_in_order_is_told_when_to_stop() {
-        let mut all = Smallest::new(2);
+        let mut all = Smallest::new(ListSize::items(2));
         let added = ["a", "b", "b", "c", "d"].map(|item| all.add(item.to_owned()).is_break());
         assert_eq!(added, [false, false, false, false, true]);
         assert!(all.add_text("d").is_break());
@@ -180,26 +187,27 @@ mod tests {
     #[test]
     fn a_union_ends_where_one_of_its_lists_was_cut() {
         let list = |items: &str, truncated| Limited { items: texts(items), truncated };
-        let union = |a, b, limit| Limited::union(vec![a, b], limit);
+        let union = |a, b, most| Limited::union(vec![a, b], ListSize::items(most));
         // Whether the first list has a "d" is not known.
-        let cut = union(list("a c", true), list("b d", false), 0);
+        let cut = union(list("a c", true), list("b d", false), 9);
         assert_eq!(cut, list("a b c", true));
-        assert_eq!(union(list("a c", true), list("b", true), 0), list("a b", true));
-        assert_eq!(union(list("", true), list("b", false), 0), list("", true));
-        assert_eq!(union(list("a c", false), list("a b", false), 0), list("a b c", false));
+        assert_eq!(union(list("a c", true), list("b", true), 9), list("a b", true));
+        assert_eq!(union(list("", true), list("b", false), 9), list("", true));
+        assert_eq!(union(list("a c", false), list("a b", false), 9), list("a b c", false));
         assert_eq!(union(list("a c", false), list("a b", false), 2), list("a b", true));
         assert_eq!(union(list("a c", false), list("a b", false), 3), list("a b c", false));
     }
 
     #[test]
-    fn a_list_with_a_limit_has_one_of_its_bytes_too() {
-        let third = MAX_LIST_BYTES / 3;
-        let items = ["a", "b", "c", "d"].map(|letter| letter.repeat(third));
-        let first = Limited::first(items.clone(), 10);
-        assert_eq!((first.items.len(), first.truncated), (3, true));
-        assert!(first.items.iter().zip(&items).all(|(found, item)| found == item));
-        let whole = Limited::first(items, 0);
-        assert_eq!((whole.items.len(), whole.truncated), (4, false));
+    fn a_list_ends_at_either_limit() {
+        let first = |items, bytes| Limited::first(texts("aa bb cc dd"), ListSize { items, bytes });
+        let list = |items: &str, truncated| Limited { items: texts(items), truncated };
+        assert_eq!(first(4, 8), list("aa bb cc dd", false));
+        assert_eq!(first(3, 8), list("aa bb cc", true));
+        assert_eq!(first(4, 7), list("aa bb cc", true));
+        assert_eq!(first(0, 8), list("", true));
+        let whole = Limited::first(texts("aa bb cc dd"), ListSize::UNLIMITED);
+        assert_eq!(whole, list("aa bb cc dd", false));
     }
 
     proptest! {
@@ -224,9 +232,14 @@ mod tests {
             }
 
             let lists = sources.iter().map(|source| smallest(limit, most_bytes, source));
-            let union = Limited::union(lists.collect(), limit);
+            let size = ListSize { items: limit, bytes: most_bytes };
+            let union = Limited::union(lists.collect(), size);
             prop_assert!(whole.starts_with(&union.items));
             prop_assert_eq!(union.truncated, union.items.len() < whole.len());
+            // Which limit it was can be seen.
+            if union.truncated && union.items.len() < limit {
+                prop_assert!(bytes(&whole) > most_bytes, "nothing but the bytes was in the way");
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
-pub use self::limited::{Limited, Listed};
+pub use self::limited::{Limited, ListSize, Listed};
 pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused};
 use crate::chunk::Chunk;
@@ -138,8 +138,8 @@ pub struct SeriesQuery {
     pub matchers: Vec<Matcher>,
     /// Series with points in here.
     pub range: TimeRange,
-    /// At most this many results, the first ones; 0 = no limit, nor one of bytes: see [`Limited::first`].
-    pub limit: usize,
+    /// How many results, and bytes of them, there may be; the first ones, if there are more.
+    pub limit: ListSize,
 }
 
 /// What the caller of [`Store::select`] wishes.

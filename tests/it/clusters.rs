@@ -10,7 +10,7 @@ use promkairos::model::{Labels, Matcher, MetricType, TimeRange};
 use promkairos::storage::cassandra::{CassandraStore, Options, Role};
 use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{SeriesQuery, SharedStore, Store, StoreError};
+use promkairos::storage::{ListSize, SeriesQuery, SharedStore, Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
 use prost::Message as _;
 use rand::rngs::StdRng;
@@ -78,7 +78,7 @@ async fn what_several_stores_hold_is_one_answer() {
             };
             let want = read(&oracle, &matchers, range).await;
             assert_eq!(read(&clusters, &matchers, range).await, want, "{range:?}");
-            for limit in [0, 2] {
+            for limit in [ListSize::UNLIMITED, ListSize::items(2)] {
                 let query = SeriesQuery { matchers: matchers.clone(), range, limit };
                 let want = oracle.series(&query).await.expect("series");
                 assert_eq!(clusters.series(&query).await.expect("series"), want);
@@ -175,7 +175,8 @@ async fn a_cluster_that_is_away_is_named_and_nothing_is_left_out() {
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert!(text.contains("read cluster \"2024\": Cassandra at "), "{text}");
     };
-    let query = SeriesQuery { matchers: named("m"), range: TimeRange::ALL, limit: 0 };
+    let query =
+        SeriesQuery { matchers: named("m"), range: TimeRange::ALL, limit: ListSize::UNLIMITED };
     is_named(
         clusters
             .select(&named("m"), TimeRange::ALL, &Default::default())
@@ -336,7 +337,8 @@ async fn a_read_cluster_is_left_as_it_is() {
     let all = read(&old, &matchers, TimeRange::ALL).await;
     let both = [(1_000, 1.0f64.to_bits()), (2_000, 2.0f64.to_bits())];
     assert_eq!(bits(&all[&host("a")]), both);
-    let query = SeriesQuery { matchers: named("m"), range: TimeRange::ALL, limit: 0 };
+    let query =
+        SeriesQuery { matchers: named("m"), range: TimeRange::ALL, limit: ListSize::UNLIMITED };
     assert_eq!(old.label_values("host", &query).await.expect("values").items, ["a"]);
     assert_eq!(old.explain(&matchers, TimeRange::ALL).await.expect("explained").series, 1);
     assert_eq!(old.metadata(None).await.expect("none"), []);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use promkairos::model::{Labels, MatchOp, Matcher, TimeRange, Value, WriteBatch};
 use promkairos::storage::embedded::{Options, Parts};
-use promkairos::storage::{Flush, Pace, SelectHints, SeriesQuery, Store, StoreError};
+use promkairos::storage::{Flush, ListSize, Pace, SelectHints, SeriesQuery, Store, StoreError};
 use promkairos::telemetry::StoreMetrics;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -112,9 +112,9 @@ fn random_histories_read_as_the_model_says() {
 async fn check_queries(store: &Parts, model: &Model, random: &mut StdRng) {
     let matchers = model::random_matchers(random);
     let range = model::random_range(random);
-    let limit = random.random_range(0..4);
+    let limit = ListSize::items(random.random_range(1..4));
     let query = SeriesQuery { matchers: matchers.clone(), range, limit };
-    let unlimited = SeriesQuery { limit: 0, ..query.clone() };
+    let unlimited = SeriesQuery { limit: ListSize::UNLIMITED, ..query.clone() };
 
     let hints = SelectHints::default();
     let selection = store.select(&matchers, range, &hints).await.expect("it can be read");
@@ -138,24 +138,23 @@ async fn check_queries(store: &Parts, model: &Model, random: &mut StdRng) {
     assert!(all.items.iter().all(|set| model::passes(&matchers, set)));
     assert!(expected.keys().all(|labels| all.items.contains(labels)));
     let some = store.series(&query).await.expect("it can be read");
-    check_limit(&some.items, some.truncated, &all.items, limit);
+    check_limit(&some.items, some.truncated, &all.items, limit.items);
 
     let all = store.label_names(&unlimited).await.expect("it can be read");
     let names = expected.keys().flat_map(Labels::iter).map(|(name, _)| name);
     assert!(names.into_iter().all(|name| all.items.iter().any(|item| item == name)));
     let some = store.label_names(&query).await.expect("it can be read");
-    check_limit(&some.items, some.truncated, &all.items, limit);
+    check_limit(&some.items, some.truncated, &all.items, limit.items);
 
     let all = store.label_values("job", &unlimited).await.expect("it can be read");
     let mut values = expected.keys().map(|labels| labels.get("job")).filter(|v| !v.is_empty());
     assert!(values.all(|value| all.items.iter().any(|item| item == value)));
     assert!(all.items.iter().all(|value| !value.is_empty()));
     let some = store.label_values("job", &query).await.expect("it can be read");
-    check_limit(&some.items, some.truncated, &all.items, limit);
+    check_limit(&some.items, some.truncated, &all.items, limit.items);
 }
 
 fn check_limit<T: PartialEq + std::fmt::Debug>(some: &[T], cut: bool, all: &[T], limit: usize) {
-    let limit = if limit == 0 { usize::MAX } else { limit };
     assert_eq!(some, &all[..all.len().min(limit)]);
     assert_eq!(cut, all.len() > limit);
 }

@@ -179,16 +179,47 @@ async fn requests_beyond_a_setting_are_told_which() {
     let (_, text) =
         server.get("/api/v1/label/host/values?match[]=m&limit=1").await.expect("an answer");
     assert!(text.contains("\"results truncated due to limit\""), "the client's own: {text}");
+    let (status, text) = server.get("/api/v1/status/tsdb").await.expect("an answer");
+    assert!(status == 200 && text.contains(why), "it counts some of the series: {text}");
     for (setting, times) in [
         ("max-series-per-request", 1.0),
         ("max-samples-per-request", 1.0),
         ("max-request-body-size", 1.0),
         ("max-label-value-size", 1.0),
-        // The last two lists that were asked for without a limit of their own.
-        ("max-label-results", 2.0),
+        // The last two lists that were asked for without a limit of their own, and the status.
+        ("max-label-results", 3.0),
     ] {
         assert_eq!(reached(&server, setting).await, Some(times), "{setting}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_label_endpoints_end_at_their_bytes() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--max-label-results-size=64KiB"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let host = |number: u64| number.to_string().repeat(14_000);
+    let sent: Vec<_> = (0..9).map(|number| series("m", &host(number), 1)).collect();
+    assert_eq!(send(&server, &sent).await.status, 204);
+    assert_eq!(stored(&server, "m").await, [0, 1, 2, 3].map(host));
+    let ask = async |path: &str| {
+        let (status, text) = server.get(path).await.expect("an answer");
+        assert_eq!(status, 200, "{path}: {text}");
+        let answer: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        answer["warnings"].clone()
+    };
+    let why = "results truncated due to limit: more than 65536 bytes, which is the setting \
+               max-label-results-size";
+    for path in
+        ["/api/v1/series?match[]=m", "/api/v1/label/host/values?limit=7", "/api/v1/status/tsdb"]
+    {
+        assert_eq!(ask(path).await, serde_json::json!([why]), "{path}");
+    }
+    let own = serde_json::json!(["results truncated due to limit"]);
+    assert_eq!(ask("/api/v1/label/host/values?limit=2").await, own);
+    assert_eq!(ask("/api/v1/labels").await, serde_json::Value::Null);
+    // With the first one.
+    assert_eq!(reached(&server, "max-label-results-size").await, Some(4.0));
 }
 
 /// How often the limit of this setting was reached.

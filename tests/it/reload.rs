@@ -27,8 +27,13 @@ async fn limits_of_queries_and_label_endpoints() {
     assert_eq!(ask(nested).await.0, 200);
     assert_eq!(stored(&server, "m").await, ["a", "b"]);
 
-    write_settings(&file, "max_label_results = 1\nquery_max_samples = 1\nquery_max_depth = 3\n");
-    let changed = "changed: max-label-results, query-max-samples, query-max-depth\n";
+    write_settings(
+        &file,
+        "max_label_results = 1\nmax_label_results_size = \"1MiB\"\nlabel_max_concurrency = 2\n\
+         label_max_wait = \"1s\"\nquery_max_samples = 1\nquery_max_depth = 3\n",
+    );
+    let changed = "changed: max-label-results, max-label-results-size, label-max-concurrency, \
+                   label-max-wait, query-max-samples, query-max-depth\n";
     assert_eq!(reload(&server).await, (200, changed.to_owned()));
     let (status, why) = ask("m").await;
     assert!(status == 422 && why.contains("query-max-samples"), "{status} {why}");
@@ -39,8 +44,9 @@ async fn limits_of_queries_and_label_endpoints() {
     // What is read again and the same is no change, and what is left out is as before.
     assert_eq!(reload(&server).await.1, "nothing that holds at once has changed\n");
     write_settings(&file, "query_max_concurrency = 1\nquery_max_memory = \"1GiB\"\n");
-    let changed = "changed: max-label-results, query-max-samples, query-max-memory, \
-                   query-max-concurrency, query-max-depth\n";
+    let changed = "changed: max-label-results, max-label-results-size, label-max-concurrency, \
+                   label-max-wait, query-max-samples, query-max-memory, query-max-concurrency, \
+                   query-max-depth\n";
     assert_eq!(reload(&server).await, (200, changed.to_owned()));
     assert_eq!(ask("m").await.0, 200);
     assert_eq!(ask(nested).await.0, 200);

@@ -18,7 +18,7 @@ use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::embedded::{self, Parts};
 use promkairos::storage::head::{self, Head, Stamps};
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{SelectHints, SeriesQuery, SharedStore, Store, StoreError};
+use promkairos::storage::{ListSize, SelectHints, SeriesQuery, SharedStore, Store, StoreError};
 use promkairos::telemetry::{CassandraMetrics, HeadMetrics, StoreMetrics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -542,7 +542,11 @@ async fn matchers_of_every_kind(h: Harness) {
         let found = read(&*h.store, &matchers, TimeRange::new(T, T)).await;
         let found: Vec<Labels> = found.into_iter().map(|(labels, _)| labels).collect();
         assert_eq!(found, want, "select {matchers:?}");
-        let query = SeriesQuery { matchers: matchers.clone(), range: TimeRange::ALL, limit: 0 };
+        let query = SeriesQuery {
+            matchers: matchers.clone(),
+            range: TimeRange::ALL,
+            limit: ListSize::UNLIMITED,
+        };
         let listed = h.store.series(&query).await.expect("series");
         assert_eq!(listed.items, want, "series {matchers:?}");
     }
@@ -593,29 +597,43 @@ async fn label_endpoints(h: Harness) {
     let query = |matchers: Vec<Matcher>, limit| SeriesQuery {
         matchers,
         range: TimeRange::new(T - 1000, T + 1000),
-        limit,
+        limit: ListSize::items(limit),
     };
     let s = &h.store;
-    let names = s.label_names(&query(vec![], 0)).await.expect("names");
+    let names = s.label_names(&query(vec![], usize::MAX)).await.expect("names");
     assert_eq!((names.items.join(" "), names.truncated), ("__name__ job zone".into(), false));
     let names = s.label_names(&query(vec![], 2)).await.expect("names");
     assert_eq!((names.items.join(" "), names.truncated), ("__name__ job".into(), true));
-    let names = s.label_names(&query(vec![Matcher::equal("job", "x")], 0)).await.expect("names");
+    // By their bytes.
+    let of_bytes = |bytes| {
+        let limit = ListSize { items: 9, bytes };
+        SeriesQuery { limit, ..query(vec![], 9) }
+    };
+    let names = s.label_names(&of_bytes(14)).await.expect("names");
+    assert_eq!((names.items.join(" "), names.truncated), ("__name__ job".into(), true));
+    let names = s.label_names(&of_bytes(15)).await.expect("names");
+    assert_eq!((names.items.len(), names.truncated), (3, false));
+    let values = s.label_values("__name__", &of_bytes(2)).await.expect("values");
+    assert_eq!((values.items.join(" "), values.truncated), ("a b".into(), true));
+    let series = s.series(&of_bytes(1)).await.expect("series");
+    assert_eq!((series.items.len(), series.truncated), (0, true));
+    let names =
+        s.label_names(&query(vec![Matcher::equal("job", "x")], usize::MAX)).await.expect("names");
     assert_eq!(names.items.join(" "), "__name__ job");
-    let values = s.label_values("__name__", &query(vec![], 0)).await.expect("values");
+    let values = s.label_values("__name__", &query(vec![], usize::MAX)).await.expect("values");
     assert_eq!(values.items.join(" "), "a b c");
     let values = s.label_values("job", &query(vec![], 1)).await.expect("values");
     assert_eq!((values.items.join(" "), values.truncated), ("x".into(), true));
     let of_y = vec![Matcher::equal("job", "y")];
-    let values = s.label_values("__name__", &query(of_y, 0)).await.expect("values");
+    let values = s.label_values("__name__", &query(of_y, usize::MAX)).await.expect("values");
     assert_eq!(values.items.join(" "), "b c");
-    let values = s.label_values("zone", &query(vec![], 0)).await.expect("values");
+    let values = s.label_values("zone", &query(vec![], usize::MAX)).await.expect("values");
     assert_eq!(values.items.join(" "), "1");
-    let values = s.label_values("nope", &query(vec![], 0)).await.expect("values");
+    let values = s.label_values("nope", &query(vec![], usize::MAX)).await.expect("values");
     assert_eq!(values.items.len(), 0);
     let series = s.series(&query(vec![], 2)).await.expect("series");
     assert_eq!((series.items.len(), series.truncated), (2, true));
-    let mut long_ago = query(vec![], 0);
+    let mut long_ago = query(vec![], usize::MAX);
     long_ago.range = TimeRange::new(0, 1000);
     assert_eq!(s.series(&long_ago).await.expect("series").items, []);
 }

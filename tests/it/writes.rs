@@ -14,7 +14,7 @@ use promkairos::api::{self, AppState};
 use promkairos::limits;
 use promkairos::model::TimeRange;
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{SeriesQuery, SharedStore};
+use promkairos::storage::{ListSize, SeriesQuery, SharedStore};
 use promkairos::telemetry::Metrics;
 use promkairos::wire::snappy;
 use prost::Message;
@@ -43,7 +43,8 @@ impl Server {
 
     /// How many series the store has.
     async fn series(&self) -> usize {
-        let query = SeriesQuery { matchers: Vec::new(), range: TimeRange::ALL, limit: 0 };
+        let query =
+            SeriesQuery { matchers: Vec::new(), range: TimeRange::ALL, limit: ListSize::UNLIMITED };
         self.store.series(&query).await.expect("a memory store answers").items.len()
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::AppState;
 use crate::model::{METRIC_NAME, Matcher, TimeRange};
-use crate::storage::{Level, SelectHints, SeriesQuery, SharedStore, StoreError};
+use crate::storage::{Level, ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
 
 /// Of how long ago series are asked for, and how far senders' clocks may be ahead, in milliseconds.
 const LAST: i64 = 3_600_000;
@@ -83,7 +83,7 @@ enum Told {
 async fn ask(state: &AppState, store: &SharedStore) -> Result<Told, StoreError> {
     let now = state.clock.now_ms();
     let range = TimeRange::new(now - LAST, now + AHEAD);
-    let all = SeriesQuery { matchers: Vec::new(), range, limit: 0 };
+    let all = SeriesQuery { matchers: Vec::new(), range, limit: ListSize::UNLIMITED };
     let hints = SelectHints { sorted: false, max_label_bytes: MOST_BYTES };
     let mut told = Told::All;
     for metric in store.label_values(METRIC_NAME, &all).await?.items {

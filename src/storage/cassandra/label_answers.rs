@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::cached_window::OLD;
 use crate::kairos::RowSpec;
 use crate::model::MatchOp;
-use crate::storage::{Limited, SeriesQuery};
+use crate::storage::{Limited, ListSize, SeriesQuery};
 
 /// Bytes of all answers together; who adds the next one begins anew.
 const MOST_BYTES: usize = 16 << 20;
@@ -28,7 +28,7 @@ pub(super) struct Asked {
     matchers: Vec<(MatchOp, Box<str>, Box<str>)>,
     /// The first and the last row time: within a window all times get the same answer. None = an empty range.
     windows: Option<[i64; 2]>,
-    limit: usize,
+    limit: ListSize,
 }
 
 impl Asked {
@@ -125,6 +125,7 @@ mod tests {
 
     fn asked(label: Option<&str>, value: &str, range: TimeRange, limit: usize) -> Asked {
         let matchers = vec![Matcher::equal("job", value)];
+        let limit = ListSize::items(limit);
         Asked::new(label, &SeriesQuery { matchers, range, limit }, RowSpec::DEFAULT)
     }
 

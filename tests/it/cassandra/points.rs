@@ -5,7 +5,7 @@ use promkairos::model::{
     Counts, Histogram, MatchOp, RawLabels, RejectReason, ResetHint, STALE_NAN_BITS, Span, Target,
     TimeRange, Value,
 };
-use promkairos::storage::{SelectHints, SeriesQuery, Store, StoreError};
+use promkairos::storage::{ListSize, SelectHints, SeriesQuery, Store, StoreError};
 
 use super::keyspace::{
     OwnedExemplar, Request, TestKeyspace, bits, hex, key, labels, matcher, named, read,
@@ -255,12 +255,13 @@ async fn selections_and_label_endpoints() {
     assert!(select(&named("gone")).await.is_empty());
 
     let query = |limit| SeriesQuery { matchers: vec![], range: TimeRange::ALL, limit };
-    let names = store.label_names(&query(0)).await.expect("names");
+    let names = store.label_names(&query(ListSize::UNLIMITED)).await.expect("names");
     assert_eq!(names.items, ["__name__", "cpu", "cpu_total", "host", "mem"]);
-    let values = store.label_values(name, &query(2)).await.expect("values");
+    let values = store.label_values(name, &query(ListSize::items(2))).await.expect("values");
     assert_eq!((values.items, values.truncated), (vec!["cpu".into(), "cpu_total".into()], true));
     let matchers = vec![matcher("mem", Equal, "1")];
-    let query = SeriesQuery { matchers, range: TimeRange::new(0, 5_000), limit: 0 };
+    let query =
+        SeriesQuery { matchers, range: TimeRange::new(0, 5_000), limit: ListSize::UNLIMITED };
     assert_eq!(store.label_values("host", &query).await.expect("values").items, ["a", "b", "c"]);
     assert_eq!(store.series(&query).await.expect("series").items.len(), 3);
     let later = SeriesQuery { range: TimeRange::new(WIDTH, 2 * WIDTH), ..query };

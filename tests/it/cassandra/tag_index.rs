@@ -13,7 +13,7 @@ use promkairos::model::{Labels, MatchOp, Matcher, TimeRange};
 use promkairos::storage::cassandra::{
     CassandraStore, Options, TagIndexOptions, TagStatus, WindowPath,
 };
-use promkairos::storage::{SeriesQuery, Store};
+use promkairos::storage::{ListSize, SeriesQuery, Store};
 use scylla::value::CqlTimestamp;
 
 use super::keyspace::{Request, TestKeyspace, labels, matcher, named, read};
@@ -68,7 +68,7 @@ async fn write(store: &CassandraStore, all: &[Labels], at: i64) {
 /// The series that the store finds, sorted.
 async fn found(store: &CassandraStore, matchers: &[Matcher], range: TimeRange) -> Vec<Labels> {
     let by_data: Vec<Labels> = read(store, matchers, range).await.into_keys().collect();
-    let query = SeriesQuery { matchers: matchers.to_vec(), range, limit: 0 };
+    let query = SeriesQuery { matchers: matchers.to_vec(), range, limit: ListSize::UNLIMITED };
     let by_index = store.series(&query).await.expect("series").items;
     assert_eq!(by_data, by_index);
     by_data

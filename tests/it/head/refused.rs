@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use promkairos::model::{Matcher, MetricType, TimeRange};
 use promkairos::storage::head::{Head, Options};
-use promkairos::storage::{SelectHints, SeriesQuery, Store, StoreError};
+use promkairos::storage::{ListSize, SelectHints, SeriesQuery, Store, StoreError};
 use promkairos::telemetry::HeadMetrics;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -53,7 +53,7 @@ async fn refused(head: &Head, batch: &Batch) {
 }
 
 async fn names(store: &dyn Store) -> Vec<String> {
-    let query = SeriesQuery { matchers: vec![], range: TimeRange::ALL, limit: 0 };
+    let query = SeriesQuery { matchers: vec![], range: TimeRange::ALL, limit: ListSize::UNLIMITED };
     let series = store.series(&query).await.expect("readable").items;
     series.iter().map(|labels| labels.to_string()).collect()
 }

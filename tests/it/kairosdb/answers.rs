@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::{Labels, METRIC_NAME, TimeRange, Value};
 use promkairos::storage::cassandra::{CassandraStore, Options};
-use promkairos::storage::{SeriesQuery, Store};
+use promkairos::storage::{ListSize, SeriesQuery, Store};
 use promkairos::telemetry::CassandraMetrics;
 use scylla::value::CqlTimestamp;
 use serde_json::Value as Json;
@@ -86,7 +86,7 @@ async fn the_layout_before_1_0() {
     let query = |start, end| SeriesQuery {
         matchers: named("old.metric"),
         range: TimeRange::new(start, end),
-        limit: 0,
+        limit: ListSize::UNLIMITED,
     };
     let at = STAMP;
     assert_eq!(store.series(&query(at, at)).await.expect("series").items.len(), 1);

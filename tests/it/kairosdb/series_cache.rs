@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use promkairos::model::{Labels, METRIC_NAME, MatchOp, Matcher, TimeRange};
 use promkairos::storage::cassandra::{CassandraStore, Options};
-use promkairos::storage::{SeriesQuery, Store};
+use promkairos::storage::{ListSize, SeriesQuery, Store};
 use promkairos::telemetry::CassandraMetrics;
 
 use crate::cassandra::keyspace::{Request, TestKeyspace, labels, matcher, named, read};
@@ -32,7 +32,7 @@ async fn fill(store: &CassandraStore, series: usize) {
 
 async fn count(store: &CassandraStore, matchers: &[Matcher]) -> usize {
     let matchers = matchers.to_vec();
-    let query = SeriesQuery { matchers, range: TimeRange::ALL, limit: 0 };
+    let query = SeriesQuery { matchers, range: TimeRange::ALL, limit: ListSize::UNLIMITED };
     store.series(&query).await.expect("series").items.len()
 }
 
@@ -50,7 +50,8 @@ async fn only_what_is_selected_is_read_and_the_index_only_once() {
     let one = [Matcher::equal(METRIC_NAME, "m"), Matcher::equal("host", "h77")];
     assert_eq!(read(&store, &one, TimeRange::ALL).await.len(), 1);
     assert_eq!(count(&store, &[matcher("host", MatchOp::Regex, "h1.")]).await, 10);
-    let query = SeriesQuery { matchers: named("m"), range: TimeRange::ALL, limit: 0 };
+    let query =
+        SeriesQuery { matchers: named("m"), range: TimeRange::ALL, limit: ListSize::UNLIMITED };
     let values = store.label_values("group", &query).await.expect("values");
     assert_eq!(values.items.len(), 25);
     assert_eq!(metrics.series_cache_reads.get(), 1, "matchers and label endpoints share it");
@@ -113,7 +114,11 @@ async fn labels_are_answered_from_memory_until_an_index_row_is_written() {
     let keyspace = TestKeyspace::new().await;
     let (store, metrics) = open(keyspace.options()).await;
     fill(&store, 3).await;
-    let query = |end| SeriesQuery { matchers: vec![], range: TimeRange::new(0, end), limit: 0 };
+    let query = |end| SeriesQuery {
+        matchers: vec![],
+        range: TimeRange::new(0, end),
+        limit: ListSize::UNLIMITED,
+    };
     let ask = async |end: i64| {
         let query = query(end);
         let names = store.label_names(&query).await.expect("names").items;

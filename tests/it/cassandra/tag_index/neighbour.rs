@@ -8,7 +8,7 @@ use promkairos::kairos::DataType;
 use promkairos::model::MatchOp::Equal;
 use promkairos::model::{Labels, TimeRange};
 use promkairos::storage::cassandra::{CassandraStore, Options, TagIndexTrust};
-use promkairos::storage::{SeriesQuery, Store};
+use promkairos::storage::{ListSize, SeriesQuery, Store};
 use promkairos::telemetry::{CassandraMetrics, Metrics};
 use scylla::value::CqlTimestamp;
 
@@ -115,7 +115,11 @@ async fn types_that_are_not_shown_are_counted_on_both_paths() {
             keyspace.cql(&cql).await;
         }
         let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
-        let query = SeriesQuery { matchers: matchers.clone(), range: TimeRange::ALL, limit: 0 };
+        let query = SeriesQuery {
+            matchers: matchers.clone(),
+            range: TimeRange::ALL,
+            limit: ListSize::UNLIMITED,
+        };
         assert_eq!(store.series(&query).await.expect("series").items, [ours], "{path}");
         let skipped = "promkairos_cassandra_skipped_total{reason=\"data_type\"} 2\n";
         let text = telemetry.encode();

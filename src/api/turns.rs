@@ -1,0 +1,124 @@
+//! Turns of the questions whose whole answers are in memory: for labels, series, metadata and the like.
+//! So many are answered at a time, and the others wait, for so long.
+//!
+//! Changed settings make new turns. Questions under way, and those that wait, end by the ones they began
+//! with, and share nothing with the others.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+use super::ApiError;
+use crate::config::ListLimits;
+use crate::limits::RETRY_AFTER;
+use crate::storage::StoreError;
+use crate::telemetry::LimitMetrics;
+
+/// The setting of how many are answered at a time.
+const AT_ONCE: &str = "label-max-concurrency";
+/// That of how long the others wait.
+const WAIT: &str = "label-max-wait";
+
+/// The turns, and how large an answer may be.
+pub(super) struct Turns {
+    pub(super) limits: ListLimits,
+    free: Semaphore,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self::new(ListLimits::default())
+    }
+}
+
+impl Turns {
+    pub(super) fn new(limits: ListLimits) -> Self {
+        Self { limits, free: Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS)) }
+    }
+
+    /// A turn, once there is one.
+    pub(super) async fn take(
+        &self,
+        metrics: &LimitMetrics,
+    ) -> Result<SemaphorePermit<'_>, ApiError> {
+        let ListLimits { at_once, wait, .. } = self.limits;
+        match timeout(wait, self.free.acquire()).await {
+            Ok(turn) => Ok(turn.expect("never closed")),
+            Err(_) => {
+                metrics.reached(WAIT);
+                let what = format!(
+                    "no turn within {wait:?}, which is the setting {WAIT}: too many questions for labels, \
+                     series and the like, of which {at_once} are answered at a time, which is the \
+                     setting {AT_ONCE}"
+                );
+                Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use axum::body::{Body, to_bytes};
+    use axum::extract::Request;
+    use axum::http::header;
+    use tower::Service;
+
+    use super::super::{AppState, router};
+    use crate::config::{self, Config, LimitsConfig};
+    use crate::storage::memory::MemoryStore;
+    use crate::telemetry::Metrics;
+
+    fn limits(wait: &str) -> LimitsConfig {
+        let all = ["promkairos", "--label-max-concurrency=1", wait];
+        let command = clap::Command::new("promkairos").args(config::arguments());
+        Config::load(&command.try_get_matches_from(all).expect("known")).expect("valid").limits
+    }
+
+    /// Status, `Retry-After` and text of an answer.
+    async fn ask(state: &Arc<AppState>, path: &str) -> (u16, Option<String>, String) {
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        let answer = router(state.clone()).call(request).await.expect("infallible");
+        let after = answer.headers().get(header::RETRY_AFTER);
+        let after = after.map(|value| value.to_str().expect("ascii").to_owned());
+        let status = answer.status().as_u16();
+        let text = to_bytes(answer.into_body(), 1 << 20).await.expect("whole");
+        (status, after, String::from_utf8(text.into()).expect("UTF-8"))
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_turn_in_time_is_told_the_settings_and_counted() {
+        let metrics = Arc::new(Metrics::new());
+        let state = Arc::new(AppState::new(metrics.clone()));
+        state.open(Arc::new(MemoryStore::new()));
+        state.set_limits(&limits("--label-max-wait=1ms"));
+        let before = state.turns();
+        let held = before.take(&metrics.http.limits).await.expect("the first");
+        let counted = |times: u64| {
+            let line =
+                format!("promkairos_limits_reached_total{{limit=\"label-max-wait\"}} {times}\n");
+            assert!(metrics.encode().contains(&line), "{line}");
+        };
+        for (times, path) in (1..).zip(["/api/v1/labels", "/api/v1/metadata"]) {
+            let (status, after, text) = ask(&state, path).await;
+            assert_eq!((status, after.as_deref()), (503, Some("5")), "{text}");
+            let why = "no turn within 1ms, which is the setting label-max-wait: too many questions for \
+                       labels, series and the like, of which 1 are answered at a time, which is the \
+                       setting label-max-concurrency";
+            assert!(text.contains(why), "{text}");
+            counted(times);
+        }
+        // The same settings are no others.
+        state.set_limits(&limits("--label-max-wait=1ms"));
+        assert_eq!(ask(&state, "/api/v1/labels").await.0, 503);
+        counted(3);
+        // Others hold from now on, and who was before them has its turn still.
+        state.set_limits(&limits("--label-max-wait=1h"));
+        assert_eq!(ask(&state, "/api/v1/labels").await.0, 200);
+        drop(held);
+        assert_eq!(before.limits.wait, Duration::from_millis(1));
+        assert_eq!(before.free.available_permits(), 1);
+    }
+}
