@@ -23,12 +23,17 @@ use super::{
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
-use crate::telemetry::{HandlerLabels, InFlight, RequestLabels};
+use crate::telemetry::InFlight;
 
 type Shared = Arc<AppState>;
 
+/// By which data comes and goes. Failures here are told from the first one on.
+const WATCHED: [&str; 4] =
+    ["/api/v1/write", "/api/v1/read", "/api/v1/query", "/api/v1/query_range"];
+
 /// All routes. Each stands with those that need the same right; health needs none.
 pub fn router(state: Shared) -> Router {
+    WATCHED.iter().for_each(|path| state.metrics.http.expect(path));
     let health = Router::new()
         .route("/-/healthy", page(get(status::healthy)))
         .route("/-/ready", page(get(status::ready)));
@@ -215,9 +220,6 @@ async fn observe(State(state): State<Shared>, request: Request, next: Next) -> R
         let (code, seconds) = (response.status().as_u16(), start.elapsed().as_secs_f64());
         tracing::debug!(%method, path, code, seconds, "request");
     }
-    let labels = HandlerLabels { handler: handler.clone() };
-    http.duration.get_or_create(&labels).observe(start.elapsed().as_secs_f64());
-    let labels = RequestLabels { handler, code: response.status().as_u16() };
-    http.requests.get_or_create(&labels).inc();
+    http.answered(handler, response.status().as_u16(), start.elapsed());
     response
 }

@@ -173,6 +173,18 @@ pub enum RejectReason {
 }
 
 impl RejectReason {
+    /// The words of [`RejectReason::as_str`] that are not names of settings.
+    pub const WORDS: [&str; 8] = [
+        "labels",
+        "symbols",
+        "no_points",
+        "timestamp",
+        "histogram",
+        "exemplar",
+        "metadata",
+        "store",
+    ];
+
     /// A short fixed word for metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -321,4 +333,26 @@ pub struct WriteOutcome {
     pub metadata: u64,
     /// Refused parts: those of the batch and those the store added.
     pub rejections: Rejections,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::LabelError;
+
+    #[test]
+    fn words_are_those_of_the_reasons() {
+        let reasons = [
+            RejectReason::Labels(LabelError::NoMetricName),
+            RejectReason::OddLabelRefs(1),
+            RejectReason::NoPoints,
+            RejectReason::TimestampOutOfRange(0),
+            RejectReason::ExemplarTooLong(1),
+            RejectReason::Metadata("odd"),
+            RejectReason::Store(String::new()),
+        ];
+        for reason in reasons {
+            assert!(RejectReason::WORDS.contains(&reason.as_str()), "{reason}");
+        }
+    }
 }

@@ -24,10 +24,7 @@ use super::connection::{Requests, Watched};
 use super::places::{Limits, Overdue, Place, Places};
 use super::tls::Tls;
 use crate::limits::ACCEPT_PAUSE;
-use crate::telemetry::{HttpMetrics, InFlight, Throttle};
-
-/// What a head passes that is too large; hyper's own, no setting.
-const HEAD_SIZE: &str = "http-head-size";
+use crate::telemetry::{HEAD_SIZE, HttpMetrics, InFlight, Throttle};
 
 /// What connections are served with.
 #[derive(Clone)]

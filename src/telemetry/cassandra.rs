@@ -26,6 +26,9 @@ pub enum StatementOutcome {
 }
 
 impl StatementOutcome {
+    const ALL: [Self; 5] =
+        [Self::Ok, Self::Retried, Self::Unavailable, Self::Refused, Self::Failed];
+
     fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -297,11 +300,18 @@ impl CassandraMetrics {
         }
     }
 
-    /// Counts an attempt of `statement` and its time.
+    /// Counts an attempt of `statement` and its time. With the first one all outcomes are there, so that
+    /// the first failure of a statement that went well before is seen as one.
     pub fn attempt(&self, statement: &'static str, outcome: StatementOutcome, took: Duration) {
+        let kind = Kind { statement };
+        if self.latency.get(&kind).is_none() {
+            for outcome in StatementOutcome::ALL.map(StatementOutcome::name) {
+                drop(self.statements.get_or_create(&Attempt { statement, outcome }));
+            }
+        }
         let outcome = outcome.name();
         self.statements.get_or_create(&Attempt { statement, outcome }).inc();
-        self.latency.get_or_create(&Kind { statement }).observe(took.as_secs_f64());
+        self.latency.get_or_create(&kind).observe(took.as_secs_f64());
     }
 
     /// Series of windows in memory with data of this type.
@@ -323,5 +333,32 @@ impl CassandraMetrics {
     /// Counts rows that were left out of a read.
     pub fn skip(&self, reason: &'static str, rows: u64) {
         self.skipped.get_or_create(&Reason { reason }).inc_by(rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn a_statement_has_all_its_outcomes_from_its_first_attempt_on() {
+        let metrics = Metrics::new();
+        let lines = || {
+            let text = metrics.encode();
+            let family = "promkairos_cassandra_statements_total{statement=\"insert_point\",";
+            let of_it = text.lines().filter_map(|line| line.strip_prefix(family));
+            of_it.map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert!(lines().is_empty());
+        for count in 1..3 {
+            metrics.cassandra.attempt("insert_point", StatementOutcome::Ok, Duration::ZERO);
+            let line = |outcome, count| format!("outcome=\"{outcome}\"}} {count}");
+            let failed = ["failed", "refused", "retried", "unavailable"];
+            let mut want: std::collections::BTreeSet<_> =
+                failed.map(|outcome| line(outcome, 0)).into();
+            want.insert(line("ok", count));
+            assert_eq!(lines(), want);
+        }
     }
 }

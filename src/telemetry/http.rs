@@ -1,5 +1,7 @@
 //! Metrics of HTTP requests and of remote read.
 
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,13 +11,14 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::LimitMetrics;
 
+/// The status of what failed by our fault.
+const FAILED: u16 = 500;
+
 /// Metrics of HTTP requests.
 #[derive(Debug, Clone)]
 pub struct HttpMetrics {
-    /// Answered requests.
-    pub requests: Family<RequestLabels, Counter>,
-    /// Seconds until the answer's head; a streamed body comes after it.
-    pub duration: Family<HandlerLabels, Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    duration: Family<HandlerLabels, Histogram>,
     /// Requests that are being answered.
     pub in_flight: Gauge,
     /// Series sent by remote read.
@@ -32,20 +35,15 @@ pub struct HttpMetrics {
     pub ready: Gauge,
 }
 
-/// A path and a status.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
-    /// The route; `other` when there is none.
-    pub handler: String,
-    /// The status.
-    pub code: u16,
+struct RequestLabels {
+    handler: String,
+    code: u16,
 }
 
-/// A path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct HandlerLabels {
-    /// The route; `other` when there is none.
-    pub handler: String,
+struct HandlerLabels {
+    handler: String,
 }
 
 impl HttpMetrics {
@@ -91,5 +89,26 @@ impl HttpMetrics {
         let help = "Whether what is written can be acknowledged, as /-/ready tells it";
         registry.register("ready", help, metrics.ready.clone());
         metrics
+    }
+
+    /// Requests of this route may come: their failures are there before they are counted, so that a first
+    /// burst is seen as one.
+    pub fn expect(&self, handler: &str) {
+        drop(
+            self.requests
+                .get_or_create(&RequestLabels { handler: handler.to_owned(), code: FAILED }),
+        );
+    }
+
+    /// A request was answered with this status, after so long: until the head of its answer, as a streamed
+    /// body comes after it. `handler` is its route, `other` when there is none.
+    pub fn answered(&self, handler: String, code: u16, took: Duration) {
+        let labels = HandlerLabels { handler };
+        if self.duration.get(&labels).is_none() {
+            self.expect(&labels.handler);
+        }
+        self.duration.get_or_create(&labels).observe(took.as_secs_f64());
+        let HandlerLabels { handler } = labels;
+        self.requests.get_or_create(&RequestLabels { handler, code }).inc();
     }
 }

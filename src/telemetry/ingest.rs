@@ -1,4 +1,6 @@
 //! Metrics of remote write.
+//!
+//! What may be refused and failures are there from the start with 0, so that a first burst is seen as one.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -6,6 +8,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+
+use super::limits::OF_WRITES;
+use crate::model::RejectReason;
+
+/// Protocols and statuses of requests that failed.
+const PROTOCOLS: [&str; 2] = ["1", "2"];
+const FAILURES: [u16; 5] = [400, 413, 429, 500, 503];
 
 /// Metrics of remote write.
 #[derive(Debug, Clone)]
@@ -18,10 +27,8 @@ pub struct IngestMetrics {
     pub exemplars: Counter,
     /// Metadata entries stored.
     pub metadata: Counter,
-    /// Parts of requests that were refused; some of them may be taken later.
-    pub rejected: Family<ReasonLabels, Counter>,
-    /// Floats and histograms that were refused, as far as they are known.
-    pub refused: Family<ReasonLabels, Counter>,
+    rejected: Family<ReasonLabels, Counter>,
+    refused: Family<ReasonLabels, Counter>,
     /// Series written to within the last hour.
     pub active_series: Gauge,
     /// Answered requests.
@@ -32,11 +39,10 @@ pub struct IngestMetrics {
     pub in_flight: Gauge,
 }
 
-/// Why a part of a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ReasonLabels {
-    /// A short fixed word.
-    pub reason: &'static str,
+struct ReasonLabels {
+    /// A word of [`RejectReason`] or the name of a setting.
+    reason: &'static str,
 }
 
 /// A protocol and a status.
@@ -103,13 +109,39 @@ impl IngestMetrics {
             "Remote-write requests that are being answered",
             metrics.in_flight.clone(),
         );
+        metrics.begin();
         metrics
+    }
+
+    /// What alerts look at has to be there before it is counted.
+    fn begin(&self) {
+        for reason in reasons() {
+            drop(self.rejected.get_or_create(&ReasonLabels { reason }));
+            drop(self.refused.get_or_create(&ReasonLabels { reason }));
+        }
+        for protocol in PROTOCOLS {
+            for code in FAILURES {
+                drop(self.requests.get_or_create(&WriteLabels { protocol, code }));
+            }
+        }
+    }
+
+    /// So many parts of requests were refused; some of them may be taken later.
+    pub fn reject(&self, reason: &'static str, parts: u64) {
+        debug_assert!(reasons().any(|known| known == reason), "{reason}");
+        self.rejected.get_or_create(&ReasonLabels { reason }).inc_by(parts);
     }
 
     /// So many floats and histograms were refused.
     pub fn refuse(&self, reason: &'static str, points: u64) {
+        debug_assert!(reasons().any(|known| known == reason), "{reason}");
         if points > 0 {
             self.refused.get_or_create(&ReasonLabels { reason }).inc_by(points);
         }
     }
+}
+
+/// Why something may be refused.
+fn reasons() -> impl Iterator<Item = &'static str> {
+    RejectReason::WORDS.into_iter().chain(OF_WRITES)
 }

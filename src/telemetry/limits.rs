@@ -1,11 +1,58 @@
 //! Limits that were reached, by the name of the setting: one family for all parts of the program.
 //!
-//! It is counted where something is refused, closed or cut, once for each of them.
+//! It is counted where something is refused, closed or cut, once for each of them. All that may be
+//! counted are there from the start with 0, so that a first burst is seen as one.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+
+/// The settings whose limits are counted.
+const SETTINGS: [&str; 26] = [
+    "memory-limit",
+    "flush-memory",
+    "wal-limit",
+    "max-connections",
+    "max-concurrent-requests",
+    "http-head-timeout",
+    "http-body-timeout",
+    "http-answer-timeout",
+    "remote-read-max-concurrency",
+    "max-request-body-size",
+    "max-series-per-request",
+    "max-samples-per-request",
+    "max-samples-per-second",
+    "max-active-series",
+    "max-active-series-per-metric",
+    "max-labels-per-series",
+    "max-label-name-size",
+    "max-label-value-size",
+    "max-label-results",
+    "max-label-results-size",
+    "label-max-wait",
+    "query-timeout",
+    "query-max-samples",
+    "query-max-memory",
+    "query-max-queue",
+    "query-max-depth",
+];
+
+/// Those at which a part of a remote write is refused, or with the others all of it.
+pub(super) const OF_WRITES: [&str; 9] = [
+    "memory-limit",
+    "max-series-per-request",
+    "max-samples-per-request",
+    "max-samples-per-second",
+    "max-active-series",
+    "max-active-series-per-metric",
+    "max-labels-per-series",
+    "max-label-name-size",
+    "max-label-value-size",
+];
+
+/// What a head of HTTP/1 passes that is too large; the HTTP library's own, no setting.
+pub const HEAD_SIZE: &str = "http-head-size";
 
 /// Limits that were reached. Clones count together; the default is printed by no registry.
 #[derive(Debug, Clone, Default)]
@@ -15,13 +62,16 @@ pub struct LimitMetrics {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabels {
-    /// The name of the setting.
+    /// The name of the setting, or [`HEAD_SIZE`].
     limit: &'static str,
 }
 
 impl LimitMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
+        for limit in SETTINGS.into_iter().chain([HEAD_SIZE]) {
+            drop(metrics.reached.get_or_create(&LimitLabels { limit }));
+        }
         registry.register(
             "limits_reached",
             "Series, requests, queries, connections and answers refused, cut or given up at a limit, \
@@ -38,8 +88,32 @@ impl LimitMetrics {
 
     /// The same several times.
     pub fn add(&self, setting: &'static str, times: u64) {
+        debug_assert!(setting == HEAD_SIZE || SETTINGS.contains(&setting), "{setting}");
         if times > 0 {
             self.reached.get_or_create(&LimitLabels { limit: setting }).inc_by(times);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn what_is_counted_is_a_setting_and_there_from_the_start() {
+        let text = Metrics::new().encode();
+        let is_setting = |name| config::SETTINGS.iter().any(|setting| setting.name == name);
+        for name in SETTINGS {
+            assert!(is_setting(name), "{name}");
+        }
+        assert!(OF_WRITES.iter().all(|name| SETTINGS.contains(name)));
+        for name in SETTINGS.into_iter().chain([HEAD_SIZE]) {
+            let line = format!("promkairos_limits_reached_total{{limit=\"{name}\"}} 0\n");
+            assert!(text.contains(&line), "{name}");
+        }
+        let lines = text.lines().filter(|line| line.starts_with("promkairos_limits_reached_total"));
+        assert_eq!(lines.count(), SETTINGS.len() + 1);
     }
 }

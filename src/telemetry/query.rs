@@ -24,6 +24,8 @@ pub enum QueryKind {
 }
 
 impl QueryKind {
+    const ALL: [Self; 2] = [Self::Instant, Self::Range];
+
     fn name(self) -> &'static str {
         match self {
             Self::Instant => "instant",
@@ -50,6 +52,9 @@ pub enum QueryOutcome {
 }
 
 impl QueryOutcome {
+    const ALL: [Self; 6] =
+        [Self::Ok, Self::Failed, Self::Limited, Self::TimedOut, Self::Canceled, Self::Store];
+
     fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -105,6 +110,12 @@ impl QueryMetrics {
             concurrent_max: Gauge::default(),
             samples_read: Counter::default(),
         };
+        // There before they are counted, so that a first failure is seen as one.
+        for kind in QueryKind::ALL.map(QueryKind::name) {
+            for outcome in QueryOutcome::ALL.map(QueryOutcome::name) {
+                drop(metrics.ended.get_or_create(&Ended { kind, outcome }));
+            }
+        }
         let m = metrics.clone();
         registry.register("queries", "PromQL queries by how they ended", m.ended);
         let help = "Time of a PromQL query, waiting for its turn included";

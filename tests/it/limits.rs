@@ -222,6 +222,31 @@ async fn answers_of_label_endpoints_end_at_their_bytes() {
     assert_eq!(reached(&server, "max-label-results-size").await, Some(4.0));
 }
 
+/// Else nobody could tell a first burst from nothing: a rule sees how much a counter grows.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_alerts_look_at_is_there_before_it_is_counted() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    for counter in [
+        "limits_reached_total{limit=\"max-connections\"}",
+        "limits_reached_total{limit=\"label-max-wait\"}",
+        "limits_reached_total{limit=\"http-head-size\"}",
+        "write_samples_refused_total{reason=\"labels\"}",
+        "write_samples_refused_total{reason=\"max-samples-per-second\"}",
+        "write_rejected_total{reason=\"max-active-series\"}",
+        "write_requests_total{protocol=\"1\",code=\"503\"}",
+        "http_requests_total{handler=\"/api/v1/write\",code=\"500\"}",
+        "queries_total{kind=\"range\",outcome=\"timed_out\"}",
+    ] {
+        assert_eq!(metric(&server, counter).await, Some(0.0), "{counter}");
+    }
+    // With the first answer of any other path. A path that is none, and no line of its own.
+    let failed = "http_requests_total{handler=\"other\",code=\"500\"}";
+    assert_eq!(metric(&server, failed).await, None);
+    assert_eq!(server.get("/nowhere").await.expect("an answer").0, 404);
+    assert_eq!(metric(&server, failed).await, Some(0.0));
+}
+
 /// How often the limit of this setting was reached.
 pub(crate) async fn reached(server: &Promkairos, setting: &str) -> Option<f64> {
     metric(server, &format!("limits_reached_total{{limit=\"{setting}\"}}")).await

@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &["limits"]),
     ("limits", &["model"]),
     ("config", &["limits", "model"]),
-    ("telemetry", &["config"]),
+    ("telemetry", &["config", "model"]),
     ("chunk", &["limits", "model"]),
     ("kairos", &["limits", "model"]),
     ("wire", &["limits", "model"]),

@@ -26,7 +26,7 @@ use super::{ApiError, AppState};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
 use crate::storage::{Level, MEMORY_LIMIT, StoreError};
-use crate::telemetry::{InFlight, IngestMetrics, ReasonLabels, WriteLabels};
+use crate::telemetry::{InFlight, IngestMetrics, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use gate::Gate;
@@ -214,7 +214,7 @@ fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
     metrics.exemplars.inc_by(outcome.exemplars);
     metrics.metadata.inc_by(outcome.metadata);
     for &(reason, count) in outcome.rejections.counts() {
-        metrics.rejected.get_or_create(&ReasonLabels { reason }).inc_by(count);
+        metrics.reject(reason, count);
     }
     for &(reason, points) in outcome.rejections.points() {
         metrics.refuse(reason, points);
