@@ -1,8 +1,8 @@
 //! How many requests are answered at a time, whatever they ask for.
 //!
 //! A request counts from its head until the head of its answer, its body and all waiting included.
-//! One too many is told at once to come again. Those for health and metrics do not count: they tell
-//! an operator why the others are refused.
+//! One too many is told at once to come again, and so is one that came by a spare connection. Those for
+//! health and metrics do not count: they tell an operator why the others are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,15 +15,18 @@ use super::{ApiError, AppState};
 use crate::limits::{MAX_CONCURRENT_REQUESTS, RETRY_AFTER};
 use crate::storage::StoreError;
 
-/// The name of the setting.
-const SETTING: &str = "max-concurrent-requests";
+/// The settings of how many requests and how many connections there may be.
+const REQUESTS: &str = "max-concurrent-requests";
+const CONNECTIONS: &str = "max-connections";
 
 /// What is always answered.
 const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
-/// Whether requests of this path are answered whatever else is under way: they tell how the process is.
-pub fn is_always_answered(path: &str) -> bool {
-    UNCOUNTED.contains(&path)
+/// Stands with a request that came by a spare connection, which is for health and metrics alone.
+#[derive(Debug, Clone, Copy)]
+pub struct SpareConnection {
+    /// How many others there may be.
+    pub beyond: usize,
 }
 
 /// How many requests are under way, and how many may be.
@@ -70,19 +73,22 @@ pub(super) async fn bound(
     request: Request,
     next: Next,
 ) -> Response {
-    if is_always_answered(request.uri().path()) {
+    if UNCOUNTED.contains(&request.uri().path()) {
         return next.run(request).await;
+    }
+    if let Some(SpareConnection { beyond }) = request.extensions().get() {
+        return too_many(&state, &format!("{beyond} connections"), CONNECTIONS);
     }
     match state.concurrency.enter() {
         Ok(_counted) => next.run(request).await,
-        Err(most) => {
-            state.metrics.http.limits.reached(SETTING);
-            let what =
-                format!("more than {most} requests at a time, which is the setting {SETTING}");
-            let error = StoreError::Unavailable { what, retry_after: RETRY_AFTER };
-            ApiError::from(error).into_response()
-        }
+        Err(most) => too_many(&state, &format!("{most} requests at a time"), REQUESTS),
     }
+}
+
+fn too_many(state: &AppState, most: &str, setting: &'static str) -> Response {
+    state.metrics.http.limits.reached(setting);
+    let what = format!("more than {most}, which is the setting {setting}");
+    ApiError::from(StoreError::Unavailable { what, retry_after: RETRY_AFTER }).into_response()
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-pub use concurrency::is_always_answered;
+pub use concurrency::SpareConnection;
 pub use error::ApiError;
 pub use moment::parse_time;
 pub use routes::router;

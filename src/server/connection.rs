@@ -1,8 +1,8 @@
 //! One connection: its bytes and its requests, told to its place as they come and go.
 //!
 //! A request is under way from its head until the last piece of its answer was handed over or is
-//! given up, which `answer` looks after. Nothing is decided here but that a spare place is for
-//! health and metrics alone.
+//! given up, which `answer` looks after. Nothing is decided here: a request says whether its place is a
+//! spare one, and `api` what is answered there.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,8 +13,8 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
-use axum::http::{HeaderValue, Request, StatusCode, Version, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, Request, Version, header};
+use axum::response::Response;
 use axum::{BoxError, Router};
 use futures::future::BoxFuture;
 use http_body::{Frame, SizeHint};
@@ -24,8 +24,7 @@ use tower::Service;
 
 use super::answer::Answer;
 use super::places::{BodyOwed, Multiplexed, Place};
-use crate::api;
-use crate::limits::RETRY_AFTER;
+use crate::api::SpareConnection;
 use crate::telemetry::HttpMetrics;
 
 /// The bytes of a connection.
@@ -128,7 +127,6 @@ where
         };
         let (under_way, owed) = self.place.begin(multiplexed);
         let spare_beyond = self.place.spare_beyond();
-        let refused = spare_beyond.filter(|_| !api::is_always_answered(request.uri().path()));
         let mut request = request.map(|body| {
             let owed = (!body.is_end_stream()).then_some(owed);
             Body::new(Question { body, owed })
@@ -136,16 +134,13 @@ where
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(ConnectInfo(peer));
         }
-        let answer = refused.is_none().then(|| self.router.call(request));
+        if let Some(beyond) = spare_beyond {
+            request.extensions_mut().insert(SpareConnection { beyond });
+        }
+        let answer = self.router.call(request);
         let (stall, metrics) = (self.place.answer_stall(), self.metrics.clone());
         Box::pin(async move {
-            let mut response = match answer {
-                Some(answer) => answer.await?,
-                None => {
-                    metrics.limits.reached(SETTING);
-                    too_many(refused.unwrap_or_default())
-                }
-            };
+            let mut response = answer.await?;
             // A spare place is soon free again. HTTP/2 has no such header.
             if spare_beyond.is_some() && multiplexed == Multiplexed::No {
                 let close = HeaderValue::from_static("close");
@@ -155,16 +150,6 @@ where
                 .map(|body| Body::new(Answer::new(body, under_way, multiplexed, stall, &metrics))))
         })
     }
-}
-
-/// The setting of how many connections there may be.
-const SETTING: &str = "max-connections";
-
-/// What a request is told that has only a spare place.
-fn too_many(most: usize) -> Response {
-    let after = HeaderValue::from(RETRY_AFTER.as_secs());
-    let why = format!("more than {most} connections, which is the setting {SETTING}\n");
-    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, after)], why).into_response()
 }
 
 /// The body of a request, owed until it has come whole or is given up.

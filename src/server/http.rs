@@ -174,6 +174,7 @@ mod tests {
     use tokio::sync::{Semaphore, mpsc};
 
     use super::*;
+    use crate::api::{self, AppState};
     use crate::config::WebConfig;
     use crate::telemetry::{Metrics, WebMetrics};
 
@@ -361,7 +362,7 @@ mod tests {
     }
 
     /// A handler that tells when a request has begun, and answers when the gate has a place for it.
-    fn gated() -> (Router, Arc<Semaphore>, mpsc::UnboundedReceiver<()>) {
+    fn gated(path: &str) -> (Router, Arc<Semaphore>, mpsc::UnboundedReceiver<()>) {
         let gate = Arc::new(Semaphore::new(0));
         let (begin, begun) = mpsc::unbounded_channel();
         let held = gate.clone();
@@ -370,12 +371,12 @@ mod tests {
             held.acquire().await.expect("never closed").forget();
             "here"
         };
-        (Router::new().route("/", get(handler)), gate, begun)
+        (Router::new().route(path, get(handler)), gate, begun)
     }
 
     #[tokio::test]
     async fn a_request_under_way_gives_way_to_nobody() {
-        let (router, gate, mut begun) = gated();
+        let (router, gate, mut begun) = gated("/");
         let address = serve_on_free_port(router, patient(1), std::future::pending()).await;
         let mut first = connect(address, REQUEST).await;
         begun.recv().await.expect("it has begun");
@@ -395,28 +396,44 @@ mod tests {
 
     const PROBE: &[u8] = b"GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n";
 
+    /// The answer on a connection that is closed after it.
+    async fn last_answer(address: SocketAddr, request: &[u8]) -> String {
+        let mut text = String::new();
+        let mut stream = connect(address, request).await;
+        stream.read_to_string(&mut text).await.expect("closed cleanly");
+        text
+    }
+
     #[tokio::test]
     async fn while_all_are_busy_health_is_answered_and_others_are_told_the_setting() {
-        let (router, gate, mut begun) = gated();
-        let router = router.route("/-/healthy", get(async || "here"));
+        let metrics = Arc::new(Metrics::new());
+        let (slow, gate, mut begun) = gated("/slow");
+        let router = api::router(Arc::new(AppState::new(metrics.clone()))).merge(slow);
         let limits = Limits { spare: 1, ..patient(1) };
         let address = serve_on_free_port(router, limits, std::future::pending()).await;
-        let mut first = connect(address, REQUEST).await;
+        let mut first = connect(address, b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
         begun.recv().await.expect("it has begun");
         for _ in 0..3 {
-            let mut probe = connect(address, PROBE).await;
-            let text = answer(&mut probe).await;
+            let text = last_answer(address, PROBE).await;
             assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
-            is_closed(&mut probe).await;
-            let mut other = connect(address, REQUEST).await;
-            let mut text = String::new();
-            other.read_to_string(&mut text).await.expect("closed cleanly");
+            let text = last_answer(address, REQUEST).await;
             let why = "more than 1 connections, which is the setting max-connections\n";
             assert!(text.starts_with("HTTP/1.1 503 ") && text.ends_with(why), "{text}");
+            // As every answer has them.
+            for header in ["retry-after: 5\r\n", "x-content-type-options: nosniff\r\n"] {
+                assert!(text.contains(header), "{text}");
+            }
+        }
+        let page = metrics.encode();
+        for line in [
+            "promkairos_limits_reached_total{limit=\"max-connections\"} 3\n",
+            "promkairos_http_requests_total{handler=\"/\",code=\"503\"} 3\n",
+        ] {
+            assert!(page.contains(line), "{line}{page}");
         }
         // Who only holds a spare place gives way too.
         let mut half = connect(address, HALF).await;
-        answer(&mut connect(address, PROBE).await).await;
+        last_answer(address, PROBE).await;
         is_closed(&mut half).await;
         begun.try_recv().expect_err("nothing else has come to it");
         gate.add_permits(2);
