@@ -115,6 +115,14 @@ pub fn check(config: &Config) -> Result<(), ServerError> {
         .map_err(|source| ServerError::Store { what: "cannot open the store", source })
 }
 
+/// What the settings count on that is not there, and what of them weakens promises: for the operator to
+/// know, a line each. Nothing is refused for it.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let mut all = machine::missing(config);
+    all.extend(stores::warnings(config));
+    all
+}
+
 /// Serves on `listener` until `shutdown` completes; then no new requests are taken, those under
 /// way are finished, and the store is flushed and closed. Meanwhile settings may be read again.
 /// Requests have `traces`; closing them is for the caller.
@@ -129,7 +137,7 @@ pub async fn run(
     let _lock = keeps_files.then(|| DataLock::acquire(&config.data_dir)).transpose()?;
     check(&config)?;
     unserved::check(&config)?;
-    machine::prepare(&config);
+    prepare(&config);
     let metrics = Arc::new(Metrics::with_traces(traces.metrics()));
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
     let state = Arc::new(state(&config, metrics.clone(), web.clone()).with_traces(traces.clone()));
@@ -187,6 +195,12 @@ pub async fn run(
             Ok(())
         }
     }
+}
+
+/// Takes what the machine gives, and tells the log what is to be known of the settings.
+fn prepare(config: &Config) {
+    machine::take_descriptors();
+    warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
 }
 
 /// What the handlers share, as the configuration has it.

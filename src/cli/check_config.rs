@@ -1,5 +1,5 @@
-//! `promkairos check-config [FILE]`: validates what `serve` would load, and shows what of it
-//! somebody said, and where.
+//! `promkairos check-config [FILE]`: validates what `serve` would load, shows what of it somebody said,
+//! and where, and what of it a start would warn of.
 //!
 //! Nothing is opened or connected but for the files that hold settings, and nothing secret is shown:
 //! of a password the name of its file is all that stands among the settings. What is wrong is one
@@ -28,11 +28,11 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let file = matches.get_one::<String>("file").map(Path::new);
     let (config, said) = Config::check(matches, file)?;
     server::check(&config)?;
-    output::print(&describe(&said, &config.kairosdb.ignored))
+    output::print(&describe(&said, &config.kairosdb.ignored, &server::warnings(&config)))
 }
 
-/// A line a setting as a file would have it, and who said it.
-fn describe(said: &[Said], ignored: &[String]) -> String {
+/// A line a setting as a file would have it, and who said it; a line a warning.
+fn describe(said: &[Said], ignored: &[String], warnings: &[String]) -> String {
     let mut text = String::from("The settings are valid.\n");
     let pair = |one: &Said| format!("{} = {:?}", one.name.replace('-', "_"), one.value);
     let width = said.iter().map(|one| pair(one).chars().count()).max().unwrap_or_default();
@@ -48,6 +48,9 @@ fn describe(said: &[Said], ignored: &[String]) -> String {
     if !ignored.is_empty() {
         writeln!(text, "Not understood in the file of KairosDB: {}", ignored.join(", "))
             .expect("writing to a String does not fail");
+    }
+    for warning in warnings {
+        writeln!(text, "Warning: {warning}").expect("writing to a String does not fail");
     }
     text
 }
@@ -70,7 +73,7 @@ mod tests {
             said("retention", "2y", file),
         ];
         assert_eq!(
-            describe(&all, &[]),
+            describe(&all, &[], &[]),
             "The settings are valid.\n\
              listen = \"a:1\"            # the command line\n\
              store = \"cassandra\"       # the environment\n\
@@ -79,9 +82,9 @@ mod tests {
              All others have their defaults.\n"
         );
         assert_eq!(
-            describe(&[], &["a".into(), "b".into()]),
+            describe(&[], &["a".into(), "b".into()], &["c".into(), "d".into()]),
             "The settings are valid.\nAll have their defaults.\n\
-             Not understood in the file of KairosDB: a, b\n"
+             Not understood in the file of KairosDB: a, b\nWarning: c\nWarning: d\n"
         );
     }
 }

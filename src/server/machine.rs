@@ -1,5 +1,5 @@
-//! What the machine gives the process: descriptors and memory. Takes all descriptors that it may have, and
-//! says where the settings count on more than there is; nothing is refused for it.
+//! What the machine gives the process: descriptors and memory. Says where the settings count on more than
+//! there is; nothing is refused for it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -9,24 +9,27 @@ use crate::limits::SPARE_CONNECTIONS;
 /// Descriptors for what is no connection: the log, part files being read and written, a cluster's connections.
 const OF_STORE: u64 = 384;
 
-/// Takes what there is, and tells the log what is missing.
-pub(super) fn prepare(config: &Config) {
-    let descriptors = take_descriptors();
+/// What the settings count on that is not there.
+pub(super) fn missing(config: &Config) -> Vec<String> {
     let connections = config.limits.http.connections + SPARE_CONNECTIONS;
     let missing = [
-        few_descriptors(descriptors, connections as u64),
+        few_descriptors(most_descriptors(), connections as u64),
         little_memory(memory_of_machine(), config.memory.limit),
     ];
-    missing.into_iter().flatten().for_each(|missing| tracing::warn!("{missing}"));
+    missing.into_iter().flatten().collect()
 }
 
-/// Raises the number of descriptors to the most that the process may have, and answers it.
-fn take_descriptors() -> u64 {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let most = Rlimit { current: maximum, maximum };
+/// Raises the number of descriptors to the most that the process may have.
+pub(super) fn take_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // No limit at all is one that the system does not take here: then the old one stays.
-    let all = setrlimit(Resource::Nofile, most).map_or(current, |()| maximum);
-    all.unwrap_or(u64::MAX)
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// How many the process has then.
+fn most_descriptors() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    maximum.or(current).unwrap_or(u64::MAX)
 }
 
 fn few_descriptors(descriptors: u64, connections: u64) -> Option<String> {
@@ -64,7 +67,8 @@ mod tests {
 
     #[test]
     fn all_descriptors_are_taken() {
-        let most = take_descriptors();
+        let most = most_descriptors();
+        take_descriptors();
         let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         assert_eq!(most, now);
     }

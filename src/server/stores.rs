@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::api::AppState;
-use crate::config::{Ack, CassandraConfig, Config, HeadConfig, StoreConfig};
+use crate::config::{Ack, CassandraConfig, Cluster, Config, HeadConfig, StoreConfig};
 use crate::limits::SERIES_STAY;
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
@@ -17,7 +17,6 @@ use super::later::{Later, Opening};
 use super::live::Live;
 use super::obstacles::Obstacles;
 use super::{cassandra, clusters};
-use crate::config::Cluster;
 
 /// Folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
@@ -41,6 +40,24 @@ pub(super) fn check(config: &Config) -> Result<(), StoreError> {
             clusters::check(config, cassandra)
         }
     }
+}
+
+/// What of the settings of clusters weakens promises.
+pub(super) fn warnings(config: &Config) -> Vec<String> {
+    let warning = |(cluster, of): (Cluster, &CassandraConfig)| {
+        let names = match cluster {
+            Cluster::Write => storage_cassandra::Options::CONSISTENCIES,
+            Cluster::Read(_) | Cluster::Metadata => ["read_consistency", "write_consistency"],
+        };
+        // Settings that make no options are refused by `check`.
+        let warning = cassandra::options(config, of, None).ok()?.warning(names)?;
+        Some(match cluster {
+            Cluster::Write => warning,
+            Cluster::Read(name) => format!("read cluster {name:?}: {warning}"),
+            Cluster::Metadata => format!("the metadata cluster: {warning}"),
+        })
+    };
+    config.clusters().filter_map(warning).collect()
 }
 
 /// Opens the store that the configuration asks for.

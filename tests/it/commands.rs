@@ -50,6 +50,34 @@ fn what_is_in_force_is_shown_with_who_said_it() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2);
 }
 
+/// What a start would log (see `memory`) is told before it, and is no reason to refuse.
+#[test]
+fn what_a_start_would_warn_of_is_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = "store = \"cassandra\"\nmemory_limit = \"1000TiB\"\n\
+                    cassandra_read_consistency = \"ONE\"\n";
+    std::fs::write(folder.path().join("p.toml"), settings).expect("written");
+    let cluster = "[{name = \"old\", contact_points = [\"b:1\"]}]";
+    let variables = [("PROMKAIROS_CASSANDRA_READ_CLUSTERS", cluster)];
+    let output = run(folder.path(), &["check-config", "p.toml"], &variables);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let told: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Warning: ")).collect();
+    let why = "reads may miss what was acknowledged where there is more than one copy: R + W > RF is \
+               not given";
+    let levels =
+        |[read, write]: [&str; 2]| format!("with {read} ONE and {write} LOCAL_QUORUM {why}");
+    let own = levels(["cassandra-read-consistency", "cassandra-write-consistency"]);
+    let of_old = levels(["read_consistency", "write_consistency"]);
+    assert_eq!(told.len(), 3, "{text}");
+    assert!(
+        told[0].starts_with("the setting memory-limit is 1099511627776000 bytes, and "),
+        "{text}"
+    );
+    assert_eq!(told[1..], [own, format!("read cluster \"old\": {of_old}")]);
+    assert!(output.stderr.is_empty());
+}
+
 #[test]
 fn what_serve_would_refuse_is_refused_with_its_place() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -143,17 +143,38 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// Refuses what Cassandra would refuse later, row by row; warns of what weakens promises.
+    /// Refuses what Cassandra would refuse later, row by row.
     pub(super) fn check(&self) -> Result<(), OptionsError> {
-        if !overlap(self.read_consistency, self.write_consistency) {
-            tracing::warn!(
-                read = %self.read_consistency,
-                write = %self.write_consistency,
-                "with more than one copy reads may miss what was acknowledged: R + W > RF is not given"
-            );
-        }
         Lifetimes::new(self).map(drop)
     }
+
+    /// The settings of the consistencies of reads and of writes.
+    pub const CONSISTENCIES: [&str; 2] =
+        ["cassandra-read-consistency", "cassandra-write-consistency"];
+
+    /// What weakens promises and is not refused, with the names that the consistencies of reads and of
+    /// writes have where they are set.
+    pub fn warning(&self, [of_reads, of_writes]: [&str; 2]) -> Option<String> {
+        (!overlap(self.read_consistency, self.write_consistency)).then(|| {
+            let [read, write] = [self.read_consistency, self.write_consistency].map(word);
+            format!(
+                "with {of_reads} {read} and {of_writes} {write} reads may miss what was acknowledged \
+                 where there is more than one copy: R + W > RF is not given"
+            )
+        })
+    }
+}
+
+/// A level as settings have it: `LOCAL_QUORUM`, where the driver says `LocalQuorum`.
+fn word(level: Consistency) -> String {
+    let mut word = String::new();
+    for letter in level.to_string().chars() {
+        if letter.is_ascii_uppercase() && !word.is_empty() {
+            word.push('_');
+        }
+        word.push(letter.to_ascii_uppercase());
+    }
+    word
 }
 
 /// Whether reads and writes at these levels always share a replica.
@@ -259,6 +280,29 @@ mod tests {
         let list = [("dc1".to_owned(), 3), ("dc2".to_owned(), 2)];
         let topology = replication_cql(&Replication::ByDatacenter(list.into()));
         assert_eq!(topology, "{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 2}");
+    }
+
+    #[test]
+    fn who_reads_and_writes_at_too_few_replicas_is_warned() {
+        let warning = |read_consistency, write_consistency| {
+            Options { read_consistency, write_consistency, ..Options::default() }
+                .warning(["reads", "writes"])
+        };
+        use Consistency::{All, LocalOne, LocalQuorum, One, Quorum};
+        for (read, write) in [(LocalQuorum, LocalQuorum), (Quorum, Quorum), (One, All), (All, One)]
+        {
+            assert_eq!(warning(read, write), None, "{read} {write}");
+        }
+        for (read, write, levels) in [
+            (One, LocalQuorum, ["ONE", "LOCAL_QUORUM"]),
+            (LocalOne, LocalOne, ["LOCAL_ONE", "LOCAL_ONE"]),
+            (LocalQuorum, Quorum, ["LOCAL_QUORUM", "QUORUM"]),
+        ] {
+            let told = warning(read, write).expect("too few");
+            let [read, write] = levels;
+            let levels = format!("with reads {read} and writes {write} reads may miss ");
+            assert!(told.contains(&levels), "{told}");
+        }
     }
 
     #[test]
