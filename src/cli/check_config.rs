@@ -64,8 +64,8 @@ mod tests {
     fn a_line_a_setting_says_who_said_it() {
         let said = |name, value: &str, origin| Said { name, value: value.to_owned(), origin };
         let file = Origin::File { path: "p.toml".into(), line: 3 };
-        let entry = "write_cluster.keyspace".to_owned();
-        let kairosdb = Origin::KairosDb { path: "k.conf".into(), entry };
+        let entry = "write_cluster.keyspace".into();
+        let kairosdb = Origin::KairosDb { path: "k.conf".into(), entry, line: Some(7) };
         let all = [
             said("listen", "a:1", Origin::Flag),
             said("store", "cassandra", Origin::Environment),
@@ -77,7 +77,7 @@ mod tests {
             "The settings are valid.\n\
              listen = \"a:1\"            # the command line\n\
              store = \"cassandra\"       # the environment\n\
-             cassandra_keyspace = \"k\"  # write_cluster.keyspace in k.conf\n\
+             cassandra_keyspace = \"k\"  # write_cluster.keyspace in k.conf:7\n\
              retention = \"2y\"          # p.toml:3\n\
              All others have their defaults.\n"
         );

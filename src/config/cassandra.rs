@@ -382,6 +382,39 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_a_kairosdb_has_that_is_refused_names_file_line_and_entry() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("kairosdb.conf");
+        let check = |conf: &str, want: &str| {
+            std::fs::write(&path, conf).expect("written");
+            let read = load(&[&format!("--kairosdb-config={}", path.display())]);
+            let error = read.expect_err(conf).to_string();
+            let error = error.replace(&format!("{}/", folder.path().display()), "");
+            assert!(error.starts_with(want), "{error}");
+        };
+        let top = "kairosdb.datastore.cassandra {\nwrite_cluster.keyspace: k\n";
+        check(
+            &format!("{top}write_cluster {{\nkeyspace: \"a b\"\n}}\n}}"),
+            "\"a b\" of write_cluster.keyspace in kairosdb.conf:4 for --cassandra-keyspace: ",
+        );
+        check(
+            &format!(
+                "{top}read_clusters: [\n{{ name: a, cql_host_list: [x] }}\n{{\nname: a\n\
+                      cql_host_list: [y] }} ] }}"
+            ),
+            "read_clusters in kairosdb.conf:6 for --cassandra-read-clusters[1].name: another",
+        );
+        check(
+            &format!("{top}read_clusters: [\n{{ cql_host_list: [x],\nkeyspace: \"a b\" }} ] }}"),
+            "read_clusters in kairosdb.conf:5 for --cassandra-read-clusters[0].keyspace: ",
+        );
+        check(
+            &format!("{top}\n"),
+            "kairosdb.conf: is not HOCON: a brace or bracket of line 1 has no other half",
+        );
+    }
+
+    #[test]
     fn indexed_tags_stand_in_the_file_as_in_kairosdb() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.toml");

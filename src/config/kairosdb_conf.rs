@@ -4,10 +4,13 @@
 //! What is taken over and what is not understood is kept as lines for the log, which does not run
 //! yet. Only what KairosDB's datastore reads is looked at; the rest of the file is its own affair.
 
+mod lines;
+
 use std::path::{Path, PathBuf};
 
 use hocon::{Hocon, HoconLoader};
 
+use super::table::Lines;
 use super::{ConfigError, clusters};
 
 /// What was made of the file.
@@ -23,6 +26,38 @@ pub struct KairosDbConf {
 
 /// A setting, its value, and the entry it comes from.
 pub(super) type Entry = (&'static str, String, String);
+
+/// What a file says.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// The settings.
+    pub(super) entries: Vec<Entry>,
+    /// The entries that were not understood.
+    pub(super) ignored: Vec<String>,
+    /// Where all keys stand, from the top.
+    lines: Lines,
+}
+
+impl Read {
+    /// Where an entry stands, by the empty path, and what is below it, by the paths of our settings.
+    pub(super) fn lines_of(&self, entry: &str) -> Lines {
+        let top = format!("{}.{entry}", DATASTORE.join("."));
+        let below = self.lines.iter().filter_map(|(path, line)| {
+            let rest = path.strip_prefix(&top)?;
+            (rest.is_empty() || rest.starts_with(['.', '['])).then_some((ours(rest), *line))
+        });
+        below.collect()
+    }
+}
+
+/// The path below an entry with the keys that our tables have.
+fn ours(path: &str) -> String {
+    let Some((before, key)) = path.rsplit_once('.') else { return path.to_owned() };
+    match CLUSTER.iter().find(|(theirs, _)| *theirs == key) {
+        Some((_, ours)) => format!("{before}.{ours}"),
+        None => path.to_owned(),
+    }
+}
 
 /// The part of the file that is looked at.
 const DATASTORE: [&str; 3] = ["kairosdb", "datastore", "cassandra"];
@@ -40,8 +75,8 @@ const TEXTS: [(&str, &str); 5] = [
 const INDEXED: (&str, &str) =
     ("tag_indexed_row_key_lookup_metrics", "tag-indexed-row-key-lookup-metrics");
 
-/// Reads a file: settings, and the entries that were not understood.
-pub(super) fn read(path: &Path) -> Result<(Vec<Entry>, Vec<String>), ConfigError> {
+/// Reads a file.
+pub(super) fn read(path: &Path) -> Result<Read, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::File { path: path.into(), source })?;
     parse(&text).map_err(|reason| ConfigError::KairosDb { path: path.into(), reason })
@@ -50,7 +85,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Entry>, Vec<String>), ConfigError
 /// Tables within each other that a file may have: the parser, which is not ours, calls itself for each.
 const MOST_DEPTH: usize = 100;
 
-fn parse(text: &str) -> Result<(Vec<Entry>, Vec<String>), String> {
+fn parse(text: &str) -> Result<Read, String> {
     let mut depth = 0_usize;
     for byte in text.bytes() {
         depth = match byte {
@@ -63,7 +98,16 @@ fn parse(text: &str) -> Result<(Vec<Entry>, Vec<String>), String> {
         }
     }
     let document = HoconLoader::new().strict().load_str(text).and_then(|loaded| loaded.hocon());
-    let document = document.map_err(|error| error.to_string())?;
+    let (lines, alone) = lines::lines(text);
+    let document = document.map_err(|error| match (error, alone) {
+        (hocon::Error::Parse | hocon::Error::Deserialization { .. }, Some(line)) => {
+            format!("is not HOCON: a brace or bracket of line {line} has no other half")
+        }
+        (hocon::Error::Parse | hocon::Error::Deserialization { .. }, None) => {
+            "is not HOCON".to_owned()
+        }
+        (error, _) => error.to_string(),
+    })?;
     let datastore = DATASTORE.iter().fold(&document, |at, key| &at[*key]);
     if !matches!(datastore, Hocon::Hash(_)) {
         return Err(format!("has no {}", DATASTORE.join(".")));
@@ -80,7 +124,7 @@ fn parse(text: &str) -> Result<(Vec<Entry>, Vec<String>), String> {
             None => ignored.push(path),
         }
     }
-    Ok((entries, ignored))
+    Ok(Read { entries, ignored, lines })
 }
 
 /// The setting that an entry becomes.
@@ -207,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_write_cluster_becomes_settings() {
-        let (entries, ignored) = parse(
+        let Read { entries, ignored, .. } = parse(
             "kairosdb: {\n  # a comment\n  jetty.port: 8080\n  datastore.cassandra: {\n\
              datapoint_ttl: 31536000\n    simultaneous_cql_queries: 20 // another\n\
              write_cluster: {\n      keyspace: \"k1\"\n      cql_host_list: [\"a:1\", b]\n\
@@ -241,7 +285,7 @@ mod tests {
 
     #[test]
     fn other_clusters_become_tables() {
-        let (entries, ignored) = parse(
+        let Read { entries, ignored, .. } = parse(
             "kairosdb.datastore.cassandra: { read_clusters: [\n\
              { name: \"old\", keyspace: k, cql_host_list: [\"a:1\", b], use_ssl: false,\n\
                start_time: \"2001-07-04T12:08-0700\", connections_per_host: { local.core: 5 },\n\
@@ -265,7 +309,35 @@ mod tests {
 
     #[test]
     fn another_file_is_refused() {
-        assert_eq!(parse("a: 1").err().as_deref(), Some("has no kairosdb.datastore.cassandra"));
-        assert!(parse("a: [1").is_err());
+        let check = |text: &str, want: &str| {
+            assert_eq!(parse(text).err().as_deref(), Some(want), "{text}");
+        };
+        check("a: 1", "has no kairosdb.datastore.cassandra");
+        check("\na: [1", "is not HOCON: a brace or bracket of line 2 has no other half");
+        check("a: \"b", "is not HOCON");
+    }
+
+    #[test]
+    fn entries_have_the_line_that_holds() {
+        let read = parse(
+            "kairosdb.datastore.cassandra {\n write_cluster.keyspace: a\n read_clusters: [\n\
+             {name: a}\n{\nname: a\n cql_host_list: [b]}]\n}\n\
+             # The last one counts.\n\
+             kairosdb { datastore { cassandra.write_cluster.keyspace: b } }\n",
+        )
+        .expect("HOCON");
+        let lines = |entry: &str| read.lines_of(entry).into_iter().collect::<Vec<_>>();
+        assert_eq!(lines("write_cluster.keyspace"), [(String::new(), 10)]);
+        let want = [
+            ("", 3),
+            ("[0]", 4),
+            ("[0].name", 4),
+            ("[1]", 5),
+            ("[1].contact_points", 7),
+            ("[1].cql_host_list[0]", 7),
+            ("[1].name", 6),
+        ];
+        assert_eq!(lines("read_clusters"), want.map(|(path, line)| (path.to_owned(), line)));
+        assert_eq!(lines("write"), []);
     }
 }

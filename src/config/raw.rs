@@ -34,8 +34,10 @@ pub enum Origin {
     KairosDb {
         /// The file.
         path: PathBuf,
-        /// The entry.
-        entry: String,
+        /// The entry. Boxed, as errors are not to grow.
+        entry: Box<str>,
+        /// Line, from 1; `None` = the entry comes from elsewhere, as from a substitution.
+        line: Option<u32>,
     },
     /// Nobody: the default.
     Default,
@@ -47,9 +49,17 @@ impl fmt::Display for Origin {
             Self::Flag => f.write_str("the command line"),
             Self::Environment => f.write_str("the environment"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Self::KairosDb { path, entry } => write!(f, "{entry} in {}", path.display()),
+            Self::KairosDb { path, entry, line } => write!(f, "{entry} in {}", place(path, *line)),
             Self::Default => f.write_str("nobody"),
         }
+    }
+}
+
+/// A file, and the line where it is known.
+fn place(path: &Path, line: Option<u32>) -> String {
+    match line {
+        Some(line) => format!("{}:{line}", path.display()),
+        None => path.display().to_string(),
     }
 }
 
@@ -77,11 +87,11 @@ pub(super) fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
         (Origin::File { path, line }, Shown::Entry(entry)) => {
             format!("{key}{entry} in {}:{line}", path.display())
         }
-        (Origin::KairosDb { path, entry }, Shown::Value(value)) => {
-            format!("{value:?} of {entry} in {} for --{name}", path.display())
+        (Origin::KairosDb { path, entry, line }, Shown::Value(value)) => {
+            format!("{value:?} of {entry} in {} for --{name}", place(path, *line))
         }
-        (Origin::KairosDb { path, entry }, Shown::Entry(at)) => {
-            format!("{entry} in {} for --{name}{at}", path.display())
+        (Origin::KairosDb { path, entry, line }, Shown::Entry(at)) => {
+            format!("{entry} in {} for --{name}{at}", place(path, *line))
         }
         (Origin::Default, Shown::Value(_)) => format!("--{name}"),
         (Origin::Flag | Origin::Default, Shown::Entry(entry)) => format!("--{name}{entry}"),
@@ -243,8 +253,11 @@ impl Raw {
         let origin = self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone());
         let origin = match origin {
             Origin::File { path, line: first } => {
-                let line = self.lines.get(name).and_then(|lines| line_of(lines, entry));
-                Origin::File { path, line: line.unwrap_or(first) }
+                Origin::File { path, line: self.line_of(name, entry).unwrap_or(first) }
+            }
+            Origin::KairosDb { path, entry: of, line: first } => {
+                let line = self.line_of(name, entry).and_then(|line| u32::try_from(line).ok());
+                Origin::KairosDb { path, entry: of, line: line.or(first) }
             }
             origin => origin,
         };
@@ -252,22 +265,30 @@ impl Raw {
         ConfigError::Invalid { name, shown, origin, reason }
     }
 
+    /// Where an entry of a setting stands in a file, if that is known.
+    fn line_of(&self, name: &str, entry: &str) -> Option<usize> {
+        line_of(self.lines.get(name)?, entry)
+    }
+
     /// Takes over what a KairosDB was told, where nobody said anything else.
     fn take_over(&mut self, path: PathBuf) -> Result<(), ConfigError> {
-        let (entries, ignored) = kairosdb_conf::read(&path).map_err(|error| match error {
+        let mut read = kairosdb_conf::read(&path).map_err(|error| match error {
             ConfigError::File { source, .. } => self.refuse("kairosdb-config", source),
             error => error,
         })?;
         let mut taken = Vec::new();
-        for (name, value, entry) in entries {
+        for (name, value, entry) in std::mem::take(&mut read.entries) {
             let said = self.values.get(name).map(|(_, origin)| origin);
             if said.is_none_or(|origin| *origin == Origin::Default) {
                 taken.push(format!("{} = {value}", name.replace('-', "_")));
-                let origin = Origin::KairosDb { path: path.clone(), entry };
+                let lines = read.lines_of(&entry);
+                let line = lines.get("").and_then(|line| u32::try_from(*line).ok());
+                self.lines.insert(name, lines);
+                let origin = Origin::KairosDb { path: path.clone(), entry: entry.into(), line };
                 self.values.insert(name, (value, origin));
             }
         }
-        self.kairosdb = KairosDbConf { path: Some(path), taken, ignored };
+        self.kairosdb = KairosDbConf { path: Some(path), taken, ignored: read.ignored };
         Ok(())
     }
 

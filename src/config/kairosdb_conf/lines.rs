@@ -1,0 +1,231 @@
+//! Where the keys of a HOCON text stand, for errors: the parser that understands the text tells no lines.
+//!
+//! Read is only what keys need: tables, lists, texts between quotes, comments. Of a key that is there
+//! several times the last one counts, as HOCON has it. What is wrong in the text is no trouble here, and
+//! what an `include` or a substitution brings has no line.
+
+use super::super::table::Lines;
+
+/// The lines of all keys, and of the items of lists, by their paths from the top: `a.b[0].c`. Quotes do
+/// not stand in a path. And the line of a brace or bracket that has no other half, if there is one.
+pub(super) fn lines(text: &str) -> (Lines, Option<usize>) {
+    let mut scan = Scan { rest: text, line: 1 };
+    let (mut lines, mut alone) = (Lines::new(), None);
+    let mut open = vec![Open::Table(String::new())];
+    let mut opened = Vec::new();
+    while let Some(next) = scan.next_of_interest() {
+        let (place, items) = match (open.last_mut(), next) {
+            (_, '}' | ']') => {
+                scan.skip(1);
+                match opened.pop().and_then(|_| open.pop()) {
+                    // What stands behind it on its line goes on with the value.
+                    Some(Open::Table(path)) => (path, 0),
+                    Some(Open::List(path, items)) => (path, items),
+                    None => {
+                        alone = alone.or(Some(scan.line));
+                        continue;
+                    }
+                }
+            }
+            (Some(Open::List(path, items)), _) => {
+                let place = format!("{path}[{items}]");
+                *items += 1;
+                lines.insert(place.clone(), scan.line);
+                (place, 0)
+            }
+            // Braces around the whole text.
+            (Some(Open::Table(path)), '{' | '[') => (path.clone(), 0),
+            (Some(Open::Table(path)), _) => {
+                let line = scan.line;
+                let path =
+                    [path.as_str(), &scan.key()].join(if path.is_empty() { "" } else { "." });
+                lines.insert(path.clone(), line);
+                scan.skip_separator();
+                (path, 0)
+            }
+            (None, _) => break,
+        };
+        // A table or a list may follow a substitution, which it adds to.
+        scan.text(&['\n', ',', '{', '}', '[', ']', '#']);
+        match scan.rest.chars().next() {
+            Some('{') => open.push(Open::Table(place)),
+            Some('[') => open.push(Open::List(place, items)),
+            _ => continue,
+        }
+        opened.push(scan.line);
+        scan.skip(1);
+    }
+    (lines, alone.or(opened.pop()))
+}
+
+/// What is open at a place of the text.
+enum Open {
+    /// A table, and its path.
+    Table(String),
+    /// A list, its path, and how many items it has had.
+    List(String, usize),
+}
+
+/// A text that is read from its beginning.
+struct Scan<'a> {
+    rest: &'a str,
+    /// Line, from 1.
+    line: usize,
+}
+
+impl Scan<'_> {
+    /// Goes on by so many bytes, which end between characters.
+    fn skip(&mut self, bytes: usize) {
+        let (gone, rest) = self.rest.split_at(bytes);
+        self.line += gone.matches('\n').count();
+        self.rest = rest;
+    }
+
+    /// Skips white space and comments.
+    fn skip_blank(&mut self) {
+        loop {
+            let blank = self.rest.len() - self.rest.trim_start().len();
+            self.skip(blank);
+            if !self.rest.starts_with('#') && !self.rest.starts_with("//") {
+                return;
+            }
+            self.skip(self.rest.find('\n').unwrap_or(self.rest.len()));
+        }
+    }
+
+    /// The first character that is more than a separator; `None` at the end.
+    fn next_of_interest(&mut self) -> Option<char> {
+        self.skip_blank();
+        while self.rest.starts_with(',') {
+            self.skip(1);
+            self.skip_blank();
+        }
+        self.rest.chars().next()
+    }
+
+    /// A key as it is meant: without its quotes. It has at least one character, whatever it is.
+    fn key(&mut self) -> String {
+        let key = self.text(&[':', '=', '{', '+', '\n', ',', '}']);
+        if key.is_empty() {
+            self.skip(self.rest.chars().next().map_or(0, char::len_utf8));
+        }
+        key.split('"').map(str::trim).collect()
+    }
+
+    /// Skips what stands between a key and its value.
+    fn skip_separator(&mut self) {
+        self.skip_blank();
+        let separators = self.rest.len() - self.rest.trim_start_matches(['+', ':', '=']).len();
+        self.skip(separators);
+        self.skip_blank();
+    }
+
+    /// Text up to one of these characters, as it is written; what is between quotes does not end it, nor does
+    /// the name of a substitution.
+    fn text(&mut self, ends: &[char]) -> String {
+        let begun = self.rest;
+        while let Some(next) = self.rest.chars().next() {
+            let length = if self.rest.starts_with("\"\"\"") {
+                self.rest[3..].find("\"\"\"").map(|at| at + 6)
+            } else if next == '"' {
+                quoted(self.rest)
+            } else if self.rest.starts_with("${") {
+                self.rest.find('}').map(|at| at + 1)
+            } else if ends.contains(&next) || self.rest.starts_with("//") {
+                break;
+            } else {
+                Some(next.len_utf8())
+            };
+            self.skip(length.unwrap_or(self.rest.len()));
+        }
+        begun[..begun.len() - self.rest.len()].to_owned()
+    }
+}
+
+/// Bytes of a text between quotes, both included; `None` = it does not end.
+fn quoted(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    let end = text.char_indices().skip(1).find(|&(_, c)| {
+        let is_end = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        is_end
+    });
+    end.map(|(at, _)| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_lines_however_they_are_written() {
+        let text = "# a: 1\na {\n  \"b c\": {d = x, \"e\": \"{ # \\\" no key: 1\" } // f: 2\n}\n\
+                    a.g += [1, [2],\n  {h: ${?i.j}}\n]\nk: \"\"\"\nl: 1\n\"\"\"\na.g: 3\n\
+                    m: ${a} {\n n: 1 }";
+        let want = [
+            ("a", 2),
+            ("a.b c", 3),
+            ("a.b c.d", 3),
+            ("a.b c.e", 3),
+            ("a.g", 11),
+            ("a.g[0]", 5),
+            ("a.g[1]", 5),
+            ("a.g[1][0]", 5),
+            ("a.g[2]", 6),
+            ("a.g[2].h", 6),
+            ("k", 8),
+            ("m", 12),
+            ("m.n", 13),
+        ];
+        let (found, alone) = lines(text);
+        assert_eq!(alone, None);
+        let found: Vec<(&str, usize)> = found.iter().map(|(p, line)| (p.as_str(), *line)).collect();
+        assert_eq!(found, want);
+        assert_eq!(lines("{\n\"a\":\n{\"b\":1}}").0.get("a.b"), Some(&3));
+    }
+
+    #[test]
+    fn values_of_several_parts_are_one() {
+        let text =
+            "a {\nb: [1] ${?x}\nc: [2\n] [3, 4\n] # d: 0\ne { f: 1 } {\ng: 2 } ${?y}\nh: 3\n}";
+        let (found, alone) = lines(text);
+        assert_eq!(alone, None);
+        let found: Vec<(&str, usize)> = found.iter().map(|(p, line)| (p.as_str(), *line)).collect();
+        let want = [
+            ("a", 1),
+            ("a.b", 2),
+            ("a.b[0]", 2),
+            ("a.c", 3),
+            ("a.c[0]", 3),
+            ("a.c[1]", 4),
+            ("a.c[2]", 4),
+            ("a.e", 6),
+            ("a.e.f", 6),
+            ("a.e.g", 7),
+            ("a.h", 8),
+        ];
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn what_is_no_hocon_has_an_end() {
+        for (text, alone) in [
+            ("}", Some(1)),
+            ("a: 1\n]\n}", Some(2)),
+            ("a {\nb: [\n1", Some(2)),
+            ("a {\nb: [\n1]\n", Some(1)),
+            ("a", None),
+            (":", None),
+            ("=\n:", None),
+            ("\"", None),
+            ("a: \"b }", None),
+            ("a: \"\"\" }", None),
+            ("${", None),
+            ("ä=\"ä", None),
+            ("//", None),
+        ] {
+            assert_eq!(lines(text).1, alone, "{text}");
+        }
+        assert_eq!(lines("} a: 1\n] b: 2").0.get("b"), Some(&2));
+    }
+}
