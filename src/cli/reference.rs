@@ -1,8 +1,9 @@
 //! What is written from the definitions of the command line: `promkairos settings` prints the
-//! reference page of all settings, `completions SHELL` a script for a shell, `man [COMMAND...]` a
-//! manual page.
+//! reference page of all settings and of the keys of tables, `completions SHELL` a script for a shell,
+//! `man [COMMAND...]` a manual page.
 //!
-//! Nothing about a setting stands here: names, defaults and sentences are those of `--help`.
+//! Nothing about a setting stands here: names, defaults and sentences are those of `--help` and, for
+//! keys of tables, of who reads them.
 
 use std::fmt::Write;
 
@@ -11,7 +12,7 @@ use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::config::{SETTINGS, Setting, choices};
+use crate::config::{Key, KeyTable, SETTINGS, Setting, choices, key_tables};
 
 use super::CliError;
 use super::output;
@@ -32,6 +33,15 @@ stand alone, which means `true`. In the file a list may be an array.
 |---|---|---|
 ";
 
+/// What stands before the tables of keys.
+const KEYS_HEAD: &str = "
+## Keys of tables
+
+Some settings are tables, and `--web-config-file` names a file with keys of its own. A key that is not
+listed is refused. A setting that is a table is written as TOML or JSON where it is a flag or a variable.
+Names in capitals are yours to choose.
+";
+
 /// The definitions of the three commands.
 pub(super) fn commands() -> [Command; 3] {
     let shell = Arg::new("shell").value_name("SHELL").required(true);
@@ -47,7 +57,7 @@ pub(super) fn commands() -> [Command; 3] {
 
 /// Runs `settings`.
 pub(super) fn run_settings() -> Result<(), CliError> {
-    output::print(&page(SETTINGS))
+    output::print(&(page(SETTINGS) + &keys_page(&key_tables())))
 }
 
 /// Runs `completions` for the whole command line.
@@ -124,6 +134,29 @@ fn page(settings: &[Setting]) -> String {
     text
 }
 
+/// The tables of keys, each under a heading.
+fn keys_page(tables: &[KeyTable]) -> String {
+    let mut text = KEYS_HEAD.to_owned();
+    for KeyTable { setting, place, help, keys } in tables {
+        let title = match *place {
+            "" => format!("`--{setting}`"),
+            place => format!("`{place}`"),
+        };
+        let row = |key: &Key| {
+            let Key { name, help, unsaid } = key;
+            format!("| `{name}` | {} | {} |\n", escaped(help), escaped(unsaid))
+        };
+        let rows: String = keys.iter().map(row).collect();
+        let help = escaped(help);
+        write!(
+            text,
+            "\n### {title}\n\n{help}.\n\n| key | meaning | left out |\n|---|---|---|\n{rows}"
+        )
+        .expect("writing to a String does not fail");
+    }
+    text
+}
+
 /// Text that Markdown shows as it is, in a cell of a table.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -139,6 +172,31 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_a_place_with_a_row_a_key() {
+        let key = |name, help: &'static str, unsaid| Key { name, help: help.into(), unsaid };
+        let tables = [
+            KeyTable {
+                setting: "a-b",
+                place: "[[a_b]]",
+                help: "One of [many]",
+                keys: vec![key("c_d", "x|y", "refused"), key("e", "As --f", "no_one")],
+            },
+            KeyTable { setting: "g", place: "", help: "The file", keys: vec![] },
+        ];
+        let page = keys_page(&tables);
+        let (_, page) = page.split_once("yours to choose.\n").expect("the head");
+        let columns = "| key | meaning | left out |\n|---|---|---|\n";
+        assert_eq!(
+            page,
+            format!(
+                "\n### `[[a_b]]`\n\nOne of \\[many].\n\n{columns}\
+                 | `c_d` | x\\|y | refused |\n| `e` | As --f | no\\_one |\n\
+                 \n### `--g`\n\nThe file.\n\n{columns}"
+            )
+        );
+    }
 
     #[test]
     fn a_row_a_setting_that_markdown_shows_as_it_is() {

@@ -13,8 +13,9 @@
 
 use jiff::Timestamp;
 
+use super::keys::{Key, KeyTable, REFUSED};
 use super::raw::Raw;
-use super::settings::nearest;
+use super::settings::{SETTINGS, nearest};
 use super::table::{EntryError, below, value_of};
 use super::{CassandraConfig, Config, ConfigError, Shown, StoreConfig};
 
@@ -93,6 +94,53 @@ enum Unsaid {
     Unset,
 }
 
+const NAME: Key = Key::new("name", "What errors and the log call the cluster", REFUSED);
+const IDLE_NAME: Key = Key::new("name", "Taken, and used nowhere: KairosDB has it", "not set");
+const START: Key = Key::new(
+    "start",
+    "The first time that the cluster is asked for, as 2024-01-01T00:00:00Z; what is before it is not \
+     looked at",
+    "all before",
+);
+const END: Key = Key::new("end", "The last time that the cluster is asked for, alike", "all after");
+
+/// The entries of `cassandra_read_clusters` that are no settings, and of the other.
+const OF_READ: [Key; 3] = [NAME, START, END];
+const OF_METADATA: [Key; 1] = [IDLE_NAME];
+
+/// The table of a cluster with older data.
+pub(super) fn read_table() -> KeyTable {
+    KeyTable {
+        setting: READ,
+        place: "[[cassandra_read_clusters]]",
+        help: "A table for each cluster with older data",
+        keys: OF_READ.into_iter().chain(ENTRIES.iter().map(key)).collect(),
+    }
+}
+
+/// The table of the cluster for metadata.
+pub(super) fn metadata_table() -> KeyTable {
+    KeyTable {
+        setting: METADATA,
+        place: "[cassandra_metadata_cluster]",
+        help: "The cluster for the metadata of metrics, where it is not the one that is written to",
+        keys: OF_METADATA.into_iter().chain(ENTRIES.iter().map(key)).collect(),
+    }
+}
+
+/// The key of an entry that is a setting.
+fn key(&(name, setting, unsaid): &(&'static str, &'static str, Unsaid)) -> Key {
+    let unsaid = match unsaid {
+        Unsaid::Refused => REFUSED,
+        Unsaid::AsForWrites => "as for the cluster that is written to",
+        Unsaid::Unset => {
+            let setting = SETTINGS.iter().find(|known| known.name == setting);
+            setting.and_then(|setting| setting.default).unwrap_or("not set")
+        }
+    };
+    Key { name, help: format!("As --{setting}, for this cluster").into(), unsaid }
+}
+
 type Table = serde_json::Map<String, serde_json::Value>;
 
 /// The clusters with older data.
@@ -112,7 +160,7 @@ fn parse_read_clusters(raw: &Raw, text: &str) -> Result<Vec<ReadClusterConfig>, 
         let table = table.ok_or_else(|| EntryError::new(&*path, "must be a table"))?;
         let cluster = read_cluster(raw, &path, table)?;
         if clusters.iter().any(|other| other.name == cluster.name) {
-            return Err(EntryError::new(below(&path, "name"), "another cluster has it too"));
+            return Err(EntryError::new(below(&path, NAME.name), "another cluster has it too"));
         }
         clusters.push(cluster);
     }
@@ -120,20 +168,20 @@ fn parse_read_clusters(raw: &Raw, text: &str) -> Result<Vec<ReadClusterConfig>, 
 }
 
 fn read_cluster(raw: &Raw, path: &str, mut table: Table) -> Result<ReadClusterConfig, EntryError> {
-    let name = text_entry(&mut table, path, "name")?.unwrap_or_default();
+    let name = text_entry(&mut table, path, NAME.name)?.unwrap_or_default();
     if name.is_empty() {
         return Err(EntryError::new(path, "name is missing"));
     }
-    let mut time = |key| {
+    let mut time = |key: &str| {
         let text = text_entry(&mut table, path, key)?;
         let time = text.map(|text| parse_time(&text)).transpose();
         time.map_err(|reason| EntryError::new(below(path, key), reason))
     };
-    let (start, end) = (time("start")?, time("end")?);
+    let (start, end) = (time(START.name)?, time(END.name)?);
     if start.zip(end).is_some_and(|(start, end)| start >= end) {
-        return Err(EntryError::new(below(path, "start"), "must be before end"));
+        return Err(EntryError::new(below(path, START.name), "must be before end"));
     }
-    let cassandra = cluster(raw, path, table, &["name", "start", "end"])?;
+    let cassandra = cluster(raw, path, table, &OF_READ)?;
     Ok(ReadClusterConfig { name, start, end, cassandra })
 }
 
@@ -145,8 +193,8 @@ pub(super) fn metadata_cluster(raw: &Raw) -> Result<Option<Box<CassandraConfig>>
         let value = value_of(text.trim(), FORM)?;
         let table = value.as_object().cloned();
         let mut table = table.ok_or_else(|| EntryError::new("", FORM))?;
-        text_entry(&mut table, "", "name")?;
-        cluster(raw, "", table, &["name"])
+        text_entry(&mut table, "", IDLE_NAME.name)?;
+        cluster(raw, "", table, &OF_METADATA)
     };
     let cluster = parsed().map_err(|error| raw.refuse_entry(METADATA, &error))?;
     Ok(Some(Box::new(cluster)))
@@ -158,11 +206,11 @@ fn cluster(
     raw: &Raw,
     path: &str,
     mut table: Table,
-    others: &[&str],
+    others: &[Key],
 ) -> Result<CassandraConfig, EntryError> {
     let known = || ENTRIES.iter().map(|(key, _, _)| *key);
     if let Some(key) = table.keys().find(|key| !known().any(|known| known == *key)) {
-        let all = known().chain(others.iter().copied());
+        let all = known().chain(others.iter().map(|other| other.name));
         let hint = match nearest(key, all.map(str::to_owned)) {
             Some(meant) => format!(", did you mean {meant}?"),
             None => String::new(),
@@ -231,6 +279,25 @@ fn parse_time(text: &str) -> Result<i64, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_has_the_entries_that_are_taken() {
+        for (table, others) in [(read_table(), &OF_READ[..]), (metadata_table(), &OF_METADATA)] {
+            let names: Vec<&str> = table.keys.iter().map(|key| key.name).collect();
+            let taken = others.iter().map(|key| key.name).chain(ENTRIES.map(|(key, ..)| key));
+            assert_eq!(names, taken.collect::<Vec<_>>());
+        }
+        let [points, keyspace, .., tls] = [0, 1, 2, 7].map(|at| key(&ENTRIES[at]));
+        assert_eq!(
+            (points.help.as_ref(), points.unsaid),
+            ("As --cassandra-contact-points, for this cluster", REFUSED)
+        );
+        assert_eq!(
+            (keyspace.name, keyspace.unsaid),
+            ("keyspace", "as for the cluster that is written to")
+        );
+        assert_eq!((tls.name, tls.unsaid), ("tls", "false"));
+    }
 
     #[test]
     fn times_of_both_forms() {

@@ -12,12 +12,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::keys::{Key, KeyTable};
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
 use super::{ConfigError, choice, duration};
 
 /// The setting's name.
 const NAME: &str = "tag-indexed-row-key-lookup-metrics";
+
+/// The key that stands for every metric, and the tag that stands for all of them.
+const ALL: &str = "*";
 
 /// Tags by metric; an empty set = all tags, the metric `*` = all metrics.
 pub type IndexedTags = BTreeMap<String, BTreeSet<String>>;
@@ -57,6 +61,23 @@ impl TagIndexConfig {
     }
 }
 
+/// The keys of the setting where it is a table: any.
+pub(super) fn table() -> KeyTable {
+    KeyTable {
+        setting: NAME,
+        place: "[tag_indexed_row_key_lookup_metrics]",
+        help: "Where it is a table and no list: metrics, and of each the tags that are indexed",
+        keys: vec![
+            Key::new("METRIC", "A list of its tags; [] or [\"*\"] = all", "it is not indexed"),
+            Key::new(
+                ALL,
+                "The same for every metric; entries of a metric add to it",
+                "those named alone",
+            ),
+        ],
+    }
+}
+
 fn parse(text: &str) -> Result<IndexedTags, EntryError> {
     const FORM: &str = "must be a list of metrics, or a table of metrics with lists of tags";
     let text = text.trim();
@@ -87,7 +108,7 @@ fn parse(text: &str) -> Result<IndexedTags, EntryError> {
             return Err(EntryError::new(path, "a metric has a name"));
         }
         let tags = names(list, &path, "must be a list of tags")?;
-        let tags = if tags.contains("*") { BTreeSet::new() } else { tags };
+        let tags = if tags.contains(ALL) { BTreeSet::new() } else { tags };
         metrics.insert(metric.clone(), tags);
     }
     Ok(metrics)

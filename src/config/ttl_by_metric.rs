@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use super::keys::{Key, KeyTable};
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
 use super::units::parse_duration;
@@ -18,6 +19,18 @@ use crate::model::{METRIC_NAME, MatchOp, Matcher};
 
 /// The setting's name.
 const NAME: &str = "cassandra-ttl-by-metric";
+
+/// The keys of the setting: any.
+pub(super) fn table() -> KeyTable {
+    const HELP: &str = "How long the samples of the metrics are kept whose whole name this regular \
+                        expression matches, as \"90d\"; \"0\" = for ever. The longest expression holds";
+    KeyTable {
+        setting: NAME,
+        place: "[cassandra_ttl_by_metric]",
+        help: "Regular expressions of metrics, between quotes, and durations",
+        keys: vec![Key::new("REGEX", HELP, "--retention")],
+    }
+}
 
 pub(super) fn from_raw(raw: &Raw) -> Result<Vec<(String, Duration)>, ConfigError> {
     match raw.get(NAME) {

@@ -288,6 +288,17 @@ fn the_page_of_settings_is_what_the_program_prints() {
     for setting in promkairos::config::SETTINGS {
         assert!(page.contains(&format!("\n| `--{}` ", setting.name)), "{}", setting.name);
     }
+    for table in promkairos::config::key_tables() {
+        let title = match table.place {
+            "" => format!("\n### `--{}`\n", table.setting),
+            place => format!("\n### `{place}`\n"),
+        };
+        let (_, below) = page.split_once(&title).expect(&title);
+        let below = below.split("\n### ").next().expect("a part");
+        for key in table.keys {
+            assert!(below.contains(&format!("\n| `{}` |", key.name)), "{title} {}", key.name);
+        }
+    }
     let path = root().join("docs/settings.md");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(&path, &page).expect("written");
