@@ -120,6 +120,7 @@ pub fn check(config: &Config) -> Result<(), ServerError> {
 pub fn warnings(config: &Config) -> Vec<String> {
     let mut all = machine::missing(config);
     all.extend(stores::warnings(config));
+    all.extend(config.web.warnings.iter().cloned());
     all
 }
 

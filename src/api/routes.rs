@@ -58,6 +58,7 @@ pub fn router(state: Shared) -> Router {
         .layer(middleware::from_fn(cors::preflight))
         .layer(middleware::from_fn_with_state(state.clone(), access::admit))
         .layer(middleware::from_fn_with_state(state.clone(), concurrency::bound))
+        .layer(middleware::from_fn_with_state(state.clone(), access::limit))
         .layer(middleware::from_fn_with_state(state.clone(), access::dress))
         .layer(middleware::from_fn_with_state(state.clone(), observe))
         .with_state(state)

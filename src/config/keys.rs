@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{clusters, tag_index, ttl_by_metric};
+use super::{clusters, tag_index, ttl_by_metric, web};
 
 /// A key of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,5 +44,6 @@ pub struct KeyTable {
 pub fn key_tables() -> Vec<KeyTable> {
     let mut tables = vec![clusters::read_table(), clusters::metadata_table()];
     tables.extend([tag_index::table(), ttl_by_metric::table()]);
+    tables.extend(web::tables());
     tables
 }

@@ -40,6 +40,9 @@ pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebM
             }
             Look::New(config) if now.is_as(&before) => {
                 tracing::info!("{path}: read again, as it or a file that it names has changed");
+                for warning in &config.warnings {
+                    tracing::warn!("{warning}");
+                }
                 metrics.certificate_ends(config.certificate_not_after);
                 renewed.send_replace(config.clone());
                 metrics.reload_successful.set(1);

@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 /// The settings whose limits are counted.
-const SETTINGS: [&str; 26] = [
+const COUNTED: [&str; 26] = [
     "memory-limit",
     "flush-memory",
     "wal-limit",
@@ -51,8 +51,12 @@ pub(super) const OF_WRITES: [&str; 9] = [
     "max-label-value-size",
 ];
 
-/// What a head of HTTP/1 passes that is too large; the HTTP library's own, no setting.
+/// What a head of HTTP/1 passes that is too large: the HTTP library's own limit.
 pub const HEAD_SIZE: &str = "http-head-size";
+/// That of requests by time: a key of the web configuration.
+pub const RATE: &str = "rate_limit";
+/// Those that are no settings.
+const OTHERS: [&str; 2] = [HEAD_SIZE, RATE];
 
 /// Limits that were reached. Clones count together; the default is printed by no registry.
 #[derive(Debug, Clone, Default)]
@@ -62,14 +66,14 @@ pub struct LimitMetrics {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabels {
-    /// The name of the setting, or [`HEAD_SIZE`].
+    /// The name of the setting, or one of [`OTHERS`].
     limit: &'static str,
 }
 
 impl LimitMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        for limit in SETTINGS.into_iter().chain([HEAD_SIZE]) {
+        for limit in COUNTED.into_iter().chain(OTHERS) {
             drop(metrics.reached.get_or_create(&LimitLabels { limit }));
         }
         registry.register(
@@ -88,7 +92,7 @@ impl LimitMetrics {
 
     /// The same several times.
     pub fn add(&self, setting: &'static str, times: u64) {
-        debug_assert!(setting == HEAD_SIZE || SETTINGS.contains(&setting), "{setting}");
+        debug_assert!(OTHERS.contains(&setting) || COUNTED.contains(&setting), "{setting}");
         if times > 0 {
             self.reached.get_or_create(&LimitLabels { limit: setting }).inc_by(times);
         }
@@ -105,15 +109,15 @@ mod tests {
     fn what_is_counted_is_a_setting_and_there_from_the_start() {
         let text = Metrics::new().encode();
         let is_setting = |name| config::SETTINGS.iter().any(|setting| setting.name == name);
-        for name in SETTINGS {
+        for name in COUNTED {
             assert!(is_setting(name), "{name}");
         }
-        assert!(OF_WRITES.iter().all(|name| SETTINGS.contains(name)));
-        for name in SETTINGS.into_iter().chain([HEAD_SIZE]) {
+        assert!(OF_WRITES.iter().all(|name| COUNTED.contains(name)));
+        for name in COUNTED.into_iter().chain(OTHERS) {
             let line = format!("promkairos_limits_reached_total{{limit=\"{name}\"}} 0\n");
             assert!(text.contains(&line), "{name}");
         }
         let lines = text.lines().filter(|line| line.starts_with("promkairos_limits_reached_total"));
-        assert_eq!(lines.count(), SETTINGS.len() + 1);
+        assert_eq!(lines.count(), COUNTED.len() + OTHERS.len());
     }
 }

@@ -32,7 +32,7 @@ pub use head::HeadMetrics;
 pub use http::HttpMetrics;
 pub use in_flight::InFlight;
 pub use ingest::{IngestMetrics, WriteLabels};
-pub use limits::{HEAD_SIZE, LimitMetrics};
+pub use limits::{HEAD_SIZE, LimitMetrics, RATE};
 pub use log::{LogFilter, start_log};
 pub use memory::MemoryMetrics;
 use process::ProcessMetrics;

@@ -306,6 +306,55 @@ async fn certificates_of_clients_are_asked_for_as_set() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_is_held_and_changes_with_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = start(folder.path(), "rate_limit: {interval: 1h, burst: 3}\n", &[]);
+    let get = async |path: &str| server.get(path).await.expect("an answer").0;
+    let mut codes = Vec::new();
+    for _ in 0..5 {
+        codes.push(get("/version").await);
+    }
+    assert_eq!(codes, [200, 200, 200, 429, 429]);
+    assert_eq!(get("/-/healthy").await, 200);
+    assert_eq!(get("/metrics").await, 429);
+    std::fs::write(folder.path().join("web.yml"), "# no limit any more\n").expect("written");
+    eventually("the limit is gone", async || match server.get("/metrics").await {
+        Ok((200, page)) => {
+            let counted = page.lines().find(|line| line.contains("limit=\"rate_limit\""));
+            let count = counted.and_then(|line| line.rsplit_once(' '));
+            assert!(count.is_some_and(|(_, count)| count.parse::<u64>().is_ok_and(|n| n >= 3)));
+            Ok(())
+        }
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}
+
+#[test]
+fn what_is_left_out_is_told_by_the_log_and_by_the_check() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new("authority");
+    authority.server().write(folder.path(), "server");
+    let yaml = format!("{TLS}  min_version: TLS10\n");
+    let server = start(folder.path(), &yaml, &[]);
+    let path = folder.path().join("web.yml");
+    let want = format!(
+        "{}:4: tls_server_config.min_version: TLS before 1.2 is not offered: taken as TLS12",
+        path.display()
+    );
+    let log = server.process.log();
+    assert!(log.lines().any(|line| line.contains("WARN") && line.contains(&want)), "{log}");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_promkairos"))
+        .arg("check-config")
+        .arg(format!("--web-config-file={}", path.display()))
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(said.contains(&format!("\nWarning: {want}\n")), "{said}");
+}
+
 #[test]
 fn a_web_configuration_that_cannot_be_followed_is_one_line() {
     let folder = tempfile::tempdir().expect("a folder");

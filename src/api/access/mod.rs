@@ -2,10 +2,12 @@
 //! token once any are set, and each route names the right that it needs.
 //!
 //! Two layers: [`admit`] finds out the rights of a request, [`demand`] stands at the routes and
-//! asks for one. A request that did not come through the first has none at all. The web
-//! configuration may change: each request is judged by what it says then.
+//! asks for one. A request that did not come through the first has none at all. Before both stands
+//! [`limit`], which counts requests. The web configuration may change: each request is judged by what
+//! it says then.
 
 mod passwords;
+mod rate;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,6 +29,8 @@ use crate::config::{Right, Rights, WebConfig};
 use crate::limits::RETRY_AFTER;
 use crate::telemetry::{LoginOutcome, Throttle};
 use passwords::{Busy, Passwords};
+use rate::Bucket;
+pub(super) use rate::limit;
 
 /// What answers to anybody.
 const HEALTH: [&str; 2] = ["/-/healthy", "/-/ready"];
@@ -52,10 +56,11 @@ const BUSY: &str = "Service Unavailable: too many passwords are being checked, c
 /// Characters of a user's name in a line of the log: whoever comes may say anything.
 const NAME_SHOWN: usize = 64;
 
-/// The web configuration as it is now, the passwords that were found right, and refusals that wait
-/// for their line in the log.
+/// The web configuration as it is now, the tokens of its rate, the passwords that were found right, and
+/// refusals that wait for their line in the log.
 pub(super) struct Access {
     web: watch::Receiver<Arc<WebConfig>>,
+    bucket: Bucket,
     passwords: Passwords,
     refused: Mutex<Throttle>,
 }
@@ -73,7 +78,8 @@ enum Denied {
 impl Access {
     /// Follows a web configuration.
     pub(super) fn new(web: watch::Receiver<Arc<WebConfig>>) -> Self {
-        Self { web, passwords: Passwords::new(), refused: Mutex::default() }
+        let bucket = Bucket::new(Instant::now());
+        Self { web, bucket, passwords: Passwords::new(), refused: Mutex::default() }
     }
 
     /// Everybody may do everything.
@@ -223,13 +229,16 @@ pub(super) async fn demand(State(right): State<Right>, request: Request, next: N
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use axum::body::Body;
     use tower::Service;
 
     use super::*;
     use crate::api::router;
-    use crate::config::AdminApi;
+    use crate::config::{AdminApi, RateLimit};
     use crate::storage::memory::MemoryStore;
+    use crate::telemetry::Metrics;
 
     /// Each path, a method that it takes, and the right that it needs; `None` = nothing at all.
     const ROUTES: &[(&str, &str, Option<Right>)] = &[
@@ -345,6 +354,37 @@ mod tests {
             let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
             assert!(!body.starts_with(b"Forbidden: "), "{method} {path}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_beyond_the_rate_is_told_when_to_return() {
+        let limit = RateLimit { interval: Duration::from_secs(3600), burst: 2 };
+        let mut web = configured();
+        web.rate_limit = Some(limit);
+        let (_sender, web) = watch::channel(Arc::new(web));
+        let metrics = Arc::new(Metrics::new());
+        let state = Arc::new(AppState::new(metrics.clone()).with_web(web));
+        let ask = async |path: &str| {
+            let request = Request::get(path).body(Body::empty()).expect("a request");
+            router(state.clone()).call(request).await.expect("infallible")
+        };
+        // Who nobody knows takes tokens too: before the limit there is no login.
+        for (path, status) in [
+            ("/version", 401),
+            ("/-/healthy", 200),
+            ("/nowhere", 401),
+            ("/version", 429),
+            ("/-/healthy", 200),
+            ("/api/v1/write", 429),
+        ] {
+            assert_eq!(ask(path).await.status(), status, "{path}");
+        }
+        let refused = ask("/metrics").await;
+        let wait = refused.headers()[header::RETRY_AFTER].to_str().expect("ASCII");
+        assert!((3590..=3600).contains(&wait.parse::<u32>().expect("seconds")), "{wait}");
+        assert_eq!(refused.headers()[header::X_FRAME_OPTIONS], "deny");
+        let counted = "promkairos_limits_reached_total{limit=\"rate_limit\"} 3\n";
+        assert!(metrics.encode().contains(counted), "{}", metrics.encode());
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use bcrypt::HashParts;
 
 use super::super::digest::{Digest, sha256};
+use super::super::keys::{Key, REFUSED};
 use super::super::{ConfigError, Secret};
 use super::files::Files;
 use super::yaml::Entry;
@@ -148,8 +149,19 @@ pub(super) fn tokens(
     Ok(tokens)
 }
 
+pub(super) static TOKEN_KEYS: [Key; 4] = [
+    Key::new("name", "What the token is called", REFUSED),
+    Key::new("token_file", "File with the token, and nothing else", "token_sha256 must be there"),
+    Key::new(
+        "token_sha256",
+        "The SHA-256 of the token, in hexadecimal, in place of token_file",
+        "token_file must be there",
+    ),
+    Key::new("rights", "A list of read, write and admin, at least one", REFUSED),
+];
+
 fn token(entry: &Entry<'_>, files: &mut Files) -> Result<Token, ConfigError> {
-    let table = entry.table(&["name", "token_file", "token_sha256", "rights"])?;
+    let table = entry.table(&TOKEN_KEYS)?;
     let needed = |key| table.get(key).ok_or_else(|| entry.refuse(format!("{key} is missing")));
     let digest = match (table.get("token_file"), table.get("token_sha256")) {
         (Some(file), None) => digest_of_file(file, files)?,

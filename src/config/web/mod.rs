@@ -7,6 +7,7 @@
 
 mod access;
 mod files;
+mod rate_limit;
 mod tls;
 mod tls_clients;
 mod yaml;
@@ -16,8 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use access::{Right, Rights, Token, User};
+pub use rate_limit::RateLimit;
+pub use tls_clients::certificate_names;
 
 use super::ConfigError;
+use super::keys::{Key, KeyTable};
 use files::Files;
 use yaml::{Entry, Table};
 
@@ -30,20 +34,38 @@ pub struct WebConfig {
     pub certificate_not_after: Option<i64>,
     /// Headers of every answer: a name in small letters, and a value. An empty value is no header.
     pub headers: Vec<(&'static str, String)>,
+    /// How many requests are answered; `None` = all.
+    pub rate_limit: Option<RateLimit>,
     /// Who may log in with a password.
     pub users: Vec<User>,
     /// Who may come with a token.
     pub tokens: Vec<Token>,
+    /// What is followed otherwise than it is written, each with file, line and key.
+    pub warnings: Vec<String>,
     files: Files,
 }
 
-const KEYS: [&str; 6] = [
-    "tls_server_config",
-    "http_server_config",
-    "basic_auth_users",
-    "rate_limit",
-    "basic_auth_rights",
-    "bearer_tokens",
+/// The keys of the file; those of the tables below them stand with their parsers.
+static KEYS: [Key; 6] = [
+    Key::new("tls_server_config", "TLS of the listener", "plain text"),
+    Key::new("http_server_config", "HTTP/2, and headers of every answer", "see its keys"),
+    Key::new(
+        "basic_auth_users",
+        "Names of users, and the bcrypt hash of the password of each",
+        "nobody has to log in, where there are no bearer_tokens",
+    ),
+    Key::new("rate_limit", "How many requests are answered", "no limit"),
+    Key::new(
+        "basic_auth_rights",
+        "Names of users, and a list of read, write and admin for each; not in Prometheus' format",
+        "a user has all rights",
+    ),
+    Key::new("bearer_tokens", "A list of tokens; not in Prometheus' format", "there are none"),
+];
+
+static HTTP_KEYS: [Key; 2] = [
+    Key::new("http2", "Whether HTTP/2 is offered to clients with TLS: true or false", "true"),
+    Key::new("headers", "Headers of every answer, and their values", "see its keys"),
 ];
 
 /// The headers that may be set, and the values that each may have; none = any.
@@ -78,21 +100,32 @@ impl WebConfig {
     }
 
     fn from_table(table: &Table<'_>, files: &mut Files) -> Result<Self, ConfigError> {
-        if let Some(limit) = table.get("rate_limit") {
-            refuse_rate_limit(limit)?;
-        }
+        let mut warnings = Vec::new();
+        let rate_limit = match table.get("rate_limit") {
+            None => None,
+            Some(entry) => rate_limit::rate_limit(entry, &mut warnings)?,
+        };
         let (http2, headers) = match table.get("http_server_config") {
             None => (Http2::Offered, Vec::new()),
             Some(entry) => http(entry)?,
         };
         let tls = match table.get("tls_server_config") {
             None => None,
-            Some(entry) => tls::server_config(entry, http2, files)?,
+            Some(entry) => tls::server_config(entry, http2, files, &mut warnings)?,
         };
         let users = access::users(table.get("basic_auth_users"), table.get("basic_auth_rights"))?;
         let tokens = access::tokens(table.get("bearer_tokens"), files)?;
         let (tls, certificate_not_after) = tls.unzip();
-        Ok(Self { tls, certificate_not_after, headers, users, tokens, files: Files::default() })
+        Ok(Self {
+            tls,
+            certificate_not_after,
+            headers,
+            rate_limit,
+            users,
+            tokens,
+            warnings,
+            files: Files::default(),
+        })
     }
 
     /// The same read anew where a file has changed or is gone; `None` = nothing has.
@@ -123,27 +156,41 @@ impl fmt::Debug for WebConfig {
             .field("path", &self.path())
             .field("tls", &self.tls.is_some())
             .field("headers", &self.headers)
+            .field("rate_limit", &self.rate_limit)
             .field("users", &self.users)
             .field("tokens", &self.tokens)
             .finish()
     }
 }
 
-/// A limit of requests would be held to by nobody; one that is off says nothing.
-fn refuse_rate_limit(entry: &Entry<'_>) -> Result<(), ConfigError> {
-    let table = entry.table(&["interval", "burst"])?;
-    match table.get("interval") {
-        Some(interval) if !interval.is_zero() => {
-            Err(interval.refuse("requests are not limited by rate here: leave it out"))
-        }
-        _ => Ok(()),
-    }
+/// All tables of the file, in the order of the page.
+pub(super) fn tables() -> Vec<KeyTable> {
+    let header = |&(name, _, values): &(&'static str, &str, &[&str])| {
+        let help = match values {
+            [] => "Its value; blank = no such header".to_owned(),
+            _ => format!("{}; blank = no such header", values.join(" or ")),
+        };
+        Key { name, help: help.into(), unsaid: "as without a web configuration" }
+    };
+    let table = |place, help, keys| KeyTable { setting: "web-config-file", place, help, keys };
+    vec![
+        table("", "The file of --web-config-file", KEYS.to_vec()),
+        table("tls_server_config", "Paths are relative to the file's folder", tls::KEYS.to_vec()),
+        table("http_server_config", "Answers in general", HTTP_KEYS.to_vec()),
+        table(
+            "http_server_config.headers",
+            "No other headers can be set",
+            HEADERS.iter().map(header).collect(),
+        ),
+        table("rate_limit", "A bucket of tokens", rate_limit::KEYS.to_vec()),
+        table("bearer_tokens", "Of each token", access::TOKEN_KEYS.to_vec()),
+    ]
 }
 
 type Http = (Http2, Vec<(&'static str, String)>);
 
 fn http(entry: &Entry<'_>) -> Result<Http, ConfigError> {
-    let table = entry.table(&["http2", "headers"])?;
+    let table = entry.table(&HTTP_KEYS)?;
     let http2 = match table.get("http2") {
         Some(entry) if !entry.switch()? => Http2::Off,
         _ => Http2::Offered,
@@ -364,23 +411,24 @@ mod tests {
         let tls = |line: &str| format!("{TLS}  {line}\n");
         let at = |why: &str| format!("web.yml:4: tls_server_config.{why}");
         check(
-            &tls("min_version: TLS10"),
-            &at("min_version: TLS before 1.2 is not offered: TLS12 or TLS13"),
+            &tls("max_version: TLS11"),
+            &at("max_version: TLS before 1.2 is not offered: TLS12 or TLS13"),
         );
         check(&tls("min_version: SSL"), &at("min_version: must be TLS12 or TLS13"));
         check(
             &tls("curve_preferences: [CurveP521]"),
-            &at("curve_preferences[0]: \"CurveP521\" is not offered; \
+            &at("curve_preferences[0]: \"CurveP521\" is not offered, nor is another of the list; \
                  there are X25519, CurveP256, CurveP384"),
         );
-        let error =
-            folder.read(&tls("cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]")).expect_err("none");
-        let want =
-            at("cipher_suites[0]: \"TLS_RSA_WITH_AES_128_CBC_SHA\" is not offered; there are TLS_");
-        assert!(
-            error.starts_with(&want) && error.contains(", TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
-            "{error}"
-        );
+        for (suite, why) in [
+            ("TLS_RSA_WITH_AES_128_CBC_SHA", "is not offered, nor is another of the list"),
+            ("TLS_WITH_NOTHING", "is not known"),
+        ] {
+            let error = folder.read(&tls(&format!("cipher_suites: [{suite}]"))).expect_err("none");
+            let want = at(&format!("cipher_suites[0]: {suite:?} {why}; there are TLS_"));
+            let last = ", TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256";
+            assert!(error.starts_with(&want) && error.contains(last), "{error}");
+        }
         check(
             &tls("client_ca_file: server.crt"),
             &at("client_ca_file: means nothing without client_auth_type"),
@@ -416,9 +464,22 @@ mod tests {
             "tls_server_config: {cert_file: server.crt, key_file: token}",
             "web.yml:1: tls_server_config.key_file: holds no private key in PEM",
         );
+        let none = "must be at least 1: otherwise no request at all would be answered";
         check(
             "rate_limit: {interval: 1s}",
-            "web.yml:1: rate_limit.interval: requests are not limited by rate here: leave it out",
+            &format!("web.yml:1: rate_limit.interval: needs burst, which {none}"),
+        );
+        check(
+            "rate_limit:\n  interval: 1s\n  burst: 0\n",
+            &format!("web.yml:3: rate_limit.burst: {none}"),
+        );
+        check(
+            "rate_limit: {interval: 1d, burst: 1}",
+            "web.yml:1: rate_limit.interval: must be a duration such as 100ms, 1s or 1m30s, or 0",
+        );
+        check(
+            "rate_limit: {burst: many}",
+            "web.yml:1: rate_limit.burst: must be a whole number of at least 0, below 2^32",
         );
         check(
             "http_server_config: {headers: {X-Frame-Options: allow}}",
@@ -430,6 +491,82 @@ mod tests {
             "web.yml:1: http_server_config.http2: must be true or false",
         );
         check("a: 1\n---\nb: 2\n", "web.yml:3: a second document, where one is read");
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_named() {
+        let folder = Folder::new();
+        let check = |yaml: &str, want: &str| {
+            assert_eq!(folder.read(yaml).err().as_deref(), Some(want), "{yaml}");
+        };
+        check(&format!("{TLS}rate_limit:\n{TLS}"), "web.yml:5: duplicate key tls_server_config");
+        check(&format!("{TLS}  cert_file: a\n"), "web.yml:4: duplicate key cert_file");
+        check("# äöü\nbasic_auth_users: {a: b, a: c}", "web.yml:2: duplicate key a");
+        check("basic_auth_users:\n  'a:b': x\n  'a:b': y\n", "web.yml:3: duplicate key 'a:b'");
+        // To YAML they are two.
+        check(
+            &format!("basic_auth_users:\n  12: {HASH}\n  \"12\": {HASH}\n"),
+            "web.yml:3: basic_auth_users: duplicate key 12",
+        );
+        check("? [a]\n: 1\n? [a]\n: 2\n", "web.yml:3: duplicate key");
+    }
+
+    #[test]
+    fn what_is_not_offered_is_left_out_with_a_warning() {
+        let folder = Folder::new();
+        let yaml = format!(
+            "{TLS}  min_version: TLS10\n  cipher_suites:\n  - TLS_RSA_WITH_AES_128_CBC_SHA\n  \
+             - TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256\n  curve_preferences: [CurveP521, CurveP384]\n"
+        );
+        let config = folder.read(&yaml).expect("valid");
+        let folder_name = format!("{}/", folder.0.path().display());
+        let said: Vec<String> =
+            config.warnings.iter().map(|line| line.replace(&folder_name, "")).collect();
+        let left_out = "is not offered, and left out";
+        let section = "tls_server_config";
+        assert_eq!(
+            said,
+            [
+                format!(
+                    "web.yml:4: {section}.min_version: TLS before 1.2 is not offered: taken as TLS12"
+                ),
+                format!(
+                    "web.yml:6: {section}.cipher_suites[0]: \"TLS_RSA_WITH_AES_128_CBC_SHA\" {left_out}"
+                ),
+                format!("web.yml:8: {section}.curve_preferences[0]: \"CurveP521\" {left_out}"),
+            ]
+        );
+        let provider = config.tls.expect("TLS").crypto_provider().clone();
+        let of_12 = provider.cipher_suites.iter().filter(|one| one.tls13().is_none());
+        let of_12: Vec<_> = of_12.map(|one| one.suite()).collect();
+        assert_eq!(of_12, [rustls::CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]);
+        assert_eq!(provider.kx_groups.len(), 1);
+        // Of the list one of TLS 1.3 is left, so nothing of 1.2 is: what was not named is not on.
+        let named = "cipher_suites: [TLS_AES_128_GCM_SHA256, TLS_RSA_WITH_AES_128_CBC_SHA]";
+        let config = folder.read(&format!("{TLS}  {named}\n")).expect("valid");
+        let provider = config.tls.expect("TLS").crypto_provider().clone();
+        assert!(provider.cipher_suites.iter().all(|suite| suite.tls13().is_some()));
+        // Where there is no TLS, nothing is said of it.
+        let config = folder.read("tls_server_config: {min_version: TLS10}\n").expect("valid");
+        assert!(config.tls.is_none() && config.warnings.is_empty());
+    }
+
+    #[test]
+    fn a_rate_is_taken_as_prometheus_takes_it() {
+        let folder = Folder::new();
+        let limit = |yaml: &str| folder.read(yaml).expect("valid").rate_limit;
+        let of = |interval, burst| Some(RateLimit { interval, burst });
+        let ms = std::time::Duration::from_millis;
+        assert_eq!(limit("rate_limit: {interval: 1m30s, burst: 7}"), of(ms(90_000), 7));
+        assert_eq!(limit("rate_limit: {interval: '100ms', burst: 1}"), of(ms(100), 1));
+        for off in ["", "{}", "{interval: 0}", "{interval: 0s, burst: 0}", "{burst: 5}"] {
+            assert_eq!(limit(&format!("rate_limit: {off}")), None, "{off}");
+        }
+        let config = folder.read("rate_limit: {interval: 5, burst: 1}").expect("valid");
+        assert_eq!(config.rate_limit, of(std::time::Duration::from_nanos(5), 1));
+        let [warning] = &config.warnings[..] else { panic!("{:?}", config.warnings) };
+        let want = "web.yml:1: rate_limit.interval: a number without a unit is nanoseconds";
+        assert!(warning.contains(want), "{warning}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `tls_server_config`: certificate, key, versions, cipher suites and curves, as rustls takes them.
 //!
 //! The names are those of Go, which Prometheus uses. What rustls does not have here (TLS before
-//! 1.2, suites without forward secrecy or in CBC mode, P-521) is refused by name: nobody is to
-//! believe that it is on. Suites of TLS 1.3 cannot be chosen, as in Go.
+//! 1.2, suites without forward secrecy or in CBC mode, P-521) is left out with a warning that names
+//! it, and refused where nothing would be left: nobody is to believe that it is on. Suites of TLS 1.3
+//! cannot be chosen, as in Go.
 
 use std::sync::Arc;
 
@@ -16,30 +17,82 @@ use x509_parser::oid_registry::OID_NIST_EC_P521;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 use super::super::ConfigError;
+use super::super::keys::Key;
 use super::access::read_named;
 use super::files::Files;
 use super::yaml::{Entry, Table};
 use super::{Http2, tls_clients};
 
-const KEYS: [&str; 13] = [
-    "cert",
-    "key",
-    "client_ca",
-    "cert_file",
-    "key_file",
-    "client_ca_file",
-    "client_auth_type",
-    "client_allowed_sans",
-    "cipher_suites",
-    "curve_preferences",
-    "min_version",
-    "max_version",
-    "prefer_server_cipher_suites",
+pub(super) static KEYS: [Key; 13] = [
+    Key::new(
+        "cert_file",
+        "PEM file with the server's certificate, and those that lead to its authority",
+        "cert must be there",
+    ),
+    Key::new("key_file", "PEM file with its key", "key must be there"),
+    Key::new("cert", "The PEM itself, in place of cert_file", "cert_file must be there"),
+    Key::new("key", "The PEM itself, in place of key_file", "key_file must be there"),
+    Key::new(
+        "client_auth_type",
+        "Which certificates of clients are asked for and checked: NoClientCert, RequestClientCert, \
+         RequireAnyClientCert, RequireClientCert, VerifyClientCertIfGiven or \
+         RequireAndVerifyClientCert",
+        "NoClientCert",
+    ),
+    Key::new(
+        "client_ca_file",
+        "PEM file with the authorities that sign certificates of clients",
+        "refused where client_auth_type has Verify",
+    ),
+    Key::new("client_ca", "The PEM itself, in place of client_ca_file", "as client_ca_file"),
+    Key::new(
+        "client_allowed_sans",
+        "A list: of a client's certificate one subject alternative name must be exactly one of these",
+        "any name will do",
+    ),
+    Key::new(
+        "min_version",
+        "The least version of TLS: TLS12 or TLS13; TLS10 and TLS11 are taken as TLS12, with a warning",
+        "TLS12",
+    ),
+    Key::new("max_version", "The highest version of TLS: TLS12 or TLS13", "TLS13"),
+    Key::new(
+        "cipher_suites",
+        "A list of suites of TLS 1.2, by their names in Go; what is not offered is left out with a \
+         warning, and refused where nothing is left",
+        "all that there are",
+    ),
+    Key::new(
+        "prefer_server_cipher_suites",
+        "Whether the order of the suites is that of the server: true or false",
+        "true",
+    ),
+    Key::new(
+        "curve_preferences",
+        "A list of X25519, CurveP256 and CurveP384; CurveP521 is left out with a warning, and refused \
+         where nothing is left",
+        "all three",
+    ),
 ];
 
 /// What makes a `tls_server_config` one that is on.
 const MEANT: [&str; 7] =
     ["cert", "key", "client_ca", "cert_file", "key_file", "client_ca_file", "client_auth_type"];
+
+/// The suites that Prometheus takes, or took before Go 1.22, and rustls does not have.
+const NOT_OFFERED: [&str; 8] = [
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+];
+
+/// The curve of Prometheus that rustls does not have here.
+const P521: &str = "CurveP521";
 
 /// The curves that rustls has here, by their names in Go.
 fn known_curves() -> [(&'static str, &'static dyn SupportedKxGroup); 3] {
@@ -58,17 +111,20 @@ pub(super) fn server_config(
     entry: &Entry<'_>,
     http2: Http2,
     files: &mut Files,
+    warnings: &mut Vec<String>,
 ) -> Result<Option<(Arc<ServerConfig>, i64)>, ConfigError> {
     let table = entry.table(&KEYS)?;
-    let versions = versions(&table)?;
+    let mut otherwise = Vec::new();
+    let versions = versions(&table, &mut otherwise)?;
     let provider = Arc::new(CryptoProvider {
-        cipher_suites: cipher_suites(&table)?,
-        kx_groups: curves(&table)?,
+        cipher_suites: cipher_suites(&table, &mut otherwise)?,
+        kx_groups: curves(&table, &mut otherwise)?,
         ..ring::default_provider()
     });
     if MEANT.iter().all(|key| table.get(key).is_none()) {
         return Ok(None);
     }
+    warnings.append(&mut otherwise);
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)
         .map_err(|error| entry.refuse(error))?;
@@ -152,17 +208,25 @@ fn check_own(entry: &Entry<'_>, own: &X509Certificate<'_>) -> Result<(), ConfigE
     Ok(())
 }
 
-fn versions(table: &Table<'_>) -> Result<Versions, ConfigError> {
-    let number = |key, default| match table.get(key) {
-        None => Ok(default),
+fn versions(table: &Table<'_>, warnings: &mut Vec<String>) -> Result<Versions, ConfigError> {
+    const BEFORE: &str = "TLS before 1.2 is not offered";
+    let least = match table.get("min_version") {
+        None => 12,
         Some(entry) => match &*entry.text()? {
-            "TLS12" => Ok(12),
-            "TLS13" => Ok(13),
-            "TLS10" | "TLS11" => Err(entry.refuse("TLS before 1.2 is not offered: TLS12 or TLS13")),
-            _ => Err(entry.refuse("must be TLS12 or TLS13")),
+            "TLS10" | "TLS11" => {
+                warnings.push(entry.about(format!("{BEFORE}: taken as TLS12")));
+                12
+            }
+            text => version(entry, text)?,
         },
     };
-    let (least, most) = (number("min_version", 12)?, number("max_version", 13)?);
+    let most = match table.get("max_version") {
+        None => 13,
+        Some(entry) => match &*entry.text()? {
+            "TLS10" | "TLS11" => return Err(entry.refuse(format!("{BEFORE}: TLS12 or TLS13"))),
+            text => version(entry, text)?,
+        },
+    };
     match (least, most) {
         (12, 12) => Ok(vec![&TLS12]),
         (13, 13) => Ok(vec![&TLS13]),
@@ -174,30 +238,32 @@ fn versions(table: &Table<'_>) -> Result<Versions, ConfigError> {
     }
 }
 
-/// The suites of TLS 1.2 that are listed, in that order, after all of TLS 1.3.
-fn cipher_suites(table: &Table<'_>) -> Result<Vec<SupportedCipherSuite>, ConfigError> {
-    let all = ring::ALL_CIPHER_SUITES;
-    let Some(list) = table.get("cipher_suites") else { return Ok(all.to_vec()) };
-    let name = |suite: &SupportedCipherSuite| go_name(*suite);
-    let mut chosen: Vec<SupportedCipherSuite> =
-        all.iter().filter(|suite| suite.tls13().is_some()).copied().collect();
-    for entry in list.list()? {
-        let wanted = entry.text()?;
-        match all.iter().find(|suite| name(suite) == wanted) {
-            Some(suite) if !chosen.contains(suite) => chosen.push(*suite),
-            Some(_) => {}
-            None => {
-                let names: Vec<String> = all.iter().map(name).collect();
-                let names = names.join(", ");
-                return Err(entry.refuse(format!("{wanted:?} is not offered; there are {names}")));
-            }
-        }
+fn version(entry: &Entry<'_>, text: &str) -> Result<u8, ConfigError> {
+    match text {
+        "TLS12" => Ok(12),
+        "TLS13" => Ok(13),
+        _ => Err(entry.refuse("must be TLS12 or TLS13")),
     }
-    if chosen.iter().all(|suite| suite.tls13().is_some()) {
+}
+
+/// The suites of TLS 1.2 that are listed, in that order, after all of TLS 1.3.
+fn cipher_suites(
+    table: &Table<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<SupportedCipherSuite>, ConfigError> {
+    let all = ring::ALL_CIPHER_SUITES;
+    let there_are: Vec<(String, SupportedCipherSuite)> =
+        all.iter().map(|suite| (go_name(*suite), *suite)).collect();
+    let Some(list) = table.get("cipher_suites") else { return Ok(all.to_vec()) };
+    let before = warnings.len();
+    let named = chosen(list, &there_are, &NOT_OFFERED, warnings)?;
+    let of_12 = |suite: &SupportedCipherSuite| suite.tls13().is_none();
+    if !named.iter().any(of_12) && warnings.len() == before {
         // An empty list means the usual ones, and one of TLS 1.3 alone chooses nothing.
         return Ok(all.to_vec());
     }
-    Ok(chosen)
+    let always = all.iter().copied().filter(|suite| !of_12(suite));
+    Ok(always.chain(named.into_iter().filter(of_12)).collect())
 }
 
 /// A suite's name in Go, which is the registered one.
@@ -206,17 +272,47 @@ fn go_name(suite: SupportedCipherSuite) -> String {
     name.replacen("TLS13_", "TLS_", 1)
 }
 
-fn curves(table: &Table<'_>) -> Result<Vec<&'static dyn SupportedKxGroup>, ConfigError> {
-    let mut chosen = Vec::new();
-    for entry in table.get("curve_preferences").map(Entry::list).transpose()?.unwrap_or_default() {
+fn curves(
+    table: &Table<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<&'static dyn SupportedKxGroup>, ConfigError> {
+    let there_are = known_curves().map(|(name, curve)| (name.to_owned(), curve));
+    let named = match table.get("curve_preferences") {
+        None => Vec::new(),
+        Some(list) => chosen(list, &there_are, &[P521], warnings)?,
+    };
+    Ok(if named.is_empty() { ring::ALL_KX_GROUPS.to_vec() } else { named })
+}
+
+/// What a list names of what there is, each once. What Prometheus has beyond that is left out with a
+/// warning; a list of nothing else is refused, as is a name that nobody knows.
+fn chosen<T: Copy>(
+    list: &Entry<'_>,
+    there_are: &[(String, T)],
+    not_offered: &[&str],
+    warnings: &mut Vec<String>,
+) -> Result<Vec<T>, ConfigError> {
+    let all = || there_are.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+    for entry in list.list()? {
         let wanted = entry.text()?;
-        match known_curves().into_iter().find(|(name, _)| *name == wanted) {
-            Some((_, curve)) => chosen.push(curve),
+        match there_are.iter().position(|(name, _)| *name == wanted) {
+            Some(known) if !chosen.contains(&known) => chosen.push(known),
+            Some(_) => {}
+            None if not_offered.contains(&&*wanted) => left_out.push(entry),
             None => {
-                let names = known_curves().map(|(name, _)| name).join(", ");
-                return Err(entry.refuse(format!("{wanted:?} is not offered; there are {names}")));
+                return Err(entry.refuse(format!("{wanted:?} is not known; there are {}", all())));
             }
         }
     }
-    Ok(if chosen.is_empty() { ring::ALL_KX_GROUPS.to_vec() } else { chosen })
+    if let (true, Some(entry)) = (chosen.is_empty(), left_out.first()) {
+        let name = entry.text()?;
+        let why =
+            format!("{name:?} is not offered, nor is another of the list; there are {}", all());
+        return Err(entry.refuse(why));
+    }
+    for entry in left_out {
+        warnings.push(entry.about(format!("{:?} is not offered, and left out", entry.text()?)));
+    }
+    Ok(chosen.into_iter().map(|known| there_are[known].1).collect())
 }

@@ -4,17 +4,22 @@
 //! in it, which may be a secret.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
 use super::super::ConfigError;
+use super::super::keys::Key;
 use super::super::settings::nearest;
 
 /// Words of YAML 1.1 that mean true, beside `true`.
 const YES: [&str; 8] = ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON"];
 /// Words of YAML 1.1 that mean false, beside `false`.
 const NO: [&str; 8] = ["n", "N", "no", "No", "NO", "off", "Off", "OFF"];
+
+/// What the parser says of a key that a mapping has already, at the second one.
+const TWICE: &str = "duplicated key in mapping";
 
 /// A value that owns its texts.
 type Node = MarkedYaml<'static>;
@@ -44,7 +49,11 @@ pub(super) fn read<T>(
     read: impl FnOnce(Option<Entry<'_>>) -> Result<T, ConfigError>,
 ) -> Result<T, ConfigError> {
     let documents = Node::load_from_str(text).map_err(|error| {
-        let (line, reason) = (error.marker().line().max(1), error.info().to_owned());
+        let line = error.marker().line().max(1);
+        let reason = match error.info() {
+            TWICE => twice(key_at(text, error.marker().index())),
+            info => info.to_owned(),
+        };
         ConfigError::Web { path: file.to_owned(), line, reason }
     })?;
     match documents.as_slice() {
@@ -54,6 +63,26 @@ pub(super) fn read<T>(
             Err(top(file, text, second).refuse("a second document, where one is read"))
         }
     }
+}
+
+/// The reason of an error about a key that is there twice.
+fn twice(key: &str) -> String {
+    match key {
+        "" => "duplicate key".to_owned(),
+        key => format!("duplicate key {key}"),
+    }
+}
+
+/// The key that begins at this character, as it is written; empty where it is no text.
+fn key_at(text: &str, start: usize) -> &str {
+    let start = text.char_indices().nth(start).map_or(text.len(), |(at, _)| at);
+    let line = text[start..].lines().next().unwrap_or_default();
+    let quote = line.chars().next().filter(|first| matches!(first, '"' | '\''));
+    let end = match quote {
+        Some(quote) => line[1..].find(quote).map(|at| at + 2),
+        None => line.find([':', ',', '{', '}', '[', ']']),
+    };
+    line[..end.unwrap_or(line.len())].trim_end()
 }
 
 fn top<'a>(file: &'a Path, text: &'a str, node: &'a Node) -> Entry<'a> {
@@ -83,6 +112,11 @@ impl<'a> Entry<'a> {
             key => format!("{key}: {reason}"),
         };
         ConfigError::Web { path, line: self.line, reason }
+    }
+
+    /// A line about this value that is no error.
+    pub(super) fn about(&self, what: impl std::fmt::Display) -> String {
+        self.refuse(what).to_string()
     }
 
     /// Whether nothing stands after the key.
@@ -116,18 +150,6 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether it is the number 0, as `0` or as a duration.
-    pub(super) fn is_zero(&self) -> bool {
-        match self.value {
-            YamlData::Value(Scalar::Integer(number)) => *number == 0,
-            YamlData::Value(Scalar::String(text)) => {
-                text.strip_prefix('0').is_some_and(|unit| unit.chars().all(char::is_alphabetic))
-            }
-            YamlData::Value(Scalar::Null) => true,
-            _ => false,
-        }
-    }
-
     /// The items of a list; none where nothing stands.
     pub(super) fn list(&self) -> Result<Vec<Self>, ConfigError> {
         let item = |(number, node): (usize, &'a Node)| Self {
@@ -152,7 +174,7 @@ impl<'a> Entry<'a> {
             YamlData::Value(Scalar::Null) => return Ok(Vec::new()),
             _ => return Err(self.refuse("must have keys and values")),
         };
-        let mut entries = Vec::new();
+        let (mut entries, mut names) = (Vec::new(), BTreeSet::new());
         for (key, node) in mapping {
             let at = Self { line: line(key), ..self.clone() };
             let name = match &key.data {
@@ -163,6 +185,10 @@ impl<'a> Entry<'a> {
             };
             let refused = "has a key that is no text: put it between quotes";
             let name = name.ok_or_else(|| at.refuse(refused))?;
+            // To YAML the text "1" and the number 1 are two.
+            if !names.insert(name.clone()) {
+                return Err(at.refuse(twice(&name)));
+            }
             let key = match self.key.as_str() {
                 "" => name.clone(),
                 above => format!("{above}.{name}"),
@@ -173,21 +199,21 @@ impl<'a> Entry<'a> {
     }
 
     /// A mapping that has no keys but these.
-    pub(super) fn table(&self, known: &[&str]) -> Result<Table<'a>, ConfigError> {
+    pub(super) fn table(&self, known: &[Key]) -> Result<Table<'a>, ConfigError> {
         let entries = self.entries()?;
-        match entries.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        match entries.iter().find(|(name, _)| !known.iter().any(|key| key.name == name)) {
             None => Ok(Table { entries }),
             Some((name, entry)) => Err(entry.unknown(name, known)),
         }
     }
 
     /// The error that this key is none of those that are known.
-    pub(super) fn unknown(&self, name: &str, known: &[&str]) -> ConfigError {
+    fn unknown(&self, name: &str, known: &[Key]) -> ConfigError {
         ConfigError::UnknownKey {
             path: PathBuf::from(self.file),
             line: self.line,
             key: self.key.clone(),
-            similar: nearest(name, known.iter().map(|known| (*known).to_owned())),
+            similar: nearest(name, known.iter().map(|key| key.name.to_owned())),
         }
     }
 }

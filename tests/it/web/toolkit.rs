@@ -75,6 +75,9 @@ fn what_promtool_takes_is_taken() {
             .into(),
         format!("basic_auth_users:\n  alice: {HASH}\n  \"bob\": \"{HASH}\"\n"),
         format!("# a comment\n{TLS}basic_auth_users: {{alice: {HASH}}}\n"),
+        "rate_limit: {interval: 1m30s, burst: 5}\n".into(),
+        "rate_limit:\n  interval: 0\n".into(),
+        "rate_limit: {interval: .5s, burst: 1}\n".into(),
     ] {
         assert_eq!(verdicts(folder.path(), &yaml), (Ok(()), Ok(())), "{yaml}");
     }
@@ -105,10 +108,44 @@ fn what_promtool_refuses_is_refused() {
         "http_server_config: {headers: {X-Frame-Options: allow}}\n".into(),
         "http_server_config: {headers: {X-Content-Type-Options: sniff}}\n".into(),
         "basic_auth_users: {alice: secret}\n".into(),
+        "rate_limit: {interval: 1d, burst: 1}\n".into(),
+        "rate_limit: {interval: soon, burst: 1}\n".into(),
+        "rate_limit: {interval: 1s, burst: many}\n".into(),
+        "rate_limit: {interval: 1s, bursts: 1}\n".into(),
+        "rate_limit: {burst: 1, burst: 2}\n".into(),
     ] {
         let (ours, theirs) = verdicts(folder.path(), &yaml);
         assert!(ours.is_err() && theirs.is_err(), "{yaml}: {ours:?} {theirs:?}");
         assert!(ours.expect_err("checked").contains("web.yml"), "{yaml}");
+    }
+}
+
+/// What rustls does not have, where something else is left.
+#[test]
+fn what_only_prometheus_has_is_left_out_with_a_warning() {
+    let folder = folder();
+    let gcm = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256";
+    for (line, key) in [
+        ("min_version: TLS10".to_owned(), "min_version"),
+        ("min_version: TLS11\n  max_version: TLS12".into(), "min_version"),
+        ("curve_preferences: [CurveP521, X25519]".into(), "curve_preferences[0]"),
+        (format!("cipher_suites: [{gcm}, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA]"), "cipher_suites[1]"),
+        (format!("cipher_suites: [{gcm}, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA]"), "cipher_suites[1]"),
+        (
+            format!("cipher_suites: [{gcm}, TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA]"),
+            "cipher_suites[1]",
+        ),
+        (
+            format!("cipher_suites: [{gcm}, TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA]"),
+            "cipher_suites[1]",
+        ),
+    ] {
+        let yaml = format!("{TLS}  {line}\n");
+        assert_eq!(verdicts(folder.path(), &yaml), (Ok(()), Ok(())), "{yaml}");
+        let config = WebConfig::read(&folder.path().join("web.yml")).expect("checked");
+        let [warning] = &config.warnings[..] else { panic!("{line}: {:?}", config.warnings) };
+        let want = format!("web.yml:4: tls_server_config.{key}: ");
+        assert!(warning.contains(&want) && warning.contains("is not offered"), "{warning}");
     }
 }
 
@@ -117,7 +154,6 @@ fn what_promtool_refuses_is_refused() {
 fn what_only_we_refuse() {
     let folder = folder();
     for (line, key) in [
-        ("min_version: TLS10", "min_version"),
         ("max_version: TLS11", "max_version"),
         ("min_version: TLS13\n  max_version: TLS12", "min_version"),
         ("curve_preferences: [CurveP521]", "curve_preferences[0]"),
@@ -130,6 +166,12 @@ fn what_only_we_refuse() {
         let want = format!("web.yml:4: tls_server_config.{key}: ");
         assert!(ours.contains(&want) && theirs.is_ok(), "{line}: {ours} {theirs:?}");
     }
+    let (ours, theirs) = verdicts(folder.path(), "rate_limit: {interval: 1s}\n");
+    let ours = ours.expect_err("nothing would be answered");
+    assert!(
+        ours.contains("rate_limit.interval: needs burst") && theirs.is_ok(),
+        "{ours} {theirs:?}"
+    );
 }
 
 #[test]

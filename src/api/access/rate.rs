@@ -1,0 +1,107 @@
+//! How many requests are answered: the bucket of tokens of `rate_limit` in the web configuration.
+//!
+//! It is one bucket for all clients and paths, as in Prometheus, but for health: who looks whether the
+//! process lives must not end it. A request without a token is 429 at once, before anybody asks who it
+//! is from; nothing waits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
+
+use super::super::AppState;
+use super::HEALTH;
+use crate::config::RateLimit;
+use crate::telemetry::RATE;
+
+/// The answer to a request that is one too many.
+const TOO_MANY: &str =
+    "Too Many Requests: more than rate_limit in the web configuration lets through\n";
+
+/// Tokens for requests. Kept is when the bucket is full again: what it lacks until then has been taken.
+pub(super) struct Bucket(Mutex<Instant>);
+
+impl Bucket {
+    /// A full one.
+    pub(super) fn new(now: Instant) -> Self {
+        Self(Mutex::new(now))
+    }
+
+    /// Takes a token; else says after what time there is one.
+    fn take(&self, limit: RateLimit, now: Instant) -> Result<(), Duration> {
+        let mut full_at = self.0.lock();
+        let whole = limit.interval.saturating_mul(limit.burst);
+        // What was taken under another limit counts as no more than all of this one.
+        let lacking = full_at.saturating_duration_since(now).min(whole);
+        let taken = lacking.saturating_add(limit.interval);
+        let (left, answer) = match taken <= whole {
+            true => (taken, Ok(())),
+            false => (lacking, Err(taken - whole)),
+        };
+        // Beyond all times nothing is taken.
+        *full_at = now.checked_add(left).unwrap_or(*full_at);
+        answer
+    }
+}
+
+/// Lets a request through while there are tokens.
+pub(in crate::api) async fn limit(
+    State(state): State<Arc<AppState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let access = &state.access;
+    let limit = access.web.borrow().rate_limit;
+    let is_for_health = HEALTH.contains(&request.uri().path());
+    let taken = match limit.filter(|_| !is_for_health) {
+        Some(limit) => access.bucket.take(limit, Instant::now()),
+        None => Ok(()),
+    };
+    match taken {
+        Ok(()) => next.run(request).await,
+        Err(wait) => {
+            state.metrics.http.limits.reached(RATE);
+            // Whole seconds, and never "at once".
+            let later = HeaderValue::from(wait.as_secs() + 1);
+            (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, later)], TOO_MANY)
+                .into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_one_by_one_and_no_more_than_a_burst_is_kept() {
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let limit = RateLimit { interval: Duration::from_millis(100), burst: 2 };
+        let bucket = Bucket::new(begun);
+        let take = |ms, limit| bucket.take(limit, at(ms));
+        assert_eq!((take(0, limit), take(0, limit)), (Ok(()), Ok(())));
+        assert_eq!(take(0, limit), Err(Duration::from_millis(100)));
+        assert_eq!(take(75, limit), Err(Duration::from_millis(25)));
+        assert_eq!(take(100, limit), Ok(()));
+        assert!(take(110, limit).is_err());
+        for _ in 0..2 {
+            assert_eq!(take(60_000, limit), Ok(()));
+        }
+        assert!(take(60_000, limit).is_err());
+        // The limit may change while the bucket stays.
+        let wider = RateLimit { burst: 5, ..limit };
+        let taken = (0..10).filter(|_| take(61_000, wider).is_ok()).count();
+        assert_eq!(taken, 5);
+        let slower = RateLimit { interval: Duration::from_secs(60), burst: 1 };
+        let quick = RateLimit { interval: Duration::from_millis(10), burst: 1 };
+        let other = Bucket::new(begun);
+        assert_eq!(other.take(slower, at(0)), Ok(()));
+        assert_eq!(other.take(quick, at(0)), Err(Duration::from_millis(10)));
+        assert_eq!(other.take(quick, at(10)), Ok(()));
+    }
+}
