@@ -3,12 +3,16 @@
 //! The fuzzer calls them with bytes of its own (`fuzz_targets/`), the tests with those that are kept in
 //! `tests/data/fuzz/` and with changes of them (`tests/it/fuzz.rs`). They panic when something is wrong.
 
+mod authorization;
 mod chunk;
+mod client_names;
 pub(crate) mod dataset;
 mod evaluation;
 pub(crate) mod expression;
 mod index_row;
+mod kairosdb_conf;
 mod log;
+mod manifest;
 mod promql;
 mod read_answer;
 mod regex;
@@ -16,6 +20,7 @@ mod remote_read;
 mod request;
 mod row_key;
 mod server;
+mod traceparent;
 mod web_config;
 mod write;
 
@@ -33,7 +38,12 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("chunk", chunk::check),
     ("row_key", row_key::check),
     ("index_row", index_row::check),
+    ("manifest", manifest::check),
     ("web_config", web_config::check),
+    ("kairosdb_conf", kairosdb_conf::check),
+    ("authorization", authorization::check),
+    ("client_names", client_names::check),
+    ("traceparent", traceparent::check),
     ("regex", regex::check),
     ("promql", promql::check),
     ("evaluation", evaluation::check),

@@ -27,18 +27,19 @@ static FILLED: LazyLock<()> = LazyLock::new(|| {
     let message = v1::WriteRequest { timeseries, ..v1::WriteRequest::default() }.encode_to_vec();
     let body = snappy::compress(&message).expect("a short message");
     let request = Request::post("/api/v1/write").body(Body::from(body)).expect("a request");
-    assert_eq!(send(request), StatusCode::NO_CONTENT);
+    assert_eq!(send(&STATE, request), StatusCode::NO_CONTENT);
 });
 
 /// The status of the answer, whose body is read.
 pub(crate) fn ask(request: Request<Body>) -> StatusCode {
     LazyLock::force(&FILLED);
-    send(request)
+    send(&STATE, request)
 }
 
-fn send(request: Request<Body>) -> StatusCode {
+/// The same of a router with another state.
+pub(crate) fn send(state: &Arc<AppState>, request: Request<Body>) -> StatusCode {
     RUNTIME.block_on(async {
-        let answer = router(STATE.clone()).oneshot(request).await.expect("an answer");
+        let answer = router(state.clone()).oneshot(request).await.expect("an answer");
         let status = answer.status();
         // One that breaks off is an answer too.
         let _ = to_bytes(answer.into_body(), 1 << 24).await;

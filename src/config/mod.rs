@@ -55,7 +55,7 @@ pub use settings::{SETTINGS, Setting, arguments};
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
 pub use traces::TracesConfig;
 pub use units::{UnitError, parse_duration, parse_size};
-pub use web::{RateLimit, Right, Rights, Token, User, WebConfig};
+pub use web::{RateLimit, Right, Rights, Token, User, WebConfig, certificate_names};
 
 use raw::{Raw, describe};
 

@@ -25,7 +25,7 @@ const ZSTD_LEVEL: i32 = 1;
 
 /// Bytes that are not what was written; says what is wrong with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Damage(pub(super) &'static str);
+pub struct Damage(pub(super) &'static str);
 
 /// Bytes being taken apart from the front.
 #[derive(Debug, Clone, Copy)]

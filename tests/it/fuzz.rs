@@ -92,6 +92,6 @@ macro_rules! targets {
 }
 
 targets! {
-    write_v1 write_v2 remote_read read_answer request log chunk row_key index_row web_config regex
-    promql evaluation
+    write_v1 write_v2 remote_read read_answer request log chunk row_key index_row manifest web_config
+    kairosdb_conf authorization client_names traceparent regex promql evaluation
 }

@@ -166,21 +166,26 @@ impl ClientCertVerifier for Clients {
     }
 }
 
-/// Whether one of the subject alternative names is exactly one of these: DNS names, e-mail
-/// addresses, URIs, and addresses as they are usually written.
+/// Whether one of the subject alternative names is exactly one of these.
 fn has_one_of(certificate: &CertificateDer<'_>, names: &[String]) -> Result<bool, Error> {
-    let bad = || Error::InvalidCertificate(CertificateError::BadEncoding);
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| bad())?;
-    let subject = parsed.subject_alternative_name().map_err(|_| bad())?;
-    let Some(subject) = subject else { return Ok(false) };
-    Ok(subject.value.general_names.iter().any(|name| match name {
+    let found = certificate_names(certificate);
+    let found = found.ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    Ok(found.iter().any(|name| names.contains(name)))
+}
+
+/// The subject alternative names of a certificate in DER that can be asked for, in its order: DNS names,
+/// e-mail addresses, URIs, and addresses as they are usually written. `None` = it cannot be read.
+pub fn certificate_names(der: &[u8]) -> Option<Vec<String>> {
+    let (_, parsed) = X509Certificate::from_der(der).ok()?;
+    let Some(subject) = parsed.subject_alternative_name().ok()? else { return Some(Vec::new()) };
+    let names = subject.value.general_names.iter().filter_map(|name| match name {
         GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => {
-            names.iter().any(|allowed| allowed == name)
+            Some((*name).to_owned())
         }
-        GeneralName::IPAddress(bytes) => address(bytes)
-            .is_some_and(|address| names.iter().any(|allowed| *allowed == address.to_string())),
-        _ => false,
-    }))
+        GeneralName::IPAddress(bytes) => address(bytes).map(|address| address.to_string()),
+        _ => None,
+    });
+    Some(names.collect())
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {

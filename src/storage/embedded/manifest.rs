@@ -15,7 +15,7 @@ const HEAD: &[u8; 8] = b"pkmani\x01\n";
 
 /// The whole state of a store but for the content of its parts.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Manifest {
+pub struct Manifest {
     /// No file has or had this id or a higher one.
     pub(super) next_id: u64,
     /// `through` of the last flush.
@@ -63,7 +63,8 @@ impl Tombstone {
 }
 
 impl Manifest {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// The bytes of the file.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = HEAD.to_vec();
         put_varint(&mut out, self.next_id);
         put_varint(&mut out, self.flushed_through);
@@ -96,7 +97,8 @@ impl Manifest {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+    /// Reads what [`Self::encode`] wrote; an error says what is wrong with the bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let content = unseal(bytes)?;
         let content = content.strip_prefix(HEAD).ok_or(Damage("a manifest of another version"))?;
         let mut cursor = Cursor(content);

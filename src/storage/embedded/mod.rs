@@ -17,7 +17,7 @@ mod horizon;
 mod listing;
 mod lookup;
 mod maintenance;
-mod manifest;
+pub mod manifest;
 mod metadata;
 mod names;
 mod packing;

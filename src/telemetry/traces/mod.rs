@@ -111,25 +111,32 @@ impl Traces {
         Some(layer.with_filter(Parts).boxed())
     }
 
-    /// The span of a request; none where it is not traced. Its sender decides that with the header
-    /// `traceparent`, which also names what the span is a part of; without one chance does.
-    /// `header` gives the value of a header.
-    pub fn request<'a>(
+    /// What a request is a part of, which is nothing where it begins a trace; `None` = it is not traced.
+    /// Its sender decides that with the header `traceparent`; without one chance does. `header` gives
+    /// the value of a header.
+    pub fn parent<'a>(
         &self,
-        method: &str,
         route: &str,
         header: impl Fn(&str) -> Option<&'a str>,
-    ) -> Span {
-        let Some(running) = &self.running else { return Span::none() };
+    ) -> Option<Context> {
+        let running = self.running.as_ref()?;
         let headers = Headers(TRACE_HEADERS.map(header));
         let parent = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
         // For the dice only: the trace gets its number later.
         let number = RandomIdGenerator::default().new_trace_id();
         let (sampler, kind) = (&running.sampler, SpanKind::Server);
         let decided = sampler.should_sample(Some(&parent), number, route, &kind, &[], &[]);
-        if decided.decision != SamplingDecision::RecordAndSample {
-            return Span::none();
-        }
+        (decided.decision == SamplingDecision::RecordAndSample).then_some(parent)
+    }
+
+    /// The span of a request; none where it is not traced: see [`Self::parent`].
+    pub fn request<'a>(
+        &self,
+        method: &str,
+        route: &str,
+        header: impl Fn(&str) -> Option<&'a str>,
+    ) -> Span {
+        let Some(parent) = self.parent(route, header) else { return Span::none() };
         let span = info_span!(
             parent: None,
             "request",

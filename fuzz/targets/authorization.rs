@@ -1,0 +1,50 @@
+//! The header `Authorization`: who brings the user's password or the token is let in, and nobody else.
+use std::fs;
+use std::sync::{Arc, LazyLock};
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Request, StatusCode, header};
+use promkairos::api::AppState;
+use promkairos::config::WebConfig;
+use promkairos::telemetry::Metrics;
+use tokio::sync::watch;
+
+use super::server;
+
+/// The name of a user and the password, and the hash of that alone.
+const LOGIN: &str = "YWxpY2U6cGFzcy00Nw==";
+const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu30CKawx28a0DJZrl9dsPo2vDkFCbnNa";
+const TOKEN: &str = "t0k3n";
+
+static STATE: LazyLock<Arc<AppState>> = LazyLock::new(|| {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    fs::write(folder.path().join("token"), TOKEN).expect("a file");
+    let yaml = format!(
+        "basic_auth_users: {{alice: {HASH}}}\n\
+         bearer_tokens: [{{name: a, token_file: token, rights: [read]}}]\n"
+    );
+    let path = folder.path().join("web.yml");
+    fs::write(&path, yaml).expect("a file");
+    let web = WebConfig::read(&path).expect("valid");
+    // The last value stays when the sender is gone.
+    let web = watch::Sender::new(Arc::new(web)).subscribe();
+    Arc::new(AppState::new(Arc::new(Metrics::new())).with_web(web))
+});
+
+pub(crate) fn check(data: &[u8]) {
+    // No client can send the others.
+    let Ok(value) = HeaderValue::from_bytes(data) else { return };
+    let request = Request::get("/version").header(header::AUTHORIZATION, value);
+    let status = server::send(&STATE, request.body(Body::empty()).expect("a request"));
+    let want = if is_right(data) { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+    assert_eq!(status, want, "{}", data.escape_ascii());
+}
+
+fn is_right(value: &[u8]) -> bool {
+    let Some((scheme, said)) = str::from_utf8(value).ok().and_then(|said| said.split_once(' '))
+    else {
+        return false;
+    };
+    let right = [("basic", LOGIN), ("bearer", TOKEN)];
+    right.iter().any(|(name, secret)| scheme.eq_ignore_ascii_case(name) && said.trim() == *secret)
+}
