@@ -11,11 +11,12 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
 
 use super::map::SeriesMap;
-use super::prepared::{Judge, Judged, Prepared};
+use super::prepared::{Families, Judge, Judged, Prepared};
 use super::series::Taken;
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{
-    Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome, sorted_by_labels,
+    Exemplar, Labels, Matcher, Metadata, MetadataEntry, TimeRange, WriteBatch, WriteOutcome,
+    sorted_by_labels,
 };
 use crate::storage::index::{Among, MemoryIndex, evaluate};
 use crate::storage::{Limited, SeriesQuery, StoreError, check_label_bytes};
@@ -95,16 +96,36 @@ impl Memory {
             outcome.exemplars += 1;
         }
         drop(pager);
-        if !write.metadata.is_empty() {
-            outcome.metadata = write.metadata.len() as u64;
-            self.metadata.lock().extend(write.metadata);
-        }
+        outcome.metadata = write.metadata.len() as u64;
+        let learned = self.learn(&write.metadata);
         self.metrics.late_points.inc_by(late);
-        let rare = outcome.histograms + outcome.exemplars + outcome.metadata;
+        let rare = outcome.histograms + outcome.exemplars + learned;
         let bytes = bytes_of(outcome.samples, late, rare);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.metrics.bytes.set(self.bytes() as i64);
         outcome
+    }
+
+    /// Keeps metadata. Says how many entries were not known already.
+    fn learn(&self, families: &Families) -> u64 {
+        if families.len() == 0 {
+            return 0;
+        }
+        let mut learned = 0;
+        let mut known = self.metadata.lock();
+        for MetadataEntry { family, kind, help, unit } in families.iter() {
+            let old = known.get_mut(family);
+            if old.as_ref().is_some_and(|m| m.kind == kind && m.help == help && m.unit == unit) {
+                continue;
+            }
+            learned += 1;
+            let metadata = Metadata { kind, help: help.to_owned(), unit: unit.to_owned() };
+            match old {
+                Some(old) => *old = metadata,
+                None => drop(known.insert(family.to_owned(), metadata)),
+            }
+        }
+        learned
     }
 
     /// Makes the series that a write needs and memory does not have.
@@ -331,4 +352,40 @@ pub(super) fn chunk_error(error: ChunkError) -> StoreError {
 /// floats take, about.
 fn bytes_of(samples: u64, late: u64, rare: u64) -> u64 {
     samples * 2 + late * 48 + rare * 256
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::MetricType;
+
+    #[test]
+    fn the_last_metadata_counts_and_what_is_known_takes_no_memory() {
+        let memory = Memory::default();
+        let entry = |family, kind, help, unit| MetadataEntry { family, kind, help, unit };
+        let write = |metadata: Vec<MetadataEntry<'_>>| {
+            let batch = WriteBatch { metadata, ..WriteBatch::default() };
+            let Resolved { write, map, .. } = memory.resolve(batch, Judge::Replay);
+            drop(map);
+            let before = memory.bytes();
+            let outcome = memory.apply(write, 0);
+            (outcome.metadata, memory.bytes() - before)
+        };
+        let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
+        let two = || vec![entry("a", counter, "", "s"), entry("be", gauge, "Help.", "")];
+        assert_eq!(write(two()), (2, bytes_of(0, 0, 2)));
+        assert_eq!(write(two()), (2, 0));
+        assert_eq!(write(vec![]), (0, 0));
+        for changed in
+            [entry("a", gauge, "", "s"), entry("a", gauge, "s", ""), entry("a", gauge, "s", "m")]
+        {
+            // Within one batch too.
+            let batch = vec![entry("be", gauge, "Help.", ""), entry("a", counter, "", ""), changed];
+            assert_eq!(write(batch).0, 3);
+            let known = memory.metadata();
+            let a = Metadata { kind: gauge, help: changed.help.into(), unit: changed.unit.into() };
+            let be = Metadata { kind: gauge, help: "Help.".into(), unit: String::new() };
+            assert_eq!(known, BTreeMap::from([("a".to_owned(), a), ("be".to_owned(), be)]));
+        }
+    }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::map::{Finder, SeriesMap};
 use crate::limits;
 use crate::model::{
-    Exemplar, LabelLimits, Labels, LabelsRef, Metadata, Point, RejectReason, Rejections, Sample,
-    SeriesEntry, Value, WriteBatch,
+    Exemplar, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point, RejectReason,
+    Rejections, Sample, SeriesEntry, Value, WriteBatch,
 };
 use crate::storage::Pressure;
 
@@ -53,7 +53,16 @@ pub(super) struct Prepared {
     /// Points that are histograms, by entry.
     pub(super) histograms: Vec<(u32, Point)>,
     pub(super) exemplars: Vec<(u32, Exemplar)>,
-    pub(super) metadata: Vec<(String, Metadata)>,
+    pub(super) metadata: Families,
+}
+
+/// The metadata of a batch. It comes with every request of remote write 2.0 and is known as a rule, so
+/// it costs two buffers and no text of its own.
+#[derive(Default)]
+pub(super) struct Families {
+    texts: String,
+    /// The type, and where family, help and unit end in the texts; the next one begins there.
+    entries: Vec<(MetricType, [usize; 3])>,
 }
 
 /// One series of a batch.
@@ -104,11 +113,7 @@ impl Prepared {
             write.take_rare(&batch, series);
             write.entries.push(Entry { id, samples: series.samples.clone() });
         }
-        for entry in &batch.metadata {
-            let (help, unit) = (entry.help.to_owned(), entry.unit.to_owned());
-            let metadata = Metadata { kind: entry.kind, help, unit };
-            write.metadata.push((entry.family.to_owned(), metadata));
-        }
+        write.metadata = Families::new(&batch.metadata);
         write.samples = batch.samples;
         (write, judged)
     }
@@ -139,6 +144,41 @@ impl Prepared {
     /// The floats of an entry.
     pub(super) fn samples(&self, entry: &Entry) -> &[Sample] {
         &self.samples[range(&entry.samples)]
+    }
+}
+
+impl Families {
+    fn new(batch: &[MetadataEntry<'_>]) -> Self {
+        let bytes =
+            batch.iter().map(|entry| entry.family.len() + entry.help.len() + entry.unit.len());
+        let texts = String::with_capacity(bytes.sum());
+        let mut families = Self { texts, entries: Vec::with_capacity(batch.len()) };
+        for entry in batch {
+            let ends = [entry.family, entry.help, entry.unit].map(|text| {
+                families.texts.push_str(text);
+                families.texts.len()
+            });
+            families.entries.push((entry.kind, ends));
+        }
+        families
+    }
+
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entries, in the order of the batch.
+    pub(super) fn iter(&self) -> impl Iterator<Item = MetadataEntry<'_>> {
+        let mut begin = 0;
+        self.entries.iter().map(move |(kind, ends)| {
+            let [family, help, unit] = ends.map(|end| {
+                let text = &self.texts[begin..end];
+                begin = end;
+                text
+            });
+            MetadataEntry { family, kind: *kind, help, unit }
+        })
     }
 }
 
