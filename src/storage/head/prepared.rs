@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::map::{Finder, SeriesMap};
 use crate::limits;
 use crate::model::{
-    Exemplar, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point, RejectReason,
-    Rejections, Sample, SeriesEntry, Value, WriteBatch,
+    Exemplar, HistogramSample, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point,
+    RejectReason, Rejections, Sample, SeriesEntry, Value, WriteBatch,
 };
 use crate::storage::Pressure;
 
@@ -84,13 +84,16 @@ impl Prepared {
     /// Finds the series of a batch and takes its points. `flush` is the number of the last flush.
     pub(super) fn new(
         map: &SeriesMap,
-        batch: WriteBatch<'_>,
+        mut batch: WriteBatch<'_>,
         judge: Judge<'_>,
         flush: u32,
     ) -> (Self, Judged) {
         let mut write = Self { entries: Vec::with_capacity(batch.series.len()), ..Self::default() };
         let mut judged = Judged::default();
         let mut finder = map.finder(flush);
+        // Moved once; a series then gets its handles.
+        let histograms: Vec<Point> =
+            std::mem::take(&mut batch.histograms).into_iter().map(point_of).collect();
         for (series, position) in batch.series.iter().zip(0..) {
             let id = match find(&mut finder, series, judge) {
                 Ok(Found::Known(id)) => id,
@@ -110,7 +113,10 @@ impl Prepared {
                     continue;
                 }
             };
-            write.take_rare(&batch, series);
+            let entry = write.entries.len() as u32;
+            let points = &histograms[range(&series.histograms)];
+            write.histograms.extend(points.iter().map(|point| (entry, point.clone())));
+            write.take_exemplars(entry, &batch, series);
             write.entries.push(Entry { id, samples: series.samples.clone() });
         }
         write.metadata = Families::new(&batch.metadata);
@@ -118,17 +124,8 @@ impl Prepared {
         (write, judged)
     }
 
-    /// Takes the histograms and exemplars of the series that gets the next entry.
-    fn take_rare(&mut self, batch: &WriteBatch<'_>, series: &SeriesEntry<'_>) {
-        let entry = self.entries.len() as u32;
-        for sample in &batch.histograms[range(&series.histograms)] {
-            let point = Point {
-                timestamp: sample.timestamp,
-                start_timestamp: sample.start_timestamp,
-                value: Value::Histogram(Arc::new(sample.histogram.clone())),
-            };
-            self.histograms.push((entry, point));
-        }
+    /// Takes the exemplars of the series that gets this entry.
+    fn take_exemplars(&mut self, entry: u32, batch: &WriteBatch<'_>, series: &SeriesEntry<'_>) {
         for exemplar in &batch.exemplars[range(&series.exemplars)] {
             let Ok(labels) = exemplar.labels.to_labels() else { continue };
             let (value, timestamp) = (exemplar.value, exemplar.timestamp);
@@ -223,6 +220,11 @@ fn find(
         Judge::Replay => {}
     }
     Ok(Found::New(labels))
+}
+
+fn point_of(sample: HistogramSample) -> Point {
+    let HistogramSample { timestamp, start_timestamp, histogram } = sample;
+    Point { timestamp, start_timestamp, value: Value::Histogram(Arc::new(histogram)) }
 }
 
 fn range(range: &Range<u32>) -> Range<usize> {
