@@ -1,5 +1,8 @@
-//! Decoding a body; finding its series and appending to them; reading the log back; decoding chunks; windows of
-//! `rate` and folds. `cargo bench -p micro` times them, and compares with the run before.
+//! Decoding a body; finding its series; the log; chunks as they grow; all of these in one; reading
+//! the log back; decoding chunks; windows of `rate` and folds. `cargo bench -p micro` times them,
+//! and compares with the run before.
+//!
+//! Windows and folds are timed as queries over a head, whose chunks are ready.
 
 #![allow(missing_docs, reason = "criterion's macros make functions without")]
 
@@ -8,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use micro::{BEGIN, SCRAPE, SERIES, Unsynced, body, chunks};
-use promkairos::chunk::{Chunk, Floats, pack};
+use micro::{BEGIN, SCRAPE, SERIES, Unsynced, body, chunks, value};
+use promkairos::chunk::{Appended, Chunk, Floats, OpenChunk, pack};
 use promkairos::model::{Body, Protocol};
 use promkairos::promql::{Engine, Features, QueryOptions, Settings, Steps, parse};
+use promkairos::storage::head::wal::{self, Record, WalOptions};
 use promkairos::storage::head::{Head, Options};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{SharedStore, Store};
@@ -21,23 +25,31 @@ use tokio::runtime::Runtime;
 
 /// Scrapes of an hour.
 const HOUR: i64 = 240;
+const PROTOCOLS: [(&str, Protocol); 2] =
+    [("remote write 1.0", Protocol::V1), ("remote write 2.0", Protocol::V2)];
+
+fn series() -> Vec<u32> {
+    (0..SERIES).collect()
+}
 
 fn decode(criterion: &mut Criterion) {
-    let (block, mut scratch) = (body(0), Scratch::default());
     let mut group = criterion.benchmark_group("decode");
     group.throughput(Throughput::Elements(SERIES.into()));
-    group.bench_function("remote write 1.0, 2,000 samples", |bencher| {
-        bencher.iter(|| {
-            let body = Body { protocol: Protocol::V1, compressed: &block };
-            let batch = wire::decode(body, &mut scratch, Policy::Accept).expect("a good body");
-            black_box(batch.samples.len())
+    for (name, protocol) in PROTOCOLS {
+        let (block, mut scratch) = (body(protocol, &series(), 0), Scratch::default());
+        group.bench_function(format!("{name}, 2,000 samples"), |bencher| {
+            bencher.iter(|| {
+                let body = Body { protocol, compressed: &block };
+                let batch = wire::decode(body, &mut scratch, Policy::Accept).expect("a good body");
+                black_box(batch.samples.len())
+            });
         });
-    });
+    }
     group.finish();
 }
 
-async fn write(store: &dyn Store, block: &[u8], scratch: &mut Scratch) {
-    let body = Body { protocol: Protocol::V1, compressed: block };
+async fn write(store: &dyn Store, protocol: Protocol, block: &[u8], scratch: &mut Scratch) {
+    let body = Body { protocol, compressed: block };
     let batch = wire::decode(body, scratch, Policy::Accept).expect("a good body");
     store.write(batch).await.expect("taken");
 }
@@ -52,27 +64,122 @@ async fn open(dir: &std::path::Path) -> Head {
     Head::open(options(dir), below, HeadMetrics::default()).await.expect("it opens")
 }
 
+/// A head whose log is closed still finds the series of a request, and then refuses it: so no other
+/// thread takes part, and nothing is kept.
+fn look_up(criterion: &mut Criterion) {
+    let (runtime, dir) =
+        (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
+    let head = runtime.block_on(open(dir.path()));
+    // The second order names behind each series another one than the first.
+    let another: Vec<u32> = (0..SERIES).map(|at| at * 7 % SERIES).collect();
+    let orders = [series(), another];
+    let blocks = orders.map(|order| body(Protocol::V1, &order, 0));
+    runtime.block_on(write(&head, Protocol::V1, &blocks[0], &mut Scratch::default()));
+    runtime.block_on(head.close()).expect("closed");
+    let mut scratches = [Scratch::default(), Scratch::default()];
+    let bodies = blocks.each_ref().map(|block| Body { protocol: Protocol::V1, compressed: block });
+    let mut decoded = bodies
+        .iter()
+        .zip(&mut scratches)
+        .map(|(body, scratch)| wire::decode(*body, scratch, Policy::Accept).expect("a good body"));
+    let [same, other] = [decoded.next(), decoded.next()].map(|batch| batch.expect("two"));
+    let mut group = criterion.benchmark_group("look-up");
+    group.throughput(Throughput::Elements(SERIES.into()));
+    let refused = |batch| runtime.block_on(head.write(batch)).expect_err("closed");
+    group.bench_function("2,000 known series in the order of the request before", |bencher| {
+        bencher.iter_batched(|| same.clone(), refused, BatchSize::PerIteration);
+    });
+    let mut turn = false;
+    group.bench_function("2,000 known series in another order", |bencher| {
+        let next = || {
+            turn = !turn;
+            if turn { other.clone() } else { same.clone() }
+        };
+        bencher.iter_batched(next, refused, BatchSize::PerIteration);
+    });
+    group.finish();
+}
+
+fn log(criterion: &mut Criterion) {
+    let (runtime, dir) =
+        (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
+    let (dir, disk) = (dir.path().to_owned(), Arc::new(Unsynced));
+    let options = WalOptions { dir, segment_bytes: 16 << 20, disk };
+    let log = wal::open(options, HeadMetrics::default(), 0, &mut |_| Ok(())).expect("it opens");
+    let (protocol, block) = (Protocol::V1, body(Protocol::V1, &series(), 0));
+    let mut group = criterion.benchmark_group("log");
+    group.throughput(Throughput::Bytes(block.len() as u64));
+    group.bench_function("append a body of 2,000 samples", |bencher| {
+        // The folder does not grow without end.
+        let forget = || {
+            let last = log.last();
+            if last.is_multiple_of(256) {
+                log.forget(last).expect("removed");
+            }
+        };
+        let append = |()| {
+            runtime.block_on(async {
+                let room = log.admit(block.len()).await;
+                let record = Record::Write { protocol, rejected: Vec::new(), body: &block };
+                let commit = log.append(room, BEGIN, record).expect("taken");
+                drop(commit.wait().await.expect("written"));
+            });
+        };
+        bencher.iter_batched(forget, append, BatchSize::PerIteration);
+    });
+    group.finish();
+}
+
+fn append(criterion: &mut Criterion) {
+    let values = |scrape: i64| -> Vec<f64> { series().iter().map(|n| value(*n, scrape)).collect() };
+    let open = |value: &f64| OpenChunk::with_float(BEGIN, 0, *value, 0);
+    let mut chunks: Vec<OpenChunk> = values(0).iter().map(open).collect();
+    let mut group = criterion.benchmark_group("append");
+    group.throughput(Throughput::Elements(SERIES.into()));
+    group.bench_function("a sample to each of 2,000 chunks", |bencher| {
+        let mut scrape = 0;
+        let next = || {
+            scrape += 1;
+            (BEGIN + scrape * SCRAPE, values(scrape))
+        };
+        let append = |(timestamp, values): (i64, Vec<f64>)| {
+            for (chunk, value) in chunks.iter_mut().zip(values) {
+                if chunk.append_float(timestamp, 0, value, 0) != Appended::Yes {
+                    black_box(chunk.to_chunk());
+                    *chunk = OpenChunk::with_float(timestamp, 0, value, 0);
+                }
+            }
+        };
+        bencher.iter_batched(next, append, BatchSize::PerIteration);
+    });
+    group.finish();
+}
+
 fn head(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("head");
     group.throughput(Throughput::Elements(SERIES.into()));
-    let (dir, mut scratch) = (tempfile::tempdir().expect("a folder"), Scratch::default());
-    let head = runtime.block_on(open(dir.path()));
-    let mut scrape = 0;
-    let mut next = || {
-        scrape += 1;
-        body(scrape)
-    };
-    group.bench_function("decode, log and append 2,000 samples of known series", |bencher| {
-        let write = |block: Vec<u8>| runtime.block_on(write(&head, &block, &mut scratch));
-        bencher.iter_batched(&mut next, write, BatchSize::PerIteration);
-    });
-    drop(head);
+    for (name, protocol) in PROTOCOLS {
+        let (dir, mut scratch) = (tempfile::tempdir().expect("a folder"), Scratch::default());
+        let head = runtime.block_on(open(dir.path()));
+        let mut scrape = 0;
+        let mut next = || {
+            scrape += 1;
+            body(protocol, &series(), scrape)
+        };
+        let what = format!("decode, log and append 2,000 samples of known series, {name}");
+        group.bench_function(what, |bencher| {
+            let write =
+                |block: Vec<u8>| runtime.block_on(write(&head, protocol, &block, &mut scratch));
+            bencher.iter_batched(&mut next, write, BatchSize::PerIteration);
+        });
+    }
 
     let logged = tempfile::tempdir().expect("a folder");
     let head = runtime.block_on(open(logged.path()));
     for scrape in 0..50 {
-        runtime.block_on(write(&head, &body(scrape), &mut Scratch::default()));
+        let block = body(Protocol::V1, &series(), scrape);
+        runtime.block_on(write(&head, Protocol::V1, &block, &mut Scratch::default()));
     }
     group.throughput(Throughput::Elements(50 * u64::from(SERIES)));
     group.bench_function("read 50 bodies back from the log", |bencher| {
@@ -120,19 +227,21 @@ fn chunk(criterion: &mut Criterion) {
 }
 
 fn query(criterion: &mut Criterion) {
-    let runtime = Runtime::new().expect("a runtime");
-    let store = Arc::new(MemoryStore::new());
+    let (runtime, dir) =
+        (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
+    let store = Arc::new(runtime.block_on(open(dir.path())));
     for scrape in 0..HOUR {
-        runtime.block_on(write(&*store, &body(scrape), &mut Scratch::default()));
+        let block = body(Protocol::V1, &series(), scrape);
+        runtime.block_on(write(&*store, Protocol::V1, &block, &mut Scratch::default()));
     }
     let engine = Engine::new(Settings::default());
     let end = BEGIN + (HOUR - 1) * SCRAPE;
     let mut group = criterion.benchmark_group("query");
     group.sample_size(20).throughput(Throughput::Elements(HOUR as u64 * u64::from(SERIES)));
     for (name, text, interval) in [
-        ("evenly spaced rates", "sum(rate(http_server_requests_total[1m]))", SCRAPE),
-        ("rates", "sum(rate(http_server_requests_total[1m]))", SCRAPE + 1),
-        ("fold", "sum by (cluster) (http_server_requests_total)", SCRAPE),
+        ("evenly spaced rates", "sum(rate({job=\"node\"}[1m]))", SCRAPE),
+        ("rates", "sum(rate({job=\"node\"}[1m]))", SCRAPE + 1),
+        ("fold", "sum by (cluster) ({job=\"node\"})", SCRAPE),
     ] {
         let expr = parse(text, Features::Stable).expect("a query");
         let steps = Steps { start: BEGIN, end, interval };
@@ -146,5 +255,5 @@ fn query(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(hot_paths, decode, head, chunk, query);
+criterion_group!(hot_paths, decode, look_up, log, append, head, chunk, query);
 criterion_main!(hot_paths);

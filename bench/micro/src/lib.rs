@@ -1,12 +1,15 @@
-//! What the hot paths are given: bodies of remote writes, chunks, and a log whose disk syncs nothing.
-//!
-//! Values are those of a fleet of counters and gauges; everything is the same in each run.
+//! What the hot paths are given: bodies of remote writes, chunks, and a log whose disk syncs
+//! nothing. Values are those of a fleet of constants, counters and gauges; everything is the same
+//! in each run.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
 use promkairos::chunk::{Chunk, encode_points};
-use promkairos::model::{Point, RawLabels, Sample, SeriesEntry, Value, WriteBatch};
+use promkairos::model::{
+    MetricType, Point, Protocol, RawLabels, Sample, SeriesEntry, Value, WriteBatch, varint,
+};
 use promkairos::storage::disk::{Disk, Folders};
 use promkairos::storage::head::wal::files::{LogFile, LogFiles};
 use promkairos::wire::{encode_v1, snappy};
@@ -18,35 +21,52 @@ pub const SCRAPE: i64 = 15_000;
 /// When the first scrape is.
 pub const BEGIN: i64 = 1_700_000_000_000;
 
-fn labels(number: u32) -> Vec<u8> {
+/// Ten series have one metric.
+fn labels(number: u32) -> [(&'static str, String); 6] {
     let (instance, pod) = (format!("10.0.{}.{}:9100", number / 250, number % 250), number % 40);
-    let mut raw = Vec::new();
-    let pairs = [
-        ("__name__", "http_server_requests_total".to_owned()),
+    [
+        ("__name__", format!("http_server_{}_requests_total", number / 10)),
         ("cluster", format!("cluster-{}", number % 5)),
         ("instance", instance),
         ("job", "node".to_owned()),
         ("namespace", "production".to_owned()),
         ("pod", format!("application-server-{pod:05}")),
-    ];
-    for (name, value) in &pairs {
-        RawLabels::push(&mut raw, name.as_bytes(), value.as_bytes());
-    }
-    raw
+    ]
 }
 
-/// A counter every other series, else a gauge that goes up and down.
-fn value(number: u32, scrape: i64) -> f64 {
+/// A counter, a gauge that goes up and down, and two that stay what they are.
+pub fn value(number: u32, scrape: i64) -> f64 {
     let step = (scrape * 7_919 + i64::from(number) * 104_729) % 23;
-    match number % 2 {
+    match number % 4 {
         0 => (scrape * 40 + step) as f64,
-        _ => (step - 11) as f64 / 4.0,
+        1 => (step - 11) as f64 / 4.0,
+        _ => f64::from(number),
     }
 }
 
-/// The body of a remote write with one sample of each series.
-pub fn body(scrape: i64) -> Vec<u8> {
-    let all: Vec<Vec<u8>> = (0..SERIES).map(labels).collect();
+/// Whether the series always has the same value.
+pub fn is_constant(number: u32) -> bool {
+    number % 4 >= 2
+}
+
+/// The body of a remote write with one sample of each of these series, in this order.
+pub fn body(protocol: Protocol, series: &[u32], scrape: i64) -> Vec<u8> {
+    let message = match protocol {
+        Protocol::V1 => message_v1(series, scrape),
+        Protocol::V2 | Protocol::V2Typed => message_v2(series, scrape),
+    };
+    snappy::compress(&message).expect("small")
+}
+
+fn message_v1(series: &[u32], scrape: i64) -> Vec<u8> {
+    let raw = |number: &u32| {
+        let mut raw = Vec::new();
+        for (name, value) in &labels(*number) {
+            RawLabels::push(&mut raw, name.as_bytes(), value.as_bytes());
+        }
+        raw
+    };
+    let all: Vec<Vec<u8>> = series.iter().map(raw).collect();
     let entry = |(index, raw)| SeriesEntry {
         labels: RawLabels(raw),
         index,
@@ -55,13 +75,73 @@ pub fn body(scrape: i64) -> Vec<u8> {
         exemplars: 0..0,
     };
     let timestamp = BEGIN + scrape * SCRAPE;
-    let sample = |number| Sample { timestamp, start_timestamp: 0, value: value(number, scrape) };
+    let sample =
+        |number: &u32| Sample { timestamp, start_timestamp: 0, value: value(*number, scrape) };
     let batch = WriteBatch {
         series: (0..).zip(all.iter().map(Vec::as_slice)).map(entry).collect(),
-        samples: (0..SERIES).map(sample).collect(),
+        samples: series.iter().map(sample).collect(),
         ..WriteBatch::default()
     };
-    snappy::compress(&encode_v1(&batch)).expect("small")
+    encode_v1(&batch)
+}
+
+/// Each series brings the metadata of its metric, as those of a Prometheus do.
+fn message_v2(series: &[u32], scrape: i64) -> Vec<u8> {
+    let mut symbols = Symbols::default();
+    symbols.reference("");
+    let mut all_series = Vec::new();
+    for number in series {
+        let (mut refs, mut sample, mut metadata) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, value) in labels(*number) {
+            varint::push(&mut refs, symbols.reference(name));
+            varint::push(&mut refs, symbols.reference(&value));
+        }
+        sample.push(1 << 3 | 1);
+        sample.extend_from_slice(&value(*number, scrape).to_le_bytes());
+        number_field(&mut sample, 2, (BEGIN + scrape * SCRAPE) as u64);
+        number_field(&mut metadata, 1, MetricType::Counter as u64);
+        let help = format!("Requests of kind {} that the server has answered.", number / 10);
+        number_field(&mut metadata, 3, symbols.reference(&help));
+        let mut message = Vec::new();
+        for (field, bytes) in [(1, &refs), (2, &sample), (5, &metadata)] {
+            bytes_field(&mut message, field, bytes);
+        }
+        bytes_field(&mut all_series, 5, &message);
+    }
+    let mut message = Vec::new();
+    for symbol in &symbols.table {
+        bytes_field(&mut message, 4, symbol.as_bytes());
+    }
+    message.append(&mut all_series);
+    message
+}
+
+#[derive(Default)]
+struct Symbols {
+    table: Vec<String>,
+    references: HashMap<String, u64>,
+}
+
+impl Symbols {
+    fn reference(&mut self, symbol: &str) -> u64 {
+        let next = self.table.len() as u64;
+        let reference = *self.references.entry(symbol.to_owned()).or_insert(next);
+        if reference == next {
+            self.table.push(symbol.to_owned());
+        }
+        reference
+    }
+}
+
+fn number_field(out: &mut Vec<u8>, field: u64, number: u64) {
+    varint::push(out, field << 3);
+    varint::push(out, number);
+}
+
+fn bytes_field(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+    varint::push(out, field << 3 | 2);
+    varint::push(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 /// The chunks of one series.
