@@ -2,6 +2,9 @@
 //! nothing. Values are those of a fleet of constants, counters and gauges; everything is the same
 //! in each run.
 
+#[cfg(test)]
+mod allocations;
+
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
