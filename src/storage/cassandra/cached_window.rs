@@ -154,7 +154,8 @@ impl Rows {
         wanted: fn(&DataType) -> bool,
         mut visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        for at in evaluate(&self.index, matchers)? {
+        let index = self.index.with_labels(|at| self.rows[at as usize].labels.as_ref());
+        for at in evaluate(&index, matchers)? {
             let row = &self.rows[at as usize];
             if wanted(&row.data_type) {
                 visit(row)?;

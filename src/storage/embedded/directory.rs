@@ -151,6 +151,12 @@ impl Directory {
         self.names.get(at)
     }
 
+    /// The block of the series table that can hold a series.
+    pub(super) fn block_of(&self, id: u32) -> Option<&SeriesBlock> {
+        let after = self.series.partition_point(|block| block.first <= id);
+        self.series.get(after.checked_sub(1)?)
+    }
+
     /// Bytes in memory, about.
     pub(super) fn memory(&self) -> usize {
         let values = self.names.iter().flat_map(|name| &name.blocks);
@@ -162,10 +168,13 @@ impl Directory {
 }
 
 impl NameEntry {
-    /// The blocks that can hold values from `from` on: the last one that begins at or before it.
-    pub(super) fn blocks_from(&self, from: &str) -> &[ValueBlock] {
-        let after = self.blocks.partition_point(|block| &*block.first <= from);
-        &self.blocks[after.saturating_sub(1)..]
+    /// The blocks that can hold values that begin with `prefix`: from the last one that begins at or
+    /// before it.
+    pub(super) fn blocks_with(&self, prefix: &str) -> &[ValueBlock] {
+        let after = self.blocks.partition_point(|block| &*block.first <= prefix);
+        let behind = &self.blocks[after..];
+        let more = behind.partition_point(|block| block.first.starts_with(prefix));
+        &self.blocks[after.saturating_sub(1)..after + more]
     }
 }
 
@@ -290,8 +299,20 @@ mod tests {
     fn blocks_are_found_by_value() {
         let directory = directory();
         let entry = directory.name("b").expect("it is there");
-        let count = |from| entry.blocks_from(from).len();
-        assert_eq!((count(""), count("b"), count("e"), count("f"), count("g")), (2, 2, 2, 1, 1));
+        let firsts = |prefix| -> Vec<&str> {
+            entry.blocks_with(prefix).iter().map(|block| &*block.first).collect()
+        };
+        assert_eq!(firsts(""), ["b", "f"]);
+        for (prefix, want) in [("b", "b"), ("e", "b"), ("f", "f"), ("fa", "f"), ("g", "f")] {
+            assert_eq!(firsts(prefix), [want], "{prefix}");
+        }
+        assert!(firsts("a").is_empty());
+        let values = ["aa", "ab", "b", "ba", "bb", "c"]
+            .map(|first| ValueBlock { first: first.into(), block: BlockRef { offset: 0, len: 1 } });
+        let entry = NameEntry { name: "n".into(), values: 9, blocks: values.into() };
+        let count = |prefix| entry.blocks_with(prefix).len();
+        assert_eq!((count(""), count("a"), count("ab"), count("b"), count("bb")), (6, 2, 1, 3, 1));
+        assert_eq!((count("0"), count("bc"), count("d")), (0, 1, 1));
         assert!(directory.name("c").is_none());
     }
 

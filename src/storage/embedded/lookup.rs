@@ -7,10 +7,10 @@ use std::ops::ControlFlow;
 
 use roaring::RoaringBitmap;
 
-use crate::model::{Exemplar, Labels, TimeRange};
+use crate::model::{Exemplar, Labels, RawLabels, TimeRange};
 use crate::storage::StoreError;
 use crate::storage::codec::{Cursor, Damage, unseal};
-use crate::storage::index::LabelIndex;
+use crate::storage::index::{LabelIndex, ValueJudge};
 
 use super::part::PartReader;
 use super::writer::INLINE_POSTINGS;
@@ -32,9 +32,10 @@ pub(super) struct Frame {
     pub(super) len: u32,
 }
 
-/// The series that have a value.
-enum Postings {
-    Here(RoaringBitmap),
+/// The series that have a value: where they stand, not read yet.
+#[derive(Clone, Copy)]
+enum Postings<'a> {
+    Here { count: u64, ids: Cursor<'a> },
     Apart { offset: u64, len: u64 },
 }
 
@@ -51,11 +52,7 @@ impl PartReader<'_> {
         let mut ids = ids.iter();
         let mut next = ids.next();
         while let Some(id) = next {
-            let after = self.directory.series.partition_point(|block| block.first <= id);
-            let Some(block) = after.checked_sub(1).and_then(|at| self.directory.series.get(at))
-            else {
-                break;
-            };
+            let Some(block) = self.directory.block_of(id) else { break };
             let raw = self.block(block.block)?;
             let damage = |damage| self.part.damage(block.block.offset, damage);
             let mut rows = Cursor(&raw);
@@ -83,10 +80,10 @@ impl PartReader<'_> {
         &self,
         name: &str,
         prefix: &str,
-        visit: &mut dyn FnMut(&str, Postings) -> Walk,
+        visit: &mut dyn FnMut(&str, Postings<'_>) -> Walk,
     ) -> Result<(), StoreError> {
         let Some(entry) = self.directory.name(name) else { return Ok(()) };
-        for block in entry.blocks_from(prefix) {
+        for block in entry.blocks_with(prefix) {
             let raw = self.block(block.block)?;
             let damage = |damage| self.part.damage(block.block.offset, damage);
             let mut cursor = Cursor(&raw);
@@ -142,25 +139,23 @@ impl PartReader<'_> {
         Ok(())
     }
 
-    fn postings_entry(&self, cursor: &mut Cursor<'_>) -> Result<Postings, Damage> {
+    fn postings_entry<'a>(&self, cursor: &mut Cursor<'a>) -> Result<Postings<'a>, Damage> {
         let count = cursor.varint()?;
         if count > INLINE_POSTINGS as u64 {
             let offset = self.directory.postings.checked_add(cursor.varint()?);
             let offset = offset.ok_or(Damage("an offset is too large"))?;
             return Ok(Postings::Apart { offset, len: cursor.varint()? });
         }
-        let mut ids = RoaringBitmap::new();
-        let mut before = 0u32;
+        let ids = *cursor;
         for _ in 0..count {
-            before = before.wrapping_add(cursor.varint_u32()?);
-            ids.insert(before);
+            cursor.varint_u32()?;
         }
-        Ok(Postings::Here(ids))
+        Ok(Postings::Here { count, ids })
     }
 
-    fn load(&self, postings: Postings) -> Result<RoaringBitmap, StoreError> {
+    fn load(&self, postings: Postings<'_>) -> Result<RoaringBitmap, StoreError> {
         let (offset, len) = match postings {
-            Postings::Here(ids) => return Ok(ids),
+            Postings::Here { count, ids } => return Ok(ids_here(count, ids)),
             Postings::Apart { offset, len } => (offset, len),
         };
         let bytes = self.bytes(offset, len)?;
@@ -170,6 +165,99 @@ impl PartReader<'_> {
             })
             .map_err(|damage| self.part.damage(offset, damage))
     }
+
+    /// The same, of those within.
+    fn load_within(
+        &self,
+        postings: Postings<'_>,
+        within: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap, StoreError> {
+        let ids = self.load(postings)?;
+        Ok(match within {
+            Some(within) => ids & within,
+            None => ids,
+        })
+    }
+
+    /// Whether these series lie in no more blocks than the values of a label with a prefix do. Blocks
+    /// are what costs, read or unpacked; those of the series that pass are wanted anyway.
+    fn is_in_no_more_blocks(&self, series: &RoaringBitmap, name: &str, prefix: &str) -> bool {
+        let most = self.directory.name(name).map_or(0, |entry| entry.blocks_with(prefix).len());
+        let mut ids = series.iter();
+        let mut count = 0;
+        while let Some(id) = ids.next() {
+            count += 1;
+            if count > most {
+                return false;
+            }
+            match self.directory.block_of(id) {
+                Some(block) => ids.advance_to(block.first.saturating_add(block.count)),
+                None => break,
+            }
+        }
+        true
+    }
+
+    fn by_series(
+        &self,
+        name: &str,
+        mut judge: ValueJudge<'_>,
+        within: &RoaringBitmap,
+    ) -> Result<RoaringBitmap, StoreError> {
+        let mut found = RoaringBitmap::new();
+        let mut ids = within.iter();
+        self.for_series(within, &mut |row| {
+            let value = value_of(row.labels, name).map_err(|d| self.part.damage(0, d))?;
+            if let Some(id) = ids.next()
+                && judge.passes(value)
+            {
+                found.insert(id);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
+    fn by_values(
+        &self,
+        name: &str,
+        prefix: &str,
+        passes: &dyn Fn(&str) -> bool,
+        within: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap, StoreError> {
+        let mut union = RoaringBitmap::new();
+        self.for_postings(name, prefix, &mut |value, postings| {
+            if passes(value) {
+                union |= self.load_within(postings, within)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(union)
+    }
+}
+
+/// Series that stand in the block of their value, which were looked at before.
+fn ids_here(count: u64, mut ids: Cursor<'_>) -> RoaringBitmap {
+    let mut found = RoaringBitmap::new();
+    let mut before = 0u32;
+    for _ in 0..count {
+        let Ok(step) = ids.varint_u32() else { break };
+        before = before.wrapping_add(step);
+        found.insert(before);
+    }
+    found
+}
+
+/// The value of a label in the canonical bytes of a label set; empty where it has none.
+pub(super) fn value_of<'a>(labels: &'a [u8], name: &str) -> Result<&'a str, Damage> {
+    const MALFORMED: Damage = Damage("a label set is malformed");
+    for pair in RawLabels(labels).pairs() {
+        let (own, value) = pair.ok_or(MALFORMED)?;
+        if own == name.as_bytes() {
+            return std::str::from_utf8(value).map_err(|_| MALFORMED);
+        }
+    }
+    Ok("")
 }
 
 /// The next row of a block of the series table, whose chunks begin at `offset`.
@@ -206,12 +294,29 @@ impl LabelIndex for PartReader<'_> {
         Ok(all)
     }
 
-    fn postings(&self, name: &str, value: &str) -> Result<RoaringBitmap, StoreError> {
+    fn value_count(&self, name: &str) -> u64 {
+        self.directory.name(name).map_or(0, |entry| entry.values)
+    }
+
+    fn series_count(&self, name: &str, _value: &str) -> u64 {
+        // What each value has where all have as many: how many it is stands in the blocks.
+        match self.value_count(name) {
+            0 => 0,
+            values => u64::from(self.part.entry.series).div_ceil(values),
+        }
+    }
+
+    fn postings(
+        &self,
+        name: &str,
+        value: &str,
+        within: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap, StoreError> {
         let mut found = RoaringBitmap::new();
         self.for_postings(name, value, &mut |candidate, postings| {
             // The first value with this prefix is the value itself, if it is there.
             if candidate == value {
-                found = self.load(postings)?;
+                found = self.load_within(postings, within)?;
             }
             Ok(ControlFlow::Break(()))
         })?;
@@ -223,21 +328,24 @@ impl LabelIndex for PartReader<'_> {
         name: &str,
         prefix: &str,
         passes: &dyn Fn(&str) -> bool,
+        within: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap, StoreError> {
-        let mut union = RoaringBitmap::new();
-        self.for_postings(name, prefix, &mut |value, postings| {
-            if passes(value) {
-                union |= self.load(postings)?;
+        match within {
+            Some(within) if self.is_in_no_more_blocks(within, name, prefix) => {
+                self.by_series(name, ValueJudge::new(prefix, passes), within)
             }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(union)
+            within => self.by_values(name, prefix, passes, within),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
 
     use super::super::cache::BlockCache;
     use super::super::part::Part;
@@ -246,24 +354,11 @@ mod tests {
     use crate::chunk::encode_points;
     use crate::model::{MatchOp, Matcher, Point, Value};
     use crate::storage::disk::Disk;
-    use crate::storage::index::{MemoryIndex, evaluate};
+    use crate::storage::index::{MemoryIndex, cases, evaluate};
 
     /// Many blocks of everything, and postings of every size.
     fn sets() -> Vec<Labels> {
-        let mut sets: Vec<Labels> = (0..3_000)
-            .map(|n| {
-                let zone = if n % 7 == 0 { "" } else { "north" };
-                let pairs = [
-                    ("__name__", format!("metric_{}", n / 100)),
-                    ("host", format!("host-{n:05}-with-a-long-name")),
-                    ("rack", format!("r{}", n % 150)),
-                    ("zone", zone.into()),
-                ];
-                Labels::from_pairs(pairs).expect("valid labels")
-            })
-            .collect();
-        sets.sort();
-        sets
+        cases::sets(3_000)
     }
 
     fn write(sets: &[Labels], dir: &std::path::Path) -> Part {
@@ -291,6 +386,7 @@ mod tests {
         assert!(reader.directory.series.len() > 10 && blocks("host") > 5);
         let mut memory = MemoryIndex::new();
         sets.iter().enumerate().for_each(|(id, set)| memory.add(id as u32, set.as_ref()));
+        let memory = memory.with_labels(|id| sets[id as usize].as_ref());
         let check = |op, name: &str, value: &str| {
             let matchers = [Matcher::new(op, name, value).expect("valid")];
             let want = evaluate(&memory, &matchers).expect("no I/O");
@@ -308,6 +404,56 @@ mod tests {
         check(MatchOp::Regex, "rack", "r1|r149|r7.?");
         check(MatchOp::Regex, "absent", ".*");
         check(MatchOp::Regex, "absent", ".+");
+    }
+
+    #[test]
+    fn the_shorter_of_values_and_series_is_walked() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let sets = sets();
+        let part = write(&sets, dir.path());
+        let reader = part.reader().expect("it opens");
+        let count = reader.directory.series[0].count;
+        let neighbours: RoaringBitmap = (0..2 * count).collect();
+        let scattered: RoaringBitmap = (0..3_000).step_by(count as usize / 2).collect();
+        for (series, name, prefix, by_series) in [
+            (&neighbours, "host", "", true),
+            (&neighbours, "host", "host-00", true),
+            // Two blocks against the one in which all racks are.
+            (&neighbours, "rack", "", false),
+            (&neighbours, "absent", "", false),
+            (&scattered, "host", "", false),
+            (&(0..1).collect(), "rack", "", true),
+        ] {
+            let is_shorter = reader.is_in_no_more_blocks(series, name, prefix);
+            assert_eq!(is_shorter, by_series, "{name}, {prefix}, {} series", series.len());
+            let asked = Cell::new(0);
+            let passes = |value: &str| {
+                asked.set(asked.get() + 1);
+                value.contains('7')
+            };
+            let found = reader.union_where(name, prefix, &passes, Some(series)).expect("read");
+            let want = series.iter().filter(|id| {
+                let value = sets[*id as usize].get(name);
+                value.starts_with(prefix) && value.contains('7')
+            });
+            assert_eq!(found, want.collect(), "{name}, {prefix}, {} series", series.len());
+            assert!(!by_series || asked.get() <= series.len());
+        }
+    }
+
+    #[test]
+    fn evaluation_is_a_filter() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let sets = sets();
+        let part = write(&sets, dir.path());
+        let reader = part.reader().expect("it opens");
+        let matchers = prop::collection::vec(cases::matcher(), 0..4);
+        let check = |matchers: Vec<Matcher>| {
+            let want = cases::matching(&sets, &matchers);
+            prop_assert_eq!(evaluate(&reader, &matchers).expect("well-formed"), want);
+            Ok(())
+        };
+        TestRunner::default().run(&matchers, check).expect("each is a filter");
     }
 
     #[test]

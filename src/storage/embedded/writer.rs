@@ -14,7 +14,7 @@ use crate::model::{Exemplar, Labels, TimeRange};
 use crate::storage::StoreError;
 use crate::storage::codec::{pack, put_bytes, put_varint, put_zigzag, seal};
 use crate::storage::frame::put_frame;
-use crate::storage::index::{LabelIndex, MemoryIndex};
+use crate::storage::index::MemoryIndex;
 
 use super::directory::{
     BlockRef, Directory, Footer, HEAD_BYTES, NameEntry, PART_VERSION, SeriesBlock, ValueBlock,
@@ -216,7 +216,7 @@ impl PartWriter {
                 if blocks.raw.is_empty() {
                     first = value;
                 }
-                let series = self.index.postings(name, value)?;
+                let series = self.index.postings(name, value);
                 put_bytes(&mut blocks.raw, value.as_bytes());
                 put_postings(&mut blocks.raw, series, &mut self.output, start)?;
                 if let Cut::Yes(len) = blocks.cut_when_full() {

@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
+use roaring::RoaringBitmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::series::MemSeries;
-use crate::model::Labels;
-use crate::storage::index::MemoryIndex;
+use crate::model::{Labels, Matcher};
+use crate::storage::StoreError;
+use crate::storage::index::{MemoryIndex, evaluate};
 
 /// Series under one lock. Neighbouring ids are series first seen together, which are sent
 /// together too: a request takes few locks.
@@ -112,6 +114,11 @@ impl SeriesMap {
     /// The labels of a series.
     pub(super) fn labels(&self, id: u32) -> &Labels {
         &self.identities[id as usize].as_ref().expect("the id is in use").labels
+    }
+
+    /// The series that match.
+    pub(super) fn matching(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, StoreError> {
+        evaluate(&self.index.with_labels(|id| self.labels(id).as_ref()), matchers)
     }
 
     /// How many series there are.

@@ -18,7 +18,7 @@ use crate::model::{
     Exemplar, Labels, Matcher, Metadata, MetadataEntry, TimeRange, WriteBatch, WriteOutcome,
     sorted_by_labels,
 };
-use crate::storage::index::{Among, MemoryIndex, evaluate};
+use crate::storage::index::{Among, MemoryIndex};
 use crate::storage::{Limited, SeriesQuery, StoreError, check_label_bytes};
 use crate::telemetry::HeadMetrics;
 
@@ -145,7 +145,7 @@ impl Memory {
     pub(super) fn delete(&self, matchers: &[Matcher], range: &TimeRange) -> Result<(), StoreError> {
         let map = self.map.read();
         let mut pager = map.pager();
-        for id in &evaluate(&map.index, matchers)? {
+        for id in &map.matching(matchers)? {
             pager.series(id).delete(range).map_err(chunk_error)?;
         }
         Ok(())
@@ -163,7 +163,7 @@ impl Memory {
         let mut pager = map.pager();
         let mut found = Vec::new();
         let mut bytes = 0;
-        for id in evaluate(&map.index, matchers)? {
+        for id in map.matching(matchers)? {
             let chunks = pager.series(id).chunks(range);
             if !chunks.is_empty() {
                 let labels = map.labels(id).clone();
@@ -195,7 +195,7 @@ impl Memory {
         ask: impl for<'m> FnOnce(&'m MemoryIndex, Among<'_>) -> Vec<&'m str>,
     ) -> Result<Limited<String>, StoreError> {
         let map = self.map.read();
-        let ids = evaluate(&map.index, &query.matchers)?;
+        let ids = map.matching(&query.matchers)?;
         let mut pager = map.pager();
         // As a rule the first one has. Where none has, no value need be asked for all of its series.
         let counts = &mut |id| pager.series(id).may_have(&query.range);
@@ -216,7 +216,7 @@ impl Memory {
         let map = self.map.read();
         let mut pager = map.pager();
         let mut found = Vec::new();
-        for id in evaluate(&map.index, matchers)? {
+        for id in map.matching(matchers)? {
             let all = pager.series(id).exemplars();
             let inside: Vec<Exemplar> =
                 all.iter().filter(|e| range.contains(e.timestamp)).cloned().collect();
@@ -332,7 +332,7 @@ fn present(
     range: &TimeRange,
 ) -> Result<RoaringBitmap, StoreError> {
     let mut pager = map.pager();
-    let mut ids = evaluate(&map.index, matchers)?;
+    let mut ids = map.matching(matchers)?;
     let gone: RoaringBitmap = ids.iter().filter(|id| !pager.series(*id).may_have(range)).collect();
     ids -= gone;
     Ok(ids)

@@ -14,7 +14,7 @@ use roaring::RoaringBitmap;
 use crate::model::LabelsRef;
 use crate::storage::StoreError;
 
-use super::LabelIndex;
+use super::{LabelIndex, ValueJudge};
 
 /// Postings with at most this many series are plain vectors.
 const FEW: usize = 512;
@@ -105,6 +105,21 @@ impl MemoryIndex {
         values
     }
 
+    /// Series whose label `name` has exactly `value` (not empty).
+    pub fn postings(&self, name: &str, value: &str) -> RoaringBitmap {
+        self.find(name, value).map(|postings| postings.within(None)).unwrap_or_default()
+    }
+
+    /// The index with a way to the labels of its series, as the evaluation of matchers needs them.
+    /// `labels` is asked only for series that were added and not removed.
+    pub fn with_labels<'a, L: Fn(u32) -> LabelsRef<'a>>(&'a self, labels: L) -> Labelled<'a, L> {
+        Labelled { index: self, labels }
+    }
+
+    fn find(&self, name: &str, value: &str) -> Option<&Postings> {
+        self.names.get(name)?.get(value)
+    }
+
     fn remove_label(&mut self, id: u32, name: &str, value: &str) {
         let Some(values) = self.names.get_mut(name) else { return };
         let Some(postings) = values.get_mut(value) else { return };
@@ -117,14 +132,33 @@ impl MemoryIndex {
     }
 }
 
-impl LabelIndex for MemoryIndex {
+/// A [`MemoryIndex`] with the labels of its series.
+pub struct Labelled<'a, L> {
+    index: &'a MemoryIndex,
+    labels: L,
+}
+
+impl<'a, L: Fn(u32) -> LabelsRef<'a>> LabelIndex for Labelled<'a, L> {
     fn all(&self) -> Result<RoaringBitmap, StoreError> {
-        Ok(self.all.clone())
+        Ok(self.index.all.clone())
     }
 
-    fn postings(&self, name: &str, value: &str) -> Result<RoaringBitmap, StoreError> {
-        let postings = self.names.get(name).and_then(|values| values.get(value));
-        Ok(postings.map(Postings::to_bitmap).unwrap_or_default())
+    fn value_count(&self, name: &str) -> u64 {
+        self.index.names.get(name).map_or(0, HashMap::len) as u64
+    }
+
+    fn series_count(&self, name: &str, value: &str) -> u64 {
+        self.index.find(name, value).map_or(0, Postings::len)
+    }
+
+    fn postings(
+        &self,
+        name: &str,
+        value: &str,
+        within: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap, StoreError> {
+        let postings = self.index.find(name, value);
+        Ok(postings.map(|postings| postings.within(within)).unwrap_or_default())
     }
 
     fn union_where(
@@ -132,21 +166,45 @@ impl LabelIndex for MemoryIndex {
         name: &str,
         prefix: &str,
         passes: &dyn Fn(&str) -> bool,
+        within: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap, StoreError> {
+        match within {
+            Some(within) if within.len() < self.value_count(name) => {
+                let mut judge = ValueJudge::new(prefix, passes);
+                let is_in = |id: &u32| judge.passes((self.labels)(*id).get(name));
+                Ok(within.iter().filter(is_in).collect())
+            }
+            within => Ok(self.index.by_values(name, prefix, passes, within)),
+        }
+    }
+}
+
+impl MemoryIndex {
+    fn by_values(
+        &self,
+        name: &str,
+        prefix: &str,
+        passes: &dyn Fn(&str) -> bool,
+        within: Option<&RoaringBitmap>,
+    ) -> RoaringBitmap {
         let mut union = RoaringBitmap::new();
-        let mut single = Vec::new();
+        let mut few = Vec::new();
+        let is_in = |series: &u32| within.is_none_or(|within| within.contains(*series));
         for (value, postings) in self.names.get(name).into_iter().flatten() {
-            if value.starts_with(prefix) && passes(value) {
-                match postings {
-                    Postings::One(series) => single.push(*series),
-                    Postings::Few(series) => single.extend_from_slice(series),
-                    Postings::Many(series) => union |= series,
-                }
+            if !value.starts_with(prefix) || !passes(value) {
+                continue;
+            }
+            match (postings, within) {
+                (Postings::One(series), _) => few.extend(Some(*series).filter(is_in)),
+                (Postings::Few(series), None) => few.extend_from_slice(series),
+                (Postings::Few(series), _) => few.extend(series.iter().copied().filter(is_in)),
+                (Postings::Many(series), Some(within)) => union |= series & within,
+                (Postings::Many(series), None) => union |= series,
             }
         }
-        single.sort_unstable();
-        union |= bitmap_of_sorted(&single);
-        Ok(union)
+        few.sort_unstable();
+        union |= bitmap_of_sorted(&few);
+        union
     }
 }
 
@@ -198,11 +256,22 @@ impl Postings {
         if empty { Left::Nothing } else { Left::Something }
     }
 
-    fn to_bitmap(&self) -> RoaringBitmap {
+    fn len(&self) -> u64 {
         match self {
-            Self::One(series) => RoaringBitmap::from_iter([*series]),
-            Self::Few(ids) => bitmap_of_sorted(ids),
-            Self::Many(ids) => ids.clone(),
+            Self::One(_) => 1,
+            Self::Few(ids) => ids.len() as u64,
+            Self::Many(ids) => ids.len(),
+        }
+    }
+
+    /// Those within; `None` = all.
+    fn within(&self, within: Option<&RoaringBitmap>) -> RoaringBitmap {
+        let is_in = |series: &u32| within.is_none_or(|within| within.contains(*series));
+        match (self, within) {
+            (Self::One(series), _) => Some(*series).filter(is_in).into_iter().collect(),
+            (Self::Few(ids), _) => ids.iter().copied().filter(is_in).collect(),
+            (Self::Many(ids), Some(within)) => ids & within,
+            (Self::Many(ids), None) => ids.clone(),
         }
     }
 
@@ -227,11 +296,14 @@ fn bitmap_of_sorted(ids: &[u32]) -> RoaringBitmap {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
 
     use super::*;
-    use crate::model::{Labels, MatchOp, Matcher};
-    use crate::storage::index::evaluate;
+    use crate::model::{Labels, Matcher};
+    use crate::storage::index::{cases, evaluate};
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
         Labels::from_pairs(pairs.iter().copied()).expect("valid labels")
@@ -264,10 +336,13 @@ mod tests {
     fn postings_keep_their_members_through_every_size() {
         let mut postings = Postings::One(3);
         let ids: Vec<u32> = (0..2_000).map(|i| 3 + i * 7).collect();
+        let odd: RoaringBitmap = (1..14_000).step_by(2).collect();
         for (i, id) in ids.iter().enumerate() {
             postings.insert(*id);
             let expected: RoaringBitmap = ids[..=i].iter().copied().collect();
-            assert_eq!(postings.to_bitmap(), expected);
+            assert_eq!(postings.within(None), expected);
+            assert_eq!(postings.within(Some(&odd)), expected & &odd);
+            assert_eq!(postings.len(), i as u64 + 1);
         }
         assert!(matches!(postings, Postings::Many(_)));
         for id in &ids {
@@ -277,41 +352,48 @@ mod tests {
         }
     }
 
-    fn value() -> impl Strategy<Value = &'static str> {
-        prop::sample::select(vec!["", "a", "ab", "abc", "b", "bc", "é", "a\nb"])
-    }
-
-    fn label_set() -> impl Strategy<Value = Labels> {
-        (value(), value(), value())
-            .prop_map(|(x, y, z)| labels(&[("__name__", "m"), ("x", x), ("y", y), ("z", z)]))
-    }
-
-    fn matcher() -> impl Strategy<Value = Matcher> {
-        let literal = (
-            prop::sample::select(vec![MatchOp::Equal, MatchOp::NotEqual]),
-            value().prop_map(str::to_owned),
-        );
-        let pattern = (
-            prop::sample::select(vec![MatchOp::Regex, MatchOp::NotRegex]),
-            prop::sample::select(vec![
-                "", ".*", ".+", "a", "a|b", "a|", "ab?", "a.*", "ab.*|b", ".b.*", "b.?", "[ab]+",
-                "nothing", "(a|ab)c?", "é|x",
-            ])
-            .prop_map(str::to_owned),
-        );
-        let name = prop::sample::select(vec!["__name__", "x", "y", "z", "absent"]);
-        (name, prop_oneof![literal, pattern]).prop_map(|(name, (op, value))| {
-            Matcher::new(op, name, &value).expect("the patterns are valid")
-        })
+    #[test]
+    fn the_shorter_of_values_and_series_is_walked() {
+        let sets = cases::sets(3_000);
+        let mut index = MemoryIndex::new();
+        (0..).zip(&sets).for_each(|(id, set)| index.add(id, set.as_ref()));
+        let asked = Cell::new(0);
+        let index = index.with_labels(|id| {
+            asked.set(asked.get() + 1);
+            sets[id as usize].as_ref()
+        });
+        let check = |count: u32, name: &str, want: (u32, u32)| {
+            let matched = Cell::new(0);
+            let passes = |value: &str| {
+                matched.set(matched.get() + 1);
+                value.ends_with('1')
+            };
+            let within: RoaringBitmap = (0..count).map(|id| id * 3).collect();
+            asked.set(0);
+            let found = index.union_where(name, "", &passes, Some(&within)).expect("no I/O");
+            let is_in = |id: &u32| sets[*id as usize].get(name).ends_with('1');
+            assert_eq!(found, within.iter().filter(is_in).collect());
+            assert_eq!((asked.get(), matched.get()), want, "{count} series, values of {name}");
+        };
+        check(10, "host", (10, 10));
+        check(900, "host", (900, 900));
+        check(10, "rack", (10, 10));
+        check(149, "rack", (149, 149));
+        check(150, "rack", (0, 150));
+        // Ten neighbours of one metric, asked about once.
+        check(10, "__name__", (10, 1));
+        check(30, "__name__", (0, 30));
+        check(10, "absent", (0, 0));
     }
 
     proptest! {
         #[test]
         fn evaluation_is_a_filter(
-            sets in prop::collection::vec(label_set(), 0..40),
-            removed in prop::collection::vec(any::<bool>(), 40),
-            matchers in prop::collection::vec(matcher(), 0..4),
+            count in 0..200usize,
+            removed in prop::collection::vec(any::<bool>(), 200),
+            matchers in prop::collection::vec(cases::matcher(), 0..4),
         ) {
+            let sets = cases::sets(count);
             let mut index = MemoryIndex::new();
             for (id, set) in sets.iter().enumerate() {
                 index.add(id as u32, set.as_ref());
@@ -319,13 +401,33 @@ mod tests {
             let live = |id: usize| !removed[id];
             let gone = sets.iter().enumerate().filter(|(id, _)| !live(*id));
             index.remove(gone.map(|(id, set)| (id as u32, set.as_ref())));
-            let expected: RoaringBitmap = sets
-                .iter()
-                .enumerate()
-                .filter(|(id, set)| live(*id) && Matcher::all_match(&matchers, set))
-                .map(|(id, _)| id as u32)
+            let index = index.with_labels(|id| {
+                assert!(live(id as usize), "a series that is gone is asked for");
+                sets[id as usize].as_ref()
+            });
+            let expected: RoaringBitmap = cases::matching(&sets, &matchers)
+                .into_iter()
+                .filter(|id| live(*id as usize))
                 .collect();
             prop_assert_eq!(evaluate(&index, &matchers).expect("no I/O"), expected);
         }
+    }
+
+    /// With postings of every size.
+    #[test]
+    fn evaluation_of_many_series_is_a_filter() {
+        let sets = cases::sets(3_000);
+        let mut index = MemoryIndex::new();
+        for (id, set) in (0..).zip(&sets) {
+            index.add(id, set.as_ref());
+        }
+        let index = index.with_labels(|id| sets[id as usize].as_ref());
+        let check = |matchers: Vec<Matcher>| {
+            let want = cases::matching(&sets, &matchers);
+            prop_assert_eq!(evaluate(&index, &matchers).expect("no I/O"), want);
+            Ok(())
+        };
+        let matchers = prop::collection::vec(cases::matcher(), 0..4);
+        TestRunner::default().run(&matchers, check).expect("each is a filter");
     }
 }

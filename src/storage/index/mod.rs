@@ -4,6 +4,8 @@
 //! file (a part) implement [`LabelIndex`]; [`evaluate`] is the only code that
 //! turns matchers into sets of series.
 
+#[cfg(test)]
+pub(in crate::storage) mod cases;
 mod memory;
 
 use roaring::RoaringBitmap;
@@ -12,33 +14,50 @@ use crate::model::{MatchOp, Matcher};
 
 use super::StoreError;
 
-pub use memory::{Among, MemoryIndex};
+pub use memory::{Among, Labelled, MemoryIndex};
 
 /// What the evaluation of matchers needs of an index.
+///
+/// `within` are the series that are left: only those among them are answered, and the work is that of the
+/// smaller side, as near as the index can come to it. `None` means all series.
 pub trait LabelIndex {
     /// All series.
     fn all(&self) -> Result<RoaringBitmap, StoreError>;
 
-    /// Series whose label `name` has exactly `value` (not empty).
-    fn postings(&self, name: &str, value: &str) -> Result<RoaringBitmap, StoreError>;
+    /// How many values the label `name` has. Nothing is read for it.
+    fn value_count(&self, name: &str) -> u64;
 
-    /// Series whose label `name` has a value that begins with `prefix` and passes.
+    /// How many series have `value` (not empty) as their label `name`, about. Nothing is read for it.
+    fn series_count(&self, name: &str, value: &str) -> u64;
+
+    /// Series whose label `name` has exactly `value` (not empty).
+    fn postings(
+        &self,
+        name: &str,
+        value: &str,
+        within: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap, StoreError>;
+
+    /// Series whose label `name` has a value that begins with `prefix` and passes: found by a walk of the
+    /// values, or of the series within where they are fewer.
     fn union_where(
         &self,
         name: &str,
         prefix: &str,
         passes: &dyn Fn(&str) -> bool,
+        within: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap, StoreError>;
 }
 
 /// The series that pass all matchers: sets of literals by look-up, prefixes by range, the
-/// matchers that may shrink the result most first; the rest subtract.
+/// matchers that may shrink the result most first; the rest subtract. Each is asked only about the
+/// series that passed those before.
 pub fn evaluate<I: LabelIndex>(
     index: &I,
     matchers: &[Matcher],
 ) -> Result<RoaringBitmap, StoreError> {
     let mut order: Vec<&Matcher> = matchers.iter().collect();
-    order.sort_by_key(|matcher| cost(matcher));
+    order.sort_by_cached_key(|matcher| rank(index, matcher));
     let mut result: Option<RoaringBitmap> = None;
     for matcher in order {
         if result.as_ref().is_some_and(RoaringBitmap::is_empty) {
@@ -46,22 +65,14 @@ pub fn evaluate<I: LabelIndex>(
         }
         if matcher.matches_empty() {
             // Series without the label pass: subtract those whose value does not.
-            let base = match result.take() {
+            let failing = failing(index, matcher, result.as_ref())?;
+            let base = match result {
                 Some(base) => base,
                 None => index.all()?,
             };
-            result = Some(base - failing(index, matcher)?);
+            result = Some(base - failing);
         } else {
-            let passing = match matcher.literals() {
-                Some(literals) => union_of_literals(index, matcher.name(), &literals)?,
-                None => index.union_where(matcher.name(), matcher.prefix(), &|value| {
-                    matcher.matches(value)
-                })?,
-            };
-            result = Some(match result.take() {
-                Some(base) => base & passing,
-                None => passing,
-            });
+            result = Some(passing(index, matcher, result.as_ref())?);
         }
     }
     match result {
@@ -70,32 +81,75 @@ pub fn evaluate<I: LabelIndex>(
     }
 }
 
-/// Series that have the label of `matcher` with a value that does not pass.
-fn failing<I: LabelIndex>(index: &I, matcher: &Matcher) -> Result<RoaringBitmap, StoreError> {
-    match matcher.op() {
-        MatchOp::NotEqual => index.postings(matcher.name(), matcher.value()),
-        _ => index.union_where(matcher.name(), "", &|value| !matcher.matches(value)),
-    }
-}
-
-/// Cheap and selective matchers have a low rank.
-fn cost(matcher: &Matcher) -> u32 {
-    match (matcher.matches_empty(), matcher.literals()) {
-        (false, Some(literals)) => literals.len() as u32,
-        (false, None) if !matcher.prefix().is_empty() => 1 << 16,
-        (false, None) => 1 << 17,
-        (true, _) => 1 << 18,
-    }
-}
-
-fn union_of_literals<I: LabelIndex>(
+/// Series that have the label of `matcher` with a value that passes.
+fn passing<I: LabelIndex>(
     index: &I,
-    name: &str,
-    literals: &[&str],
+    matcher: &Matcher,
+    within: Option<&RoaringBitmap>,
 ) -> Result<RoaringBitmap, StoreError> {
+    let (name, passes) = (matcher.name(), |value: &str| matcher.matches(value));
+    let Some(literals) = matcher.literals() else {
+        return index.union_where(name, matcher.prefix(), &passes, within);
+    };
     let mut union = RoaringBitmap::new();
     for literal in literals {
-        union |= index.postings(name, literal)?;
+        union |= index.postings(name, literal, within)?;
     }
     Ok(union)
+}
+
+/// Series that have the label of `matcher` with a value that does not pass.
+fn failing<I: LabelIndex>(
+    index: &I,
+    matcher: &Matcher,
+    within: Option<&RoaringBitmap>,
+) -> Result<RoaringBitmap, StoreError> {
+    let (name, fails) = (matcher.name(), |value: &str| !matcher.matches(value));
+    match matcher.op() {
+        MatchOp::NotEqual => index.postings(name, matcher.value(), within),
+        _ => index.union_where(name, "", &fails, within),
+    }
+}
+
+/// Cheap and selective matchers have a low rank: first by their kind, then by how many series or values
+/// there are to look at.
+fn rank<I: LabelIndex>(index: &I, matcher: &Matcher) -> (u8, u64) {
+    let name = matcher.name();
+    match (matcher.matches_empty(), matcher.literals()) {
+        (false, Some(literals)) => {
+            let count = |literal: &&str| index.series_count(name, literal);
+            (0, literals.iter().map(count).fold(0, u64::saturating_add))
+        }
+        (false, None) if !matcher.prefix().is_empty() => (1, index.value_count(name)),
+        (false, None) => (2, index.value_count(name)),
+        (true, _) if matcher.op() == MatchOp::NotEqual => (3, 0),
+        (true, _) => (4, index.value_count(name)),
+    }
+}
+
+/// Judges the values of series, one series after the other. Neighbours often have the same value, so that
+/// of the last one is remembered.
+pub(super) struct ValueJudge<'p> {
+    prefix: &'p str,
+    passes: &'p dyn Fn(&str) -> bool,
+    last: String,
+    passed: bool,
+}
+
+impl<'p> ValueJudge<'p> {
+    /// Values that begin with `prefix` are put to `passes`; no others pass.
+    pub(super) fn new(prefix: &'p str, passes: &'p dyn Fn(&str) -> bool) -> Self {
+        // The empty value is that of a series without the label, which never passes.
+        Self { prefix, passes, last: String::new(), passed: false }
+    }
+
+    /// Whether the value passes.
+    pub(super) fn passes(&mut self, value: &str) -> bool {
+        if self.last != value {
+            value.clone_into(&mut self.last);
+            self.passed =
+                !value.is_empty() && value.starts_with(self.prefix) && (self.passes)(value);
+        }
+        self.passed
+    }
 }
