@@ -169,7 +169,7 @@ impl BitSlice<'_> {
     /// The bits from a place on, at the top: at least [`BitSlice::AT_ONCE`]. Behind the end are zeros; that
     /// a place is behind it is the caller's to see.
     #[inline]
-    pub(super) fn from(self, place: usize) -> u64 {
+    pub(super) fn word_at(self, place: usize) -> u64 {
         let rest = self.0.get(place / 8..).unwrap_or_default();
         let word =
             rest.first_chunk().map_or_else(|| last_word(rest), |word| u64::from_be_bytes(*word));
@@ -183,7 +183,7 @@ impl BitSlice<'_> {
             return self.field(place, count - 32) << 32
                 | self.field(place + count as usize - 32, 32);
         }
-        self.from(place) >> (64 - count)
+        self.word_at(place) >> (64 - count)
     }
 
     /// Bits that one look gives at least.

@@ -330,7 +330,7 @@ pub(super) fn visit(
     let mut place = bits.len() - reader.remaining();
     let XorReader { read, mut time, mut delta, mut value, mut window, .. } = reader;
     for _ in read..count {
-        let mut top = bits.from(place);
+        let mut top = bits.word_at(place);
         if top >> 63 == 0 {
             // In step, as nearly all are.
             (place, top) = (place + 1, top << 1);
@@ -340,14 +340,14 @@ pub(super) fn visit(
             place += (ones + 1).min(4) as usize;
             delta = delta.wrapping_add(from_field(bits.field(place, width), width));
             place += width as usize;
-            top = bits.from(place);
+            top = bits.word_at(place);
         }
         let next = time.wrapping_add(delta);
         if next <= time {
             return Err(ChunkError::Order);
         }
         time = next;
-        // Of what was looked at some bits are left, which hold most values whole.
+        // Of what was looked at one bit less than `AT_ONCE` is left, which holds most values whole.
         let (mut used, mut length) = (1, 0);
         if top >> 63 == 1 {
             used = 2;
