@@ -57,15 +57,9 @@ impl Listed for Labels {
 impl<T: Listed> Limited<T> {
     /// The first of some items that come sorted, each once, within the limit.
     pub fn first(sorted: impl IntoIterator<Item = T>, limit: ListSize) -> Self {
-        let (mut items, mut bytes) = (Vec::new(), 0_usize);
-        for item in sorted {
-            bytes = bytes.saturating_add(item.bytes());
-            if bytes > limit.bytes || items.len() == limit.items {
-                return Self { items, truncated: true };
-            }
-            items.push(item);
-        }
-        Self { items, truncated: false }
+        let mut list = Growing::new(limit);
+        let _ = sorted.into_iter().try_for_each(|item| list.push(item));
+        list.list
     }
 
     /// Several lists as one, within the limit. Behind the end of one that was cut nothing is known to be
@@ -78,16 +72,74 @@ impl<T: Listed> Limited<T> {
         let cut = lists.iter().filter(|list| list.truncated);
         // Of an empty one even the first item is not known: nothing is less.
         let end: Option<Option<T>> = cut.map(|list| list.items.last().cloned()).min();
+        let several = lists.iter().filter(|list| !list.items.is_empty()).count() > 1;
         let mut items: Vec<T> = lists.into_iter().flat_map(|list| list.items).collect();
-        // Each list is sorted: a stable sort merges them.
-        items.sort();
-        items.dedup();
+        if several {
+            // Each list is sorted: a stable sort merges them.
+            items.sort();
+            items.dedup();
+        }
         if let Some(end) = &end {
             items.truncate(items.partition_point(|item| Some(item) <= end.as_ref()));
         }
         let mut union = Self::first(items, limit);
         union.truncated |= end.is_some();
         union
+    }
+}
+
+impl Limited<String> {
+    /// The union with the texts that `walk` gives, in order and each once, within the limit. Only those are
+    /// copied that are not there yet. `Break` means that greater ones need not be given.
+    pub(super) fn merged<E>(
+        self,
+        limit: ListSize,
+        walk: impl FnOnce(&mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        // Behind the end of a list that was cut nothing is known to be whole.
+        let end = self.truncated.then(|| self.items.last().cloned());
+        let mut known = self.items.into_iter().peekable();
+        let mut all = Growing::new(limit);
+        walk(&mut |text| {
+            if end.as_ref().is_some_and(|end| Some(text) > end.as_deref()) {
+                return ControlFlow::Break(());
+            }
+            while let Some(smaller) = known.next_if(|known| known.as_str() < text) {
+                all.push(smaller)?;
+            }
+            let same = known.next_if(|known| known == text);
+            all.push(same.unwrap_or_else(|| text.to_owned()))
+        })?;
+        if !all.list.truncated {
+            let _ = known.try_for_each(|item| all.push(item));
+        }
+        all.list.truncated |= end.is_some();
+        Ok(all.list)
+    }
+}
+
+/// A list that grows in order, each item once, until it is cut.
+struct Growing<T> {
+    list: Limited<T>,
+    bytes: usize,
+    limit: ListSize,
+}
+
+impl<T: Listed> Growing<T> {
+    fn new(limit: ListSize) -> Self {
+        let list = Limited { items: Vec::new(), truncated: false };
+        Self { list, bytes: 0, limit }
+    }
+
+    /// `Break` where there is no room for it, nor for what is greater.
+    fn push(&mut self, item: T) -> ControlFlow<()> {
+        self.bytes = self.bytes.saturating_add(item.bytes());
+        if self.bytes > self.limit.bytes || self.list.items.len() == self.limit.items {
+            self.list.truncated = true;
+            return ControlFlow::Break(());
+        }
+        self.list.items.push(item);
+        ControlFlow::Continue(())
     }
 }
 
@@ -146,6 +198,8 @@ impl Smallest<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -239,6 +293,24 @@ mod tests {
             // Which limit it was can be seen.
             if union.truncated && union.items.len() < limit {
                 prop_assert!(bytes(&whole) > most_bytes, "nothing but the bytes was in the way");
+            }
+
+            let mut merged = Limited::first([], size);
+            for source in &sources {
+                let mut own = source.clone();
+                own.sort();
+                own.dedup();
+                let walk = |add: &mut dyn FnMut(&str) -> ControlFlow<()>| {
+                    let _ = own.iter().try_for_each(|item| add(item));
+                    Ok::<(), Infallible>(())
+                };
+                merged = merged.merged(size, walk).expect("nothing fails");
+            }
+            prop_assert!(whole.starts_with(&merged.items));
+            prop_assert_eq!(merged.truncated, merged.items.len() < whole.len());
+            // Bytes may cut a list before a source that would have filled it with small items.
+            if bytes(&whole) <= most_bytes {
+                prop_assert_eq!(merged, Limited::first(whole, size));
             }
         }
     }

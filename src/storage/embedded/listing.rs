@@ -11,11 +11,12 @@ use roaring::RoaringBitmap;
 
 use crate::model::{Exemplar, Labels, Matcher, TimeRange};
 use crate::storage::codec;
-use crate::storage::index::evaluate;
+use crate::storage::index::{LabelIndex, evaluate};
 use crate::storage::limited::Smallest;
-use crate::storage::{Limited, SeriesQuery, StoreError};
+use crate::storage::{Limited, ListSize, SeriesQuery, StoreError};
 
 use super::cutting;
+use super::lookup;
 use super::part::PartReader;
 use super::state::State;
 
@@ -61,20 +62,22 @@ pub(super) fn label_values(
     name: &str,
     query: &SeriesQuery,
 ) -> Result<Limited<String>, StoreError> {
-    let mut found = Smallest::new(query.limit);
+    let mut found = Limited::first([], query.limit);
     for (_, part) in state.parts_in(query.range) {
         let reader = part.reader()?;
         let ids = matching(&reader, &query.matchers)?;
-        let values = reader.directory.name(name).map_or(0, |entry| entry.values);
-        match ids {
+        found = match ids {
             // Few series: their labels are read rather than all values.
-            Some(ids) if ids.len() < values => insert_values(&reader, &ids, name, &mut found)?,
-            ids => {
-                reader.for_values(name, ids.as_ref(), &mut |value| Ok(found.add_text(value)))?;
+            Some(ids) if ids.len() < reader.value_count(name) => {
+                let own = values_of(&reader, &ids, name, query.limit)?;
+                Limited::union(vec![found, own], query.limit)
             }
-        }
+            ids => found.merged(query.limit, |add| {
+                reader.for_values(name, ids.as_ref(), &mut |value| Ok(add(value)))
+            })?,
+        };
     }
-    Ok(found.finish())
+    Ok(found)
 }
 
 pub(super) fn exemplars(
@@ -116,18 +119,20 @@ fn matching(
     Ok(Some(ids).filter(|ids| ids.len() < u64::from(reader.part.entry.series)))
 }
 
-fn insert_values(
+/// The values of a label that these series have.
+fn values_of(
     reader: &PartReader<'_>,
     ids: &RoaringBitmap,
     name: &str,
-    found: &mut Smallest<String>,
-) -> Result<(), StoreError> {
+    limit: ListSize,
+) -> Result<Limited<String>, StoreError> {
+    let mut found = Smallest::new(limit);
     reader.for_series(ids, &mut |row| {
-        let labels = codec::labels(row.labels).map_err(|d| reader.part.damage(0, d))?;
-        let value = labels.get(name);
+        let value = lookup::value_of(row.labels, name).map_err(|d| reader.part.damage(0, d))?;
         if !value.is_empty() {
             let _ = found.add_text(value);
         }
         Ok(ControlFlow::Continue(()))
-    })
+    })?;
+    Ok(found.finish())
 }

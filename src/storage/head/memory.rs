@@ -188,7 +188,8 @@ impl Memory {
         Ok(Limited::first(labels, query.limit))
     }
 
-    /// Asks the label index about the series that match and may have points in the range.
+    /// Asks the label index, whose answers are sorted, about the series that match and may have points
+    /// in the range.
     pub(super) fn ask_index(
         &self,
         query: &SeriesQuery,
@@ -202,8 +203,7 @@ impl Memory {
         if !ids.iter().any(&mut *counts) {
             return Ok(Limited { items: Vec::new(), truncated: false });
         }
-        let mut found = ask(&map.index, Among { ids: &ids, counts });
-        found.sort_unstable();
+        let found = ask(&map.index, Among { ids: &ids, counts });
         Ok(Limited::first(found.into_iter().map(str::to_owned), query.limit))
     }
 
