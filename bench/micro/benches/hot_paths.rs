@@ -1,6 +1,6 @@
 //! Decoding a body; finding its series; the log; chunks as they grow; all of these in one; reading
-//! the log back; decoding chunks; windows of `rate` and folds. `cargo bench -p micro` times them,
-//! and compares with the run before.
+//! the log back; decoding chunks; finding series by their labels; windows of `rate` and folds.
+//! `cargo bench -p micro` times them, and compares with the run before.
 //!
 //! Windows and folds are timed as queries over a head, whose chunks are ready.
 
@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use micro::{BEGIN, SCRAPE, SERIES, Unsynced, body, chunks, value};
+use micro::{BEGIN, SCRAPE, SERIES, Unsynced, body, chunks, labels_of_many, value};
 use promkairos::chunk::{Appended, Chunk, Floats, OpenChunk, pack};
-use promkairos::model::{Body, Protocol};
+use promkairos::model::{Body, Labels, MatchOp, Matcher, Protocol};
 use promkairos::promql::{Engine, Features, QueryOptions, Settings, Steps, parse};
 use promkairos::storage::head::wal::{self, Record, WalOptions};
 use promkairos::storage::head::{Head, Options};
+use promkairos::storage::index::{MemoryIndex, evaluate};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{SharedStore, Store};
 use promkairos::telemetry::HeadMetrics;
@@ -226,6 +227,39 @@ fn chunk(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn index(criterion: &mut Criterion) {
+    let sets: Vec<Labels> = (0..1_000_000).map(labels_of_many).collect();
+    let mut index = MemoryIndex::new();
+    (0..).zip(&sets).for_each(|(id, set)| index.add(id, set.as_ref()));
+    let mut group = criterion.benchmark_group("index");
+    group.sample_size(20);
+    let matcher = |op, name, value| Matcher::new(op, name, value).expect("a valid pattern");
+    let metric = || matcher(MatchOp::Equal, "__name__", "metric_01234_total");
+    let cluster = || matcher(MatchOp::Equal, "cluster", "cluster-3");
+    let names = matcher(MatchOp::Regex, "__name__", ".*_0.*3.*_total");
+    for (name, matchers) in [
+        ("equal matchers, 1 M series", vec![cluster(), metric()]),
+        (
+            "regex on 200 k values, 400 series left",
+            vec![matcher(MatchOp::Regex, "instance", "10.*7:9100|x.*"), metric()],
+        ),
+        (
+            "regex not on 200 k values, 400 series left",
+            vec![matcher(MatchOp::NotRegex, "instance", ".*[13579]:9100"), metric()],
+        ),
+        ("regex on 2,500 names, 143 k series left", vec![names, cluster()]),
+    ] {
+        let index = index.with_labels(|id| sets[id as usize].as_ref());
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| evaluate(&index, black_box(&matchers)).expect("no I/O"));
+        });
+    }
+    group.bench_function("names of 2,500 metrics", |bencher| {
+        bencher.iter(|| black_box(&index).values("__name__", None).len());
+    });
+    group.finish();
+}
+
 fn query(criterion: &mut Criterion) {
     let (runtime, dir) =
         (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
@@ -255,5 +289,5 @@ fn query(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(hot_paths, decode, look_up, log, append, head, chunk, query);
+criterion_group!(hot_paths, decode, look_up, log, append, head, chunk, index, query);
 criterion_main!(hot_paths);

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use promkairos::chunk::{Chunk, encode_points};
 use promkairos::model::{
-    MetricType, Point, Protocol, RawLabels, Sample, SeriesEntry, Value, WriteBatch, varint,
+    Labels, MetricType, Point, Protocol, RawLabels, Sample, SeriesEntry, Value, WriteBatch, varint,
 };
 use promkairos::storage::disk::{Disk, Folders};
 use promkairos::storage::head::wal::files::{LogFile, LogFiles};
@@ -35,6 +35,20 @@ fn labels(number: u32) -> [(&'static str, String); 6] {
         ("namespace", "production".to_owned()),
         ("pod", format!("application-server-{pod:05}")),
     ]
+}
+
+/// The labels of one of a million series: 400 of a metric, and 200,000 instances.
+pub fn labels_of_many(number: usize) -> Labels {
+    let (metric, host) = (number / 400, number % 200_000);
+    Labels::from_pairs([
+        ("__name__", format!("metric_{metric:05}_total")),
+        ("cluster", format!("cluster-{}", number % 400 % 7)),
+        ("environment", "production".to_owned()),
+        ("instance", format!("10.{}.{}.{}:9100", host / 40_000, host / 200 % 200, host % 200)),
+        ("job", "node".to_owned()),
+        ("namespace", format!("team-{}", metric % 40)),
+    ])
+    .expect("a label set")
 }
 
 /// A counter, a gauge that goes up and down, and two that stay what they are.
