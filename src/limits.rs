@@ -123,7 +123,7 @@ pub const MAX_CONCURRENT_LISTS: usize = 4;
 /// Longest time that such a question waits for its turn; then it is told to come again.
 pub const LIST_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of the names, values or label sets in the answer of a label endpoint. The first ones are listed,
-/// and that there are more is told.
+/// and that there are more is told. Less where there is little memory.
 pub const MAX_LIST_BYTES: usize = 32 << 20;
 /// Names, values or series in the answer of a label endpoint; what is cut off is told.
 pub const MAX_LABEL_RESULTS: usize = 500_000;

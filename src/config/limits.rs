@@ -73,14 +73,22 @@ impl ListLimits {
         const SIZE: &str = "max-label-results-size";
         // An item that does not fit would hide all behind it.
         const LEAST: u64 = 2 * limits::LABEL_LIMITS.total_bytes as u64;
-        let bytes = memory.size_or(raw, SIZE, limits::MAX_LIST_BYTES as u64, 1)?;
+        const AT_ONCE: &str = "label-max-concurrency";
+        let at_once = count(raw, AT_ONCE, 1)?;
+        let most = memory.queries() / at_once as u64;
+        if most < LEAST {
+            let why =
+                format!("as many answers of {LEAST} bytes must fit into half of memory-limit");
+            return Err(raw.refuse(AT_ONCE, why));
+        }
+        let bytes = memory.size_or(raw, SIZE, memory.list().clamp(LEAST, most), at_once as u64)?;
         if bytes < LEAST {
             return Err(raw.refuse(SIZE, format!("must be at least {LEAST} bytes")));
         }
         Ok(Self {
             results: count(raw, "max-label-results", 1)?,
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            at_once: count(raw, "label-max-concurrency", 1)?,
+            at_once,
             wait: positive(raw, "label-max-wait")?,
         })
     }
@@ -226,6 +234,11 @@ mod tests {
         check(
             "--max-connections=0",
             "--max-connections \"0\": must be a whole number of at least 1",
+        );
+        check(
+            "--label-max-concurrency=4000000000",
+            "--label-max-concurrency \"4000000000\": as many answers of 65536 bytes must fit into half \
+             of memory-limit",
         );
         check("--label-max-wait=0", "--label-max-wait \"0\": must be more than 0");
         check(

@@ -10,7 +10,7 @@ use super::raw::Raw;
 use super::{ConfigError, parse_size};
 use crate::limits::{
     MAX_BODY_BYTES, MAX_BODY_BYTES_IN_FLIGHT, MAX_DECODED_BYTES, MAX_DECODED_BYTES_IN_FLIGHT,
-    MAX_READ_RESPONSE_BYTES,
+    MAX_LIST_BYTES, MAX_READ_RESPONSE_BYTES,
 };
 
 /// Least memory that the program works with.
@@ -45,6 +45,11 @@ impl MemoryConfig {
     /// Bytes that all queries may hold together: a half.
     pub fn queries(&self) -> u64 {
         self.limit / 2
+    }
+
+    /// Bytes of one answer of a label endpoint: a sixteenth, at most 32 MiB.
+    pub fn list(&self) -> u64 {
+        (self.limit / 16).min(MAX_LIST_BYTES as u64)
     }
 
     /// Bytes of compressed bodies on their way, of writes, of remote reads and of forms each: from 32 to
@@ -239,8 +244,8 @@ mod tests {
         );
         check(
             "--max-label-results-size=1GiB",
-            "--max-label-results-size \"1GiB\": it must fit into half of the setting memory-limit, \
-             which is 1GiB here: 536870912 bytes",
+            "--max-label-results-size \"1GiB\": 4 times as much must fit into half of the setting \
+             memory-limit, which is 1GiB here: 536870912 bytes",
         );
         let both = ["--memory-limit=1GiB", "--flush-memory=100MiB", "--query-max-memory=500MiB"];
         let config = load(&both).expect("they fit");

@@ -309,7 +309,12 @@ pub const SETTINGS: &[Setting] = &[
         Some("500000"),
         "Names, values or series in the answer of a label endpoint; what is cut off is told",
     ),
-    setting("max-label-results-size", "SIZE", Some("32MiB"), "The same in bytes of one answer"),
+    setting(
+        "max-label-results-size",
+        "SIZE",
+        None,
+        "The same in bytes of one answer, at least 64KiB; a sixteenth of --memory-limit, at most 32MiB",
+    ),
     setting(
         "label-max-concurrency",
         "N",

@@ -116,16 +116,17 @@ struct Taken {
     expired: Option<Expired>,
 }
 
-/// Another limit of memory holds after a restart; before, no query and no list may hold more than half of the
-/// one of the start. Gives what is to be said of that, if more was read.
+/// Another limit of memory holds after a restart; before, no query, and no lists that are put together at a
+/// time, may hold more than half of the one of the start. Gives what is to be said of that, if more was read.
 fn hold_back(config: &mut Config, of_start: MemoryConfig) -> Option<String> {
-    let most = usize::try_from(of_start.queries()).unwrap_or(usize::MAX);
+    let half = usize::try_from(of_start.queries()).unwrap_or(usize::MAX);
+    let lists = &mut config.limits.lists;
     let wishes = [
-        ("query-max-memory", &mut config.queries.max_memory),
-        ("max-label-results-size", &mut config.limits.lists.bytes),
+        ("query-max-memory", &mut config.queries.max_memory, half),
+        ("max-label-results-size", &mut lists.bytes, half / lists.at_once),
     ];
     let mut told = Vec::new();
-    for (setting, wanted) in wishes.into_iter().filter(|(_, wanted)| **wanted > most) {
+    for (setting, wanted, most) in wishes.into_iter().filter(|(_, wanted, most)| **wanted > *most) {
         told.push(format!("{setting} is not {wanted} but {most} bytes"));
         *wanted = most;
     }
@@ -154,9 +155,9 @@ mod tests {
                     of the start";
         check(&["--memory-limit=4GiB", "--query-max-memory=1GiB"], 512 << 20, Some(told));
         check(&["--memory-limit=4GiB"], 512 << 20, Some(told));
-        let list = "--max-label-results-size=1GiB";
+        let list = "--max-label-results-size=512MiB";
         let told = "query-max-memory is not 1073741824 but 536870912 bytes and max-label-results-size is \
-                    not 1073741824 but 536870912 bytes, half of the memory-limit of the start";
+                    not 536870912 but 134217728 bytes, half of the memory-limit of the start";
         check(&["--memory-limit=4GiB", list], 512 << 20, Some(told));
     }
 }
