@@ -17,7 +17,14 @@ pub(super) fn lines(text: &str) -> (Lines, Option<usize>) {
         let (place, items) = match (open.last_mut(), next) {
             (_, '}' | ']') => {
                 scan.skip(1);
-                match opened.pop().and_then(|_| open.pop()) {
+                let half = opened.pop();
+                // Of another kind: the one that it would close was forgotten, or its own.
+                if let Some((line, other)) = half
+                    && other != next
+                {
+                    alone = alone.or(Some(line));
+                }
+                match half.and_then(|_| open.pop()) {
                     // What stands behind it on its line goes on with the value.
                     Some(Open::Table(path)) => (path, 0),
                     Some(Open::List(path, items)) => (path, items),
@@ -47,15 +54,21 @@ pub(super) fn lines(text: &str) -> (Lines, Option<usize>) {
         };
         // A table or a list may follow a substitution, which it adds to.
         scan.text(&['\n', ',', '{', '}', '[', ']', '#']);
-        match scan.rest.chars().next() {
-            Some('{') => open.push(Open::Table(place)),
-            Some('[') => open.push(Open::List(place, items)),
+        let half = match scan.rest.chars().next() {
+            Some('{') => {
+                open.push(Open::Table(place));
+                '}'
+            }
+            Some('[') => {
+                open.push(Open::List(place, items));
+                ']'
+            }
             _ => continue,
-        }
-        opened.push(scan.line);
+        };
+        opened.push((scan.line, half));
         scan.skip(1);
     }
-    (lines, alone.or(opened.pop()))
+    (lines, alone.or(opened.pop().map(|(line, _)| line)))
 }
 
 /// What is open at a place of the text.
@@ -213,6 +226,8 @@ mod tests {
             ("}", Some(1)),
             ("a: 1\n]\n}", Some(2)),
             ("a {\nb: [\n1", Some(2)),
+            ("a {\nb: [\n1\n}\nc: 2\n}", Some(2)),
+            ("a {\nb: [1}\n}", Some(2)),
             ("a {\nb: [\n1]\n", Some(1)),
             ("a", None),
             (":", None),
