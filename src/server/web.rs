@@ -36,7 +36,9 @@ pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebM
         match &now {
             Look::Same => {
                 metrics.reload_successful.set(1);
-                said = None;
+                if said.take().is_some() {
+                    tracing::info!("{path}: is again what is in force");
+                }
             }
             Look::New(config) if now.is_as(&before) => {
                 tracing::info!("{path}: read again, as it or a file that it names has changed");

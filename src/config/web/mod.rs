@@ -479,7 +479,13 @@ mod tests {
         );
         check(
             "rate_limit: {burst: many}",
-            "web.yml:1: rate_limit.burst: must be a whole number of at least 0, below 2^32",
+            "web.yml:1: rate_limit.burst: must be a whole number of at least 0, below 2^32, without \
+             zeros before it",
+        );
+        check(
+            "rate_limit: {interval: 1s, burst: 010}",
+            "web.yml:1: rate_limit.burst: must be a whole number of at least 0, below 2^32, without \
+             zeros before it",
         );
         check(
             "http_server_config: {headers: {X-Frame-Options: allow}}",

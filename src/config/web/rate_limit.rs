@@ -64,8 +64,13 @@ fn without_burst(table: &Table<'_>, interval: &Entry<'_>) -> ConfigError {
 }
 
 fn burst(entry: &Entry<'_>) -> Result<u32, ConfigError> {
-    let number = entry.text()?.parse::<u32>();
-    number.map_err(|_| entry.refuse("must be a whole number of at least 0, below 2^32"))
+    let text = entry.text()?;
+    // YAML reads 010 as 8.
+    let is_octal = text.len() > 1 && text.starts_with('0');
+    let number = text.parse::<u32>().ok().filter(|_| !is_octal);
+    number.ok_or_else(|| {
+        entry.refuse("must be a whole number of at least 0, below 2^32, without zeros before it")
+    })
 }
 
 /// A duration as Go reads it: numbers with units, or nanoseconds without one; `None` = it is none, less than
