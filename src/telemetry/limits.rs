@@ -79,7 +79,7 @@ impl LimitMetrics {
         registry.register(
             "limits_reached",
             "Series, requests, queries, connections and answers refused, cut or given up at a limit, \
-             by its setting",
+             by its setting; http-head-size and rate_limit are none",
             metrics.reached.clone(),
         );
         metrics
