@@ -62,10 +62,15 @@ if [ "$fetched" != 0 ]; then
   echo "the peers could not be fetched" >&2
   exit 1
 fi
+# Each Java lives for minutes at most: its second compiler costs more than its code gives back.
+export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
+# A test has a keyspace of its own, and these two are never started again: their schema need not be on disk.
+shared=-Dcassandra.test.flush_local_schema_changes=false
 # One with login and TLS starts beside the one that all tests share.
-CASSANDRA_HEAP=512m tests/peers/cassandra.sh up-secure "$peers/cassandra" "$run/secure" &
+CASSANDRA_OPTIONS=$shared CASSANDRA_HEAP=512m \
+  tests/peers/cassandra.sh up-secure "$peers/cassandra" "$run/secure" &
 secure=$!
-tests/peers/cassandra.sh up "$peers/cassandra" "$run"
+CASSANDRA_OPTIONS=$shared tests/peers/cassandra.sh up "$peers/cassandra" "$run"
 wait "$secure"
 secure=
 PROMKAIROS_TEST_RUN=$run
