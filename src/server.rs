@@ -101,12 +101,17 @@ pub enum ServerError {
     Serve(std::io::Error),
 }
 
-/// The options of the Cassandra store, for commands that work on a keyspace themselves.
+/// The options of the Cassandra store, for commands that work on a keyspace themselves. What of them
+/// weakens promises goes to the log.
 pub fn cassandra_options(
     config: &Config,
     cassandra: &CassandraConfig,
 ) -> Result<Options, StoreError> {
-    cassandra::options(config, cassandra, None)
+    let options = cassandra::options(config, cassandra, None)?;
+    if let Some(warning) = options.warning(Options::CONSISTENCIES) {
+        tracing::warn!("{warning}");
+    }
+    Ok(options)
 }
 
 /// Refuses what can be known to be wrong before any store is opened; touches no file.

@@ -17,7 +17,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::config::{CassandraConfig, Config, parse_duration};
 use crate::storage::StoreError;
-use crate::storage::cassandra::Options;
 use crate::storage::cassandra::doctor::{Depth, Doctor, Kind, Progress, Settings};
 use crate::{server, telemetry};
 
@@ -81,9 +80,6 @@ pub(super) fn run_doctor(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
     let failed = |error: StoreError| CliError::of_store("", &error);
     let options = server::cassandra_options(&config, &cassandra).map_err(failed)?;
-    if let Some(warning) = options.warning(Options::CONSISTENCIES) {
-        tracing::warn!("{warning}");
-    }
     let (spec, progress) = runtime.block_on(async {
         let doctor = Doctor::connect(options, settings.clone()).await.map_err(failed)?;
         let progress = examine(&doctor, state.as_deref()).await?;

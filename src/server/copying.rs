@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::{CassandraConfig, Config, StoreConfig};
-use crate::storage::cassandra::{CassandraStore, Options, Role};
+use crate::storage::cassandra::{CassandraStore, Role};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
@@ -61,9 +61,6 @@ pub async fn open_cassandra(
     options.role = role;
     // The files of the cache are those of a server.
     options.read_cache = None;
-    if let Some(warning) = options.warning(Options::CONSISTENCIES) {
-        tracing::warn!("{warning}");
-    }
     let store = CassandraStore::open(options, Metrics::new().cassandra.clone()).await?;
     Ok(Arc::new(store))
 }
