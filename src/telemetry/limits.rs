@@ -8,37 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// The settings whose limits are counted.
-const COUNTED: [&str; 26] = [
-    "memory-limit",
-    "flush-memory",
-    "wal-limit",
-    "max-connections",
-    "max-concurrent-requests",
-    "http-head-timeout",
-    "http-body-timeout",
-    "http-answer-timeout",
-    "remote-read-max-concurrency",
-    "max-request-body-size",
-    "max-series-per-request",
-    "max-samples-per-request",
-    "max-samples-per-second",
-    "max-active-series",
-    "max-active-series-per-metric",
-    "max-labels-per-series",
-    "max-label-name-size",
-    "max-label-value-size",
-    "max-label-results",
-    "max-label-results-size",
-    "label-max-wait",
-    "query-timeout",
-    "query-max-samples",
-    "query-max-memory",
-    "query-max-queue",
-    "query-max-depth",
-];
-
-/// Those at which a part of a remote write is refused, or with the others all of it.
+/// The settings at whose limits a part of a remote write is refused, or with the others all of it.
 pub(super) const OF_WRITES: [&str; 9] = [
     "memory-limit",
     "max-series-per-request",
@@ -51,12 +21,38 @@ pub(super) const OF_WRITES: [&str; 9] = [
     "max-label-value-size",
 ];
 
+/// The other settings whose limits are counted.
+const ELSEWHERE: [&str; 17] = [
+    "flush-memory",
+    "wal-limit",
+    "max-connections",
+    "max-concurrent-requests",
+    "http-head-timeout",
+    "http-body-timeout",
+    "http-answer-timeout",
+    "remote-read-max-concurrency",
+    "max-request-body-size",
+    "max-label-results",
+    "max-label-results-size",
+    "label-max-wait",
+    "query-timeout",
+    "query-max-samples",
+    "query-max-memory",
+    "query-max-queue",
+    "query-max-depth",
+];
+
 /// What a head of HTTP/1 passes that is too large: the HTTP library's own limit.
 pub const HEAD_SIZE: &str = "http-head-size";
 /// That of requests by time: a key of the web configuration.
 pub const RATE: &str = "rate_limit";
 /// Those that are no settings.
 const OTHERS: [&str; 2] = [HEAD_SIZE, RATE];
+
+/// The settings whose limits are counted.
+fn settings() -> impl Iterator<Item = &'static str> {
+    OF_WRITES.into_iter().chain(ELSEWHERE)
+}
 
 /// Limits that were reached. Clones count together; the default is printed by no registry.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +69,7 @@ struct LimitLabels {
 impl LimitMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        for limit in COUNTED.into_iter().chain(OTHERS) {
+        for limit in settings().chain(OTHERS) {
             drop(metrics.reached.get_or_create(&LimitLabels { limit }));
         }
         registry.register(
@@ -92,7 +88,7 @@ impl LimitMetrics {
 
     /// The same several times.
     pub fn add(&self, setting: &'static str, times: u64) {
-        debug_assert!(OTHERS.contains(&setting) || COUNTED.contains(&setting), "{setting}");
+        debug_assert!(settings().chain(OTHERS).any(|known| known == setting), "{setting}");
         if times > 0 {
             self.reached.get_or_create(&LimitLabels { limit: setting }).inc_by(times);
         }
@@ -109,15 +105,15 @@ mod tests {
     fn what_is_counted_is_a_setting_and_there_from_the_start() {
         let text = Metrics::new().encode();
         let is_setting = |name| config::SETTINGS.iter().any(|setting| setting.name == name);
-        for name in COUNTED {
+        for name in settings() {
             assert!(is_setting(name), "{name}");
         }
-        assert!(OF_WRITES.iter().all(|name| COUNTED.contains(name)));
-        for name in COUNTED.into_iter().chain(OTHERS) {
+        assert!(OF_WRITES.iter().all(|name| settings().any(|known| known == *name)));
+        for name in settings().chain(OTHERS) {
             let line = format!("promkairos_limits_reached_total{{limit=\"{name}\"}} 0\n");
             assert!(text.contains(&line), "{name}");
         }
         let lines = text.lines().filter(|line| line.starts_with("promkairos_limits_reached_total"));
-        assert_eq!(lines.count(), COUNTED.len() + OTHERS.len());
+        assert_eq!(lines.count(), settings().count() + OTHERS.len());
     }
 }
