@@ -11,72 +11,71 @@ use super::super::table::Lines;
 pub(super) fn lines(text: &str) -> (Lines, Option<usize>) {
     let mut scan = Scan { rest: text, line: 1 };
     let (mut lines, mut alone) = (Lines::new(), None);
-    let mut open = vec![Open::Table(String::new())];
-    let mut opened = Vec::new();
+    // The text as a whole is a table that nothing closes.
+    let mut top = Open { path: String::new(), items: 0, end: '}', line: 0 };
+    let mut open = Vec::<Open>::new();
     while let Some(next) = scan.next_of_interest() {
-        let (place, items) = match (open.last_mut(), next) {
-            (_, '}' | ']') => {
+        let (path, items) = match next {
+            '}' | ']' => {
                 scan.skip(1);
-                let half = opened.pop();
+                let Some(closed) = open.pop() else {
+                    alone = alone.or(Some(scan.line));
+                    continue;
+                };
                 // Of another kind: the one that it would close was forgotten, or its own.
-                if let Some((line, other)) = half
-                    && other != next
-                {
-                    alone = alone.or(Some(line));
+                if closed.end != next {
+                    alone = alone.or(Some(closed.line));
                 }
-                match half.and_then(|_| open.pop()) {
-                    // What stands behind it on its line goes on with the value.
-                    Some(Open::Table(path)) => (path, 0),
-                    Some(Open::List(path, items)) => (path, items),
-                    None => {
-                        alone = alone.or(Some(scan.line));
-                        continue;
-                    }
-                }
+                // What stands behind it on its line goes on with the value.
+                (closed.path, closed.items)
             }
-            (Some(Open::List(path, items)), _) => {
-                let place = format!("{path}[{items}]");
-                *items += 1;
-                lines.insert(place.clone(), scan.line);
-                (place, 0)
-            }
-            // Braces around the whole text.
-            (Some(Open::Table(path)), '{' | '[') => (path.clone(), 0),
-            (Some(Open::Table(path)), _) => {
-                let line = scan.line;
-                let path =
-                    [path.as_str(), &scan.key()].join(if path.is_empty() { "" } else { "." });
-                lines.insert(path.clone(), line);
-                scan.skip_separator();
-                (path, 0)
-            }
-            (None, _) => break,
+            _ => (open.last_mut().unwrap_or(&mut top).place(next, &mut scan, &mut lines), 0),
         };
         // A table or a list may follow a substitution, which it adds to.
         scan.text(&['\n', ',', '{', '}', '[', ']', '#']);
-        let half = match scan.rest.chars().next() {
-            Some('{') => {
-                open.push(Open::Table(place));
-                '}'
-            }
-            Some('[') => {
-                open.push(Open::List(place, items));
-                ']'
-            }
+        let end = match scan.rest.chars().next() {
+            Some('{') => '}',
+            Some('[') => ']',
             _ => continue,
         };
-        opened.push((scan.line, half));
+        open.push(Open { path, items, end, line: scan.line });
         scan.skip(1);
     }
-    (lines, alone.or(opened.pop().map(|(line, _)| line)))
+    (lines, alone.or(open.pop().map(|open| open.line)))
 }
 
-/// What is open at a place of the text.
-enum Open {
-    /// A table, and its path.
-    Table(String),
-    /// A list, its path, and how many items it has had.
-    List(String, usize),
+/// A table or a list that is open at a place of the text.
+struct Open {
+    path: String,
+    /// How many items a list has had.
+    items: usize,
+    /// What closes it, which says the kind too.
+    end: char,
+    /// The line of its beginning.
+    line: usize,
+}
+
+impl Open {
+    /// The path of what begins with `next`, up to its value. Keys and items get their line.
+    fn place(&mut self, next: char, scan: &mut Scan<'_>, lines: &mut Lines) -> String {
+        let line = scan.line;
+        let path = match (self.end, next) {
+            (']', _) => {
+                self.items += 1;
+                format!("{}[{}]", self.path, self.items - 1)
+            }
+            // Braces around the whole text.
+            (_, '{' | '[') => return self.path.clone(),
+            _ => {
+                let dot = if self.path.is_empty() { "" } else { "." };
+                let path = [self.path.as_str(), &scan.key()].join(dot);
+                scan.skip_separator();
+                path
+            }
+        };
+        lines.insert(path.clone(), line);
+        path
+    }
 }
 
 /// A text that is read from its beginning.
