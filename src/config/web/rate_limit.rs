@@ -127,6 +127,7 @@ mod tests {
             ("250µs", Some(Duration::from_micros(250))),
             ("", None),
             ("+", None),
+            ("++5", None),
             ("s", None),
             (".s", None),
             ("-1s", None),
