@@ -87,5 +87,7 @@ export PROMKAIROS_TEST_CASSANDRA_JARS PROMKAIROS_TEST_KAIROSDB PROMKAIROS_TEST_P
 echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
 
 step tests
+# They wait for their peers more than they compute.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 cargo test --workspace
 step "all good"
