@@ -27,8 +27,8 @@ pub(crate) fn sorted_by_labels<T>(items: Vec<T>, labels: impl Fn(&T) -> LabelsRe
 
 /// The places of `sets` in their order; of equal ones the first comes first.
 pub(crate) fn sorted_places<'a>(sets: impl ExactSizeIterator<Item = LabelsRef<'a>>) -> Vec<u32> {
-    let mut entries: Vec<Entry<'a>> =
-        sets.zip(0..).map(|(set, place)| Entry { key: 0, set, place }).collect();
+    let entry = |(set, place)| Entry { key: 0, set, text: &[], place };
+    let mut entries: Vec<Entry<'a>> = sets.zip(0..).map(entry).collect();
     let mut groups = vec![Group { range: 0..entries.len(), at: 0, rounds: 0 }];
     while let Some(group) = groups.pop() {
         sort(&mut entries, &group, &mut groups);
@@ -39,6 +39,8 @@ pub(crate) fn sorted_places<'a>(sets: impl ExactSizeIterator<Item = LabelsRef<'a
 struct Entry<'a> {
     key: u64,
     set: LabelsRef<'a>,
+    /// The part of the set that the key is of.
+    text: &'a [u8],
     place: u32,
 }
 
@@ -100,20 +102,26 @@ fn first_difference(entries: &[Entry<'_>], at: usize) -> usize {
 
 /// Gives each entry the eight bytes with which the label that begins at `at` parts from those of others.
 /// Whether there is something to part them.
-fn key<'a>(entries: &mut [Entry<'a>], at: usize) -> bool {
+fn key(entries: &mut [Entry<'_>], at: usize) -> bool {
     let Some(first) = entries.first() else { return false };
     let (name, value) = label(first.set, at);
-    let same_name = entries.iter().all(|entry| label(entry.set, at).0 == name);
-    let text = |entry: &Entry<'a>| match label(entry.set, at) {
-        (_, value) if same_name => value,
-        (name, _) => name,
-    };
-    let first = if same_name { value } else { name };
-    let shared = entries.iter().map(|entry| same_bytes(first, text(entry))).min();
-    let shared = shared.unwrap_or(0);
+    let (mut same_name, mut shared) = (true, value.len());
+    for entry in &mut *entries {
+        let of_entry = label(entry.set, at);
+        same_name &= of_entry.0 == name;
+        entry.text = of_entry.1;
+        shared = same_bytes(&value[..shared], entry.text);
+    }
+    if !same_name {
+        shared = name.len();
+        for entry in &mut *entries {
+            entry.text = label(entry.set, at).0;
+            shared = same_bytes(&name[..shared], entry.text);
+        }
+    }
     let mut parts = false;
     for entry in entries {
-        let rest = &text(entry)[shared..];
+        let rest = &entry.text[shared..];
         parts |= !rest.is_empty();
         let mut bytes = [0; 8];
         let taken = rest.len().min(8);
