@@ -20,6 +20,8 @@ pub(crate) struct Selected {
     pub series: Vec<Series>,
     /// Reads their chunks by their position.
     pub reader: Box<dyn SeriesReader>,
+    /// Where their points are wanted.
+    pub range: TimeRange,
     _held: Held,
 }
 
@@ -55,7 +57,7 @@ pub(crate) async fn select(
         0 | 1 => selection.reader,
         users => Box::new(SharedReader::new(selection.reader, series.len(), users, budget)),
     };
-    Ok(Arc::new(Selected { series, reader, _held: held }))
+    Ok(Arc::new(Selected { series, reader, range: requested.range, _held: held }))
 }
 
 async fn ask(

@@ -2,25 +2,36 @@
 //!
 //! Runs are read and worked on ahead of the consumer, a few at a time, and given in order. So
 //! memory is bounded by the runs under way, and the result does not hang on the number of cores.
+//! A run costs the waking of threads, which is dear beside the work on a few points of each series: where
+//! there are few points a run has more series.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Instrument;
 
 use crate::chunk::Chunk;
+use crate::model::TimeRange;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::points::Points;
 use crate::promql::source::Selected;
+use crate::storage::StoreError;
 
 /// Steps of all series of a run, together.
 const RUN_STEPS: usize = 1 << 18;
-/// Series of a run.
-const RUN_SERIES: usize = 64;
+/// Series of a run, at most, however few points they have.
+const RUN_SERIES: usize = 256;
+/// The same where they have many points.
+const RUN_LONG_SERIES: usize = 64;
+/// Points of all series of a run, together, where it has more than [`RUN_LONG_SERIES`]; a guess.
+const RUN_POINTS: u64 = 1 << 16;
+/// Milliseconds between the points of a series that are guessed at.
+const SPACING: u64 = 15_000;
 /// Series of a run, at least, where there are few for all cores.
 const FEWEST_SERIES: usize = 16;
 /// With so few series nothing is spread.
@@ -66,7 +77,8 @@ impl<W: SeriesWork> Runs<W> {
         steps: usize,
     ) -> Self {
         let ahead = std::thread::available_parallelism().map_or(1, usize::from) + 1;
-        let even = selected.series.len().div_ceil(ahead).clamp(FEWEST_SERIES, RUN_SERIES);
+        let even = selected.series.len().div_ceil(ahead);
+        let even = even.clamp(FEWEST_SERIES, most_series(selected.range));
         let run = (RUN_STEPS / steps.max(1)).clamp(1, even);
         Self {
             selected,
@@ -124,10 +136,18 @@ impl<W: SeriesWork> Runs<W> {
 
     fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Vec<Points>, QueryError>> {
         let (selected, work) = (Arc::clone(&self.selected), Arc::clone(&self.work));
-        let context = Arc::clone(&self.context);
+        let (context, first) = (Arc::clone(&self.context), run.start);
+        let mut read = async move { selected.reader.read(run).await }.in_current_span().boxed();
+        let work_on = move |read: Result<Vec<Vec<Chunk>>, StoreError>| {
+            work_on(&*work, &context, first, &read?)
+        };
+        // What lies in memory is there at once, without a task that waits for it.
+        if let Some(read) = (&mut read).now_or_never() {
+            return self.runtime.spawn_blocking(move || work_on(read));
+        }
         let run = async move {
-            let chunks = selected.reader.read(run.clone()).await?;
-            let done = spawn_blocking(move || work_on(&*work, &context, run.start, &chunks)).await;
+            let read = read.await;
+            let done = spawn_blocking(move || work_on(read)).await;
             done.unwrap_or_else(|failed| match failed.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Err(QueryError::Canceled),
@@ -135,6 +155,13 @@ impl<W: SeriesWork> Runs<W> {
         };
         self.runtime.spawn(run.in_current_span())
     }
+}
+
+/// How many series a run has at most, of which points in this range are read.
+fn most_series(range: TimeRange) -> usize {
+    let points = range.end.abs_diff(range.start) / SPACING;
+    let series = usize::try_from(RUN_POINTS / points.max(1)).unwrap_or(usize::MAX);
+    series.clamp(RUN_LONG_SERIES, RUN_SERIES)
 }
 
 impl<W> Drop for Runs<W> {
