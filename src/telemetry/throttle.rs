@@ -1,7 +1,8 @@
 //! A line of the log for what may happen with every request: written at most once in a while, and
 //! then with how many there were.
 //!
-//! What is not written is counted for the next line. It has no clock: who counts says the time.
+//! What is not written is counted for the next line; who must not lose the last ones asks now and then for
+//! what is waiting. It has no clock: who counts says the time.
 
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,11 @@ impl Throttle {
         self.written = Some(now);
         Some(std::mem::take(&mut self.since))
     }
+
+    /// How many there were since the last line, if there were some and a line may be written now.
+    pub fn waiting(&mut self, now: Instant) -> Option<u64> {
+        (self.since > 0).then(|| self.count(0, now)).flatten()
+    }
 }
 
 #[cfg(test)]
@@ -41,5 +47,8 @@ mod tests {
         assert_eq!(at(10_000, 1), Some(6));
         assert_eq!(at(19_999, 0), None);
         assert_eq!(at(60_000, 0), Some(0));
+        assert_eq!(at(60_001, 2), None);
+        let mut waiting = |ms| throttle.waiting(begin + Duration::from_millis(ms));
+        assert_eq!([69_999, 70_000, 80_000].map(&mut waiting), [None, Some(2), None]);
     }
 }

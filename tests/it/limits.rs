@@ -65,6 +65,8 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     let third = send(&server, &[series("o", "e", 5)]).await;
     assert_eq!(third.status, 400, "{}", third.body);
     assert!(third.body.contains("the setting max-active-series is 3"), "{}", third.body);
+    logged(&server, "series are refused: m has 2 active series").await;
+    logged(&server, "series are refused: there are 3 active series").await;
     assert_eq!(stored(&server, "m").await, ["a", "b"]);
     assert_eq!(stored(&server, "n").await, ["d"]);
     assert!(stored(&server, "o").await.is_empty());

@@ -4,14 +4,15 @@
 
 use std::time::Instant;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use super::Refusal;
 use super::guard::Guard;
 use super::rate::Rate;
+use super::told::Told;
 use crate::config::WriteLimits;
-use crate::model::WriteBatch;
-use crate::telemetry::{Metrics, Throttle};
+use crate::model::{Rejections, WriteBatch};
+use crate::telemetry::Metrics;
 
 /// The settings of what one request may have.
 pub(super) const SERIES_PER_REQUEST: &str = "max-series-per-request";
@@ -24,8 +25,8 @@ pub(crate) struct Gate {
     limits: RwLock<WriteLimits>,
     pub(super) guard: Guard,
     rate: Rate,
-    told: Mutex<Throttle>,
-    told_of_requests: Mutex<Throttle>,
+    told: Told,
+    told_of_requests: Told,
 }
 
 impl Default for Gate {
@@ -35,8 +36,8 @@ impl Default for Gate {
             limits: RwLock::default(),
             guard: Guard::new(now),
             rate: Rate::new(now),
-            told: Mutex::default(),
-            told_of_requests: Mutex::default(),
+            told: Told::new("series"),
+            told_of_requests: Told::new("remote writes"),
         }
     }
 }
@@ -52,16 +53,28 @@ impl Gate {
         *self.limits.write() = limits;
     }
 
-    /// Forgets the series that are not active any more, now and then, and tells how many are.
+    /// Forgets the series that are not active any more, now and then, and tells how many are, and what was
+    /// refused and is not in the log yet.
     pub(crate) fn publish(&self, metrics: &Metrics) {
-        self.guard.sweep(Instant::now());
+        let now = Instant::now();
+        self.guard.sweep(now);
+        self.told.catch_up(now);
+        self.told_of_requests.catch_up(now);
         metrics.ingest.active_series.set(self.guard.active() as i64);
     }
 
-    /// Tells the log now and then that whole requests are refused.
-    pub(super) fn tell(&self, why: &Refusal) {
-        if let Some(refused) = self.told_of_requests.lock().count(1, Instant::now()) {
-            tracing::warn!(refused, "remote writes are refused: {why}");
+    /// Tells the log that a whole request is refused for the limit of a setting.
+    pub(super) fn tell(&self, setting: &'static str, why: &Refusal) {
+        self.told_of_requests.count(setting, 1, why.to_string(), Instant::now());
+    }
+
+    /// The same of series.
+    fn tell_of_series(&self, refused: &Rejections, now: Instant) {
+        for &(setting, count) in refused.counts() {
+            let last = refused.kept().iter().rfind(|reject| reject.reason.as_str() == setting);
+            let last =
+                last.map_or_else(|| format!("beyond the setting {setting}"), ToString::to_string);
+            self.told.count(setting, count, last, now);
         }
     }
 
@@ -97,11 +110,7 @@ impl Gate {
         for &(setting, count) in refused.counts() {
             metrics.http.limits.add(setting, count);
         }
-        if let Some(last) = refused.kept().last()
-            && let Some(refused) = self.told.lock().count(refused.len() as u64, now)
-        {
-            tracing::warn!(refused, "series are refused: {last}");
-        }
+        self.tell_of_series(&refused, now);
         batch.rejections.extend(refused);
         Ok(())
     }

@@ -12,6 +12,7 @@ mod intake;
 mod learn;
 mod negotiate;
 mod rate;
+mod told;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
         && let Some(setting) = refusal.setting()
     {
         state.metrics.http.limits.reached(setting);
-        state.writes.tell(refusal);
+        state.writes.tell(setting, refusal);
     }
     let response = respond(protocol, result, beyond_series, metrics);
     let protocol = match protocol {
