@@ -17,7 +17,9 @@ use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::workers::Caller;
 use super::{ApiError, AppState, json, parse_query, query_result, slow};
 use crate::promql::ast::Expr;
-use crate::promql::{Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse};
+use crate::promql::{
+    Cost, Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse,
+};
 use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::{self, QueryKind, QueryOutcome};
 
@@ -67,7 +69,8 @@ async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, 
     let store = state.store()?.clone();
     let evaluator = state.evaluator();
     let evaluation = evaluator.engine.instant(store, &expr, time, &options);
-    let asked = Asked { query, kind: QueryKind::Instant, steps: Steps::instant(time) };
+    let (steps, cost) = (Steps::instant(time), &options.cost);
+    let asked = Asked { query, kind: QueryKind::Instant, steps, cost };
     let result = counted(state, asked, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
@@ -98,7 +101,7 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
     let store = state.store()?.clone();
     let evaluator = state.evaluator();
     let evaluation = evaluator.engine.range(store, &expr, steps, &options);
-    let asked = Asked { query, kind: QueryKind::Range, steps };
+    let asked = Asked { query, kind: QueryKind::Range, steps, cost: &options.cost };
     let result = counted(state, asked, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
@@ -108,6 +111,7 @@ struct Asked<'a> {
     query: &'a str,
     kind: QueryKind,
     steps: Steps,
+    cost: &'a Cost,
 }
 
 impl Asked<'_> {
@@ -158,11 +162,9 @@ async fn counted(
     if start.elapsed() > state.evaluator().slow {
         log_slow(&asked, start.elapsed(), &result);
     }
+    metrics.samples_read.inc_by(asked.cost.samples_read());
     let outcome = match &result {
-        Ok(result) => {
-            metrics.samples_read.inc_by(result.stats.samples_read);
-            QueryOutcome::Ok
-        }
+        Ok(_) => QueryOutcome::Ok,
         Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
         Err(
             QueryError::TooManySamples { .. } | QueryError::Limit { .. } | QueryError::Busy { .. },
@@ -181,26 +183,18 @@ async fn counted(
 }
 
 fn log_slow(asked: &Asked<'_>, took: Duration, result: &Result<QueryResult, QueryError>) {
-    let query = asked.shown();
     let Steps { start, end, interval } = asked.steps;
-    let seconds = took.as_secs_f64();
-    match result {
-        Ok(result) => {
-            let (read, seen) = (result.stats.samples_read, result.stats.total_queryable_samples);
-            tracing::warn!(
-                seconds,
-                samples_read = read,
-                samples_seen = seen,
-                start,
-                end,
-                step = interval,
-                "slow query: {query}"
-            );
-        }
-        Err(error) => {
-            tracing::warn!(seconds, start, end, step = interval, "slow query: {query}: {error}");
-        }
-    }
+    let failed = result.as_ref().err().map(|error| format!(": {error}")).unwrap_or_default();
+    tracing::warn!(
+        seconds = took.as_secs_f64(),
+        samples_read = asked.cost.samples_read(),
+        samples_seen = asked.cost.queryable_samples(),
+        start,
+        end,
+        step = interval,
+        "slow query: {}{failed}",
+        asked.shown()
+    );
 }
 
 /// What a query sets for itself.
@@ -220,6 +214,7 @@ fn options(state: &AppState, parameters: &Parameters) -> Result<QueryOptions, Ap
             ApiError::BadRequest(format!("error parsing lookback delta duration: {why}"))
         })?,
         counting: if by_step { Counting::ByStep } else { Counting::Total },
+        cost: Arc::default(),
     })
 }
 

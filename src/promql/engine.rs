@@ -5,7 +5,7 @@
 //! canceled.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -46,6 +46,32 @@ pub struct QueryOptions {
     pub lookback: Option<Duration>,
     /// How its samples are counted.
     pub counting: Counting,
+    /// Where it says what it cost, whatever becomes of it.
+    pub cost: Arc<Cost>,
+}
+
+/// What a query has cost, known when it has ended. One that failed may still count a little more.
+#[derive(Debug, Default)]
+pub struct Cost {
+    read: AtomicU64,
+    queryable: AtomicU64,
+}
+
+impl Cost {
+    /// Points read from the store.
+    pub fn samples_read(&self) -> u64 {
+        self.read.load(Relaxed)
+    }
+
+    /// Points that its steps saw.
+    pub fn queryable_samples(&self) -> u64 {
+        self.queryable.load(Relaxed)
+    }
+
+    fn set(&self, counts: &SampleCounts) {
+        self.read.store(counts.read(), Relaxed);
+        self.queryable.store(counts.queryable(), Relaxed);
+    }
 }
 
 /// When a query is evaluated.
@@ -162,6 +188,7 @@ impl Engine {
         };
         let result = timeout_at(deadline, work).await;
         let result = result.unwrap_or_else(|_| Err(context.late(place)));
+        options.cost.set(&context.counts);
         drop(guard);
         result
     }

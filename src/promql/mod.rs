@@ -44,7 +44,7 @@ mod value_type;
 
 pub use counts::{Counting, StepCounts};
 pub use duration::{Allowed, DurationError, QueryTimes};
-pub use engine::{Engine, QueryOptions};
+pub use engine::{Cost, Engine, QueryOptions};
 pub use error::{QueryError, TimeLimit};
 pub use features::Features;
 pub use numbers::{format_duration, parse_duration};

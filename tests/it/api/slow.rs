@@ -8,7 +8,7 @@ use crate::support::series::{floats, send};
 async fn slow_requests_are_logged_with_what_they_asked() {
     let data = tempfile::tempdir().expect("a folder");
     // Each of these takes longer, if not the first time.
-    let flags = ["--slow-query-log=1ms"];
+    let flags = ["--slow-query-log=1ms", "--query-max-samples=3000"];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     let one = |n: usize| floats(&[("__name__", "slow"), ("n", &n.to_string())], &[(1_000, 1.0)]);
     assert_eq!(send(&server.url(""), (0..5_000).map(one).collect()).await, 204);
@@ -27,6 +27,19 @@ async fn slow_requests_are_logged_with_what_they_asked() {
         })
         .await;
     }
+    // What failed has cost something too.
+    let want = "slow query: slow: query processing would load too many samples";
+    eventually(want, async || {
+        let (status, text) =
+            server.get("/api/v1/query?query=slow&time=1").await.expect("an answer");
+        assert_eq!(status, 422, "{text}");
+        is_logged(&server, want)
+    })
+    .await;
+    let log = server.process.log();
+    let line = log.lines().find(|line| line.contains(want)).expect("logged");
+    let read = line.split_once("samples_read=").and_then(|(_, rest)| rest.split(' ').next());
+    assert!(read.is_some_and(|read| read.parse::<u64>().is_ok_and(|read| read > 0)), "{line}");
     let want = "slow request: /api/v1/read {__name__=~\"slow\"} from ";
     eventually(want, async || {
         assert_eq!(server.read("__name__", "slow").await.expect("it can be read").len(), 5_000);
