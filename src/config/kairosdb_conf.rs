@@ -115,11 +115,11 @@ fn parse(text: &str) -> Result<Read, String> {
     let mut entries = Vec::new();
     let mut ignored = Vec::new();
     for (path, value) in leaves(datastore) {
-        if let Some((name, value)) = other_clusters(&path, value, &mut ignored) {
-            entries.push((name, value, path));
-            continue;
-        }
-        match setting(&path, value) {
+        let taken = match other_clusters(&path, value, &mut ignored) {
+            Ok(None) => setting(&path, value).map_err(|must| Wrong { path: path.clone(), must }),
+            taken => taken,
+        };
+        match taken.map_err(|wrong| wrong.tell(&lines))? {
             Some((name, value)) => entries.push((name, value, path)),
             None => ignored.push(path),
         }
@@ -127,20 +127,49 @@ fn parse(text: &str) -> Result<Read, String> {
     Ok(Read { entries, ignored, lines })
 }
 
-/// The setting that an entry becomes.
-fn setting(path: &str, value: &Hocon) -> Option<(&'static str, String)> {
-    if path == "datapoint_ttl" {
-        return Some(("retention", format!("{}s", value.as_i64()?)));
+/// An entry whose value is of another kind than KairosDB takes.
+struct Wrong {
+    /// Below [`DATASTORE`].
+    path: String,
+    /// What it must be.
+    must: &'static str,
+}
+
+impl Wrong {
+    fn tell(self, lines: &Lines) -> String {
+        let Self { path, must } = self;
+        let line = lines.get(&format!("{}.{path}", DATASTORE.join(".")));
+        let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        format!("{line}{path} {must}")
     }
-    let entry = path.strip_prefix("write_cluster.")?;
+}
+
+const LIST: &str = "must be a list of hosts";
+const NAMES: &str = "must be a list of metrics, or a table of metrics with a list of tags each";
+const TEXT: &str = "must be a text";
+const SECONDS: &str = "must be a whole number of seconds";
+const CLUSTERS: &str = "must be a list of tables";
+const TABLE: &str = "must be a table";
+
+/// The setting that an entry becomes, if it becomes one. Fails with what its value must be.
+fn setting(path: &str, value: &Hocon) -> Result<Option<(&'static str, String)>, &'static str> {
+    if is_null(value) {
+        return Ok(None);
+    }
+    if path == "datapoint_ttl" {
+        let seconds = value.as_i64().ok_or(SECONDS)?;
+        return Ok(Some(("retention", format!("{seconds}s"))));
+    }
+    let Some(entry) = path.strip_prefix("write_cluster.") else { return Ok(None) };
     if entry == "cql_host_list" {
-        return Some(("cassandra-contact-points", names(value)?.join(",")));
+        let hosts = names(value).ok_or(LIST)?;
+        return Ok(Some(("cassandra-contact-points", hosts.join(","))));
     }
     if entry == INDEXED.0 {
-        return Some((INDEXED.1, indexed(value)?.to_string()));
+        return Ok(Some((INDEXED.1, indexed(value).ok_or(NAMES)?.to_string())));
     }
-    let (_, name) = TEXTS.iter().find(|(key, _)| *key == entry)?;
-    Some((name, value.as_string()?))
+    let Some((_, name)) = TEXTS.iter().find(|(key, _)| *key == entry) else { return Ok(None) };
+    Ok(Some((name, value.as_string().ok_or(TEXT)?)))
 }
 
 /// Entries of another cluster, and those of our tables that they become.
@@ -162,28 +191,30 @@ fn other_clusters(
     path: &str,
     value: &Hocon,
     ignored: &mut Vec<String>,
-) -> Option<(&'static str, String)> {
+) -> Result<Option<(&'static str, String)>, Wrong> {
     match (path, value) {
         ("read_clusters", Hocon::Array(list)) => {
-            let mut table =
-                |(at, cluster)| cluster_table(&format!("{path}[{at}]"), cluster, ignored);
-            let tables: Option<Vec<_>> = list.iter().enumerate().map(&mut table).collect();
-            let mut tables = tables?;
-            for table in &mut tables {
+            let mut tables = Vec::with_capacity(list.len());
+            for (at, cluster) in list.iter().enumerate() {
+                let mut table = cluster_table(&format!("{path}[{at}]"), cluster, ignored)?;
                 // As KairosDB calls one without a name.
                 table.entry("name").or_insert_with(|| "default".into());
+                tables.push(table);
             }
             let list: serde_json::Value = tables.into();
-            (list != serde_json::json!([])).then(|| (clusters::READ, list.to_string()))
+            Ok((list != serde_json::json!([])).then(|| (clusters::READ, list.to_string())))
         }
-        ("meta_cluster", cluster) => {
+        ("meta_cluster", cluster) if !is_null(cluster) => {
             let mut table = cluster_table(path, cluster, ignored)?;
             for entry in ["start", "end"] {
                 table.remove(entry);
             }
-            Some((clusters::METADATA, serde_json::Value::from(table).to_string()))
+            Ok(Some((clusters::METADATA, serde_json::Value::from(table).to_string())))
         }
-        _ => None,
+        ("read_clusters", value) if !is_null(value) => {
+            Err(Wrong { path: path.to_owned(), must: CLUSTERS })
+        }
+        _ => Ok(None),
     }
 }
 
@@ -191,21 +222,34 @@ fn cluster_table(
     path: &str,
     cluster: &Hocon,
     ignored: &mut Vec<String>,
-) -> Option<serde_json::Map<String, serde_json::Value>> {
-    let Hocon::Hash(_) = cluster else { return None };
+) -> Result<serde_json::Map<String, serde_json::Value>, Wrong> {
+    let wrong = |path: &str, must| Wrong { path: path.to_owned(), must };
+    let Hocon::Hash(_) = cluster else { return Err(wrong(path, TABLE)) };
     let mut table = serde_json::Map::new();
     for (entry, value) in leaves(cluster) {
         let known = CLUSTER.iter().find(|(key, _)| *key == entry);
-        let value = match value {
-            Hocon::Array(_) | Hocon::Hash(_) => indexed(value),
-            value => value.as_string().map(Into::into),
+        let path = format!("{path}.{entry}");
+        let Some((_, key)) = known.filter(|_| !is_null(value)) else {
+            ignored.push(path);
+            continue;
         };
-        match (known, value) {
-            (Some((_, key)), Some(value)) => drop(table.insert((*key).to_owned(), value)),
-            _ => ignored.push(format!("{path}.{entry}")),
-        }
+        let (value, must) = match entry.as_str() {
+            "cql_host_list" => (names(value).map(Into::into), LIST),
+            entry if entry == INDEXED.0 => (indexed(value), NAMES),
+            _ => (value.as_string().map(Into::into), TEXT),
+        };
+        table.insert((*key).to_owned(), value.ok_or_else(|| wrong(&path, must))?);
     }
-    Some(table)
+    Ok(table)
+}
+
+/// Whether an entry is as if it were not there. The parser makes a text of a null before a space.
+fn is_null(value: &Hocon) -> bool {
+    match value {
+        Hocon::Null => true,
+        Hocon::String(text) => text == "null",
+        _ => false,
+    }
 }
 
 fn indexed(value: &Hocon) -> Option<serde_json::Value> {
@@ -315,6 +359,28 @@ mod tests {
         check("a: 1", "has no kairosdb.datastore.cassandra");
         check("\na: [1", "is not HOCON: a brace or bracket of line 2 has no other half");
         check("a: \"b", "is not HOCON");
+        let wrong = |entry: &str, want: &str| {
+            check(&format!("kairosdb.datastore.cassandra {{\n{entry}\n}}"), want);
+        };
+        wrong("datapoint_ttl: abc", "line 2: datapoint_ttl must be a whole number of seconds");
+        wrong("datapoint_ttl: \"1y\"", "line 2: datapoint_ttl must be a whole number of seconds");
+        let hosts = "cql_host_list must be a list of hosts";
+        wrong("\nwrite_cluster: {cql_host_list: 5}", &format!("line 3: write_cluster.{hosts}"));
+        wrong("write_cluster.keyspace: [a]", "line 2: write_cluster.keyspace must be a text");
+        wrong("read_clusters: 5", "line 2: read_clusters must be a list of tables");
+        wrong("read_clusters: [5]", "line 2: read_clusters[0] must be a table");
+        let entry = "read_clusters: [\n{name: a,\ncql_host_list: \"b\"}]";
+        wrong(entry, &format!("line 4: read_clusters[0].{hosts}"));
+        wrong("meta_cluster: x", "line 2: meta_cluster must be a table");
+    }
+
+    #[test]
+    fn nothing_is_no_value() {
+        let entries = "datapoint_ttl: null, read_clusters: null, meta_cluster: null\n\
+                       write_cluster: { keyspace: null, cql_host_list: null }";
+        let text = format!("kairosdb.datastore.cassandra {{ {entries} }}");
+        let read = parse(&text).expect("HOCON");
+        assert_eq!((read.entries.len(), read.ignored.len()), (0, 5), "{:?}", read.ignored);
     }
 
     #[test]
