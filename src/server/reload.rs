@@ -119,19 +119,22 @@ struct Taken {
 /// Another limit of memory holds after a restart; before, no query, and no lists that are put together at a
 /// time, may hold more than half of the one of the start. Gives what is to be said of that, if more was read.
 fn hold_back(config: &mut Config, of_start: MemoryConfig) -> Option<String> {
+    const HALF: &str = "half of the memory-limit of the start";
     let half = usize::try_from(of_start.queries()).unwrap_or(usize::MAX);
     let lists = &mut config.limits.lists;
+    let each = format!("{HALF} over label-max-concurrency");
     let wishes = [
-        ("query-max-memory", &mut config.queries.max_memory, half),
-        ("max-label-results-size", &mut lists.bytes, half / lists.at_once),
+        ("query-max-memory", &mut config.queries.max_memory, half, HALF),
+        ("max-label-results-size", &mut lists.bytes, half / lists.at_once, &each),
     ];
     let mut told = Vec::new();
-    for (setting, wanted, most) in wishes.into_iter().filter(|(_, wanted, most)| **wanted > *most) {
-        told.push(format!("{setting} is not {wanted} but {most} bytes"));
-        *wanted = most;
+    for (setting, wanted, most, why) in wishes {
+        if *wanted > most {
+            told.push(format!("{setting} is not {wanted} but {most} bytes, {why}"));
+            *wanted = most;
+        }
     }
-    let half = "half of the memory-limit of the start";
-    (!told.is_empty()).then(|| format!("{}, {half}", told.join(" and ")))
+    (!told.is_empty()).then(|| told.join(", and "))
 }
 
 #[cfg(test)]
@@ -156,8 +159,9 @@ mod tests {
         check(&["--memory-limit=4GiB", "--query-max-memory=1GiB"], 512 << 20, Some(told));
         check(&["--memory-limit=4GiB"], 512 << 20, Some(told));
         let list = "--max-label-results-size=512MiB";
-        let told = "query-max-memory is not 1073741824 but 536870912 bytes and max-label-results-size is \
-                    not 536870912 but 134217728 bytes, half of the memory-limit of the start";
+        let told = "query-max-memory is not 1073741824 but 536870912 bytes, half of the memory-limit \
+                    of the start, and max-label-results-size is not 536870912 but 134217728 bytes, half \
+                    of the memory-limit of the start over label-max-concurrency";
         check(&["--memory-limit=4GiB", list], 512 << 20, Some(told));
     }
 }
