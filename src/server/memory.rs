@@ -25,10 +25,18 @@ const GIVE_BACK: Duration = Duration::from_secs(10);
 /// Longest time between two times that memory is given up while it is short.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 
-/// Watches until the server stops.
-pub(super) async fn watch(state: Arc<AppState>, stopped: watch::Receiver<bool>) {
+/// Watches until the server stops. The limit is among the metrics at once.
+pub(super) fn watch(
+    state: Arc<AppState>,
+    stopped: watch::Receiver<bool>,
+) -> impl Future<Output = ()> + Send {
+    let limit = i64::try_from(state.pressure().limit()).unwrap_or(i64::MAX);
+    state.metrics.memory.limit.set(limit);
+    look_again_and_again(state, stopped)
+}
+
+async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<bool>) {
     let metrics = &state.metrics.memory;
-    metrics.limit.set(i64::try_from(state.pressure().limit()).unwrap_or(i64::MAX));
     let mut pace = ReliefTimes::default();
     let mut unknown = Throttle::default();
     let mut relief: Option<JoinHandle<()>> = None;

@@ -41,9 +41,10 @@ pub(super) fn rate_limit(
     let burst = table.get("burst").map(burst).transpose()?;
     let Some(entry) = table.get("interval") else { return Ok(None) };
     let text = entry.text()?;
-    if text.parse::<u64>().is_ok_and(|number| number > 0) {
-        let why = "a number without a unit is nanoseconds, as in Prometheus: was 1s meant?";
-        warnings.push(entry.about(why));
+    if let Ok(nanoseconds @ 1..) = text.parse() {
+        let is = Duration::from_nanos(nanoseconds);
+        let why = "a number without a unit is nanoseconds, as in Prometheus";
+        warnings.push(entry.about(format!("{why}: this is {is:?}")));
     }
     let refused = || entry.refuse("must be a duration such as 100ms, 1s or 1m30s, or 0");
     let interval = go_duration(&text).ok_or_else(refused)?;
