@@ -1,7 +1,8 @@
 //! Comparing two sides: number and checksum of the points of every series and day.
 //!
 //! Both sides are read again, sorted, and walked side by side. Where number or checksum differ, the
-//! points are compared one by one. Start timestamps count only where both sides keep them.
+//! points are compared one by one. Start timestamps count only where both sides keep them. A day at which
+//! a side was away is compared again.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use super::digest::{Digest, hashes};
 use super::progress::Stage;
 use super::runs::{Run, Runs};
 use super::side::{Side, Starts};
-use super::transfer::Copier;
+use super::transfer::{Copier, Patience};
 use super::{CopyError, Job};
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Exemplar, Labels, Metadata, TimeRange};
@@ -85,22 +86,22 @@ impl Copier {
         &self,
         mut moved: impl FnMut(&Compared, Stage) -> Result<(), CopyError>,
     ) -> Result<Compared, CopyError> {
-        let (from, to) = (&self.from, &Side::Store(self.to.clone()));
-        let days = days::find(&[from, to], &self.job, i64::MIN).await?;
+        let sides = [&self.from, &Side::Store(self.to.clone())];
+        let find = async || days::find(&sides, &self.job, i64::MIN).await;
+        let days = Patience::over(self.patience, find).await?;
         let mut compared = Compared::default();
         let (mut source, mut target) = (Digest::default(), Digest::default());
         for (done, day) in days.iter().enumerate() {
             moved(&compared, Stage::Comparing { done, days: days.len() })?;
             let range = times_of(&self.job, *day, *day);
-            let mut day = Day { job: &self.job, sides: [from, to], range, compared: &mut compared };
-            for selector in 0..self.job.selectors.len() {
-                let [a, b] = day.compare_points(selector).await?;
-                source.add(a);
-                target.add(b);
-                day.compare_exemplars(selector).await?;
-            }
+            let whole = async || self.compare_day(sides, range, compared.clone()).await;
+            let (with_day, [of_source, of_target]) = Patience::over(self.patience, whole).await?;
+            compared = with_day;
+            source.add(of_source);
+            target.add(of_target);
         }
-        for (family, _) in self.missing_metadata().await? {
+        let missing = async || self.missing_metadata().await;
+        for (family, _) in Patience::over(self.patience, missing).await? {
             let (day, what) = (None, What::Metadata);
             let of = family;
             compared.note(Difference { of, day, what, missing: 1, different: 0, too_many: 0 });
@@ -110,6 +111,24 @@ impl Copier {
         compared.checksum = format!("{:016x}", source.checksum);
         compared.target_checksum = format!("{:016x}", target.checksum);
         Ok(compared)
+    }
+
+    /// Adds what the sides have in a day to what was compared before; gives that and their digests.
+    async fn compare_day(
+        &self,
+        sides: [&Side; 2],
+        range: TimeRange,
+        mut compared: Compared,
+    ) -> Result<(Compared, [Digest; 2]), CopyError> {
+        let mut day = Day { job: &self.job, sides, range, compared: &mut compared };
+        let mut digests = [Digest::default(); 2];
+        for selector in 0..self.job.selectors.len() {
+            for (sum, one) in digests.iter_mut().zip(day.compare_points(selector).await?) {
+                sum.add(one);
+            }
+            day.compare_exemplars(selector).await?;
+        }
+        Ok((compared, digests))
     }
 
     /// Metadata of the families that the target knows nothing of.

@@ -17,6 +17,47 @@ use super::{CopyError, Job};
 use crate::limits::{LEAST_RETRY, MOST_RETRY};
 use crate::model::{Labels, TimeRange};
 
+/// How long a side that is away is waited for, with longer and longer pauses.
+pub(super) struct Patience {
+    most: Duration,
+    pause: Duration,
+    away_since: Option<Instant>,
+}
+
+impl Patience {
+    /// Nothing was in vain yet.
+    pub(super) fn new(most: Duration) -> Self {
+        Self { most, pause: LEAST_RETRY, away_since: None }
+    }
+
+    /// Waits before what has failed is tried again. Gives the error back where that is of no use, or where
+    /// it would be too long.
+    pub(super) async fn wait(&mut self, error: CopyError) -> Result<(), CopyError> {
+        let since = self.away_since.get_or_insert_with(Instant::now);
+        if !error.may_pass() || since.elapsed() + self.pause > self.most {
+            return Err(error);
+        }
+        tracing::warn!("tried again in {:?}: {error}", self.pause);
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(MOST_RETRY);
+        Ok(())
+    }
+
+    /// What `work` gives, as soon as no side is away.
+    pub(super) async fn over<T>(
+        most: Duration,
+        mut work: impl AsyncFnMut() -> Result<T, CopyError>,
+    ) -> Result<T, CopyError> {
+        let mut patience = Self::new(most);
+        loop {
+            match work().await {
+                Ok(done) => return Ok(done),
+                Err(error) => patience.wait(error).await?,
+            }
+        }
+    }
+}
+
 /// A copy: from where, to where, what, and how.
 pub struct Copier {
     /// The source.
@@ -39,20 +80,14 @@ impl Copier {
         progress: &mut Progress,
         mut moved: impl FnMut(&Progress, Stage) -> Result<(), CopyError>,
     ) -> Result<(), CopyError> {
-        let (mut pause, mut away_since) = (LEAST_RETRY, None);
+        let mut patience = Patience::new(self.patience);
         while !progress.is_done {
             let before = progress.clone();
             let Err(error) = self.go_on(progress, &mut moved).await else { break };
             if *progress != before {
-                (pause, away_since) = (LEAST_RETRY, None);
+                patience = Patience::new(self.patience);
             }
-            let since: &mut Instant = away_since.get_or_insert_with(Instant::now);
-            if !error.may_pass() || since.elapsed() + pause > self.patience {
-                return Err(error);
-            }
-            tracing::warn!("tried again in {pause:?}: {error}");
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(MOST_RETRY);
+            patience.wait(error).await?;
         }
         Ok(())
     }
@@ -173,5 +208,39 @@ impl Copier {
         }
         totals.add(batch.send(&self.to).await?);
         Ok(totals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::storage::StoreError;
+
+    #[tokio::test]
+    async fn a_side_that_is_away_is_waited_for_as_long_as_was_said() {
+        let away = || {
+            let (what, retry_after) = ("away".to_owned(), Duration::ZERO);
+            let source = StoreError::Unavailable { what, retry_after };
+            CopyError::Store { side: "there".into(), source }
+        };
+        let tries = Cell::new(0);
+        let fails = async |times: u32| {
+            tries.set(tries.get() + 1);
+            if tries.get() <= times { Err(away()) } else { Ok(tries.get()) }
+        };
+        let done = Patience::over(Duration::from_secs(60), async || fails(2).await).await;
+        assert_eq!(done.ok(), Some(3));
+        tries.set(0);
+        assert!(Patience::over(Duration::ZERO, async || fails(2).await).await.is_err());
+        assert_eq!(tries.get(), 1);
+        tries.set(0);
+        let wrong = async || {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(CopyError::Unsorted("there".into()))
+        };
+        assert!(Patience::over(Duration::from_secs(60), wrong).await.is_err());
+        assert_eq!(tries.get(), 1);
     }
 }
