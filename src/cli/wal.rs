@@ -63,7 +63,16 @@ fn describe(report: &RepairReport, mode: RepairMode) -> String {
     for loss in &report.losses {
         describe_loss(&mut text, loss).expect("writing to a String does not fail");
     }
-    let RepairReport { losses, valid, kept } = report;
+    let RepairReport { losses, torn, valid, kept } = report;
+    if let Some((path, bytes)) = torn {
+        let path = path.display();
+        writeln!(
+            text,
+            "{path}: bytes {} to {}: a torn end, which the next start cuts off",
+            bytes.start, bytes.end
+        )
+        .expect("writing to a String does not fail");
+    }
     let good = describe_contents(valid);
     let summary = match (losses.is_empty(), mode) {
         (true, _) => format!("The log is sound: {good}.\n"),
@@ -72,8 +81,11 @@ fn describe(report: &RepairReport, mode: RepairMode) -> String {
         }
         (false, RepairMode::Apply) => {
             let kept: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
-            let kept = kept.join(", ");
-            format!("Good: {good}. Repaired; the damaged files are kept: {kept}\n")
+            let kept = match kept.is_empty() {
+                true => String::new(),
+                false => format!("; the damaged files are kept: {}", kept.join(", ")),
+            };
+            format!("Good: {good}. Repaired{kept}\n")
         }
     };
     text + &summary
@@ -123,7 +135,7 @@ mod tests {
 
     fn report(losses: Vec<Loss>) -> RepairReport {
         let valid = Contents { records: 7, undecoded: 0, samples: 120, series: 30 };
-        RepairReport { losses, valid, kept: vec!["/d/1.wal.damaged".into()] }
+        RepairReport { losses, torn: None, valid, kept: vec!["/d/1.wal.damaged".into()] }
     }
 
     #[test]
@@ -131,6 +143,10 @@ mod tests {
         let good = "7 records with 120 samples of 30 series";
         let sound = describe(&report(vec![]), RepairMode::Show);
         assert_eq!(sound, format!("The log is sound: {good}.\n"));
+        let torn = Some(("/d/2.wal".into(), 5..9));
+        let text = describe(&RepairReport { torn, ..report(vec![]) }, RepairMode::Show);
+        let line = "/d/2.wal: bytes 5 to 9: a torn end, which the next start cuts off\n";
+        assert_eq!(text, format!("{line}{sound}"));
         let loss = Loss {
             path: "/d/1.wal".into(),
             bytes: 10..20,
@@ -157,8 +173,12 @@ mod tests {
         let text =
             describe(&report(vec![Loss { last: Some(2), ..loss.clone() }]), RepairMode::Show);
         assert!(text.contains("checksum: no record is lost, accepted"), "{text}");
-        let text = describe(&report(vec![Loss { last: None, ..loss }]), RepairMode::Apply);
+        let missing = Loss { last: None, ..loss };
+        let text = describe(&report(vec![missing.clone()]), RepairMode::Apply);
         assert!(text.contains("records from 3 on are lost, how many is unknown"), "{text}");
         assert!(text.ends_with("the damaged files are kept: /d/1.wal.damaged\n"), "{text}");
+        let nothing_kept = RepairReport { kept: Vec::new(), ..report(vec![missing]) };
+        let text = describe(&nothing_kept, RepairMode::Apply);
+        assert!(text.ends_with("series. Repaired\n"), "{text}");
     }
 }

@@ -431,6 +431,9 @@ async fn a_torn_tail_is_cut_and_everything_before_it_stays() {
         let mut torn = good.clone();
         torn[len..].fill(0);
         std::fs::write(path, &torn).expect("written");
+        let shown = wal::repair(log.dir.path(), RepairMode::Show).expect("readable");
+        assert_eq!(shown.losses, [], "as the start sees it");
+        assert!(shown.torn.is_none_or(|(file, bytes)| file == *path && bytes.end <= len as u64));
         let (wal, seen) = log.open().expect("a torn tail is no damage");
         assert!(bodies.starts_with(&seen.iter().map(|s| s.body.clone()).collect::<Vec<_>>()));
         // The record and its seal are whole: it must be there.
@@ -793,6 +796,20 @@ async fn repair_does_not_call_a_segment_that_was_cut_short_no_loss() {
             assert_eq!(log.bodies().len() as u64 + 1, unknown[0].first);
         }
     }
+}
+
+#[tokio::test]
+async fn without_a_checkpoint_repair_does_not_know_what_the_store_has() {
+    let (log, bodies) = filled(60).await;
+    std::fs::remove_file(log.dir.path().join("checkpoint")).expect("removed");
+    let sound = wal::repair(log.dir.path(), RepairMode::Show).expect("readable");
+    assert_eq!((sound.losses.len(), sound.valid.records), (0, 60));
+    std::fs::remove_file(&log.files()[0]).expect("removed");
+    let done = wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
+    let whats: Vec<&str> = done.losses.iter().map(|loss| loss.what.as_str()).collect();
+    let want = "no checkpoint says what the store has; if not what came before the log begins";
+    assert_eq!((whats.as_slice(), done.losses[0].first), ([want].as_slice(), 1));
+    assert!(bodies.ends_with(&log.bodies()) && !log.bodies().is_empty());
 }
 
 #[tokio::test]

@@ -54,6 +54,9 @@ pub struct Loss {
 pub struct RepairReport {
     /// The damage, oldest first; empty = the log is sound.
     pub losses: Vec<Loss>,
+    /// The end of the newest segment that was being written when the process ended, and never acknowledged as
+    /// far as the log tells: the next start cuts it off.
+    pub torn: Option<(PathBuf, Range<u64>)>,
     /// What the records hold that are read without trouble.
     pub valid: Contents,
     /// Damaged files that were kept under another name.
@@ -76,12 +79,12 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
         let previous = last.unwrap_or_else(|| through.max(first.saturating_sub(1)));
         let mut survey = Survey::of(&disk, &path, first, last, previous, &found.keys)?;
         survey.accepted = accepted;
-        survey.read(&mut valid)?;
+        survey.read(&mut valid, listed.peek().is_none())?;
         if let Some(accepted) = survey.first_accepted {
             bound(&mut report.losses, accepted);
         }
         if last.is_none() && survey.header.previous > through {
-            survey.missing_before(through);
+            survey.missing_before(through, found.is_told);
         }
         if let Some((_, next)) = listed.peek() {
             let expected = Reader::open(&disk, next).ok().map(|next| next.header.previous);
@@ -94,6 +97,8 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
         if mode == RepairMode::Apply && !survey.losses.is_empty() {
             report.kept.push(survey.rewrite(&disk, dir)?);
         }
+        let torn = survey.torn.filter(|_| mode == RepairMode::Show || survey.losses.is_empty());
+        report.torn = torn.map(|bytes| (path, bytes));
         report.losses.extend(survey.losses);
     }
     report.valid = valid.contents();
@@ -128,6 +133,8 @@ struct Found {
     /// As it is, or as it has to be made when it is damaged.
     checkpoint: Checkpoint,
     is_damaged: bool,
+    /// Whether there is one.
+    is_told: bool,
     /// Keys that the log may have.
     keys: Vec<u64>,
 }
@@ -143,8 +150,13 @@ impl Found {
         let headers: Vec<Option<Header>> = headers.map(|r| Some(r?.header)).collect();
         let mut keys: Vec<u64> = headers.iter().flatten().map(|header| header.key).collect();
         keys.dedup();
-        let (mut checkpoint, is_damaged) = match checkpoint::read(disk, dir) {
-            Ok(stored) => (stored.unwrap_or_default(), false),
+        let (mut is_told, mut is_damaged) = (true, false);
+        let mut checkpoint = match checkpoint::read(disk, dir) {
+            Ok(Some(stored)) => stored,
+            Ok(None) => {
+                is_told = false;
+                Checkpoint::default()
+            }
             Err(StoreError::Corrupt { path, what, .. }) => {
                 let file = disk.open(&path).map_err(|source| io_error(&path, source))?;
                 let size = file.size().map_err(|source| io_error(&path, source))?;
@@ -157,7 +169,8 @@ impl Found {
                     Some(Some(header)) => header.previous,
                     _ => listed.first().map_or(0, before),
                 };
-                (Checkpoint { through, ..Checkpoint::default() }, true)
+                is_damaged = true;
+                Checkpoint { through, ..Checkpoint::default() }
             }
             Err(error) => return Err(error),
         };
@@ -166,7 +179,7 @@ impl Found {
         } else {
             keys.push(checkpoint.key);
         }
-        Ok(Self { checkpoint, is_damaged, keys })
+        Ok(Self { checkpoint, is_damaged, is_told, keys })
     }
 }
 

@@ -166,7 +166,7 @@ fn scan(
     }
     warn!(
         file = %reader.path.display(), offset, bytes = litter - offset,
-        "the log ends in a torn record, which was never acknowledged; it is cut off"
+        "the log ends in a torn record, which no seal says to have been acknowledged; it is cut off"
     );
     let wiped = segment::wipe(reader.file.as_ref(), offset, litter);
     wiped.map_err(|error| error.at(&reader.path))?;

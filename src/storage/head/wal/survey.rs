@@ -23,6 +23,8 @@ pub(super) struct Survey {
     /// Offsets of valid records, seals left out.
     records: Vec<(u64, Range<u64>)>,
     pub(super) losses: Vec<Loss>,
+    /// Bytes behind the end of the newest segment that were never durable.
+    pub(super) torn: Option<Range<u64>>,
     /// The last sequence that it has or had.
     pub(super) last: u64,
     /// When the last valid record was accepted, of the segments before at first.
@@ -72,6 +74,7 @@ impl Survey {
             header,
             records: Vec::new(),
             losses,
+            torn: None,
             last: header.previous,
             accepted: None,
             first_accepted: None,
@@ -80,8 +83,9 @@ impl Survey {
         })
     }
 
-    /// Reads the records; the valid ones go to `valid`.
-    pub(super) fn read(&mut self, valid: &mut Tally) -> Result<(), StoreError> {
+    /// Reads the records; the valid ones go to `valid`. Behind those of the newest segment of a log a torn
+    /// tail is no damage.
+    pub(super) fn read(&mut self, valid: &mut Tally, newest: bool) -> Result<(), StoreError> {
         let mut offset = HEADER_LEN as u64;
         loop {
             let before = self.before();
@@ -109,7 +113,7 @@ impl Survey {
                 matches!(entry.record, Record::Seal(_)) || entry.sequence > before
             })?;
             let Some(next) = next else {
-                return self.tail(offset, what);
+                return self.tail(offset, what, newest);
             };
             self.lose(offset..next, what)?;
             offset = next;
@@ -130,15 +134,16 @@ impl Survey {
     }
 
     /// What lies behind the last valid record: nothing, a torn tail, or a cut file.
-    fn tail(&mut self, offset: u64, what: &str) -> Result<(), StoreError> {
+    fn tail(&mut self, offset: u64, what: &str, newest: bool) -> Result<(), StoreError> {
         let size = self.reader.size();
+        let end = self.reader.last_nonzero(offset)?;
         if size < self.header.bytes {
             let loss = self.loss(offset..size, "the file is shorter than it was");
             self.losses.push(loss);
-        } else if self.reader.last_nonzero(offset)? > offset {
-            // Replay zeroes a torn tail of the newest segment by itself; in an older one it is
-            // damage. Either way the bytes are not a record.
-            let end = self.reader.last_nonzero(offset)?;
+        } else if end > offset && newest {
+            // No seal is behind it: replay cuts it off by itself.
+            self.torn = Some(offset..end);
+        } else if end > offset {
             let mut loss = self.loss(offset..end, what);
             loss.contents = self.contents(offset..end)?;
             self.losses.push(loss);
@@ -181,9 +186,18 @@ impl Survey {
         Loss { accepted: (self.accepted, None), ..loss }
     }
 
-    /// The log before this segment is gone.
-    pub(super) fn missing_before(&mut self, through: u64) {
-        let mut loss = self.loss(0..0, "the log begins too late");
+    /// The log before this segment is gone, behind what the store below has; for that there may be no word of
+    /// the checkpoint.
+    pub(super) fn missing_before(&mut self, through: u64, is_told: bool) {
+        let mut loss = self.loss(
+            0..0,
+            match is_told {
+                true => "the log begins too late",
+                false => {
+                    "no checkpoint says what the store has; if not what came before the log begins"
+                }
+            },
+        );
         loss.first = through + 1;
         loss.last = Some(self.header.previous);
         loss.accepted = (None, self.first_accepted);
