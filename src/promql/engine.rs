@@ -17,7 +17,7 @@ use super::ast::Expr;
 use super::collect::collect;
 use super::context::Context;
 use super::counts::{Counting, SampleCounts};
-use super::error::QueryError;
+use super::error::{QueryError, joined};
 use super::operators::build::{Builder, Scope};
 use super::plan::{Node, Plan, Query, plan};
 use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings};
@@ -251,11 +251,7 @@ impl Evaluation {
         let runtime = Handle::current();
         let (blocking, span) = (runtime.clone(), Span::current());
         let evaluate = move || span.in_scope(|| self.evaluate(&root, kind, blocking));
-        let evaluated = runtime.spawn_blocking(evaluate).await;
-        evaluated.unwrap_or_else(|failed| match failed.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(QueryError::Canceled),
-        })
+        joined(runtime.spawn_blocking(evaluate).await)
     }
 
     fn evaluate(

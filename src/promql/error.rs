@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinError;
+
 use super::duration::DurationError;
 use super::settings::{MAX_BYTES, TIMEOUT};
 use crate::storage::StoreError;
@@ -77,6 +79,14 @@ impl TimeLimit {
             Self::Request => "parameter timeout of the request",
         }
     }
+}
+
+/// What work of a query on another thread gives; its panic goes on in this one.
+pub(super) fn joined<T>(done: Result<Result<T, QueryError>, JoinError>) -> Result<T, QueryError> {
+    done.unwrap_or_else(|failed| match failed.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err(QueryError::Canceled),
+    })
 }
 
 impl QueryError {

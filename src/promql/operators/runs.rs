@@ -17,7 +17,7 @@ use tracing::Instrument;
 use crate::chunk::Chunk;
 use crate::model::TimeRange;
 use crate::promql::context::Context;
-use crate::promql::error::QueryError;
+use crate::promql::error::{QueryError, joined};
 use crate::promql::points::Points;
 use crate::promql::source::Selected;
 use crate::storage::StoreError;
@@ -128,10 +128,7 @@ impl<W: SeriesWork> Runs<W> {
             self.under_way.push_back(run);
         }
         let run = self.under_way.pop_front().expect("asked for no more series than there are");
-        self.runtime.block_on(run).unwrap_or_else(|failed| match failed.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(QueryError::Canceled),
-        })
+        joined(self.runtime.block_on(run))
     }
 
     fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Vec<Points>, QueryError>> {
@@ -147,11 +144,7 @@ impl<W: SeriesWork> Runs<W> {
         }
         let run = async move {
             let read = read.await;
-            let done = spawn_blocking(move || work_on(read)).await;
-            done.unwrap_or_else(|failed| match failed.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(QueryError::Canceled),
-            })
+            joined(spawn_blocking(move || work_on(read)).await)
         };
         self.runtime.spawn(run.in_current_span())
     }
