@@ -825,6 +825,23 @@ async fn repair_goes_on_without_the_newest_segment() {
     assert!(bodies.starts_with(&left));
 }
 
+/// Where a newer segment is gone, the end of the one before is none that the start cuts off.
+#[tokio::test]
+async fn a_torn_end_before_a_segment_that_is_gone_is_damage() {
+    let (log, bodies) = filled(60).await;
+    let mut files = log.files();
+    std::fs::remove_file(files.pop().expect("a segment")).expect("removed");
+    let older = files.pop().expect("another");
+    let mut bytes = std::fs::read(&older).expect("readable");
+    let used = bytes.iter().rposition(|byte| *byte != 0).expect("not empty");
+    bytes[used - 60..=used].fill(0);
+    std::fs::write(&older, &bytes).expect("written");
+    let done = wal::repair(log.dir.path(), RepairMode::Apply).expect("repaired");
+    assert_eq!(done.torn, None);
+    assert_eq!(done.losses.iter().filter(|loss| loss.path == older).count(), 1, "{done:?}");
+    assert!(bodies.starts_with(&log.bodies()));
+}
+
 #[tokio::test]
 async fn lost_records_were_accepted_between_those_beside_them() {
     let (log, bodies) = filled(60).await;

@@ -79,12 +79,18 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
         let previous = last.unwrap_or_else(|| through.max(first.saturating_sub(1)));
         let mut survey = Survey::of(&disk, &path, first, last, previous, &found.keys)?;
         survey.accepted = accepted;
-        survey.read(&mut valid, listed.peek().is_none())?;
+        // What was torn off before a newer segment began is damage, if that one is gone too.
+        let is_newest = listed.peek().is_none() && first >= found.checkpoint.newest;
+        survey.read(&mut valid, is_newest)?;
         if let Some(accepted) = survey.first_accepted {
             bound(&mut report.losses, accepted);
         }
         if last.is_none() && survey.header.previous > through {
-            survey.missing_before(through, found.is_told);
+            let what = match found.state {
+                State::Missing => UNTOLD,
+                State::Sound | State::Damaged => "the log begins too late",
+            };
+            survey.missing_before(through, what);
         }
         if let Some((_, next)) = listed.peek() {
             let expected = Reader::open(&disk, next).ok().map(|next| next.header.previous);
@@ -119,7 +125,7 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
         report.losses.push(Loss { accepted, ..loss });
     }
     if mode == RepairMode::Apply && !report.losses.is_empty() {
-        if found.is_damaged {
+        if found.state == State::Damaged {
             report.kept.push(keep(&disk, dir, checkpoint::NAME)?);
         }
         let written = checkpoint::write(&disk, dir, Checkpoint { newest, ..found.checkpoint });
@@ -128,13 +134,23 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
     Ok(report)
 }
 
+/// What is wrong with a log that begins late and has no checkpoint.
+const UNTOLD: &str =
+    "no checkpoint says what the store has; if not what came before the log begins";
+
+/// What there is of the checkpoint's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Sound,
+    Damaged,
+    Missing,
+}
+
 /// What the checkpoint and the headers of the segments say.
 struct Found {
     /// As it is, or as it has to be made when it is damaged.
     checkpoint: Checkpoint,
-    is_damaged: bool,
-    /// Whether there is one.
-    is_told: bool,
+    state: State,
     /// Keys that the log may have.
     keys: Vec<u64>,
 }
@@ -150,13 +166,9 @@ impl Found {
         let headers: Vec<Option<Header>> = headers.map(|r| Some(r?.header)).collect();
         let mut keys: Vec<u64> = headers.iter().flatten().map(|header| header.key).collect();
         keys.dedup();
-        let (mut is_told, mut is_damaged) = (true, false);
-        let mut checkpoint = match checkpoint::read(disk, dir) {
-            Ok(Some(stored)) => stored,
-            Ok(None) => {
-                is_told = false;
-                Checkpoint::default()
-            }
+        let (mut checkpoint, state) = match checkpoint::read(disk, dir) {
+            Ok(Some(stored)) => (stored, State::Sound),
+            Ok(None) => (Checkpoint::default(), State::Missing),
             Err(StoreError::Corrupt { path, what, .. }) => {
                 let file = disk.open(&path).map_err(|source| io_error(&path, source))?;
                 let size = file.size().map_err(|source| io_error(&path, source))?;
@@ -169,8 +181,7 @@ impl Found {
                     Some(Some(header)) => header.previous,
                     _ => listed.first().map_or(0, before),
                 };
-                is_damaged = true;
-                Checkpoint { through, ..Checkpoint::default() }
+                (Checkpoint { through, ..Checkpoint::default() }, State::Damaged)
             }
             Err(error) => return Err(error),
         };
@@ -179,7 +190,7 @@ impl Found {
         } else {
             keys.push(checkpoint.key);
         }
-        Ok(Self { checkpoint, is_damaged, is_told, keys })
+        Ok(Self { checkpoint, state, keys })
     }
 }
 

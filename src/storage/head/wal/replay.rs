@@ -159,8 +159,7 @@ fn scan(
     if !newest {
         return Err(reader.corrupt(offset, what));
     }
-    let seal = reader.find(offset, |entry| matches!(entry.record, Record::Seal(_)))?;
-    if let Some(seal) = seal {
+    if let Some(seal) = reader.find_seal(offset)? {
         let what = format!("{what}; the seal at byte {seal} says that it was durable");
         return Err(reader.corrupt(offset, what));
     }

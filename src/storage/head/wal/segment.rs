@@ -377,6 +377,12 @@ impl Reader {
         Ok(None)
     }
 
+    /// The next seal at or after `from`, in its place or not: what lies before it was durable, so
+    /// without one the end of the newest segment is no more than torn.
+    pub(super) fn find_seal(&mut self, from: u64) -> Result<Option<u64>, StoreError> {
+        self.find(from, |entry| matches!(entry.record, Record::Seal(_)))
+    }
+
     /// Offset behind the last byte that is not zero, at least `from`.
     pub(super) fn last_nonzero(&mut self, from: u64) -> Result<u64, StoreError> {
         let (mut at, mut last) = (from, from);

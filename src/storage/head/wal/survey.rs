@@ -140,8 +140,8 @@ impl Survey {
         if size < self.header.bytes {
             let loss = self.loss(offset..size, "the file is shorter than it was");
             self.losses.push(loss);
-        } else if end > offset && newest {
-            // No seal is behind it: replay cuts it off by itself.
+        } else if end > offset && newest && self.reader.find_seal(offset)?.is_none() {
+            // Replay cuts it off by itself.
             self.torn = Some(offset..end);
         } else if end > offset {
             let mut loss = self.loss(offset..end, what);
@@ -186,18 +186,9 @@ impl Survey {
         Loss { accepted: (self.accepted, None), ..loss }
     }
 
-    /// The log before this segment is gone, behind what the store below has; for that there may be no word of
-    /// the checkpoint.
-    pub(super) fn missing_before(&mut self, through: u64, is_told: bool) {
-        let mut loss = self.loss(
-            0..0,
-            match is_told {
-                true => "the log begins too late",
-                false => {
-                    "no checkpoint says what the store has; if not what came before the log begins"
-                }
-            },
-        );
+    /// The log before this segment is gone, behind what the store below has.
+    pub(super) fn missing_before(&mut self, through: u64, what: &str) {
+        let mut loss = self.loss(0..0, what);
         loss.first = through + 1;
         loss.last = Some(self.header.previous);
         loss.accepted = (None, self.first_accepted);
