@@ -3,8 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use promkairos::model::{Matcher, Protocol, Target, TimeRange};
 use promkairos::storage::StoreError;
@@ -30,6 +32,8 @@ pub(crate) struct Faults {
     pub(crate) sync_fails: bool,
     /// So many syncs of the folder work, all others fail; `None` = all work.
     pub(crate) dir_syncs: Option<u64>,
+    /// The next file to be removed says that it is about to go, and then waits for a word.
+    removal: Option<(Sender<()>, Receiver<()>)>,
     /// What happened, in order.
     pub(crate) trace: Vec<Event>,
     /// The threads that changed something.
@@ -96,6 +100,12 @@ impl Folders for FaultyDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.keep_state();
+        let mut removal = None;
+        self.set(|faults| removal = faults.removal.take());
+        if let Some((begun, word)) = removal {
+            begun.send(()).map_err(io::Error::other)?;
+            word.recv_timeout(Duration::from_secs(60)).map_err(io::Error::other)?;
+        }
         Disk.remove(path)
     }
 
@@ -637,6 +647,33 @@ async fn what_is_in_the_store_below_is_forgotten() {
     drop(wal);
     let (_, seen) = log.open_after(1000).expect("the log opens");
     assert_eq!(seen.iter().map(|record| record.sequence).collect::<Vec<_>>(), [1001]);
+}
+
+#[tokio::test]
+async fn records_are_answered_in_new_segments_while_an_old_one_is_removed() {
+    let (log, _) = filled(60).await;
+    let (wal, _) = log.open().expect("the log opens");
+    let wal = Arc::new(wal);
+    let old = log.files();
+    let (begun, removes) = mpsc::channel();
+    let (answered, word) = mpsc::channel();
+    log.disk.set(|faults| faults.removal = Some((begun, word)));
+    let forgetting = tokio::task::spawn_blocking({
+        let wal = wal.clone();
+        move || wal.forget(60)
+    });
+    tokio::task::spawn_blocking(move || removes.recv()).await.expect("ended").expect("removes");
+    for number in 60..120 {
+        put(&wal, &body(number)).await.expect("acknowledged");
+    }
+    answered.send(()).expect("the removal waits");
+    forgetting.await.expect("ended").expect("forgotten");
+    drop(wal);
+    let left = log.files();
+    assert!(left.len() > 2 && !left.contains(&old[0]), "{left:?} of {old:?}");
+    let (_, seen) = log.open_after(60).expect("the log opens");
+    let after: Vec<_> = seen.into_iter().filter(|s| s.sequence > 60).map(|s| s.body).collect();
+    assert_eq!(after, (60..120).map(body).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -15,11 +15,11 @@ use tokio::sync::oneshot::{self, error::RecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::error;
 
-use super::checkpoint::{self, Checkpoint};
+use super::checkpoint::Checkpoint;
 use super::log::{Log, Round, State, Waiter};
 use super::record::{self, Entry, Record};
 use super::replay::Found;
-use super::segment::{self, io_error};
+use super::segment::io_error;
 use super::writer::Writer;
 use super::{LogLock, WalOptions};
 use crate::limits;
@@ -34,6 +34,8 @@ pub struct Wal {
     admission: Arc<Semaphore>,
     /// The latest acceptance time that was in the log when it was opened.
     accepted: i64,
+    /// Held by the one who removes segments.
+    forgetting: Mutex<()>,
     lock: Mutex<Option<LogLock>>,
 }
 
@@ -126,6 +128,7 @@ impl Wal {
             thread: Mutex::new(Some(thread)),
             admission,
             accepted: found.accepted,
+            forgetting: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         })
     }
@@ -206,26 +209,14 @@ impl Wal {
             // The folder may be another process's by now.
             return Err(unavailable("the log is closed"));
         }
-        let WalOptions { dir, disk, .. } = &self.log.options;
-        let mut checkpoint = self.log.checkpoint.lock();
-        let mut closed = self.log.closed.lock();
-        let newest = dir.join(segment::name(checkpoint.newest));
-        // Not known any more before it is removed.
-        let gone = closed.iter().any(|(last, s)| *last <= through && s.path == newest);
-        let newest = if gone { 0 } else { checkpoint.newest };
-        let next = Checkpoint { through, newest, ..*checkpoint };
-        checkpoint::write(disk.as_ref(), dir, next).map_err(|error| error.at(dir))?;
-        *checkpoint = next;
-        // From the oldest on: a crash in between must not leave a hole.
-        while let Some((last, segment)) = closed.first() {
-            if *last > through {
-                break;
-            }
-            let path = &segment.path;
-            disk.remove(path).map_err(|source| io_error(path, source))?;
-            closed.remove(0);
+        let _forgetting = self.forgetting.lock();
+        // From the oldest on: a crash in between must not leave a hole. To remove a large file may take
+        // long, and the thread that writes waits for both locks of the log: none is held meanwhile.
+        for path in self.log.checkpoint_through(through)? {
+            let removed = self.log.options.disk.remove(&path);
+            removed.map_err(|source| io_error(&path, source))?;
+            self.log.closed.lock().remove(0);
         }
-        drop((closed, checkpoint));
         self.log.publish_size();
         Ok(())
     }

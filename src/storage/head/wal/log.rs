@@ -4,6 +4,7 @@
 //! is never held over an operation on a file. The checkpoint is written under its own lock, so that
 //! what lies on the disk is what memory says.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +16,8 @@ use super::WalOptions;
 use super::checkpoint::{self, Checkpoint};
 use super::handle::Admission;
 use super::record::{HEADER_LEN, Header, SEAL_LEN};
-use super::segment::{AppendError, Closed, Segment};
+use super::segment::{self, AppendError, Closed, Segment};
+use crate::storage::StoreError;
 use crate::telemetry::HeadMetrics;
 
 /// The log as its handle and its thread see it.
@@ -97,6 +99,24 @@ impl Log {
         checkpoint::write(disk.as_ref(), dir, next)?;
         *checkpoint = next;
         Ok(())
+    }
+
+    /// Notes durably that everything up to `through` is in the store below. Gives the segments that hold
+    /// no more than that, oldest first: they need not be there any longer.
+    pub(super) fn checkpoint_through(&self, through: u64) -> Result<Vec<PathBuf>, StoreError> {
+        let WalOptions { dir, disk, .. } = &self.options;
+        let mut checkpoint = self.checkpoint.lock();
+        let closed = self.closed.lock();
+        let old = closed.iter().take_while(|(last, _)| *last <= through);
+        let old: Vec<PathBuf> = old.map(|(_, segment)| segment.path.clone()).collect();
+        drop(closed);
+        // Not known any more before it is removed.
+        let newest = dir.join(segment::name(checkpoint.newest));
+        let newest = if old.contains(&newest) { 0 } else { checkpoint.newest };
+        let next = Checkpoint { through, newest, ..*checkpoint };
+        checkpoint::write(disk.as_ref(), dir, next).map_err(|error| error.at(dir))?;
+        *checkpoint = next;
+        Ok(old)
     }
 
     /// Makes the segment that begins with a round; `previous` is the last record before it.
