@@ -17,8 +17,8 @@ pub(crate) fn check(data: &[u8]) {
         min_time: 0,
         max_time: 0,
         data: Bytes::copy_from_slice(&data[split..]),
-        starts: Bytes::copy_from_slice(&data[..split]),
-        stamps: Bytes::copy_from_slice(&data[..split]),
+        starts: Bytes::copy_from_slice(&data[..split]).into(),
+        stamps: Bytes::copy_from_slice(&data[..split]).into(),
     };
     let _ = chunk.validate();
     let _ = chunk.stamped_points().take(1000).count();

@@ -9,11 +9,32 @@
 //! before plus the delta, wrapping, so a constant or evenly rising column takes a few bytes.
 //! A column of zeros is empty.
 
+use std::ops::Deref;
+
 use bytes::Bytes;
 
 use super::ChunkError;
 use super::bits::{BitReader, BitWriter};
 use super::varbit::{read_signed, read_unsigned, write_signed, write_unsigned};
+
+/// The bytes of a column. Most chunks have none, and a million chunks are in memory at once: no bytes take a
+/// pointer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ColumnBytes(Option<Box<Bytes>>);
+
+impl Deref for ColumnBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().map_or(&[], |bytes| bytes)
+    }
+}
+
+impl From<Bytes> for ColumnBytes {
+    fn from(bytes: Bytes) -> Self {
+        Self((!bytes.is_empty()).then(|| Box::new(bytes)))
+    }
+}
 
 /// An open column.
 #[derive(Debug, Clone, Default)]
@@ -79,13 +100,13 @@ impl Column {
     }
 
     /// The values so far.
-    pub(super) fn to_bytes(&self) -> Bytes {
+    pub(super) fn to_bytes(&self) -> ColumnBytes {
         if !self.started {
-            return Bytes::new();
+            return ColumnBytes::default();
         }
         let mut closed = self.clone();
         closed.flush();
-        closed.bits.snapshot(&[])
+        closed.bits.snapshot(&[]).into()
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

@@ -29,7 +29,7 @@ pub fn encode_chunk(chunk: &Chunk, out: &mut Vec<u8>) {
     for number in numbers {
         varint::push(out, number);
     }
-    for part in [&chunk.data, &chunk.starts, &chunk.stamps] {
+    for part in [&chunk.data[..], &chunk.starts, &chunk.stamps] {
         out.extend_from_slice(part);
     }
 }
@@ -68,8 +68,8 @@ pub fn decode_chunk(bytes: &Bytes) -> Result<(Chunk, usize), ChunkError> {
         min_time,
         max_time,
         data: part(data)?,
-        starts: part(starts)?,
-        stamps: part(stamps)?,
+        starts: part(starts)?.into(),
+        stamps: part(stamps)?.into(),
     };
     Ok((chunk, at))
 }

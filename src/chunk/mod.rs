@@ -22,7 +22,7 @@ mod xor;
 
 use bytes::Bytes;
 
-pub use column::ColumnValues;
+pub use column::{ColumnBytes, ColumnValues};
 pub use frame::{decode_chunk, encode_chunk};
 pub use histogram::HistogramAppender;
 pub use open::{Appended, ChunkBuilder, OpenChunk, encode_points};
@@ -79,9 +79,9 @@ pub struct Chunk {
     /// The encoded points.
     pub data: Bytes,
     /// Start timestamps of the points, a column of its own; empty = all unknown (0).
-    pub starts: Bytes,
+    pub starts: ColumnBytes,
     /// Acceptance times of the points in milliseconds, a column of its own; empty = not kept.
-    pub stamps: Bytes,
+    pub stamps: ColumnBytes,
 }
 
 /// What is wrong with the bytes of a chunk.

@@ -14,9 +14,7 @@
 //! others, as stale markers and infinities are. Only files of the embedded store have such chunks: no
 //! protocol knows them.
 
-use bytes::Bytes;
-
-use super::column::{Column, ColumnValues};
+use super::column::{Column, ColumnBytes, ColumnValues};
 use super::{Chunk, ChunkError, ChunkKind, integers};
 use crate::model::varint;
 
@@ -90,7 +88,7 @@ pub fn pack(floats: &Floats, range: std::ops::Range<usize>) -> Option<Chunk> {
         max_time,
         data: data.into(),
         starts: starts.to_bytes(),
-        stamps: Bytes::new(),
+        stamps: ColumnBytes::default(),
     })
 }
 
@@ -309,10 +307,10 @@ mod tests {
 
         #[test]
         fn hostile_bytes(data in prop::collection::vec(any::<u8>(), 0..80), count: u16, min_time: i64) {
-            let (empty, max_time) = (Bytes::new(), min_time);
-            let (data, starts) = (data.into(), empty.clone());
+            let (none, max_time) = (ColumnBytes::default(), min_time);
+            let (data, starts) = (data.into(), none.clone());
             let kind = ChunkKind::Packed;
-            let chunk = Chunk { kind, count, min_time, max_time, data, starts, stamps: empty };
+            let chunk = Chunk { kind, count, min_time, max_time, data, starts, stamps: none };
             prop_assert!(chunk.points().count() <= usize::from(count) + 1);
             let _ = chunk.validate();
         }

@@ -14,6 +14,7 @@
 //! All arithmetic on times wraps: any two `i64` have a delta.
 
 use super::bits::{BitReader, BitSlice, BitWriter};
+use super::column::ColumnBytes;
 use super::varbit::{fits, from_field};
 use super::{Chunk, ChunkError, ChunkKind};
 use crate::model::is_stale;
@@ -97,8 +98,8 @@ impl XorAppender {
             min_time: self.min_time,
             max_time: self.time,
             data: self.bits.snapshot(&self.count.to_be_bytes()),
-            starts: bytes::Bytes::new(),
-            stamps: bytes::Bytes::new(),
+            starts: ColumnBytes::default(),
+            stamps: ColumnBytes::default(),
         }
     }
 

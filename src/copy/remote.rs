@@ -15,7 +15,7 @@ use ureq::http::HeaderValue;
 use ureq::tls::TlsConfig;
 
 use super::runs::{RUN_BYTES, Run};
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::{Chunk, ChunkKind, ColumnBytes};
 use crate::limits::RETRY_AFTER;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, MetricType, RawLabels, TimeRange, varint};
 use crate::promql::format::timestamp;
@@ -228,8 +228,8 @@ fn decoded(series: &FrameSeries<'_>) -> Result<(Labels, Vec<Chunk>), StoreError>
             min_time: chunk.min_time,
             max_time: chunk.max_time,
             data: Bytes::copy_from_slice(chunk.data),
-            starts: Bytes::new(),
-            stamps: Bytes::new(),
+            starts: ColumnBytes::default(),
+            stamps: ColumnBytes::default(),
         })
     };
     let chunks: Option<Vec<Chunk>> = series.chunks.iter().map(chunk).collect();

@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::{Chunk, ChunkKind, ColumnBytes};
 
 use super::codec::{Cursor, Damage, put_varint, put_zigzag, seal, unseal};
 
@@ -66,7 +66,7 @@ pub(super) fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> 
     }
     for (chunk, (samples, starts)) in chunks.iter_mut().zip(lengths) {
         chunk.data = frame.slice_ref(cursor.take(samples)?);
-        chunk.starts = frame.slice_ref(cursor.take(starts)?);
+        chunk.starts = frame.slice_ref(cursor.take(starts)?).into();
     }
     if !cursor.is_empty() {
         return Err(Damage("a frame is too long"));
@@ -102,9 +102,8 @@ fn head(cursor: &mut Cursor<'_>, before: i64) -> Result<(Chunk, usize, usize), D
         return Err(Damage("a chunk contradicts itself"));
     }
     let (samples, starts) = (cursor.varint_u32()? as usize, cursor.varint_u32()? as usize);
-    let (data, empty) = (Bytes::new(), Bytes::new());
-    let chunk =
-        Chunk { kind, count, min_time, max_time, data, starts: empty.clone(), stamps: empty };
+    let (data, none) = (Bytes::new(), ColumnBytes::default());
+    let chunk = Chunk { kind, count, min_time, max_time, data, starts: none.clone(), stamps: none };
     Ok((chunk, samples, starts))
 }
 
@@ -115,8 +114,9 @@ mod tests {
     use super::*;
 
     fn chunk(kind: ChunkKind, min_time: i64, max_time: i64, data: &'static [u8]) -> Chunk {
-        let (data, starts) = (Bytes::from_static(data), Bytes::from_static(&data[..1]));
-        Chunk { kind, count: 3, min_time, max_time, data, starts, stamps: Bytes::new() }
+        let (data, starts) = (Bytes::from_static(data), Bytes::from_static(&data[..1]).into());
+        let stamps = ColumnBytes::default();
+        Chunk { kind, count: 3, min_time, max_time, data, starts, stamps }
     }
 
     #[test]

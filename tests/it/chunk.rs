@@ -251,8 +251,8 @@ proptest! {
             count,
             min_time: 0,
             max_time: 0,
-            starts: data.clone(),
-            stamps: data.clone(),
+            starts: data.clone().into(),
+            stamps: data.clone().into(),
             data,
         };
         let _ = chunk.validate();

@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
     use crate::api::proto::v1;
-    use crate::chunk::ChunkKind;
+    use crate::chunk::{ChunkKind, ColumnBytes};
 
     fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16).expect("hex")).collect();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn chunk(min_time: i64, max_time: i64, data: Vec<u8>) -> Chunk {
-        let (starts, stamps) = (Bytes::new(), Bytes::new());
+        let (starts, stamps) = (ColumnBytes::default(), ColumnBytes::default());
         let data = Bytes::from(data);
         Chunk { kind: ChunkKind::Xor, count: 1, min_time, max_time, data, starts, stamps }
     }

@@ -3,15 +3,13 @@
 //! A chunk has one kind, one layout and no counter reset inside. Whether a histogram is
 //! valid is not looked at.
 
-use bytes::Bytes;
-
 use super::columns::Columns;
 use super::flags;
 use crate::chunk::bits::BitWriter;
 use crate::chunk::layout::Layout;
 use crate::chunk::varbit::write_signed;
 use crate::chunk::xor::XorValue;
-use crate::chunk::{Appended, Chunk, ChunkKind};
+use crate::chunk::{Appended, Chunk, ChunkKind, ColumnBytes};
 use crate::model::{Histogram, ResetHint};
 
 /// An open chunk of histograms. Only histograms that are valid may be given to it.
@@ -118,8 +116,8 @@ impl HistogramAppender {
             min_time: self.min_time,
             max_time: self.time,
             data: self.bits.snapshot(&[high, low, flags(self.hint)]),
-            starts: Bytes::new(),
-            stamps: Bytes::new(),
+            starts: ColumnBytes::default(),
+            stamps: ColumnBytes::default(),
         }
     }
 
