@@ -98,7 +98,7 @@ impl SeriesMap {
             (self.identities.len() - 1) as u32
         });
         if id as usize / PAGE == self.pages.len() {
-            let page = std::iter::repeat_with(MemSeries::default).take(PAGE).collect();
+            let page = (0..PAGE).map(|at| MemSeries::new(at as u8)).collect();
             self.pages.push(Mutex::new(page));
         }
         self.index.add(id, labels.as_ref());
@@ -154,7 +154,7 @@ impl SeriesMap {
             let is_unseen = old.wrapping_sub(found).cast_signed() > 0;
             if is_unseen && flush.wrapping_sub(found) >= GONE_AFTER && series.is_empty() {
                 gone.push(id);
-                *series = MemSeries::default();
+                series.clear();
             }
         });
         for id in gone {

@@ -8,15 +8,20 @@
 use std::cmp::Ordering;
 
 use crate::chunk::{Chunk, ChunkBuilder, ChunkError, OpenChunk};
-use crate::limits::PARTITION_MS;
+use crate::limits::{MAX_CHUNK_POINTS, PARTITION_MS};
 use crate::model::{Exemplar, Point, Sample, TimeRange, Value};
 use crate::storage::merge;
 
 /// Late points that are kept as points; more are encoded.
 const LATE_POINTS: usize = 512;
+/// The first chunks of different series end at so many different numbers of points, the last ones at the most
+/// that a chunk takes. Series begin together, after a start or a flush: a scrape that filled the chunks of all
+/// of them would take several times as long as others.
+const FIRST_ENDS: usize = 64;
+const _: () = assert!(FIRST_ENDS < MAX_CHUNK_POINTS && MAX_CHUNK_POINTS <= u8::MAX as usize);
 
 /// One series in memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MemSeries {
     open: Option<OpenChunk>,
     /// Closed chunks of points in order.
@@ -30,6 +35,10 @@ pub(super) struct MemSeries {
     starts: bool,
     /// The flush, by its number modulo 256, that the points before the open ones went to.
     flush: u8,
+    /// Where in the order of its neighbours it is: says when its first chunk ends.
+    place: u8,
+    /// An open chunk of floats ends at so many points.
+    full_at: u8,
 }
 
 /// What most series do not have.
@@ -53,6 +62,26 @@ pub(super) enum Taken {
 }
 
 impl MemSeries {
+    /// A series without points, at this place among its neighbours.
+    pub(super) fn new(place: u8) -> Self {
+        Self {
+            open: None,
+            sealed: Vec::new(),
+            flushing: Vec::new(),
+            rare: None,
+            newest: None,
+            starts: false,
+            flush: 0,
+            place,
+            full_at: first_end(place),
+        }
+    }
+
+    /// What stays of it when another series takes its place.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.place);
+    }
+
     /// Takes a float. `stamp` is its acceptance time; 0 = not kept.
     pub(super) fn push_float(&mut self, sample: &Sample, stamp: i64) -> Taken {
         let Sample { timestamp, start_timestamp, value } = *sample;
@@ -71,13 +100,17 @@ impl MemSeries {
         }
         let fits = same_partition(open.min_time(), timestamp);
         if fits
+            && open.count() < usize::from(self.full_at)
             && open.append_float(timestamp, start_timestamp, value, stamp)
                 == crate::chunk::Appended::Yes
         {
             return Taken::InOrder;
         }
+        // As a rule there are few until the next flush, and a million series have them.
+        self.sealed.reserve_exact(1 + self.sealed.len() / 4);
         self.sealed.push(open.to_chunk());
         *open = OpenChunk::with_float(timestamp, start_timestamp, value, stamp);
+        self.full_at = MAX_CHUNK_POINTS as u8;
         Taken::InOrder
     }
 
@@ -179,13 +212,19 @@ impl MemSeries {
 
     fn begin_flush(&mut self) {
         let newest = self.newest();
-        self.flushing.append(&mut self.sealed);
-        self.flushing.extend(self.open.take().map(|open| open.to_chunk()));
+        self.full_at = first_end(self.place);
+        let open = self.open.take().map(|open| open.to_chunk());
+        self.sealed.reserve_exact(open.iter().len());
+        self.sealed.extend(open);
+        match self.flushing.is_empty() {
+            true => self.flushing = std::mem::take(&mut self.sealed),
+            false => self.flushing.append(&mut self.sealed),
+        }
         if let Some(rare) = &mut self.rare {
             self.flushing.append(&mut rare.late_sealed);
             self.flushing.extend(encode(&std::mem::take(&mut rare.late)));
         }
-        self.sealed.shrink_to_fit();
+        self.sealed = Vec::new();
         // A later point that is not newer must stay late while the flush is in reads.
         self.newest = newest;
     }
@@ -270,6 +309,11 @@ impl MemSeries {
     }
 }
 
+/// At how many points the first chunk of a series at this place ends.
+fn first_end(place: u8) -> u8 {
+    (MAX_CHUNK_POINTS - usize::from(place) % FIRST_ENDS) as u8
+}
+
 fn overlaps(chunk: &Chunk, range: &TimeRange) -> bool {
     range.overlaps(&TimeRange::new(chunk.min_time, chunk.max_time))
 }
@@ -314,7 +358,7 @@ mod tests {
 
     #[test]
     fn the_last_value_of_a_time_wins_before_during_and_after_a_flush() {
-        let mut series = MemSeries::default();
+        let mut series = MemSeries::new(0);
         let mut pushed = Vec::new();
         for (timestamp, value, taken) in [
             (10, 1.0, Taken::InOrder),
@@ -342,7 +386,7 @@ mod tests {
 
     #[test]
     fn chunks_end_at_partitions_and_a_delete_leaves_the_rest() {
-        let mut series = MemSeries::default();
+        let mut series = MemSeries::new(0);
         for i in 0..1000 {
             series.push_float(&sample(i * 1_000_000, i as f64), 0);
         }
@@ -359,8 +403,47 @@ mod tests {
         assert!(series.may_have(&TimeRange::ALL) && !series.is_empty());
     }
 
+    /// Points of each chunk of a series at this place, of so many points in all and a flush in between.
+    fn chunk_lengths(place: u8, before: i64, after: i64) -> (Vec<u16>, Vec<u16>) {
+        let mut series = MemSeries::new(place);
+        let lengths = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.count).collect();
+        for timestamp in 0..before {
+            series.push_float(&sample(timestamp, 1.0), 0);
+        }
+        series.join_flush(1);
+        for timestamp in before..before + after {
+            series.push_float(&sample(timestamp, 1.0), 0);
+        }
+        (lengths(series.flushing()), lengths(&series.sealed))
+    }
+
+    #[test]
+    fn the_first_chunks_of_neighbours_end_at_different_times_and_later_ones_are_full() {
+        let full = MAX_CHUNK_POINTS as i64;
+        assert_eq!(chunk_lengths(0, 300, 0), (vec![120, 120, 60], vec![]));
+        assert_eq!(chunk_lengths(20, 300, 330), (vec![100, 120, 80], vec![100, 120]));
+        let firsts = (0..=u8::MAX).map(|place| chunk_lengths(place, full + 1, 0).0[0]);
+        let mut at_once = std::collections::BTreeMap::new();
+        firsts.for_each(|first| *at_once.entry(first).or_insert(0) += 1);
+        let each = 256 / FIRST_ENDS;
+        assert!(at_once.values().all(|count| *count == each), "{at_once:?}");
+        let (least, most) = (at_once.first_key_value(), at_once.last_key_value());
+        assert_eq!((least, most), (Some((&57, &each)), Some((&120, &each))));
+        let mut series = MemSeries::new(20);
+        series.push_float(&sample(0, 1.0), 0);
+        series.clear();
+        assert_eq!((series.is_empty(), series.place, series.full_at), (true, 20, 100));
+    }
+
     #[test]
     fn a_series_in_memory_is_small() {
-        assert!(size_of::<MemSeries>() <= 240, "{} bytes", size_of::<MemSeries>());
+        assert!(size_of::<MemSeries>() <= 176, "{} bytes", size_of::<MemSeries>());
+        assert!(size_of::<Chunk>() <= 72, "{} bytes", size_of::<Chunk>());
+        let mut series = MemSeries::new(0);
+        let points = 4 * MAX_CHUNK_POINTS as i64;
+        for timestamp in 0..points {
+            series.push_float(&sample(timestamp, 1.0), 0);
+        }
+        assert_eq!((series.sealed.len(), series.sealed.capacity()), (3, 3));
     }
 }
