@@ -49,7 +49,11 @@ printf '{"date":"%s","commit":"%s","mode":"%s","parts":"%s","scale":%s,"cores":%
 printf '"kernel":"%s","prometheus":"%s","victoria_metrics":"%s","cassandra":"%s","kairosdb":"%s"}\n' "$(uname -sr)" \
   "$prometheus" "$victoria_metrics" "${cassandra_jar#cassandra-all-}" "${kairosdb_jar#kairosdb-}" >> "$records"
 
-for part in "${parts[@]}"; do "part_$part" >> "$records"; done
+for part in "${parts[@]}"; do
+  from=$SECONDS
+  "part_$part" >> "$records"
+  printf '{"part":"%s","seconds":%s}\n' "$part" $((SECONDS - from)) >> "$records"
+done
 
 "$load" table "$records" > "$name.md"
 if [ "$mode" = full ] && [[ " ${parts[*]} " = *" sizes "* ]]; then

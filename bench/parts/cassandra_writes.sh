@@ -8,6 +8,7 @@ part_cassandra_writes() {
   over_cassandra stored store
   start_kairosdb writes stored
   in_turns store_in_turn
+  stored_is_found
   if [ "$mode" = full ]; then new_series; fi
   stop_server
   rm -rf "$work/promkairos"
@@ -23,7 +24,7 @@ store_in_turn() {
   local series scrapes=40 start=$((1700000000000 + round * 1000000)) name
   if [ "$mode" = quick ]; then scrapes=5; fi
   series=$(scaled 20000)
-  name="$cluster, $(short "$series") series, stored before the answer"
+  name="$cluster, $(short "$series") series, stored before the answer" stored_load=$name stored_scrapes=$scrapes
   measure "bare driver" "$name"
   "$load" cql "${subject[@]}" --address "$cassandra" "${cassandra_pids[@]}" --series "$series" --rows $scrapes \
     --replication "$nodes"
@@ -35,6 +36,15 @@ store_in_turn() {
   measure KairosDB "$name"
   "$load" kairosdb-send "${subject[@]}" --address "$kairosdb" --pid "$kairosdb_pid" --pid "$cassandra_pid" \
     --series "$series" --prefix theirs --scrapes $scrapes --start $start --cassandra "$cassandra" --keyspace stored
+}
+
+# What promkairos has acknowledged in all turns is there.
+stored_is_found() {
+  round=1
+  measure promkairos "$stored_load"
+  "$load" count --address "$address" --match '__name__=~ours_.+' \
+    --expected $(($(scaled 20000) * stored_scrapes * (rounds + 1))) > /dev/null
+  record "counted back" 100 "% of what was sent"
 }
 
 # Series that nobody has seen, until they and their first samples are stored.
@@ -71,6 +81,7 @@ flushed() {
   record flush "$(calculate "$samples / $stopping")" samples/s
   over_cassandra "$keyspace" wal
   "$load" count --address "$address" --expected $((samples + series)) > /dev/null
+  record "counted back" 100 "% of what was sent"
   stop_server
   rm -rf "$work/promkairos"
 }

@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# Taking samples: each load by each server in turn, each on fresh data. A load is a number of series and how
-# they are sent; slower servers get fewer scrapes of the same series. The first scrape, in which all series
-# are new, is a figure of its own.
+# Taking samples: each load by each server in turn, each on fresh data, another one first each time. A load is a
+# number of series and how they are sent; slower servers get fewer scrapes of the same series. The first scrape, in
+# which all series are new, is a figure of its own.
 
 part_loads() {
+  local turn=0
   for round in $(seq "$rounds"); do
     if [ "$mode" = quick ]; then
       beside=yes load_in_turn 200000 ", 2,000 a request" 40 16 6
@@ -20,11 +21,13 @@ part_loads() {
 
 # load_in_turn SERIES NAME SCRAPES_PROMKAIROS SCRAPES_VICTORIA_METRICS SCRAPES_PROMETHEUS [OPTION ...]
 load_in_turn() {
-  local series name
+  local series name servers=(promkairos victoria_metrics prometheus) scrapes=("${@:3:3}") at
   series=$(scaled "$1") name="$(short "$(scaled "$1")") series$2"
-  load_one promkairos "$series" "$name" "$3" "${@:6}"
-  load_one victoria_metrics "$series" "$name" "$4" "${@:6}"
-  load_one prometheus "$series" "$name" "$5" "${@:6}"
+  for at in 0 1 2; do
+    at=$(((at + turn) % 3))
+    load_one "${servers[$at]}" "$series" "$name" "${scrapes[$at]}" "${@:6}"
+  done
+  turn=$((turn + 1))
 }
 
 # load_one SERVER SERIES LOAD SCRAPES [OPTION ...]
