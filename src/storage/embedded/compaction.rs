@@ -2,8 +2,14 @@
 //!
 //! Only parts that follow each other in the manifest, within their day, are merged, so the
 //! precedence of their points stays. The new part takes their place in one manifest; whoever
-//! still reads the old ones keeps them. One runs at a time, and no part is merged again within an
-//! hour, unless a day has many; a start forgets when it was.
+//! still reads the old ones keeps them. One runs at a time.
+//!
+//! What it wrote it does not write again within an hour, not for a delete either: the manifest says when that
+//! was. Only a clock that is set by more than that ends a rest early. What a flush wrote may be merged or
+//! rewritten at once. So a day cannot grow without bound: what rests was written within the hour, from four
+//! parts at least in an open day and from two in a closed one; the others wait only until there are as many
+//! neighbours of about one size. Beside a few of each size a day has a third as many parts as flushes touched
+//! it within an hour; as many, if it is closed or something was deleted from it after each of them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -31,10 +37,8 @@ use super::{cutting, listing, names, packing};
 const MAX_INPUTS: usize = 16;
 /// Bytes merged at once.
 const MAX_BYTES: u64 = 8 << 30;
-/// A part into which others were merged is left alone for so long.
-const RESTS_MS: i64 = 3_600_000;
-/// Unless its day has more parts than this: each is looked at by every query of the day.
-const CROWDED: usize = 64;
+/// A part that compaction wrote is left alone for so long.
+const REST: Duration = Duration::from_secs(3_600);
 /// A day is over for good so long after its end: late samples have come.
 const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 
@@ -138,7 +142,8 @@ impl PartStore {
                 state.parts.retain(|part| !is_input(part));
                 return Ok(());
             };
-            let part = Arc::new(self.adopt(finished.publish()?).merged_at(now));
+            let entry = PartEntry { merged: now, ..finished.publish()? };
+            let part = Arc::new(self.adopt(entry));
             state.parts[last] = part.clone();
             state.parts.retain(|part| !is_input(part));
             part.check()
@@ -165,6 +170,7 @@ struct Merged(Option<Finished>);
 
 /// Parts worth merging or rewriting; all of one day, in order.
 fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
+    let rests = |part: &Part| part.entry.was_merged_within(REST, now);
     let mut days: BTreeMap<i64, Vec<&Arc<Part>>> = BTreeMap::new();
     for part in &state.parts {
         days.entry(part.entry.partition).or_default().push(part);
@@ -172,15 +178,14 @@ fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
     for (partition, parts) in days.iter().rev() {
         let end = names::partition_end(*partition).saturating_add(CLOSED_AFTER_MS);
         let age = if end < now { Age::Closed } else { Age::Open };
-        let is_crowded = parts.len() > CROWDED;
-        for parts in parts.split(|part| !is_crowded && part.was_merged_within(RESTS_MS, now)) {
+        for parts in parts.split(|part| rests(part)) {
             let sizes: Vec<u64> = parts.iter().map(|part| part.entry.bytes).collect();
             if let Some(run) = worth_merging(&sizes, age) {
                 return Some(parts[run].iter().map(|part| Arc::clone(part)).collect());
             }
         }
     }
-    let mut parts = state.parts.iter();
+    let mut parts = state.parts.iter().filter(|part| !rests(part));
     let cut = |part: &&Arc<Part>| {
         state.manifest.tombstones.iter().any(|tombstone| tombstone.concerns(&part.entry))
     };

@@ -199,6 +199,7 @@ impl PartWriter {
             exemplars: footer.exemplars,
             cut_through,
             footer_crc: footer_crc(&footer_bytes),
+            merged: 0,
         };
         Ok(Some(Finished { entry, output: self.output }))
     }
