@@ -132,7 +132,7 @@ impl Writers<'_> {
         let store = self.store;
         let mut finished = Vec::new();
         for writer in self.open.into_values() {
-            finished.extend(writer.finish(cut_through)?);
+            finished.extend(writer.finish(cut_through, &mut || {})?);
         }
         let metadata_id = store.new_id();
         store.commit(|state| {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -26,6 +26,7 @@ use crate::storage::codec::{self, Cursor};
 use crate::storage::index::evaluate;
 use crate::storage::{StoreError, frame, merge};
 
+use super::duty::DutyCycle;
 use super::lookup::read_row;
 use super::manifest::{PartEntry, Tombstone};
 use super::part::{Part, PartReader};
@@ -47,34 +48,9 @@ const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 pub(super) enum Speed {
     /// As fast as it goes.
     Full,
-    /// One thread, at most half of the time: what clients ask for comes first.
+    /// One thread, at most half of the time, from the first series to the footer: what clients ask for comes
+    /// first. Not when the store is being closed.
     Background,
-}
-
-/// Keeps to a [`Speed`]: how much of the time is work.
-struct DutyCycle {
-    speed: Speed,
-    /// When the present piece of work began.
-    began: Instant,
-}
-
-impl DutyCycle {
-    /// Works without a pause for so long.
-    const PIECE: Duration = Duration::from_millis(10);
-
-    fn new(speed: Speed) -> Self {
-        Self { speed, began: Instant::now() }
-    }
-
-    /// Called often: rests as long as it worked.
-    fn keep(&mut self) {
-        let worked = self.began.elapsed();
-        if self.speed == Speed::Background && worked > Self::PIECE {
-            // A longer one was no work of ours: another had the core.
-            std::thread::sleep(worked.min(Self::PIECE * 10));
-            self.began = Instant::now();
-        }
-    }
 }
 
 impl PartStore {
@@ -92,9 +68,9 @@ impl PartStore {
             self.mark_cut(&state, part)?;
             return Ok(true);
         }
-        let Some(merged) = self.merge(&state, &inputs, DutyCycle::new(speed))? else {
-            return Ok(false);
-        };
+        let hurry = || speed == Speed::Full || self.stopping.load(Relaxed);
+        let mut duty = DutyCycle::new(hurry);
+        let Some(merged) = self.merge(&state, &inputs, &mut duty)? else { return Ok(false) };
         self.replace(&inputs, merged, now)?;
         self.metrics.compactions.inc();
         Ok(true)
@@ -105,7 +81,7 @@ impl PartStore {
         &self,
         state: &State,
         inputs: &[Arc<Part>],
-        mut duty: DutyCycle,
+        duty: &mut DutyCycle<'_>,
     ) -> Result<Option<Merged>, StoreError> {
         let id = self.new_id();
         let partition = inputs[0].entry.partition;
@@ -122,10 +98,12 @@ impl PartStore {
             duty.keep();
         }
         let of_inputs = State { parts: inputs.to_vec(), ..State::clone(state) };
-        for (labels, exemplars) in listing::exemplars(&of_inputs, &[], TimeRange::ALL)? {
+        let keep = &mut || duty.keep();
+        for (labels, exemplars) in listing::exemplars(&of_inputs, &[], TimeRange::ALL, keep)? {
             writer.add_exemplars(&labels, &exemplars);
+            keep();
         }
-        Ok(Some(Merged(writer.finish(state.manifest.last_tombstone)?)))
+        Ok(Some(Merged(writer.finish(state.manifest.last_tombstone, keep)?)))
     }
 
     /// Lists the merged part instead of its inputs, where the last of them stood.
@@ -343,7 +321,60 @@ impl<'a> Scan<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::duty::tests::Ticking;
+    use super::super::{Options, absorb};
     use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::{Exemplar, Point, Value};
+    use crate::storage::disk::Disk;
+    use crate::storage::{Flush, Pace, SeriesRun};
+    use crate::telemetry::StoreMetrics;
+
+    /// A merge of two parts with so many series, of which each has a value of its own and, where it is
+    /// wanted, an exemplar. How often it would rest if that were long work.
+    fn rests_of_a_merge(series: u64, exemplars: u64) -> usize {
+        let dir = tempfile::tempdir().expect("a folder");
+        let metrics = StoreMetrics::default();
+        let store = PartStore::open(Arc::new(Disk), dir.path().into(), Options::default(), metrics);
+        let store = Arc::new(store.expect("it opens"));
+        let labels = |n| Labels::from_pairs([("n", format!("{n:06}"))]).expect("valid");
+        for time in 0..2 {
+            let point = Point { timestamp: time, start_timestamp: 0, value: Value::Float(0.5) };
+            let chunks = encode_points([&point]);
+            let runs = (0..series).map(|n| SeriesRun { labels: labels(n), chunks: chunks.clone() });
+            let exemplar = |n| {
+                let exemplar = Exemplar { labels: labels(n), value: 1.0, timestamp: time };
+                (labels(n), vec![exemplar])
+            };
+            let flush = Flush {
+                through: 1,
+                runs: Box::new(runs),
+                exemplars: (0..exemplars).map(exemplar).collect(),
+                metadata: Vec::new(),
+                pace: Pace::default(),
+            };
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            let absorbed = absorb::absorb(store.clone(), flush);
+            runtime.expect("a runtime").block_on(absorbed).expect("absorbed");
+        }
+        let (state, clock) = (store.state(), Ticking::new());
+        let merged = store.merge(&state, &state.parts, &mut clock.duty()).expect("merged");
+        let Some(Merged(Some(finished))) = merged else { panic!("nothing was left") };
+        assert_eq!(u64::from(finished.entry.series), series);
+        assert_eq!(finished.entry.exemplars, 2 * exemplars);
+        clock.rests()
+    }
+
+    #[test]
+    fn the_whole_of_a_merge_keeps_to_its_share() {
+        let (few, more) = (rests_of_a_merge(10, 0), rests_of_a_merge(110, 0));
+        // Once for its points and once for its entry in the index.
+        assert_eq!(more - few, 2 * 100);
+        // Once for the exemplars of each part, and once when they are written.
+        assert_eq!(rests_of_a_merge(110, 50) - more, 3 * 50 + 1);
+        // And once for each other piece of the file: the values and the series.
+        assert_eq!(few, 2 * 10 + 2);
+    }
 
     #[test]
     fn what_is_worth_merging() {
