@@ -1,24 +1,30 @@
-//! The manifest of the embedded store: any bytes are read or refused; what is read is written and read
-//! again as the same.
+//! The manifest of the embedded store, in both versions: any bytes are read or refused; what is read is
+//! written and read again as the same.
 //!
 //! Head and checksum are made here, as no random change would get past them; the layout is that of
 //! `docs/EMBEDDED-FORMAT.md`, said a second time.
 use promkairos::storage::embedded::manifest::Manifest;
 
-const HEAD: &[u8] = b"pkmani\x01\n";
+const HEADS: [&[u8]; 2] = [b"pkmani\x01\n", b"pkmani\x02\n"];
+/// Bytes of a part in version 1, at least. In version 2 each has one more, at least.
+const PART: usize = 13;
 
 /// What stands between head and checksum.
 pub(crate) fn check(data: &[u8]) {
     let _ = Manifest::decode(data);
-    let mut file = [HEAD, data].concat();
-    file.extend(crc32c::crc32c(&file).to_le_bytes());
-    let Ok(manifest) = Manifest::decode(&file) else { return };
-    let written = manifest.encode();
-    assert!(written.len() <= file.len(), "a number has no shorter form than the one written");
-    let again = Manifest::decode(&written).expect("our own manifest");
-    assert_eq!(again, manifest);
-    assert_eq!(again.encode(), written);
-    let mut torn = written;
-    torn.truncate(torn.len() - 1);
-    Manifest::decode(&torn).expect_err("its end is missing");
+    for head in HEADS {
+        let mut file = [head, data].concat();
+        file.extend(crc32c::crc32c(&file).to_le_bytes());
+        let Ok(manifest) = Manifest::decode(&file) else { continue };
+        let written = manifest.encode();
+        let added = if head == HEADS[0] { data.len() / PART } else { 0 };
+        let shortest = "a number has no shorter form than the one written";
+        assert!(written.len() <= file.len() + added, "{shortest}");
+        let again = Manifest::decode(&written).expect("our own manifest");
+        assert_eq!(again, manifest);
+        assert_eq!(again.encode(), written);
+        let mut torn = written;
+        torn.truncate(torn.len() - 1);
+        Manifest::decode(&torn).expect_err("its end is missing");
+    }
 }

@@ -199,7 +199,7 @@ pub struct Flush<'a> {
     pub exemplars: Vec<(Labels, Vec<Exemplar>)>,
     /// Changed metadata by family.
     pub metadata: Vec<(String, Metadata)>,
-    /// How fast the runs should go down. A store that nobody else uses need not care.
+    /// How fast the runs should go down. A store that nobody else uses need not spread them.
     pub pace: Pace,
 }
 

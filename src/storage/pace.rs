@@ -2,7 +2,8 @@
 //! as fast as it can be taken.
 //!
 //! Whoever makes the flush says over how long and what ends the spreading; the store that takes it asks
-//! before each piece. It only ever waits, so a store that has no use for it leaves it alone.
+//! before each piece. It only ever waits, so a store that has no use for it leaves it alone. One that would
+//! only like to leave room for others asks whether there is a hurry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,11 @@ impl Pace {
     ) -> Self {
         let hurry = Arc::new(hurry);
         Self(Some(Spread { begin: Instant::now(), over, runs, hurry }))
+    }
+
+    /// Whether the flush should go down as fast as it can be taken: somebody waits, or room is short.
+    pub fn is_urgent(&self) -> bool {
+        self.0.as_ref().is_none_or(|spread| (spread.hurry)())
     }
 
     /// Waits until the runs after the first `done` ones may go down.
@@ -82,7 +88,9 @@ mod tests {
         assert_eq!(pace.wait(0).now_or_never(), Some(()));
         let mut wait = Box::pin(pace.wait(1));
         assert_eq!((&mut wait).now_or_never(), None);
+        assert!(!pace.is_urgent());
         hurry.store(true, Ordering::SeqCst);
+        assert!(pace.is_urgent() && Pace::default().is_urgent());
         wait.await;
         assert_eq!(pace.wait(2).now_or_never(), Some(()));
         assert_eq!(Pace::default().wait(1).now_or_never(), Some(()));

@@ -376,6 +376,8 @@ fn a_store_of_version_1_is_read_and_written_anew() {
         parts.map(|file| file.metadata().expect("it is there").len()).collect::<Vec<_>>()
     };
     let store = Parts::open(dir.path(), options(), StoreMetrics::default()).expect("it opens");
+    let manifest = || std::fs::read(dir.path().join("MANIFEST")).expect("it is there");
+    assert!(manifest().starts_with(b"pkmani\x01\n"));
     let before = sizes();
     block_on(async {
         assert_eq!(fingerprint(&content(&store).await.expect("it can be read")), VERSION_1);
@@ -395,6 +397,7 @@ fn a_store_of_version_1_is_read_and_written_anew() {
     let after = sizes();
     assert_eq!((before.len(), after.len()), (1, 1));
     assert!(after[0] < before[0], "{after:?} {before:?}");
+    assert!(manifest().starts_with(b"pkmani\x02\n"));
 }
 
 #[test]

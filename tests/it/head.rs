@@ -18,7 +18,9 @@ use promkairos::model::{Matcher, Point, TimeRange, Value};
 use promkairos::storage::head::wal::{self as log, Record, WalOptions};
 use promkairos::storage::head::{Head, Options, Stamps};
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{Absorbed, Flush, SelectHints, SharedStore, Stats, Store, StoreError};
+use promkairos::storage::{
+    Absorbed, Flush, ListSize, SelectHints, SeriesQuery, SharedStore, Stats, Store, StoreError,
+};
 use promkairos::telemetry::HeadMetrics;
 use tempfile::TempDir;
 
@@ -512,24 +514,67 @@ async fn a_selection_stays_as_it_was() {
     assert_eq!(values(&head, "m").await.expect("readable"), [(T + 1000, 0.0)]);
 }
 
-/// Series without points leave memory; the next point brings them back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn series_come_and_go() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let below = Arc::new(Gate::default());
-    let head = open(options(&dir), &below).await;
+/// Six rounds with a flush each: `live` is written to in all of them, each of 70 other series in one or in
+/// two that follow each other. Gives how many series memory has after each round.
+async fn come_and_go(head: &Head, metrics: &HeadMetrics) -> Vec<i64> {
+    let mut counts = Vec::new();
     for round in 0..6i32 {
+        let at = T + i64::from(round);
+        put(head, &one("live", at, 1.0)).await;
         for i in 0..20 {
-            put(&head, &one(&format!("m{}", i + round * 10), T + i64::from(round), 1.0)).await;
+            put(head, &one(&format!("m{}", i + round * 10), at, 1.0)).await;
         }
         head.flush().await.expect("flushed");
+        counts.push(metrics.series.get());
     }
+    counts
+}
+
+async fn names(head: &Head) -> usize {
+    let query = SeriesQuery { matchers: vec![], range: TimeRange::ALL, limit: ListSize::UNLIMITED };
+    head.label_values("__name__", &query).await.expect("readable").items.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_that_nobody_writes_to_leave_memory_and_come_back() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (below, metrics) = (Arc::new(Gate::default()), HeadMetrics::default());
+    let front = Arc::new(Fronted(below.clone()));
+    let head = open_over(options(&dir), front, metrics.clone()).await.expect("the head opens");
+    // The flush of a round leaves what was written in it, and nothing older.
+    assert_eq!(come_and_go(&head, &metrics).await, [21; 6]);
+    // The store below still has the others.
+    assert_eq!(names(&head).await, 71);
+    for (name, last) in [("m0", 0), ("m5", 0), ("m15", 1), ("live", 5)] {
+        put(&head, &one(name, T + 100, 2.0)).await;
+        let found = values(&head, name).await.expect("readable");
+        assert_eq!(found.last(), Some(&(T + 100, 2.0)), "{name}");
+        assert_eq!(found[found.len() - 2], (T + last, 1.0), "{name}");
+    }
+    assert_eq!(metrics.series.get(), 21 + 3);
+    head.flush().await.expect("flushed");
+    assert_eq!(metrics.series.get(), 4);
     for i in 0..70 {
-        let want = if (10..60).contains(&i) { 2 } else { 1 };
+        let again = [0, 5, 15].contains(&i);
+        let want = if (10..60).contains(&i) { 2 } else { 1 } + usize::from(again);
         let found = values(&head, &format!("m{i}")).await.expect("readable");
         assert_eq!(found.len(), want, "m{i}");
     }
-    head.flush().await.expect("flushed");
-    let series = head.stats().await.expect("readable").series;
-    assert_eq!(series, 70);
+    assert_eq!(values(&head, "live").await.expect("readable").len(), 7);
+    // What is gone from both is in no answer: memory keeps nothing of it.
+    below.store.delete(&[], TimeRange::ALL).await.expect("deleted");
+    put(&head, &one("live", T + 101, 2.0)).await;
+    assert_eq!(names(&head).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_stay_in_memory_for_their_time_however_many_flushes_there_are() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (below, metrics) = (Arc::new(Gate::default()), HeadMetrics::default());
+    let front = Arc::new(Fronted(below.clone()));
+    let mut options = options(&dir);
+    // Far beyond what this test takes.
+    options.series_stay = Duration::from_secs(24 * 3600);
+    let head = open_over(options, front, metrics.clone()).await.expect("the head opens");
+    assert_eq!(come_and_go(&head, &metrics).await, [21, 31, 41, 51, 61, 71]);
 }

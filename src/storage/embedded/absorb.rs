@@ -3,6 +3,9 @@
 //! The runs come from an iterator that may borrow, so the caller's task pulls them and a
 //! blocking thread writes them. Nothing is visible until all parts are durable and one manifest
 //! lists them; a caller that goes away before the end leaves nothing behind.
+//!
+//! It is not spread over the time of its pace: memory would hold the points for that long. But while nothing
+//! makes it urgent it takes half of a core at most, so that it is done in twice the time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +16,7 @@ use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Exemplar, Labels, Metadata, TimeRange};
 use crate::storage::{Absorbed, Flush, SeriesRun, StoreError};
 
+use super::duty::DutyCycle;
 use super::state::{Flight, PartStore};
 use super::writer::PartWriter;
 use super::{blocking, cutting, metadata, names, packing};
@@ -40,8 +44,11 @@ pub(super) async fn absorb(
     let (sender, receiver) = mpsc::channel(4);
     // Deletes from here on concern what is being written too: it was accepted before them.
     let flight = PartStore::begin_flight(&store);
-    let writer = blocking(move || write(&flight, receiver));
-    let Flush { through, runs, exemplars, metadata, .. } = flush;
+    let Flush { through, runs, exemplars, metadata, pace } = flush;
+    let writer = blocking(move || {
+        let mut duty = DutyCycle::new(|| pace.is_urgent());
+        write(&flight, receiver, &mut || duty.keep())
+    });
     let send = async move {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -65,7 +72,12 @@ pub(super) async fn absorb(
     written
 }
 
-fn write(flight: &Flight, mut receiver: mpsc::Receiver<Message>) -> Result<Absorbed, StoreError> {
+/// Calls `keep` after each piece of work.
+fn write(
+    flight: &Flight,
+    mut receiver: mpsc::Receiver<Message>,
+    keep: &mut dyn FnMut(),
+) -> Result<Absorbed, StoreError> {
     let store = &*flight.store;
     let mut parts = Writers { store, open: BTreeMap::new() };
     let mut points = 0;
@@ -75,10 +87,11 @@ fn write(flight: &Flight, mut receiver: mpsc::Receiver<Message>) -> Result<Absor
                 for run in &runs {
                     points += run.chunks.iter().map(|c| u64::from(c.count)).sum::<u64>();
                     parts.add(run)?;
+                    keep();
                 }
             }
             Some(Message::End(end)) => {
-                parts.finish(end, flight.cut_through)?;
+                parts.finish(end, flight.cut_through, keep)?;
                 store.metrics.points.inc_by(points);
                 return Ok(Absorbed { points, ..Absorbed::default() });
             }
@@ -127,12 +140,17 @@ impl Writers<'_> {
         })
     }
 
-    fn finish(mut self, end: Ending, cut_through: u64) -> Result<(), StoreError> {
+    fn finish(
+        mut self,
+        end: Ending,
+        cut_through: u64,
+        keep: &mut dyn FnMut(),
+    ) -> Result<(), StoreError> {
         self.add_exemplars(end.exemplars);
         let store = self.store;
         let mut finished = Vec::new();
         for writer in self.open.into_values() {
-            finished.extend(writer.finish(cut_through)?);
+            finished.extend(writer.finish(cut_through, keep)?);
         }
         let metadata_id = store.new_id();
         store.commit(|state| {
@@ -175,4 +193,48 @@ fn by_partition(chunks: &[Chunk]) -> Result<BTreeMap<i64, Vec<Chunk>>, ChunkErro
         }
     }
     Ok(by_partition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::super::duty::tests::Ticking;
+    use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::{Point, Value};
+    use crate::storage::disk::Disk;
+    use crate::telemetry::StoreMetrics;
+
+    #[test]
+    fn a_flush_keeps_to_its_share_unless_there_is_a_hurry() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let metrics = StoreMetrics::default();
+        let store = PartStore::open(Arc::new(Disk), dir.path().into(), Options::default(), metrics);
+        let store = Arc::new(store.expect("it opens"));
+        let rests_of = |series: u64, clock: Ticking| {
+            let point = Point { timestamp: 1, start_timestamp: 0, value: Value::Float(0.5) };
+            let run = |n: u64| {
+                let labels = Labels::from_pairs([("n", format!("{n:06}"))]).expect("valid");
+                SeriesRun { labels, chunks: encode_points([&point]) }
+            };
+            let (sender, receiver) = mpsc::channel(2);
+            let (exemplars, metadata) = Default::default();
+            let end = Message::End(Ending { through: 1, exemplars, metadata });
+            for message in [Message::Runs((0..series).map(run).collect()), end] {
+                assert!(sender.try_send(message).is_ok(), "there is room");
+            }
+            let flight = PartStore::begin_flight(&store);
+            let mut duty = clock.duty();
+            let written = write(&flight, receiver, &mut || duty.keep()).expect("written");
+            assert_eq!(written.points, series);
+            drop(duty);
+            clock.rests()
+        };
+        let (few, more) = (rests_of(10, Ticking::new()), rests_of(110, Ticking::new()));
+        // Once for its points and once for its entry in the index.
+        assert_eq!(more - few, 2 * 100);
+        let urgent = Ticking::new();
+        urgent.set_hurry();
+        assert_eq!(rests_of(110, urgent), 0);
+    }
 }

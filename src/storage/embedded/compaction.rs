@@ -2,15 +2,21 @@
 //!
 //! Only parts that follow each other in the manifest, within their day, are merged, so the
 //! precedence of their points stays. The new part takes their place in one manifest; whoever
-//! still reads the old ones keeps them. One runs at a time, and no part is merged again within an
-//! hour, unless a day has many; a start forgets when it was.
+//! still reads the old ones keeps them. One runs at a time.
+//!
+//! What it wrote it does not write again within an hour, not for a delete either: the manifest says when that
+//! was. Only a clock that is set by more than that ends a rest early. What a flush wrote may be merged or
+//! rewritten at once. So a day cannot grow without bound: what rests was written within the hour, from four
+//! parts at least in an open day and from two in a closed one; the others wait only until there are as many
+//! neighbours of about one size. Beside a few of each size a day has a third as many parts as flushes touched
+//! it within an hour; as many, if it is closed or something was deleted from it after each of them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -20,6 +26,7 @@ use crate::storage::codec::{self, Cursor};
 use crate::storage::index::evaluate;
 use crate::storage::{StoreError, frame, merge};
 
+use super::duty::DutyCycle;
 use super::lookup::read_row;
 use super::manifest::{PartEntry, Tombstone};
 use super::part::{Part, PartReader};
@@ -31,10 +38,8 @@ use super::{cutting, listing, names, packing};
 const MAX_INPUTS: usize = 16;
 /// Bytes merged at once.
 const MAX_BYTES: u64 = 8 << 30;
-/// A part into which others were merged is left alone for so long.
-const RESTS_MS: i64 = 3_600_000;
-/// Unless its day has more parts than this: each is looked at by every query of the day.
-const CROWDED: usize = 64;
+/// A part that compaction wrote is left alone for so long.
+const REST: Duration = Duration::from_secs(3_600);
 /// A day is over for good so long after its end: late samples have come.
 const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 
@@ -43,34 +48,9 @@ const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 pub(super) enum Speed {
     /// As fast as it goes.
     Full,
-    /// One thread, at most half of the time: what clients ask for comes first.
+    /// One thread, at most half of the time, from the first series to the footer: what clients ask for comes
+    /// first. Not when the store is being closed.
     Background,
-}
-
-/// Keeps to a [`Speed`]: how much of the time is work.
-struct DutyCycle {
-    speed: Speed,
-    /// When the present piece of work began.
-    began: Instant,
-}
-
-impl DutyCycle {
-    /// Works without a pause for so long.
-    const PIECE: Duration = Duration::from_millis(10);
-
-    fn new(speed: Speed) -> Self {
-        Self { speed, began: Instant::now() }
-    }
-
-    /// Called often: rests as long as it worked.
-    fn keep(&mut self) {
-        let worked = self.began.elapsed();
-        if self.speed == Speed::Background && worked > Self::PIECE {
-            // A longer one was no work of ours: another had the core.
-            std::thread::sleep(worked.min(Self::PIECE * 10));
-            self.began = Instant::now();
-        }
-    }
 }
 
 impl PartStore {
@@ -88,9 +68,9 @@ impl PartStore {
             self.mark_cut(&state, part)?;
             return Ok(true);
         }
-        let Some(merged) = self.merge(&state, &inputs, DutyCycle::new(speed))? else {
-            return Ok(false);
-        };
+        let hurry = || speed == Speed::Full || self.stopping.load(Relaxed);
+        let mut duty = DutyCycle::new(hurry);
+        let Some(merged) = self.merge(&state, &inputs, &mut duty)? else { return Ok(false) };
         self.replace(&inputs, merged, now)?;
         self.metrics.compactions.inc();
         Ok(true)
@@ -101,7 +81,7 @@ impl PartStore {
         &self,
         state: &State,
         inputs: &[Arc<Part>],
-        mut duty: DutyCycle,
+        duty: &mut DutyCycle<'_>,
     ) -> Result<Option<Merged>, StoreError> {
         let id = self.new_id();
         let partition = inputs[0].entry.partition;
@@ -118,10 +98,12 @@ impl PartStore {
             duty.keep();
         }
         let of_inputs = State { parts: inputs.to_vec(), ..State::clone(state) };
-        for (labels, exemplars) in listing::exemplars(&of_inputs, &[], TimeRange::ALL)? {
+        let keep = &mut || duty.keep();
+        for (labels, exemplars) in listing::exemplars(&of_inputs, &[], TimeRange::ALL, keep)? {
             writer.add_exemplars(&labels, &exemplars);
+            keep();
         }
-        Ok(Some(Merged(writer.finish(state.manifest.last_tombstone)?)))
+        Ok(Some(Merged(writer.finish(state.manifest.last_tombstone, keep)?)))
     }
 
     /// Lists the merged part instead of its inputs, where the last of them stood.
@@ -138,7 +120,8 @@ impl PartStore {
                 state.parts.retain(|part| !is_input(part));
                 return Ok(());
             };
-            let part = Arc::new(self.adopt(finished.publish()?).merged_at(now));
+            let entry = PartEntry { merged: now, ..finished.publish()? };
+            let part = Arc::new(self.adopt(entry));
             state.parts[last] = part.clone();
             state.parts.retain(|part| !is_input(part));
             part.check()
@@ -165,6 +148,7 @@ struct Merged(Option<Finished>);
 
 /// Parts worth merging or rewriting; all of one day, in order.
 fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
+    let rests = |part: &Part| part.entry.was_merged_within(REST, now);
     let mut days: BTreeMap<i64, Vec<&Arc<Part>>> = BTreeMap::new();
     for part in &state.parts {
         days.entry(part.entry.partition).or_default().push(part);
@@ -172,15 +156,14 @@ fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
     for (partition, parts) in days.iter().rev() {
         let end = names::partition_end(*partition).saturating_add(CLOSED_AFTER_MS);
         let age = if end < now { Age::Closed } else { Age::Open };
-        let is_crowded = parts.len() > CROWDED;
-        for parts in parts.split(|part| !is_crowded && part.was_merged_within(RESTS_MS, now)) {
+        for parts in parts.split(|part| rests(part)) {
             let sizes: Vec<u64> = parts.iter().map(|part| part.entry.bytes).collect();
             if let Some(run) = worth_merging(&sizes, age) {
                 return Some(parts[run].iter().map(|part| Arc::clone(part)).collect());
             }
         }
     }
-    let mut parts = state.parts.iter();
+    let mut parts = state.parts.iter().filter(|part| !rests(part));
     let cut = |part: &&Arc<Part>| {
         state.manifest.tombstones.iter().any(|tombstone| tombstone.concerns(&part.entry))
     };
@@ -338,7 +321,60 @@ impl<'a> Scan<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::duty::tests::Ticking;
+    use super::super::{Options, absorb};
     use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::{Exemplar, Point, Value};
+    use crate::storage::disk::Disk;
+    use crate::storage::{Flush, Pace, SeriesRun};
+    use crate::telemetry::StoreMetrics;
+
+    /// A merge of two parts with so many series, of which each has a value of its own and, where it is
+    /// wanted, an exemplar. How often it would rest if that were long work.
+    fn rests_of_a_merge(series: u64, exemplars: u64) -> usize {
+        let dir = tempfile::tempdir().expect("a folder");
+        let metrics = StoreMetrics::default();
+        let store = PartStore::open(Arc::new(Disk), dir.path().into(), Options::default(), metrics);
+        let store = Arc::new(store.expect("it opens"));
+        let labels = |n| Labels::from_pairs([("n", format!("{n:06}"))]).expect("valid");
+        for time in 0..2 {
+            let point = Point { timestamp: time, start_timestamp: 0, value: Value::Float(0.5) };
+            let chunks = encode_points([&point]);
+            let runs = (0..series).map(|n| SeriesRun { labels: labels(n), chunks: chunks.clone() });
+            let exemplar = |n| {
+                let exemplar = Exemplar { labels: labels(n), value: 1.0, timestamp: time };
+                (labels(n), vec![exemplar])
+            };
+            let flush = Flush {
+                through: 1,
+                runs: Box::new(runs),
+                exemplars: (0..exemplars).map(exemplar).collect(),
+                metadata: Vec::new(),
+                pace: Pace::default(),
+            };
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            let absorbed = absorb::absorb(store.clone(), flush);
+            runtime.expect("a runtime").block_on(absorbed).expect("absorbed");
+        }
+        let (state, clock) = (store.state(), Ticking::new());
+        let merged = store.merge(&state, &state.parts, &mut clock.duty()).expect("merged");
+        let Some(Merged(Some(finished))) = merged else { panic!("nothing was left") };
+        assert_eq!(u64::from(finished.entry.series), series);
+        assert_eq!(finished.entry.exemplars, 2 * exemplars);
+        clock.rests()
+    }
+
+    #[test]
+    fn the_whole_of_a_merge_keeps_to_its_share() {
+        let (few, more) = (rests_of_a_merge(10, 0), rests_of_a_merge(110, 0));
+        // Once for its points and once for its entry in the index.
+        assert_eq!(more - few, 2 * 100);
+        // Once for the exemplars of each part, and once when they are written.
+        assert_eq!(rests_of_a_merge(110, 50) - more, 3 * 50 + 1);
+        // And once for each other piece of the file: the values and the series.
+        assert_eq!(few, 2 * 10 + 2);
+    }
 
     #[test]
     fn what_is_worth_merging() {

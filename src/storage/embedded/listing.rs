@@ -80,16 +80,19 @@ pub(super) fn label_values(
     Ok(found)
 }
 
+/// Calls `keep` after each piece of work.
 pub(super) fn exemplars(
     state: &State,
     matchers: &[Matcher],
     range: TimeRange,
+    keep: &mut dyn FnMut(),
 ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
     // By time and then by labels; a later part wins.
     type OfSeries = BTreeMap<(i64, Labels), Exemplar>;
     let mut all: BTreeMap<Labels, OfSeries> = BTreeMap::new();
     for (_, part) in state.parts_in(range).filter(|(_, part)| part.entry.exemplars > 0) {
         part.reader()?.for_exemplars(&mut |series, exemplars| {
+            keep();
             if !Matcher::all_match(matchers, &series) {
                 return;
             }

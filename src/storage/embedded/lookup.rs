@@ -369,7 +369,7 @@ mod tests {
             let point = Point { timestamp: n as i64, start_timestamp: 0, value };
             writer.add_series(labels, &encode_points([&point])).expect("written");
         }
-        let finished = writer.finish(0).expect("written").expect("not empty");
+        let finished = writer.finish(0, &mut || {}).expect("written").expect("not empty");
         let entry = finished.publish().expect("renamed");
         let part = Part::new(files, dir, entry, Arc::new(BlockCache::new(1 << 20)));
         part.check().expect("just written");

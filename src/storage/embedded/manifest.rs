@@ -6,12 +6,22 @@
 //! This file knows the bytes only; `docs/EMBEDDED-FORMAT.md` has the boxes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::{MatchOp, Matcher, TimeRange};
 use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, put_zigzag, seal, unseal};
 
 /// First bytes of a manifest.
-const HEAD: &[u8; 8] = b"pkmani\x01\n";
+const HEAD: &[u8; 8] = b"pkmani\x02\n";
+/// Of one that does not know when parts were merged.
+const HEAD_1: &[u8; 8] = b"pkmani\x01\n";
+
+/// A version that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
 
 /// The whole state of a store but for the content of its parts.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -45,6 +55,16 @@ pub(super) struct PartEntry {
     pub(super) cut_through: u64,
     /// Checksum of its footer.
     pub(super) footer_crc: u32,
+    /// When compaction wrote it, in milliseconds since 1970; 0 = a flush did.
+    pub(super) merged: i64,
+}
+
+impl PartEntry {
+    /// Whether compaction wrote it within this time before `now`. After it counts as well, as far as clocks
+    /// are set in everyday use; a time that lies further ahead was that of a wrong clock.
+    pub(super) fn was_merged_within(&self, time: Duration, now: i64) -> bool {
+        self.merged != 0 && u128::from(now.abs_diff(self.merged)) < time.as_millis()
+    }
 }
 
 /// A delete that is applied on reading.
@@ -81,6 +101,7 @@ impl Manifest {
             put_varint(&mut out, part.exemplars);
             put_varint(&mut out, part.cut_through);
             out.extend_from_slice(&part.footer_crc.to_le_bytes());
+            put_zigzag(&mut out, part.merged);
         }
         put_varint(&mut out, self.tombstones.len() as u64);
         for tombstone in &self.tombstones {
@@ -97,10 +118,14 @@ impl Manifest {
         out
     }
 
-    /// Reads what [`Self::encode`] wrote; an error says what is wrong with the bytes.
+    /// Reads what [`Self::encode`] wrote, and version 1; an error says what is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let content = unseal(bytes)?;
-        let content = content.strip_prefix(HEAD).ok_or(Damage("a manifest of another version"))?;
+        let (version, content) = match (content.strip_prefix(HEAD), content.strip_prefix(HEAD_1)) {
+            (Some(content), _) => (Version::V2, content),
+            (_, Some(content)) => (Version::V1, content),
+            (None, None) => return Err(Damage("a manifest of another version")),
+        };
         let mut cursor = Cursor(content);
         let mut manifest = Self {
             next_id: cursor.varint()?,
@@ -110,7 +135,7 @@ impl Manifest {
             ..Self::default()
         };
         for _ in 0..cursor.varint()? {
-            manifest.parts.push(decode_part(&mut cursor)?);
+            manifest.parts.push(decode_part(&mut cursor, version)?);
         }
         for _ in 0..cursor.varint()? {
             manifest.tombstones.push(Arc::new(decode_tombstone(&mut cursor)?));
@@ -131,7 +156,7 @@ impl Manifest {
     }
 }
 
-fn decode_part(cursor: &mut Cursor<'_>) -> Result<PartEntry, Damage> {
+fn decode_part(cursor: &mut Cursor<'_>, version: Version) -> Result<PartEntry, Damage> {
     Ok(PartEntry {
         id: cursor.varint()?,
         partition: cursor.zigzag()?,
@@ -142,6 +167,10 @@ fn decode_part(cursor: &mut Cursor<'_>) -> Result<PartEntry, Damage> {
         exemplars: cursor.varint()?,
         cut_through: cursor.varint()?,
         footer_crc: cursor.u32()?,
+        merged: match version {
+            Version::V1 => 0,
+            Version::V2 => cursor.zigzag()?,
+        },
     })
 }
 
@@ -183,6 +212,7 @@ mod tests {
             exemplars: 5,
             cut_through: 1,
             footer_crc: 0xdead_beef,
+            merged: 1_700_000_000_000,
         };
         let matchers = vec![
             Matcher::equal("a", "1"),
@@ -214,6 +244,59 @@ mod tests {
             flipped[at] ^= 4;
             assert_eq!(Manifest::decode(&flipped), Err(Damage("the checksum is wrong")));
             assert!(Manifest::decode(&bytes[..at]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_manifest_of_version_1_knows_no_merges() {
+        let mut manifest = manifest();
+        let entry = manifest.parts[0];
+        manifest.parts = vec![PartEntry { merged: 0, ..entry }, PartEntry { merged: 0, ..entry }];
+        let bytes = manifest.encode();
+        let crc = entry.footer_crc.to_le_bytes();
+        let mut old = HEAD_1.to_vec();
+        let mut rest = &bytes[HEAD.len()..bytes.len() - 4];
+        while let Some(at) = rest.windows(crc.len()).position(|four| four == crc) {
+            let end = at + crc.len();
+            old.extend_from_slice(&rest[..end]);
+            // Without the zero behind it.
+            rest = &rest[end + 1..];
+        }
+        old.extend_from_slice(rest);
+        seal(&mut old, 0);
+        assert_eq!(old.len() + 2, bytes.len());
+        assert_eq!(Manifest::decode(&old), Ok(manifest));
+    }
+
+    #[test]
+    fn a_version_that_is_not_known_is_refused() {
+        let mut bytes = manifest().encode();
+        bytes.truncate(bytes.len() - 4);
+        bytes[6] = 3;
+        seal(&mut bytes, 0);
+        assert_eq!(Manifest::decode(&bytes), Err(Damage("a manifest of another version")));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_ends_a_rest() {
+        const HOUR: i64 = 3_600_000;
+        let hour = Duration::from_secs(3_600);
+        let merged = |merged| PartEntry { merged, ..manifest().parts[0] };
+        for (at, now, want) in [
+            (5 * HOUR, 5 * HOUR, true),
+            (5 * HOUR, 6 * HOUR - 1, true),
+            (5 * HOUR, 6 * HOUR, false),
+            (5 * HOUR, i64::MAX, false),
+            // Set back a little, and by much.
+            (5 * HOUR, 4 * HOUR + 1, true),
+            (5 * HOUR, 4 * HOUR, false),
+            (i64::MAX, i64::MIN, false),
+            (-HOUR, -HOUR, true),
+            // A flush wrote it.
+            (0, 0, false),
+            (0, 1, false),
+        ] {
+            assert_eq!(merged(at).was_merged_within(hour, now), want, "{at} {now}");
         }
     }
 

@@ -11,6 +11,7 @@ mod compaction;
 mod cutting;
 mod direct;
 mod directory;
+mod duty;
 mod expiry;
 mod files;
 mod horizon;
@@ -156,7 +157,7 @@ impl Store for Parts {
         range: TimeRange,
     ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
         let (state, matchers) = (self.store.state(), matchers.to_vec());
-        blocking(move || listing::exemplars(&state, &matchers, range)).await
+        blocking(move || listing::exemplars(&state, &matchers, range, &mut || {})).await
     }
 
     async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {

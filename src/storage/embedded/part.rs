@@ -26,8 +26,6 @@ use super::{io_error, names};
 /// A part that the manifest lists.
 pub(super) struct Part {
     pub(super) entry: PartEntry,
-    /// When this process merged others into it.
-    merged: Option<i64>,
     file: Arc<PartFile>,
     cache: Arc<BlockCache>,
 }
@@ -57,22 +55,12 @@ impl Part {
     ) -> Self {
         let path = dir.join(names::part(entry.partition, entry.id));
         let file = Arc::new(PartFile { path, files, retired: AtomicBool::new(false) });
-        Self { entry, merged: None, file, cache }
-    }
-
-    /// The same, into which others were merged at this time.
-    pub(super) fn merged_at(self, now: i64) -> Self {
-        Self { merged: Some(now), ..self }
-    }
-
-    /// Whether others were merged into it within this time before `now`.
-    pub(super) fn was_merged_within(&self, time: i64, now: i64) -> bool {
-        self.merged.is_some_and(|merged| (0..time).contains(&now.saturating_sub(merged)))
+        Self { entry, file, cache }
     }
 
     /// The same file, listed with another entry.
     pub(super) fn listed_as(&self, entry: PartEntry) -> Self {
-        Self { entry, merged: self.merged, file: self.file.clone(), cache: self.cache.clone() }
+        Self { entry, file: self.file.clone(), cache: self.cache.clone() }
     }
 
     fn path(&self) -> &Path {
@@ -238,7 +226,7 @@ mod tests {
     fn part(id: u64) -> Part {
         let range = TimeRange::new(0, 1);
         let (partition, bytes, series, points) = (0, 100, 1, 2);
-        let (exemplars, cut_through, footer_crc) = (0, 0, 0);
+        let (exemplars, cut_through, footer_crc, merged) = (0, 0, 0, 0);
         let entry = PartEntry {
             id,
             partition,
@@ -249,6 +237,7 @@ mod tests {
             exemplars,
             cut_through,
             footer_crc,
+            merged,
         };
         Part::new(Arc::new(Disk), Path::new("parts"), entry, Arc::new(BlockCache::new(1 << 10)))
     }

@@ -147,33 +147,38 @@ impl PartWriter {
         }
     }
 
-    /// Writes the index and the footer, and makes the file durable. `None`: there was nothing.
-    pub(super) fn finish(mut self, cut_through: u64) -> Result<Option<Finished>, StoreError> {
+    /// Writes the index and the footer, and makes the file durable. Calls `keep` after each piece of that
+    /// work. `None`: there was nothing.
+    pub(super) fn finish(
+        mut self,
+        cut_through: u64,
+        keep: &mut dyn FnMut(),
+    ) -> Result<Option<Finished>, StoreError> {
         let Some(range) = self.counts.range else { return Ok(None) };
         self.table.cut();
         self.exemplars.cut();
         let mut directory = Directory { postings: self.output.position(), ..Directory::default() };
-        let values = self.write_postings(&mut directory.names)?;
+        let values = self.write_postings(&mut directory.names, keep)?;
         let output = &mut self.output;
         let mut at = output.position();
         for values in directory.names.iter_mut().flat_map(|name| &mut name.blocks) {
             values.block.offset = at;
             at += u64::from(values.block.len);
         }
-        output.put(&values.packed)?;
+        output.put_long(&values.packed, keep)?;
         at = output.position();
         directory.series = self.table.directory;
         for (series, len) in directory.series.iter_mut().zip(&self.table.blocks.lengths) {
             series.block = BlockRef { offset: at, len: *len };
             at += u64::from(*len);
         }
-        output.put(&self.table.blocks.packed)?;
+        output.put_long(&self.table.blocks.packed, keep)?;
         at = output.position();
         for len in &self.exemplars.lengths {
             directory.exemplars.push(BlockRef { offset: at, len: *len });
             at += u64::from(*len);
         }
-        output.put(&self.exemplars.packed)?;
+        output.put_long(&self.exemplars.packed, keep)?;
         let packed = pack(&directory.encode());
         let footer = Footer {
             version: PART_VERSION,
@@ -199,12 +204,17 @@ impl PartWriter {
             exemplars: footer.exemplars,
             cut_through,
             footer_crc: footer_crc(&footer_bytes),
+            merged: 0,
         };
         Ok(Some(Finished { entry, output: self.output }))
     }
 
     /// Writes the large postings; returns the blocks of values.
-    fn write_postings(&mut self, directory: &mut Vec<NameEntry>) -> Result<Blocks, StoreError> {
+    fn write_postings(
+        &mut self,
+        directory: &mut Vec<NameEntry>,
+        keep: &mut dyn FnMut(),
+    ) -> Result<Blocks, StoreError> {
         let start = self.output.position();
         let mut blocks = Blocks::default();
         for name in self.index.names(None) {
@@ -222,6 +232,7 @@ impl PartWriter {
                 if let Cut::Yes(len) = blocks.cut_when_full() {
                     entry.blocks.push(value_block(first, len));
                 }
+                keep();
             }
             if let Cut::Yes(len) = blocks.cut() {
                 entry.blocks.push(value_block(first, len));
@@ -350,6 +361,15 @@ impl Output {
     fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.buffer.extend_from_slice(bytes);
         self.write_when_full()
+    }
+
+    /// Puts bytes that may be very many.
+    fn put_long(&mut self, bytes: &[u8], keep: &mut dyn FnMut()) -> Result<(), StoreError> {
+        for piece in bytes.chunks(WRITE_BUFFER) {
+            self.put(piece)?;
+            keep();
+        }
+        Ok(())
     }
 
     fn write_when_full(&mut self) -> Result<(), StoreError> {

@@ -24,9 +24,9 @@ use crate::storage::index::{MemoryIndex, evaluate};
 /// Series under one lock. Neighbouring ids are series first seen together, which are sent
 /// together too: a request takes few locks.
 const PAGE: usize = 256;
-/// A series without points goes when so many flushes have begun since a write found it: at least
-/// 2, as said above; the third flush finds nothing for the second time.
-const GONE_AFTER: u32 = 3;
+/// A series without points goes when so many flushes have begun since a write found it: the first takes
+/// its points, the second finds nothing. Fewer would not be safe, as said above.
+const GONE_AFTER: u32 = 2;
 
 /// All series in memory.
 #[derive(Default)]

@@ -357,7 +357,88 @@ fn bytes_of(samples: u64, late: u64, rare: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MetricType;
+    use crate::model::{MetricType, RawLabels, Sample, SeriesEntry};
+
+    /// A write to this series, with the series found; no flush has ended since then.
+    fn found(memory: &Memory, name: &str, time: i64) -> Prepared {
+        let labels = Labels::from_pairs([("__name__", name)]).expect("a label set");
+        let series = SeriesEntry {
+            labels: RawLabels(labels.as_bytes()),
+            index: 0,
+            samples: 0..1,
+            histograms: 0..0,
+            exemplars: 0..0,
+        };
+        let samples = vec![Sample { timestamp: time, start_timestamp: 0, value: 1.0 }];
+        let batch = WriteBatch { series: vec![series], samples, ..WriteBatch::default() };
+        memory.resolve(batch, Judge::Replay).write
+    }
+
+    fn flush(memory: &Memory) -> Vec<Labels> {
+        memory.begin_flush();
+        let flushed = memory.flushing();
+        memory.end_flush(&[], &[]);
+        flushed.into_iter().map(|(labels, _)| labels).collect()
+    }
+
+    /// Names in the label index, whether their series have points or not.
+    fn indexed(memory: &Memory) -> Vec<String> {
+        memory.map.read().index.values("__name__", None).into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_series_leaves_the_index_with_the_second_flush_after_its_last_write() {
+        let memory = Memory::default();
+        let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        for name in ["a", "b"] {
+            memory.apply(found(&memory, name, 1), 0);
+        }
+        assert_eq!(flush(&memory).len(), 2);
+        assert_eq!(indexed(&memory), names(&["a", "b"]));
+        memory.apply(found(&memory, "b", 2), 0);
+        assert_eq!(flush(&memory).len(), 1);
+        assert_eq!(indexed(&memory), names(&["b"]));
+        // The place of one that has gone is free.
+        memory.apply(found(&memory, "c", 3), 0);
+        memory.apply(found(&memory, "a", 4), 0);
+        assert_eq!(indexed(&memory), names(&["a", "b", "c"]));
+        assert_eq!(flush(&memory).len(), 2);
+        assert_eq!(indexed(&memory), names(&["a", "c"]));
+        assert_eq!(flush(&memory).len(), 0);
+        assert_eq!((indexed(&memory), memory.series_count()), (names(&[]), 0));
+    }
+
+    #[test]
+    fn a_write_that_waits_to_be_applied_keeps_its_series_through_a_flush() {
+        let memory = Memory::default();
+        memory.apply(found(&memory, "a", 1), 0);
+        assert_eq!(flush(&memory).len(), 1);
+        let waits = found(&memory, "a", 2);
+        assert_eq!(flush(&memory).len(), 0);
+        // One that came meanwhile has an id of its own.
+        memory.apply(found(&memory, "b", 1), 0);
+        memory.apply(waits, 0);
+        let chunks = memory.select(&[Matcher::equal("__name__", "a")], &TimeRange::ALL, 1 << 10);
+        let times = |chunks: &[Chunk]| chunks.iter().map(|c| c.max_time).collect::<Vec<_>>();
+        let chunks = chunks.expect("own chunks").into_iter().map(|(_, chunks)| times(&chunks));
+        assert_eq!(chunks.collect::<Vec<_>>(), [[2]]);
+        assert_eq!(flush(&memory).len(), 2);
+    }
+
+    #[test]
+    fn a_series_stays_for_its_time() {
+        let memory = Memory::new(HeadMetrics::default(), Duration::from_secs(24 * 3600));
+        memory.apply(found(&memory, "a", 1), 0);
+        for _ in 0..10 {
+            flush(&memory);
+        }
+        assert_eq!(indexed(&memory).len(), 1);
+        // By the time at which the flushes began.
+        let begun = memory.begun.lock().clone();
+        let later = |(_, at): &(u32, Instant)| *at + memory.stay;
+        assert_eq!(memory.old_flush(later(&begun[4])), Some(begun[4].0));
+        assert_eq!(memory.old_flush(later(&begun[9])), Some(begun[9].0));
+    }
 
     #[test]
     fn the_last_metadata_counts_and_what_is_known_takes_no_memory() {

@@ -1,5 +1,5 @@
 //! Tests: what retention removes while time passes, that a clock which jumps takes nothing with it, and that
-//! no part is merged twice within an hour.
+//! no part is written twice within an hour.
 //!
 //! The clock is the test's own. The time that passes while it runs moves retention too, by minutes: what
 //! is expected stands days from any edge.
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use promkairos::model::TimeRange;
 use promkairos::storage::Clock;
 use promkairos::storage::embedded::{Options, Parts};
 use promkairos::telemetry::StoreMetrics;
@@ -128,40 +129,145 @@ fn a_clock_that_jumps_takes_nothing_with_it() {
     assert_eq!(days(&machine.start(20)), [range(5, 9), vec![25, far]].concat());
 }
 
+const MINUTE: i64 = 60_000;
+
+/// A store at noon of the tenth day, without retention.
+struct Noon {
+    machine: Machine,
+    store: Option<Parts>,
+    flushed: i64,
+}
+
+impl Noon {
+    fn new() -> Self {
+        let machine = Machine::default();
+        machine.set_clock(9 * DAY + DAY / 2);
+        let store = Some(machine.start(0));
+        Self { machine, store, flushed: 0 }
+    }
+
+    fn store(&self) -> &Parts {
+        self.store.as_ref().expect("it is open")
+    }
+
+    /// Each flush makes a part of one point.
+    fn flush(&mut self, count: i64) {
+        for _ in 0..count {
+            self.flushed += 1;
+            let points = vec![vec![point(9 * DAY + self.flushed)]];
+            let runs = vec![(labels(&[("job", "a")]), points)];
+            let through = self.flushed.cast_unsigned();
+            let step = Step::Absorb { through, runs, exemplars: vec![], metadata: vec![] };
+            block_on(apply(self.store(), &step)).expect("nothing fails");
+        }
+    }
+
+    /// Deletes the point of a flush.
+    fn delete(&self, flush: i64) {
+        let range = TimeRange::new(9 * DAY + flush, 9 * DAY + flush);
+        let step = Step::Delete { matchers: vec![], range };
+        block_on(apply(self.store(), &step)).expect("nothing fails");
+    }
+
+    fn parts(&self) -> Vec<String> {
+        let names = self.machine.disk.names().into_iter();
+        names.filter(|name| name.ends_with(".part")).collect()
+    }
+
+    /// Compacts so many minutes after noon; how many parts there are then.
+    fn parts_at(&self, minutes: i64) -> usize {
+        self.machine.set_clock(9 * DAY + DAY / 2 + minutes * MINUTE);
+        self.machine.maintain(self.store());
+        self.parts().len()
+    }
+
+    fn restart(&mut self) {
+        drop(self.store.take());
+        self.store = Some(self.machine.start(0));
+    }
+
+    fn points(&self) -> usize {
+        let found = block_on(content(self.store())).expect("it can be read");
+        found.series.values().map(BTreeMap::len).sum()
+    }
+}
+
 #[test]
 fn no_part_is_merged_twice_within_an_hour() {
-    const MINUTE: i64 = 60_000;
-    let machine = Machine::default();
-    let noon = 9 * DAY + DAY / 2;
-    machine.set_clock(noon);
-    let store = machine.start(0);
-    let mut flushed = 0;
-    let mut flush = |count: i64| {
-        for _ in 0..count {
-            flushed += 1;
-            let runs = vec![(labels(&[("job", "a")]), vec![vec![point(9 * DAY + flushed)]])];
-            let through = flushed.cast_unsigned();
-            let step = Step::Absorb { through, runs, exemplars: vec![], metadata: vec![] };
-            block_on(apply(&store, &step)).expect("nothing fails");
-        }
-    };
-    let parts_at = |minutes: i64| {
-        machine.set_clock(noon + minutes * MINUTE);
-        machine.maintain(&store);
-        machine.disk.names().iter().filter(|name| name.ends_with(".part")).count()
-    };
-    flush(4);
-    assert_eq!(parts_at(0), 1);
-    flush(4);
-    assert_eq!(parts_at(1), 2, "the first one rests");
-    flush(2);
-    assert_eq!(parts_at(59), 4, "both do");
-    assert_eq!(parts_at(62), 1);
-    // A clock that was set back holds up nothing.
-    flush(4);
-    assert_eq!(parts_at(-60 * 24), 1);
-    // So does a day with many of them.
-    flush(80);
-    assert!(parts_at(-60 * 24) < 16);
-    assert_eq!(block_on(content(&store)).expect("it can be read").series.len(), 1);
+    let mut noon = Noon::new();
+    noon.flush(4);
+    assert_eq!(noon.parts_at(0), 1);
+    noon.flush(4);
+    assert_eq!(noon.parts_at(1), 2, "the first one rests");
+    // A start does not forget it.
+    noon.restart();
+    noon.flush(2);
+    assert_eq!(noon.parts_at(59), 4, "both do");
+    assert_eq!(noon.parts_at(62), 1);
+    assert_eq!(noon.points(), 10);
+}
+
+#[test]
+fn a_clock_that_is_set_back_stops_no_merge() {
+    let mut noon = Noon::new();
+    noon.flush(4);
+    assert_eq!(noon.parts_at(0), 1);
+    noon.flush(3);
+    assert_eq!(noon.parts_at(-50), 4, "a little is no reason to write it again");
+    assert_eq!(noon.parts_at(-60 * 24), 1);
+    // From then on that clock counts.
+    noon.restart();
+    noon.flush(3);
+    assert_eq!(noon.parts_at(-60 * 24 + 59), 4);
+    assert_eq!(noon.parts_at(-60 * 24 + 60), 1);
+    assert_eq!(noon.points(), 10);
+}
+
+#[test]
+fn a_day_with_many_flushes_rests_too_and_does_not_grow_without_bound() {
+    let mut noon = Noon::new();
+    // When compaction wrote what is there.
+    let mut merged: BTreeMap<String, i64> = BTreeMap::new();
+    let mut most = 0;
+    for minute in 0..150 {
+        noon.flush(6);
+        let before = noon.parts();
+        most = most.max(noon.parts_at(minute));
+        let parts = noon.parts();
+        merged.retain(|name, since| {
+            let stays = parts.contains(name);
+            assert!(stays || *since + 60 <= minute, "{name} of {since} was merged at {minute}");
+            stays
+        });
+        let new = parts.into_iter().filter(|name| !before.contains(name));
+        merged.extend(new.map(|name| (name, minute)));
+    }
+    // With 360 flushes an hour.
+    assert!((65..=120).contains(&most), "{most} parts");
+    assert_eq!(noon.points(), 6 * 150);
+}
+
+#[test]
+fn what_was_merged_rests_for_deletes_too() {
+    let mut noon = Noon::new();
+    noon.flush(4);
+    assert_eq!(noon.parts_at(0), 1);
+    let merged = noon.parts();
+    noon.delete(1);
+    noon.restart();
+    assert_eq!(noon.points(), 3, "reads do not wait for it");
+    noon.parts_at(59);
+    assert_eq!(noon.parts(), merged);
+    assert_eq!(noon.parts_at(60), 1);
+    let rewritten = noon.parts();
+    assert_ne!(rewritten, merged);
+    // What a flush wrote does not rest, what was rewritten does.
+    noon.flush(1);
+    noon.delete(5);
+    noon.delete(2);
+    noon.parts_at(119);
+    assert_eq!(noon.parts(), rewritten);
+    assert_eq!(noon.parts_at(120), 1);
+    assert_ne!(noon.parts(), rewritten);
+    assert_eq!(noon.points(), 2);
 }
