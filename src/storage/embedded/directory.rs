@@ -245,7 +245,7 @@ impl Footer {
         if cursor.u32()? != u32::from(version) {
             return Err(Damage("a part of another version"));
         }
-        Ok(Self {
+        let footer = Self {
             version,
             series: cursor.u32()?,
             points: cursor.u64()?,
@@ -254,7 +254,11 @@ impl Footer {
             min_time: cursor.u64()? as i64,
             max_time: cursor.u64()? as i64,
             directory: BlockRef { offset: cursor.u64()?, len: cursor.u32()? },
-        })
+        };
+        match cursor.is_empty() {
+            true => Ok(footer),
+            false => Err(Damage("the footer is too long")),
+        }
     }
 }
 
@@ -336,5 +340,10 @@ mod tests {
             flipped[at] ^= 1;
             assert!(Footer::decode(&flipped).is_err());
         }
+        let mut longer = bytes[..FOOTER_BYTES - TAIL_BYTES - 4].to_vec();
+        longer.push(0);
+        seal(&mut longer, 0);
+        longer.extend(part_tail(footer.version));
+        assert_eq!(Footer::decode(&longer), Err(Damage("the footer is too long")));
     }
 }
