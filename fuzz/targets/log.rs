@@ -16,6 +16,13 @@ const BYTES: u64 = 1 << 16;
 
 /// Pieces of the segment, each an action and a length before its bytes: see [`piece`].
 pub(crate) fn check(data: &[u8]) {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    write_segment(folder.path(), data);
+    replay_or_repair(folder.path());
+}
+
+/// Writes the only segment of a log, made of pieces.
+pub(super) fn write_segment(dir: &Path, data: &[u8]) {
     let mut segment = header();
     let mut rest = data;
     let mut sequence = 0;
@@ -25,13 +32,11 @@ pub(crate) fn check(data: &[u8]) {
         rest = tail;
     }
     segment.resize(segment.len().max(BYTES as usize), 0);
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    fs::write(folder.path().join("00000000000000000001.wal"), &segment).expect("a file");
-    replay_or_repair(folder.path());
+    fs::write(dir.join("00000000000000000001.wal"), &segment).expect("a file");
 }
 
 /// What can be opened has rising records; what was repaired can be opened.
-fn replay_or_repair(dir: &Path) {
+pub(super) fn replay_or_repair(dir: &Path) {
     let open = || {
         let mut last = 0;
         let options =

@@ -4,15 +4,19 @@
 //! `tests/data/fuzz/` and with changes of them (`tests/it/fuzz.rs`). They panic when something is wrong.
 
 mod authorization;
+mod checkpoint;
 mod chunk;
 mod client_names;
 pub(crate) mod dataset;
 mod evaluation;
 pub(crate) mod expression;
 mod index_row;
+mod json_answer;
 mod kairosdb_conf;
 mod log;
 mod manifest;
+mod metadata_file;
+mod part_end;
 mod promql;
 mod read_answer;
 mod regex;
@@ -20,6 +24,8 @@ mod remote_read;
 mod request;
 mod row_key;
 mod server;
+mod settings;
+mod tag_index;
 mod traceparent;
 mod web_config;
 mod write;
@@ -33,12 +39,18 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("write_v2", write::check_v2),
     ("remote_read", remote_read::check),
     ("read_answer", read_answer::check),
+    ("json_answer", json_answer::check),
     ("request", request::check),
     ("log", log::check),
+    ("checkpoint", checkpoint::check),
     ("chunk", chunk::check),
     ("row_key", row_key::check),
     ("index_row", index_row::check),
+    ("tag_index", tag_index::check),
     ("manifest", manifest::check),
+    ("metadata_file", metadata_file::check),
+    ("part_end", part_end::check),
+    ("settings", settings::check),
     ("web_config", web_config::check),
     ("kairosdb_conf", kairosdb_conf::check),
     ("authorization", authorization::check),

@@ -7,6 +7,7 @@
 //!
 //! Not here: opening and locking of stores, and what a server accepts or deletes while a copy runs.
 
+pub mod answers;
 mod batch;
 mod compare;
 mod days;

@@ -9,15 +9,15 @@ use std::io::{BufReader, ErrorKind, Read};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::Value as Json;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use ureq::http::HeaderValue;
 use ureq::tls::TlsConfig;
 
+use super::answers;
 use super::runs::{RUN_BYTES, Run};
 use crate::chunk::{Chunk, ChunkKind, ColumnBytes};
 use crate::limits::RETRY_AFTER;
-use crate::model::{Exemplar, Labels, Matcher, Metadata, MetricType, RawLabels, TimeRange, varint};
+use crate::model::{Exemplar, Labels, Matcher, Metadata, RawLabels, TimeRange, varint};
 use crate::promql::format::timestamp;
 use crate::storage::StoreError;
 use crate::wire::read::{
@@ -65,8 +65,7 @@ impl Remote {
     ) -> Result<bool, StoreError> {
         let (start, end) = (timestamp(range.start), timestamp(range.end));
         let query = [("match[]", selector), ("start", &start), ("end", &end), ("limit", "1")];
-        let data = self.get("/api/v1/label/__name__/values", &query).await?;
-        Ok(data.as_array().is_some_and(|names| !names.is_empty()))
+        self.get("/api/v1/label/__name__/values", &query, answers::is_any_listed).await
     }
 
     /// The series that match, with the chunks that overlap the range.
@@ -94,31 +93,21 @@ impl Remote {
     ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
         let (start, end) = (timestamp(range.start), timestamp(range.end));
         let query = [("query", selector), ("start", &start), ("end", &end)];
-        let data = self.get("/api/v1/query_exemplars", &query).await?;
-        let series = data.as_array().map_or(&[][..], Vec::as_slice).iter().map(|series| {
-            let exemplars = series["exemplars"].as_array()?.iter().map(exemplar);
-            Some((labels(&series["seriesLabels"])?, exemplars.collect::<Option<_>>()?))
-        });
-        let all: Option<Vec<_>> = series.collect();
-        all.ok_or_else(|| not_understood("/api/v1/query_exemplars"))
+        self.get("/api/v1/query_exemplars", &query, answers::exemplars).await
     }
 
     /// Metadata of all families: of several of one family the first.
     pub(super) async fn metadata(&self) -> Result<Vec<(String, Metadata)>, StoreError> {
-        let data = self.get("/api/v1/metadata", &[]).await?;
-        let families = data.as_object().into_iter().flatten().map(|(family, all)| {
-            let text = |name: &str| all[0][name].as_str().map(str::to_owned);
-            let kind = text("type")?;
-            let mut kinds = (0..8).map(MetricType::from_number);
-            let kind = kinds.find(|known| known.as_str() == kind).unwrap_or_default();
-            Some((family.clone(), Metadata { kind, help: text("help")?, unit: text("unit")? }))
-        });
-        let all: Option<Vec<_>> = families.collect();
-        all.ok_or_else(|| not_understood("/api/v1/metadata"))
+        self.get("/api/v1/metadata", &[], answers::metadata).await
     }
 
-    /// `data` of the answer to a GET.
-    async fn get(&self, path: &'static str, query: &[(&str, &str)]) -> Result<Json, StoreError> {
+    /// What is read from the answer to a GET.
+    async fn get<T: Send + 'static>(
+        &self,
+        path: &'static str,
+        query: &[(&str, &str)],
+        read: fn(&[u8]) -> Option<T>,
+    ) -> Result<T, StoreError> {
         let mut request = self.authorized(self.agent.get(format!("{}{path}", self.url)));
         for (name, value) in query {
             request = request.query(name, value);
@@ -127,8 +116,7 @@ impl Remote {
             let mut answer = answered(request.call())?;
             let body = answer.body_mut().with_config().limit(u64::MAX).read_to_vec();
             let body = body.map_err(|error| away(&error.to_string()))?;
-            let mut json: Json = serde_json::from_slice(&body).map_err(|_| not_understood(path))?;
-            Ok(json["data"].take())
+            read(&body).ok_or_else(|| not_understood(path))
         });
         asked.await.unwrap_or_else(|error| Err(away(&error.to_string())))
     }
@@ -253,8 +241,7 @@ fn answered(
         return Ok(answer);
     }
     let text = answer.body_mut().read_to_string().unwrap_or_default();
-    let json: Option<Json> = serde_json::from_str(&text).ok();
-    let why = json.as_ref().and_then(|json| json["error"].as_str()).unwrap_or(text.trim());
+    let why = answers::why(&text);
     match status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
         true => Err(away(&format!("{status}: {why}"))),
         false => Err(StoreError::Invalid(format!("{status}: {why}"))),
@@ -286,22 +273,8 @@ fn not_understood(path: &str) -> StoreError {
     StoreError::Backend { what: path.to_owned(), source: "not the expected answer".into() }
 }
 
-fn labels(object: &Json) -> Option<Labels> {
-    let pairs: Option<Vec<(&String, &str)>> =
-        object.as_object()?.iter().map(|(name, value)| Some((name, value.as_str()?))).collect();
-    Labels::from_pairs(pairs?).ok()
-}
-
-fn exemplar(object: &Json) -> Option<Exemplar> {
-    let value = object["value"].as_str()?.parse().ok()?;
-    let timestamp = (object["timestamp"].as_f64()? * 1000.0).round() as i64;
-    Some(Exemplar { labels: labels(&object["labels"])?, value, timestamp })
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -342,18 +315,5 @@ mod tests {
             let error = answered(Err(error)).expect_err("away");
             assert!(matches!(&error, StoreError::Unavailable { .. }), "{error:?}");
         }
-    }
-
-    #[test]
-    fn exemplars_of_the_http_api() {
-        let read = exemplar(&json!({
-            "labels": { "trace_id": "a" }, "value": "-Inf", "timestamp": 1_435_781_430.78,
-        }));
-        let read = read.expect("an exemplar");
-        assert_eq!((read.value, read.timestamp), (f64::NEG_INFINITY, 1_435_781_430_780));
-        assert_eq!(read.labels.get("trace_id"), "a");
-        let nan = exemplar(&json!({ "labels": {}, "value": "NaN", "timestamp": 1 }));
-        assert!(nan.is_some_and(|nan| nan.value.is_nan() && nan.timestamp == 1_000));
-        assert_eq!(exemplar(&json!({ "labels": {}, "value": 1, "timestamp": 1 })), None);
     }
 }

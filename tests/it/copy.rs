@@ -5,6 +5,8 @@ mod cut_off;
 mod found;
 mod odd;
 mod served;
+mod serving;
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::path::Path;

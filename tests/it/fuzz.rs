@@ -92,6 +92,7 @@ macro_rules! targets {
 }
 
 targets! {
-    write_v1 write_v2 remote_read read_answer request log chunk row_key index_row manifest web_config
-    kairosdb_conf authorization client_names traceparent regex promql evaluation
+    write_v1 write_v2 remote_read read_answer json_answer request log checkpoint chunk row_key index_row
+    tag_index manifest metadata_file part_end settings web_config kairosdb_conf authorization client_names
+    traceparent regex promql evaluation
 }

@@ -75,6 +75,7 @@ pub use options::{ExpectedCluster, Keyspace, Options, OptionsError, Replication,
 pub use read_cache::ReadCacheOptions;
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
+pub use tag_index::document as tag_index_document;
 pub use tag_index::{
     Explanation, Job, JobKind, JobState, LegacyExplanation, TagIndexOptions, TagIndexStatus,
     TagIndexTrust, TagStatus, WindowExplanation, WindowPath,

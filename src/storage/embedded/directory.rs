@@ -66,7 +66,7 @@ pub(super) struct NameEntry {
 
 /// Where everything in a part is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Directory {
+pub struct Directory {
     pub(super) series: Vec<SeriesBlock>,
     /// Sorted by name.
     pub(super) names: Vec<NameEntry>,
@@ -77,7 +77,7 @@ pub(super) struct Directory {
 
 /// The last bytes of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Footer {
+pub struct Footer {
     pub(super) version: u8,
     pub(super) directory: BlockRef,
     pub(super) series: u32,
@@ -98,7 +98,8 @@ pub(super) fn footer_crc(footer: &[u8]) -> u32 {
 }
 
 impl Directory {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// Its bytes, without a block around them.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.postings);
         put_varint(&mut out, self.series.first().map_or(0, |first| first.frames));
@@ -129,7 +130,8 @@ impl Directory {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+    /// Reads what [`Self::encode`] wrote; an error says what is wrong with the bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let mut cursor = Cursor(bytes);
         let postings = cursor.varint()?;
         let series = decode_series(&mut cursor)?;
@@ -218,7 +220,8 @@ fn next_block(offset: &mut u64, len: u32) -> Result<BlockRef, Damage> {
 }
 
 impl Footer {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// Its bytes, with checksum and tail.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.extend_from_slice(&u32::from(self.version).to_le_bytes());
         out.extend_from_slice(&self.series.to_le_bytes());
@@ -235,7 +238,8 @@ impl Footer {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+    /// Reads what [`Self::encode`] wrote; an error says what is wrong with the bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let versions = 1..=PART_VERSION;
         let ended = |version| Some((version, bytes.strip_suffix(&part_tail(version))?));
         let Some((version, sealed)) = versions.into_iter().find_map(ended) else {
@@ -245,7 +249,7 @@ impl Footer {
         if cursor.u32()? != u32::from(version) {
             return Err(Damage("a part of another version"));
         }
-        Ok(Self {
+        let footer = Self {
             version,
             series: cursor.u32()?,
             points: cursor.u64()?,
@@ -254,7 +258,11 @@ impl Footer {
             min_time: cursor.u64()? as i64,
             max_time: cursor.u64()? as i64,
             directory: BlockRef { offset: cursor.u64()?, len: cursor.u32()? },
-        })
+        };
+        match cursor.is_empty() {
+            true => Ok(footer),
+            false => Err(Damage("the footer is too long")),
+        }
     }
 }
 
@@ -336,5 +344,10 @@ mod tests {
             flipped[at] ^= 1;
             assert!(Footer::decode(&flipped).is_err());
         }
+        let mut longer = bytes[..FOOTER_BYTES - TAIL_BYTES - 4].to_vec();
+        longer.push(0);
+        seal(&mut longer, 0);
+        longer.extend(part_tail(footer.version));
+        assert_eq!(Footer::decode(&longer), Err(Damage("the footer is too long")));
     }
 }

@@ -18,9 +18,10 @@ use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal}
 const HEAD: &[u8; 8] = b"pkmeta\x01\n";
 
 /// Metadata by metric family.
-pub(super) type MetadataMap = BTreeMap<String, Metadata>;
+pub type MetadataMap = BTreeMap<String, Metadata>;
 
-pub(super) fn encode(map: &MetadataMap) -> Vec<u8> {
+/// The bytes of the file.
+pub fn encode(map: &MetadataMap) -> Vec<u8> {
     let mut out = HEAD.to_vec();
     put_varint(&mut out, map.len() as u64);
     for (family, metadata) in map {
@@ -33,7 +34,8 @@ pub(super) fn encode(map: &MetadataMap) -> Vec<u8> {
     out
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<MetadataMap, Damage> {
+/// Reads what [`encode`] wrote; an error says what is wrong with the bytes.
+pub fn decode(bytes: &[u8]) -> Result<MetadataMap, Damage> {
     let content = unseal(bytes)?;
     let content = content.strip_prefix(HEAD).ok_or(Damage("metadata of another version"))?;
     let mut cursor = Cursor(content);

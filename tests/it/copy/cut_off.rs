@@ -39,14 +39,15 @@ async fn large(data: &Path) -> All {
 }
 
 /// A copy under way, of small pieces, with its progress in `state`.
-struct Cut {
+pub(super) struct Cut {
     folder: PathBuf,
     arguments: Vec<String>,
-    state: PathBuf,
+    /// The file with its progress.
+    pub(super) state: PathBuf,
 }
 
 impl Cut {
-    fn new(folder: &Path, from: &str, to: &str, more: &[&str]) -> Self {
+    pub(super) fn new(folder: &Path, from: &str, to: &str, more: &[&str]) -> Self {
         let state = folder.join("state");
         let fixed = ["--from", from, "--to", to, "--at-once", "1", "--state"];
         let mut arguments: Vec<String> = fixed.iter().map(|text| (*text).to_owned()).collect();
@@ -55,19 +56,19 @@ impl Cut {
         Self { folder: folder.to_owned(), arguments, state }
     }
 
-    fn arguments(&self) -> Vec<&str> {
+    pub(super) fn arguments(&self) -> Vec<&str> {
         self.arguments.iter().map(String::as_str).collect()
     }
 
     /// Points that the file says are copied; 0 without a file.
-    fn copied(&self) -> u64 {
+    pub(super) fn copied(&self) -> u64 {
         let Ok(bytes) = std::fs::read(&self.state) else { return 0 };
         let json: Json = serde_json::from_slice(&bytes).expect("it is replaced as a whole");
         json["progress"]["totals"]["floats"].as_u64().expect("a number")
     }
 
     /// Begins, and waits until something more is copied.
-    fn begin(&self) -> Process {
+    pub(super) fn begin(&self) -> Process {
         let before = self.copied();
         let mut process = Process::start("copy", &mut command(&self.folder, &self.arguments()));
         let start = Instant::now();

@@ -162,6 +162,13 @@ fn assert_shell(shell: &str, path: &str) {
 }
 
 #[test]
+fn shells_can_read_the_scripts_that_no_test_runs() {
+    for script in ["packaging/static.sh", "packaging/try_deb.sh", "bench/soak.sh"] {
+        assert_shell("bash", script);
+    }
+}
+
+#[test]
 fn every_command_has_its_manual_page_in_the_package() {
     const SCRIPT: &str = "packaging/deb.sh";
     assert_shell("bash", SCRIPT);

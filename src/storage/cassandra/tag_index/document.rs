@@ -32,7 +32,7 @@ pub(in super::super) type Configured = BTreeMap<String, BTreeSet<String>>;
 
 /// The document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Document {
+pub struct Document {
     pub(super) format: u32,
     /// Rises by one with every change.
     pub(super) version: u64,
@@ -84,7 +84,7 @@ impl State {
 
 /// A running adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Adapter {
+pub struct Adapter {
     pub(super) format: u32,
     /// All its writes and reads that began earlier have ended, those since act by this version.
     pub(super) seen: u64,
@@ -188,7 +188,7 @@ pub(super) fn pairs(configured: &Configured) -> impl Iterator<Item = (&str, &str
 }
 
 /// Reads a document; one of a later format is refused, never guessed at.
-pub(super) fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
+pub fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     #[derive(Deserialize)]
     struct Format {
         format: u32,
@@ -201,7 +201,7 @@ pub(super) fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String>
 }
 
 /// Writes a document.
-pub(super) fn encode(value: &impl Serialize) -> String {
+pub fn encode(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("names and numbers are JSON")
 }
 

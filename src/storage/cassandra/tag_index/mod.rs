@@ -9,7 +9,7 @@ mod audit;
 mod coordination;
 mod coverage;
 mod delete;
-mod document;
+pub mod document;
 mod explain;
 mod job;
 mod jobs;

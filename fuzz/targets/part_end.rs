@@ -1,0 +1,33 @@
+//! The end of a part file, its directory and its footer: any bytes are read or refused; what is read is
+//! written and read again as the same.
+//!
+//! Checksum and tail of a footer are made here, as no random change would get past them; the layout
+//! is that of `docs/EMBEDDED-FORMAT.md`, said a second time.
+use promkairos::storage::embedded::directory::{Directory, Footer};
+
+/// The number of the version and what follows it, or the directory.
+pub(crate) fn check(data: &[u8]) {
+    check_directory(data);
+    let _ = Footer::decode(data);
+    for version in [1, 2] {
+        let mut footer = u32::from(version).to_le_bytes().to_vec();
+        footer.extend(data);
+        footer.extend(crc32c::crc32c(&footer).to_le_bytes());
+        footer.extend([b'p', b'k', b'p', b'a', b'r', b't', version, b'E']);
+        let Ok(read) = Footer::decode(&footer) else { continue };
+        assert_eq!(read.encode(), footer);
+        footer.pop();
+        Footer::decode(&footer).expect_err("its end is missing");
+    }
+}
+
+fn check_directory(data: &[u8]) {
+    let Ok(directory) = Directory::decode(data) else { return };
+    let written = directory.encode();
+    // A number has no shorter form than the one written.
+    assert!(written.len() <= data.len(), "{} bytes of {}", written.len(), data.len());
+    let again = Directory::decode(&written).expect("our own directory");
+    assert_eq!(again.encode(), written);
+    let torn = &written[..written.len() - 1];
+    Directory::decode(torn).expect_err("its end is missing");
+}

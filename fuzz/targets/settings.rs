@@ -1,0 +1,51 @@
+//! A file of settings: what is taken of it means the same when flags say it, and what is refused says
+//! where it stands.
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use clap::Command;
+use promkairos::config::{Config, ConfigError, Origin, Said, arguments};
+
+static COMMAND: LazyLock<Command> =
+    LazyLock::new(|| Command::new("fuzz").no_binary_name(true).args(arguments()));
+
+fn load(flags: &[String], file: Option<&Path>) -> Result<(Config, Vec<Said>), ConfigError> {
+    let matches = COMMAND.clone().try_get_matches_from(flags).expect("flags that there are");
+    Config::check(&matches, file)
+}
+
+pub(crate) fn check(data: &[u8]) {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let path = folder.path().join("settings.toml");
+    fs::write(&path, data).expect("a file");
+    let lines = data.split(|byte| *byte == b'\n').count();
+    let (taken, said) = match load(&[], Some(&path)) {
+        Ok(taken) => taken,
+        Err(error) => return refused(&error, lines),
+    };
+    let mut flags = Vec::new();
+    for one in &said {
+        if let Origin::File { line, .. } = one.origin {
+            assert!((1..=lines).contains(&line), "{} in line {line} of {lines}", one.name);
+            flags.push(format!("--{}={}", one.name, one.value));
+        }
+    }
+    let (repeated, _) = load(&flags, None).unwrap_or_else(|error| panic!("{flags:?}: {error}"));
+    let meaning = |config: &Config| {
+        let Config { listen, data_dir, store, retention, queries, limits, .. } = config;
+        format!("{listen:?} {data_dir:?} {store:?} {retention:?} {queries:?} {limits:?}")
+    };
+    assert_eq!(meaning(&taken), meaning(&repeated), "{flags:?}");
+}
+
+/// The file stands in the error, with a line that it has.
+fn refused(error: &ConfigError, lines: usize) {
+    let text = error.to_string();
+    let (_, behind) = text.split_once("/settings.toml").unwrap_or_else(|| panic!("{text}"));
+    if let Some(number) = behind.strip_prefix(':') {
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        let line: usize = number[..end].parse().unwrap_or_else(|_| panic!("{text}"));
+        assert!((1..=lines).contains(&line), "line {line} of {lines}: {text}");
+    }
+}
