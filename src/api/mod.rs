@@ -195,6 +195,11 @@ impl AppState {
         }
     }
 
+    /// Most bytes of the body of a request that comes now, of whatever kind.
+    fn body_bytes(&self) -> usize {
+        self.writes.limits().body_bytes
+    }
+
     /// The turns of questions that begin now.
     fn turns(&self) -> Arc<Turns> {
         Arc::clone(&self.turns.read())

@@ -267,7 +267,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-request-body-size",
         "SIZE",
         Some("32MiB"),
-        "Largest body of a remote write, compressed",
+        "Largest body of a request, as it comes: those of remote writes and reads are compressed",
     ),
     setting("max-series-per-request", "N", Some("262144"), "Series in one remote write"),
     setting(

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rustix::process::Signal;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use crate::support::eventually;
 use crate::support::load::compress;
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::proto;
+use crate::support::eventually;
 
 /// A series `metric{host}` with so many points.
 pub(crate) fn series(metric: &str, host: &str, points: u64) -> proto::Message {
@@ -222,6 +224,44 @@ async fn answers_of_label_endpoints_end_at_their_bytes() {
     assert_eq!(ask("/api/v1/labels").await, serde_json::Value::Null);
     // With the first one.
     assert_eq!(reached(&server, "max-label-results-size").await, Some(4.0));
+}
+
+/// A form, a remote read, and a remote read that does not say how long it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_are_no_writes_end_at_the_setting_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = "max_request_body_size = \"2KiB\"\n";
+    let (server, file) = configured(folder.path(), &Backend::Embedded, settings, &[]).await;
+    let client = reqwest::Client::new();
+    let post = async |path: &str, kind: &str, body: reqwest::Body| {
+        let request = client.post(server.url(path)).header("Content-Type", kind).body(body);
+        let answer = request.send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("a text"))
+    };
+    let why = "body has more than 2048 bytes, which is the setting max-request-body-size\n";
+    let refused = (413, why.to_owned());
+    let form = |bytes: usize| format!("query=1&x={}", "y".repeat(bytes - 10));
+    let forms = "application/x-www-form-urlencoded";
+    let query = async |bytes| post("/api/v1/query", forms, form(bytes).into()).await;
+    assert_eq!(query(2048).await.0, 200);
+    assert_eq!(query(2049).await, refused);
+    let read = async |body| post("/api/v1/read", "application/x-protobuf", body).await;
+    assert_eq!(read(vec![0xff; 2048].into()).await.0, 400, "no request, and looked at");
+    assert_eq!(read(vec![0xff; 2049].into()).await, refused);
+    let mut stream = TcpStream::connect(server.address).await.expect("it listens");
+    let head =
+        "POST /api/v1/read HTTP/1.1\r\nHost: it\r\nTransfer-Encoding: chunked\r\n\r\n801\r\n";
+    let body = [head.as_bytes(), &[0xff; 2049], b"\r\n0\r\n\r\n"].concat();
+    stream.write_all(&body).await.expect("it takes that");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    assert_eq!(reached(&server, "max-request-body-size").await, Some(3.0));
+    // As for writes, another one holds at once.
+    write_settings(&file, "max_request_body_size = \"4KiB\"\n");
+    assert_eq!(reload(&server).await.1, "changed: max-request-body-size\n");
+    assert_eq!(query(2049).await.0, 200);
+    assert_eq!(reached(&server, "max-request-body-size").await, Some(3.0));
 }
 
 /// Else nobody could tell a first burst from nothing: a rule sees how much a counter grows.
