@@ -332,7 +332,8 @@ pub const SETTINGS: &[Setting] = &[
         "query-max-samples",
         "N",
         Some("50000000"),
-        "Samples that a query may hold in memory at a time; a native histogram counts for several",
+        "Samples that a query may hold in memory at a time, where a native histogram counts for several; and \
+         those of a remote read's answer without streaming",
     ),
     setting(
         "query-max-memory",

@@ -264,6 +264,36 @@ async fn bodies_that_are_no_writes_end_at_the_setting_too() {
     assert_eq!(reached(&server, "max-request-body-size").await, Some(3.0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_remote_read_without_streaming_end_at_settings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = "query_max_samples = 5\n";
+    let flags = ["--memory-limit=256MiB"];
+    let (server, file) = configured(folder.path(), &Backend::Embedded, settings, &flags).await;
+    // A point is 18 bytes of the answer, which may have 16 MiB.
+    let many = ["a", "b"].map(|host| series("many", host, 500_000));
+    for sent in [series("few", "a", 5), series("more", "a", 6)].into_iter().chain(many) {
+        let answer = send(&server, &[sent]).await;
+        assert_eq!(answer.status, 204, "{}", answer.body);
+    }
+    let read = async |name: &str| server.read("__name__", name).await.map(|found| found.len());
+    assert_eq!(read("few").await, Ok(1));
+    let why = read("more").await.expect_err("too many samples");
+    let want = "400 Bad Request: exceeded sample limit (5), which is the setting \
+                query-max-samples, use STREAMED_XOR_CHUNKS\n";
+    assert_eq!(why, want);
+    assert_eq!(reached(&server, "query-max-samples").await, Some(1.0));
+    write_settings(&file, "");
+    assert_eq!(reload(&server).await.1, "changed: query-max-samples\n");
+    assert_eq!(read("more").await, Ok(1));
+    assert_eq!(reached(&server, "query-max-samples").await, Some(1.0));
+    let why = read("many").await.expect_err("too many bytes");
+    let want = "400 Bad Request: exceeded response limit (16777216 bytes), which is a share of \
+                the setting memory-limit, use STREAMED_XOR_CHUNKS\n";
+    assert_eq!(why, want);
+    assert_eq!(reached(&server, "memory-limit").await, Some(1.0));
+}
+
 /// Else nobody could tell a first burst from nothing: a rule sees how much a counter grows.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_alerts_look_at_is_there_before_it_is_counted() {
