@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::support::load::compress;
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::proto;
-use crate::support::eventually;
+use crate::support::{api, eventually};
 
 /// A series `metric{host}` with so many points.
 pub(crate) fn series(metric: &str, host: &str, points: u64) -> proto::Message {
@@ -156,6 +156,7 @@ async fn requests_beyond_a_setting_are_told_which() {
         "--max-series-per-request=2",
         "--max-samples-per-request=5",
         "--max-request-body-size=2KiB",
+        "--max-label-name-size=9",
         "--max-label-value-size=9",
         "--max-label-results=1",
     ];
@@ -174,6 +175,10 @@ async fn requests_beyond_a_setting_are_told_which() {
     let why = "value of label \"host\" of 10 bytes, and the setting max-label-value-size is 9 for \
                series {__name__=\"m\", host=\"0123456789\"}\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    let label = proto::Message::default().bytes(1, "0123456789").bytes(2, "v");
+    let answer = send(&server, &[series("m", "a", 1).messages(1, [label])]).await;
+    let why = "label name of 10 bytes, and the setting max-label-name-size is 9";
+    assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
     assert_eq!(stored(&server, "m").await, ["a"]);
     assert_eq!(send(&server, &some(2).collect::<Vec<_>>()).await.status, 204);
     assert_eq!(stored(&server, "m").await, ["a"], "one more is there, and cut off");
@@ -189,6 +194,7 @@ async fn requests_beyond_a_setting_are_told_which() {
         ("max-series-per-request", 1.0),
         ("max-samples-per-request", 1.0),
         ("max-request-body-size", 1.0),
+        ("max-label-name-size", 1.0),
         ("max-label-value-size", 1.0),
         // The last two lists that were asked for without a limit of their own, and the status.
         ("max-label-results", 3.0),
@@ -292,6 +298,61 @@ async fn answers_of_remote_read_without_streaming_end_at_settings() {
                 the setting memory-limit, use STREAMED_XOR_CHUNKS\n";
     assert_eq!(why, want);
     assert_eq!(reached(&server, "memory-limit").await, Some(1.0));
+}
+
+/// Each refuses a query, names itself and is counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_queries_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (server, file) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
+    assert_eq!(send(&server, &[series("m", "a", 9)]).await.status, 204);
+    let ask = async |query: &str| {
+        let parameters = [("query", query), ("time", "1700000001")];
+        let (status, answer) = api::get(&server.url("/api/v1/query"), &parameters).await;
+        (status, answer["error"].as_str().unwrap_or_default().to_owned())
+    };
+    // For each second of a day the median of a day of seconds: minutes of work.
+    let long = "max_over_time(quantile_over_time(0.5, vector(1)[1d:1s])[1d:1s])";
+    for (setting, value, query, want) in [
+        ("query-max-depth", "3", "abs(abs(abs(m)))", 422),
+        ("query-max-samples", "5", "m[1h]", 422),
+        ("query-max-memory", "\"64KiB\"", "count_over_time(vector(1)[1d:1s])", 422),
+        ("query-timeout", "\"1ms\"", long, 503),
+    ] {
+        assert_eq!(reached(&server, setting).await, Some(0.0), "{setting}");
+        write_settings(&file, &format!("{} = {value}\n", setting.replace('-', "_")));
+        let (status, said) = reload(&server).await;
+        assert!(status == 200 && said.contains(setting), "{said}");
+        let (status, why) = ask(query).await;
+        assert!(status == want && why.contains(setting), "{setting}: {status} {why}");
+        assert_eq!(reached(&server, setting).await, Some(1.0), "{setting}");
+    }
+    let queue = "query-max-queue";
+    write_settings(&file, "query_max_concurrency = 1\nquery_max_queue = 0\n");
+    assert_eq!(reload(&server).await.0, 200);
+    assert_eq!(reached(&server, queue).await, Some(0.0));
+    {
+        let mut first = std::pin::pin!(ask(long));
+        eventually("the first is under way", async || {
+            let count = tokio::select! {
+                ended = &mut first => panic!("{ended:?}"),
+                count = metric(&server, "queries_in_flight") => count,
+            };
+            if count == Some(1.0) { Ok(()) } else { Err(format!("{count:?}")) }
+        })
+        .await;
+        let (status, why) = tokio::select! {
+            ended = &mut first => panic!("{ended:?}"),
+            answer = ask("m") => answer,
+        };
+        assert!(status == 503 && why.contains(queue), "{status} {why}");
+        assert_eq!(reached(&server, queue).await, Some(1.0));
+    }
+    eventually("the turn of the first is free", async || match ask("m").await {
+        (200, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
 }
 
 /// Else nobody could tell a first burst from nothing: a rule sees how much a counter grows.
