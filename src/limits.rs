@@ -97,9 +97,7 @@ pub const MAX_CONCURRENT_READS: usize = 10;
 pub const READ_WAIT: Duration = Duration::from_secs(30);
 /// For so many of them one may have an answer that is whole in memory (SAMPLES).
 pub const READS_PER_SAMPLE_READ: usize = 5;
-/// Samples in an answer that is whole in memory.
-pub const MAX_READ_SAMPLES: usize = 50_000_000;
-/// Bytes of an answer that is whole in memory, before compression, likewise.
+/// Bytes of an answer that is whole in memory, before compression, however much memory there may be.
 pub const MAX_READ_RESPONSE_BYTES: usize = 1 << 30;
 /// Bytes of chunks in one frame of a streamed answer; clients refuse frames over 50,000,000.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;

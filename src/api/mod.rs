@@ -195,6 +195,11 @@ impl AppState {
         }
     }
 
+    /// Most bytes of the body of a request that comes now, of whatever kind.
+    fn body_bytes(&self) -> usize {
+        self.writes.limits().body_bytes
+    }
+
     /// The turns of questions that begin now.
     fn turns(&self) -> Arc<Turns> {
         Arc::clone(&self.turns.read())
@@ -310,10 +315,12 @@ impl AppState {
     }
 
     /// Parts that hold memory, and the bytes of each as it counts them.
-    pub fn held_by_part(&self) -> [(&'static str, u64); 4] {
+    pub fn held_by_part(&self) -> [(&'static str, u64); 5] {
         let intakes = [&self.intake, &self.forms, &self.reads.bodies].map(|intake| intake.held());
+        let counted = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
         [
-            ("points", u64::try_from(self.metrics.head.bytes.get()).unwrap_or(0)),
+            ("points", counted(self.metrics.head.bytes.get())),
+            ("blocks", counted(self.metrics.store.block_cache_bytes.get())),
             ("queries", self.evaluator().engine.settings().memory.bytes() as u64),
             ("bodies", intakes.iter().map(|(bodies, _)| bodies).sum()),
             ("decoded", intakes.iter().map(|(_, decoded)| decoded).sum()),

@@ -11,7 +11,6 @@ use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 
 use super::moment::Moment;
-use super::remote_write::BodyLimit;
 use super::{ApiError, AppState};
 use crate::model::TimeRange;
 use crate::promql::quoted;
@@ -34,8 +33,8 @@ impl FromRequest<Arc<AppState>> for Parameters {
         let (parts, body) = request.into_parts();
         let mut parameters = Self::default();
         if parts.method != Method::GET && is_form(&parts.headers) {
-            let http = &state.metrics.http;
-            let body = state.forms.read(&parts.headers, body, BodyLimit::ANY, http).await;
+            let (most, http) = (state.body_bytes(), &state.metrics.http);
+            let body = state.forms.read(&parts.headers, body, most, http).await;
             parameters.add(&body.map_err(IntoResponse::into_response)?.bytes);
         }
         parameters.add(parts.uri.query().unwrap_or_default().as_bytes());

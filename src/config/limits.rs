@@ -24,7 +24,7 @@ pub struct LimitsConfig {
 /// What a remote write may bring. Changes while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteLimits {
-    /// Bytes of a body, compressed.
+    /// Bytes of a body as it comes, those that are no remote writes included.
     pub body_bytes: usize,
     /// Series in one request.
     pub series_per_request: usize,

@@ -267,7 +267,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-request-body-size",
         "SIZE",
         Some("32MiB"),
-        "Largest body of a remote write, compressed",
+        "Largest body of a request, as it comes: those of remote writes and reads are compressed",
     ),
     setting("max-series-per-request", "N", Some("262144"), "Series in one remote write"),
     setting(
@@ -332,7 +332,8 @@ pub const SETTINGS: &[Setting] = &[
         "query-max-samples",
         "N",
         Some("50000000"),
-        "Samples that a query may hold in memory at a time; a native histogram counts for several",
+        "Samples that a query may hold in memory at a time, where a native histogram counts for several; and \
+         those of a remote read's answer without streaming",
     ),
     setting(
         "query-max-memory",

@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::LimitMetrics;
+
 /// How a statement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementOutcome {
@@ -118,6 +120,8 @@ pub struct CassandraMetrics {
     pub quarantined: Counter,
     /// Attempts to open the store that Cassandra refused: the login, the keyspace.
     pub open_refused: Counter,
+    /// Counts statements that find no turn in time.
+    pub limits: LimitMetrics,
     clock_skew: Gauge<f64, AtomicU64>,
 }
 
@@ -151,6 +155,7 @@ impl Default for CassandraMetrics {
             read_cache_bytes: Gauge::default(),
             quarantined: Counter::default(),
             open_refused: Counter::default(),
+            limits: LimitMetrics::default(),
             clock_skew: Gauge::default(),
         }
     }
@@ -161,8 +166,8 @@ fn latency_buckets() -> Histogram {
 }
 
 impl CassandraMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let new = Self::default();
+    pub(super) fn register(registry: &mut Registry, limits: LimitMetrics) -> Self {
+        let new = Self { limits, ..Self::default() };
         let registry = registry.sub_registry_with_prefix("cassandra");
         let help = "Attempts of statements by outcome";
         registry.register("statements", help, new.statements.clone());

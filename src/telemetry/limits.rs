@@ -22,7 +22,7 @@ pub(super) const OF_WRITES: [&str; 9] = [
 ];
 
 /// The other settings whose limits are counted.
-const ELSEWHERE: [&str; 17] = [
+const ELSEWHERE: [&str; 18] = [
     "flush-memory",
     "wal-limit",
     "max-connections",
@@ -40,6 +40,7 @@ const ELSEWHERE: [&str; 17] = [
     "query-max-memory",
     "query-max-queue",
     "query-max-depth",
+    "cassandra-max-in-flight",
 ];
 
 /// What a head of HTTP/1 passes that is too large: the HTTP library's own limit.
@@ -74,7 +75,7 @@ impl LimitMetrics {
         }
         registry.register(
             "limits_reached",
-            "Series, requests, queries, connections and answers refused, cut or given up at a limit, \
+            "Series, requests, queries, statements, connections and answers refused, cut or given up at a limit, \
              by its setting; http-head-size and rate_limit are none",
             metrics.reached.clone(),
         );

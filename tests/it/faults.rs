@@ -1,5 +1,6 @@
 //! Random histories of the whole embedded store, the log with the part files behind it, on a disk that
-//! fails: errors of single operations, short writes, failed syncs, a full disk, kill -9, power cuts, damage.
+//! fails: errors of single operations, reads among them, short writes, failed syncs, a full disk, kill -9, power
+//! cuts, damage; and with a clock that jumps by years.
 //!
 //! The law: what was acknowledged is found, with its bits, or a loud error says why not. What was refused may be
 //! there or not, but nothing else may. A history is known by its seed, which is printed when it breaks the law.
@@ -9,12 +10,13 @@ mod disk;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use promkairos::model::{MatchOp, Matcher, Point, TimeRange, Value};
 use promkairos::storage::embedded::{self, Parts};
 use promkairos::storage::head::{Head, Options};
-use promkairos::storage::{SelectHints, Store, StoreError};
+use promkairos::storage::{Clock, SelectHints, Store, StoreError};
 use promkairos::telemetry::{HeadMetrics, StoreMetrics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -26,6 +28,10 @@ use crate::support::{long, seed};
 use disk::PowerDisk;
 
 const DAY: i64 = 86_400_000;
+/// All points are of the days before.
+const NOW: i64 = 19_004 * DAY;
+/// No day of theirs ended so long before.
+const RETENTION: Duration = Duration::from_secs(30 * 86_400);
 const SERIES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// What may be found of a point: its bits, or nothing.
@@ -35,6 +41,8 @@ type Possible = Vec<Option<u64>>;
 struct History {
     dir: TempDir,
     disk: PowerDisk,
+    /// What the clock of the part files shows.
+    clock: Arc<AtomicI64>,
     parts: Arc<Parts>,
     head: Head,
     points: BTreeMap<(&'static str, i64), Possible>,
@@ -49,6 +57,13 @@ struct Met {
     refused: u32,
     failures: u32,
     cuts: u32,
+    jumps: u32,
+    short_writes: u32,
+    failed_reads: u32,
+    read: u32,
+    not_read: u32,
+    opened: u32,
+    not_opened: u32,
     damaged_opened: u32,
     damaged_refused: u32,
 }
@@ -67,14 +82,29 @@ async fn what_was_acknowledged_is_found_or_an_error_says_why_not() {
         history.end(&mut met).await;
     }
     println!("{met:?}");
-    let Met { acknowledged, refused, failures, cuts, damaged_opened, damaged_refused } = met;
-    let all = [acknowledged, refused, failures, cuts, damaged_opened, damaged_refused];
-    assert!(all.iter().all(|count| *count > 10), "{all:?}");
+    let faults = [met.failures, met.cuts, met.jumps, met.short_writes, met.failed_reads];
+    let outcomes = [
+        [met.acknowledged, met.refused],
+        [met.read, met.not_read],
+        [met.opened, met.not_opened],
+        [met.damaged_opened, met.damaged_refused],
+    ];
+    assert!(faults.iter().chain(outcomes.as_flattened()).all(|count| *count > 2), "{met:?}");
 }
 
 /// Opens the store; only the lock of its log is a real file, in `dir`.
-async fn open(disk: &PowerDisk, dir: &Path) -> Result<(Arc<Parts>, Head), StoreError> {
-    let options = embedded::Options { maintenance: None, ..embedded::Options::default() };
+async fn open(
+    disk: &PowerDisk,
+    dir: &Path,
+    clock: &Arc<AtomicI64>,
+) -> Result<(Arc<Parts>, Head), StoreError> {
+    let shown = clock.clone();
+    let options = embedded::Options {
+        maintenance: None,
+        retention: RETENTION,
+        clock: Clock::new(move || shown.load(Ordering::SeqCst)),
+        ..embedded::Options::default()
+    };
     let (files, metrics) = (Arc::new(disk.clone()), StoreMetrics::default());
     let parts = Arc::new(Parts::open_with(files, &dir.join("parts"), options, metrics)?);
     let mut options = Options::new(dir);
@@ -107,25 +137,53 @@ async fn found(head: &Head) -> Result<BTreeMap<(String, i64), u64>, StoreError> 
 impl History {
     async fn new(seed: u64) -> Self {
         let (dir, disk) = (tempfile::tempdir().expect("a folder"), PowerDisk::new(seed));
-        let (parts, head) = open(&disk, dir.path()).await.expect("a store is made");
+        let clock = Arc::new(AtomicI64::new(NOW));
+        let (parts, head) = open(&disk, dir.path(), &clock).await.expect("a store is made");
         let random = StdRng::seed_from_u64(seed.rotate_left(32));
-        Self { dir, disk, parts, head, points: BTreeMap::new(), random, value: 0.0 }
+        Self { dir, disk, clock, parts, head, points: BTreeMap::new(), random, value: 0.0 }
     }
 
     async fn step(mut self, met: &mut Met) -> Self {
-        match self.random.random_range(0..20) {
+        match self.random.random_range(0..24) {
             0..9 => self.write(met).await,
             9 => self.delete().await,
             10 | 11 => drop(self.head.flush().await),
-            12 => drop(self.parts.maintain(20_000 * DAY)),
+            12 => drop(self.parts.maintain(self.clock.load(Ordering::SeqCst))),
             13 => self.disk.fail(self.random.random_range(3..60)),
             14 => self.disk.fill(true),
             15 => self.disk.fill(false),
             16 => self.disk.cut_after(self.random.random_range(1..80)),
             17 => return self.restart(met).await,
+            18 => self.jump(met),
+            19 => self.disk.fail_reads(self.random.random_range(0..12)),
+            20 | 21 => self.read(met).await,
             _ => return self.crash(met).await,
         }
         self
+    }
+
+    /// The clock is set right, or far ahead or back.
+    fn jump(&mut self, met: &mut Met) {
+        let years = [0, 1, 10, -1, -10][self.random.random_range(0..5)];
+        self.clock.store(NOW + years * 365 * DAY, Ordering::SeqCst);
+        met.jumps += u32::from(years != 0);
+    }
+
+    /// Reads on a disk that may fail: an error, or what may be, and all of it.
+    async fn read(&mut self, met: &mut Met) {
+        let Ok(mut found) = found(&self.head).await else {
+            met.not_read += 1;
+            return;
+        };
+        met.read += 1;
+        for ((host, time), possible) in &self.points {
+            let bits = found.remove(&((*host).to_owned(), *time));
+            assert!(
+                possible.contains(&bits),
+                "{host} at {time}: {bits:?} is read, {possible:?} may be"
+            );
+        }
+        assert!(found.is_empty(), "nobody wrote {found:?}");
     }
 
     async fn write(&mut self, met: &mut Met) {
@@ -178,14 +236,24 @@ impl History {
     async fn crash(mut self, met: &mut Met) -> Self {
         met.cuts += 1;
         met.failures += self.disk.failures();
+        met.failed_reads += self.disk.failed_reads();
+        met.short_writes += self.disk.short_writes();
         let disk = match self.random.random_bool(0.5) {
             true => self.disk.after_cut(),
             false => self.disk.after_kill(),
         };
-        let Self { dir, points, random, value, head, parts, .. } = self;
+        let Self { dir, clock, points, mut random, value, head, parts, .. } = self;
         drop((head, parts));
-        let (parts, head) = open(&disk, dir.path()).await.expect("nothing is damaged");
-        let mut history = Self { dir, disk, parts, head, points, random, value };
+        // First on a disk that does not read all: that is told, and takes nothing away.
+        disk.fail_reads(random.random_range(0..40));
+        match open(&disk, dir.path(), &clock).await {
+            Ok(_) => met.opened += 1,
+            Err(_) => met.not_opened += 1,
+        }
+        disk.fail_reads(0);
+        let opened = open(&disk, dir.path(), &clock).await;
+        let (parts, head) = opened.expect("nothing is damaged");
+        let mut history = Self { dir, disk, clock, parts, head, points, random, value };
         history.check().await.expect("nothing is damaged");
         history
     }
@@ -210,14 +278,14 @@ impl History {
         let history = self.crash(met).await;
         let closed = history.head.close().await;
         closed.expect("the disk is sound");
-        let Self { dir, disk, points, random, value, head, parts } = history;
+        let Self { dir, disk, clock, points, random, value, head, parts } = history;
         drop((head, parts));
         let disk = disk.after_kill();
         let what = disk.damage();
         println!("damage: {what}");
-        let opened = match open(&disk, dir.path()).await {
+        let opened = match open(&disk, dir.path(), &clock).await {
             Ok((parts, head)) => {
-                let mut history = Self { dir, disk, parts, head, points, random, value };
+                let mut history = Self { dir, disk, clock, parts, head, points, random, value };
                 history.check().await
             }
             Err(error) => Err(error),

@@ -21,7 +21,7 @@ use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{
     Absorbed, Flush, ListSize, SelectHints, SeriesQuery, SharedStore, Stats, Store, StoreError,
 };
-use promkairos::telemetry::HeadMetrics;
+use promkairos::telemetry::{HeadMetrics, Metrics};
 use tempfile::TempDir;
 
 use crate::batch::Batch;
@@ -218,7 +218,8 @@ async fn a_store_below_that_is_away_loses_nothing_and_ends_at_the_limit() {
     let below = Arc::new(Gate::default());
     let mut options = options(&dir);
     options.wal_limit = 200_000;
-    let head = open(options.clone(), &below).await;
+    let (metrics, front) = (Metrics::new(), Arc::new(Fronted(below.clone())));
+    let head = open_over(options.clone(), front, metrics.head.clone()).await.expect("it opens");
     below.set(Mode::Away);
     let mut written = 0;
     let refused = loop {
@@ -234,8 +235,12 @@ async fn a_store_below_that_is_away_loses_nothing_and_ends_at_the_limit() {
         written += 1;
     };
     assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused}");
+    let why = "of at most 200000 bytes not in the store below yet, which is the setting wal-limit";
+    assert!(refused.to_string().contains(why), "{refused}");
+    assert_eq!(reached(&metrics, "wal-limit"), 1);
     assert!(written > 50);
     assert!(matches!(head.ready().await, Err(StoreError::Unavailable { .. })));
+    assert_eq!(reached(&metrics, "wal-limit"), 1, "who only asks is not refused");
     assert!(head.flush().await.is_err());
     drop(head);
     // The next process finds the log, still without the store below.
@@ -250,6 +255,44 @@ async fn a_store_below_that_is_away_loses_nothing_and_ends_at_the_limit() {
     assert_eq!(found.len(), 40 * written as usize);
     let in_store = values(&below.store, "m").await.expect("readable");
     assert_eq!(in_store.len(), found.len());
+}
+
+/// How often the limit of a setting was reached.
+fn reached(metrics: &Metrics, setting: &str) -> u64 {
+    let page = metrics.encode();
+    let head = format!("promkairos_limits_reached_total{{limit=\"{setting}\"}} ");
+    let count = page.lines().find_map(|line| line.strip_prefix(&head)).expect(setting);
+    count.parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn points_that_find_no_way_down_end_at_the_limit_of_memory() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let mut options = options(&dir);
+    options.flush_memory = 1_000;
+    let (metrics, front) = (Metrics::new(), Arc::new(Fronted(below.clone())));
+    let head = open_over(options, front, metrics.head.clone()).await.expect("it opens");
+    below.set(Mode::NoFlush);
+    let mut written = 0;
+    let refused = loop {
+        match head.write(one("m", T + written, written as f64).build()).await {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 100_000, "nothing is refused");
+    };
+    assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused}");
+    let why = "and at most 4000 may, which is 4 times the setting flush-memory";
+    assert!(refused.to_string().ends_with(why), "{refused}");
+    assert_eq!((reached(&metrics, "flush-memory"), reached(&metrics, "wal-limit")), (1, 0));
+    assert!(head.ready().await.is_err());
+    assert_eq!(reached(&metrics, "flush-memory"), 1, "who only asks is not refused");
+    below.set(Mode::Open);
+    head.flush().await.expect("the store takes it");
+    put(&head, &one("m", T + written, 1.0)).await;
+    let found = values(&head, "m").await.expect("readable");
+    assert_eq!(found.len() as i64, written + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rustix::process::Signal;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use crate::support::eventually;
 use crate::support::load::compress;
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::proto;
+use crate::support::{api, eventually};
 
 /// A series `metric{host}` with so many points.
 pub(crate) fn series(metric: &str, host: &str, points: u64) -> proto::Message {
@@ -154,6 +156,7 @@ async fn requests_beyond_a_setting_are_told_which() {
         "--max-series-per-request=2",
         "--max-samples-per-request=5",
         "--max-request-body-size=2KiB",
+        "--max-label-name-size=9",
         "--max-label-value-size=9",
         "--max-label-results=1",
     ];
@@ -172,6 +175,10 @@ async fn requests_beyond_a_setting_are_told_which() {
     let why = "value of label \"host\" of 10 bytes, and the setting max-label-value-size is 9 for \
                series {__name__=\"m\", host=\"0123456789\"}\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    let label = proto::Message::default().bytes(1, "0123456789").bytes(2, "v");
+    let answer = send(&server, &[series("m", "a", 1).messages(1, [label])]).await;
+    let why = "label name of 10 bytes, and the setting max-label-name-size is 9";
+    assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
     assert_eq!(stored(&server, "m").await, ["a"]);
     assert_eq!(send(&server, &some(2).collect::<Vec<_>>()).await.status, 204);
     assert_eq!(stored(&server, "m").await, ["a"], "one more is there, and cut off");
@@ -187,6 +194,7 @@ async fn requests_beyond_a_setting_are_told_which() {
         ("max-series-per-request", 1.0),
         ("max-samples-per-request", 1.0),
         ("max-request-body-size", 1.0),
+        ("max-label-name-size", 1.0),
         ("max-label-value-size", 1.0),
         // The last two lists that were asked for without a limit of their own, and the status.
         ("max-label-results", 3.0),
@@ -222,6 +230,129 @@ async fn answers_of_label_endpoints_end_at_their_bytes() {
     assert_eq!(ask("/api/v1/labels").await, serde_json::Value::Null);
     // With the first one.
     assert_eq!(reached(&server, "max-label-results-size").await, Some(4.0));
+}
+
+/// A form, a remote read, and a remote read that does not say how long it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_are_no_writes_end_at_the_setting_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = "max_request_body_size = \"2KiB\"\n";
+    let (server, file) = configured(folder.path(), &Backend::Embedded, settings, &[]).await;
+    let client = reqwest::Client::new();
+    let post = async |path: &str, kind: &str, body: reqwest::Body| {
+        let request = client.post(server.url(path)).header("Content-Type", kind).body(body);
+        let answer = request.send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("a text"))
+    };
+    let why = "body has more than 2048 bytes, which is the setting max-request-body-size\n";
+    let refused = (413, why.to_owned());
+    let form = |bytes: usize| format!("query=1&x={}", "y".repeat(bytes - 10));
+    let forms = "application/x-www-form-urlencoded";
+    let query = async |bytes| post("/api/v1/query", forms, form(bytes).into()).await;
+    assert_eq!(query(2048).await.0, 200);
+    assert_eq!(query(2049).await, refused);
+    let read = async |body| post("/api/v1/read", "application/x-protobuf", body).await;
+    assert_eq!(read(vec![0xff; 2048].into()).await.0, 400, "no request, and looked at");
+    assert_eq!(read(vec![0xff; 2049].into()).await, refused);
+    let mut stream = TcpStream::connect(server.address).await.expect("it listens");
+    let head =
+        "POST /api/v1/read HTTP/1.1\r\nHost: it\r\nTransfer-Encoding: chunked\r\n\r\n801\r\n";
+    let body = [head.as_bytes(), &[0xff; 2049], b"\r\n0\r\n\r\n"].concat();
+    stream.write_all(&body).await.expect("it takes that");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    assert_eq!(reached(&server, "max-request-body-size").await, Some(3.0));
+    // As for writes, another one holds at once.
+    write_settings(&file, "max_request_body_size = \"4KiB\"\n");
+    assert_eq!(reload(&server).await.1, "changed: max-request-body-size\n");
+    assert_eq!(query(2049).await.0, 200);
+    assert_eq!(reached(&server, "max-request-body-size").await, Some(3.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_remote_read_without_streaming_end_at_settings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = "query_max_samples = 5\n";
+    let flags = ["--memory-limit=256MiB"];
+    let (server, file) = configured(folder.path(), &Backend::Embedded, settings, &flags).await;
+    // A point is 18 bytes of the answer, which may have 16 MiB.
+    let many = ["a", "b"].map(|host| series("many", host, 500_000));
+    for sent in [series("few", "a", 5), series("more", "a", 6)].into_iter().chain(many) {
+        let answer = send(&server, &[sent]).await;
+        assert_eq!(answer.status, 204, "{}", answer.body);
+    }
+    let read = async |name: &str| server.read("__name__", name).await.map(|found| found.len());
+    assert_eq!(read("few").await, Ok(1));
+    let why = read("more").await.expect_err("too many samples");
+    let want = "400 Bad Request: exceeded sample limit (5), which is the setting \
+                query-max-samples, use STREAMED_XOR_CHUNKS\n";
+    assert_eq!(why, want);
+    assert_eq!(reached(&server, "query-max-samples").await, Some(1.0));
+    write_settings(&file, "");
+    assert_eq!(reload(&server).await.1, "changed: query-max-samples\n");
+    assert_eq!(read("more").await, Ok(1));
+    assert_eq!(reached(&server, "query-max-samples").await, Some(1.0));
+    let why = read("many").await.expect_err("too many bytes");
+    let want = "400 Bad Request: exceeded response limit (16777216 bytes), which is a share of \
+                the setting memory-limit, use STREAMED_XOR_CHUNKS\n";
+    assert_eq!(why, want);
+    assert_eq!(reached(&server, "memory-limit").await, Some(1.0));
+}
+
+/// Each refuses a query, names itself and is counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_queries_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (server, file) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
+    assert_eq!(send(&server, &[series("m", "a", 9)]).await.status, 204);
+    let ask = async |query: &str| {
+        let parameters = [("query", query), ("time", "1700000001")];
+        let (status, answer) = api::get(&server.url("/api/v1/query"), &parameters).await;
+        (status, answer["error"].as_str().unwrap_or_default().to_owned())
+    };
+    // For each second of a day the median of a day of seconds: minutes of work.
+    let long = "max_over_time(quantile_over_time(0.5, vector(1)[1d:1s])[1d:1s])";
+    for (setting, value, query, want) in [
+        ("query-max-depth", "3", "abs(abs(abs(m)))", 422),
+        ("query-max-samples", "5", "m[1h]", 422),
+        ("query-max-memory", "\"64KiB\"", "count_over_time(vector(1)[1d:1s])", 422),
+        ("query-timeout", "\"1ms\"", long, 503),
+    ] {
+        assert_eq!(reached(&server, setting).await, Some(0.0), "{setting}");
+        write_settings(&file, &format!("{} = {value}\n", setting.replace('-', "_")));
+        let (status, said) = reload(&server).await;
+        assert!(status == 200 && said.contains(setting), "{said}");
+        let (status, why) = ask(query).await;
+        assert!(status == want && why.contains(setting), "{setting}: {status} {why}");
+        assert_eq!(reached(&server, setting).await, Some(1.0), "{setting}");
+    }
+    let queue = "query-max-queue";
+    write_settings(&file, "query_max_concurrency = 1\nquery_max_queue = 0\n");
+    assert_eq!(reload(&server).await.0, 200);
+    assert_eq!(reached(&server, queue).await, Some(0.0));
+    {
+        let mut first = std::pin::pin!(ask(long));
+        eventually("the first is under way", async || {
+            let count = tokio::select! {
+                ended = &mut first => panic!("{ended:?}"),
+                count = metric(&server, "queries_in_flight") => count,
+            };
+            if count == Some(1.0) { Ok(()) } else { Err(format!("{count:?}")) }
+        })
+        .await;
+        let (status, why) = tokio::select! {
+            ended = &mut first => panic!("{ended:?}"),
+            answer = ask("m") => answer,
+        };
+        assert!(status == 503 && why.contains(queue), "{status} {why}");
+        assert_eq!(reached(&server, queue).await, Some(1.0));
+    }
+    eventually("the turn of the first is free", async || match ask("m").await {
+        (200, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
 }
 
 /// Else nobody could tell a first burst from nothing: a rule sees how much a counter grows.

@@ -24,6 +24,7 @@ mod kairos;
 mod kairosdb;
 mod kill;
 mod limits;
+mod log;
 mod memory;
 mod packaging;
 mod paused;

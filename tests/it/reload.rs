@@ -2,13 +2,14 @@
 //! queries and of the label endpoints, how long samples are kept. Logins at Cassandra are tried in
 //! `cassandra::secure`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use promkairos::config::{SETTINGS, is_live};
 use promkairos::storage::Clock;
 
 use crate::cassandra::keyspace::TestKeyspace;
 use crate::limits::{configured, logged, reload, send, series, stored, write_settings};
-use crate::support::promkairos::Backend;
+use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::series::floats;
 use crate::support::{self, api, eventually};
 
@@ -165,4 +166,114 @@ async fn lifetimes_in_cassandra() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lifetimes_in_cassandra_behind_the_log() {
     cassandra_keeps_what_comes_for_as_long_as_it_is_told("wal").await;
+}
+
+/// Another value of every setting that holds at once, as it stands in the file. Those of files have the
+/// folder before them.
+const LIVE: &[(&str, &str)] = &[
+    ("cassandra-username", "\"b\""),
+    ("cassandra-password-file", "\"DIR/other-password\""),
+    ("cassandra-tls-ca", "\"DIR/other-cert\""),
+    ("cassandra-tls-cert", "\"DIR/other-cert\""),
+    ("cassandra-tls-key", "\"DIR/other-key\""),
+    ("cassandra-ttl-by-metric", "{ m = \"10d\" }"),
+    ("tag-indexed-row-key-lookup-metrics", "[\"m\"]"),
+    ("retention", "\"30d\""),
+    ("max-concurrent-requests", "7"),
+    ("max-request-body-size", "\"1MiB\""),
+    ("max-series-per-request", "7"),
+    ("max-samples-per-request", "7"),
+    ("max-samples-per-second", "7"),
+    ("max-active-series", "7"),
+    ("max-active-series-per-metric", "7"),
+    ("series-limit-answer", "429"),
+    ("max-labels-per-series", "7"),
+    ("max-label-name-size", "\"512B\""),
+    ("max-label-value-size", "\"1KiB\""),
+    ("max-label-results", "7"),
+    ("max-label-results-size", "\"1MiB\""),
+    ("label-max-concurrency", "2"),
+    ("label-max-wait", "\"1s\""),
+    ("query-timeout", "\"1s\""),
+    ("query-max-samples", "7"),
+    ("query-max-memory", "\"1MiB\""),
+    ("query-max-concurrency", "2"),
+    ("query-max-queue", "7"),
+    ("query-max-depth", "7"),
+    ("query-lookback-delta", "\"1m\""),
+    ("promql-experimental", "true"),
+    ("slow-query-log", "\"1s\""),
+    ("log-level", "\"warn\""),
+];
+
+/// Over a Cassandra that is not there, so that all of them mean something.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_setting_that_holds_at_once_is_told_as_changed() {
+    let names: BTreeSet<&str> = LIVE.iter().map(|(name, _)| *name).collect();
+    let settings = SETTINGS.iter().map(|setting| setting.name);
+    let live: BTreeSet<&str> = settings.filter(|name| is_live(name)).collect();
+    assert_eq!(names, live);
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().display().to_string();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    };
+    for prefix in ["", "other-"] {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = rcgen::CertificateParams::default().self_signed(&key).expect("signed");
+        write(&format!("{prefix}cert"), &certificate.pem());
+        write(&format!("{prefix}key"), &key.serialize_pem());
+        write(&format!("{prefix}password"), &format!("{prefix}secret"));
+    }
+    let file = folder.path().join("promkairos.toml");
+    let settings = |changed: &[&str]| {
+        let files = [("ca", "cert"), ("cert", "cert"), ("key", "key")];
+        let files = files.map(|(setting, file)| (format!("cassandra-tls-{setting}"), file));
+        let mut all: BTreeMap<String, String> = files
+            .into_iter()
+            .chain([("cassandra-password-file".to_owned(), "password")])
+            .map(|(setting, file)| (setting, format!("\"{dir}/{file}\"")))
+            .collect();
+        all.insert("cassandra-username".into(), "\"a\"".into());
+        for (name, value) in LIVE.iter().filter(|(name, _)| changed.contains(name)) {
+            all.insert((*name).to_owned(), value.replace("DIR", &dir));
+        }
+        let lines =
+            all.iter().map(|(name, value)| format!("{} = {value}\n", name.replace('-', "_")));
+        write_settings(&file, &lines.collect::<String>());
+    };
+    settings(&[]);
+    let away = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = away.local_addr().expect("bound").to_string();
+    drop(away);
+    let backend = Backend::CassandraWal { address, keyspace: support::keyspace() };
+    let config = format!("--config={}", file.display());
+    let flags = ["--cassandra-tls=true", &config];
+    let server = Promkairos::start(&folder.path().join("data"), &backend, &flags);
+    let told = async || {
+        let (status, said) = reload(&server).await;
+        assert_eq!(status, 200, "{said}");
+        said
+    };
+    let nothing = "nothing that holds at once has changed\n";
+    assert_eq!(told().await, nothing);
+    for (name, _) in LIVE {
+        // A key and its certificate fit one another, a user and the password are one login.
+        let (changed, want) = match *name {
+            "cassandra-tls-cert" | "cassandra-tls-key" => (
+                vec!["cassandra-tls-cert", "cassandra-tls-key"],
+                "cassandra-tls-cert, cassandra-tls-key",
+            ),
+            "cassandra-username" => {
+                (vec!["cassandra-username"], "cassandra-username, cassandra-password-file")
+            }
+            name => (vec![name], name),
+        };
+        let want = format!("changed: {want}\n");
+        settings(&changed);
+        assert_eq!(told().await, want, "{name}");
+        assert_eq!(told().await, nothing, "{name}");
+        settings(&[]);
+        assert_eq!(told().await, want, "{name} back");
+    }
 }

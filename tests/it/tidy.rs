@@ -264,6 +264,47 @@ fn nothing_is_left_open_or_switched_off() {
     none(&wrong);
 }
 
+/// Programs, tests, benchmarks and fuzz targets alike.
+#[test]
+fn one_file_alone_is_unsafe() {
+    const THE_ONE: &str = "src/server/allocator.rs";
+    // In two halves, so that this file does not find itself.
+    let words = [["uns", "afe"], ["uns", "afe_code"]].map(|halves| halves.concat());
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut wrong, mut found) = (Vec::new(), 0);
+    for file in rust_files() {
+        for line in code_lines(&file.text) {
+            let mut parts = line.split(|c: char| !is_part(c));
+            if !parts.any(|part| words.iter().any(|word| word == part)) {
+                continue;
+            }
+            match file.path == THE_ONE {
+                true => found += 1,
+                false => wrong.push(format!("{}: {}", file.path, line.trim())),
+            }
+        }
+    }
+    assert!(found > 0, "looks for nothing that is there");
+    none(&wrong);
+}
+
+#[test]
+fn every_package_denies_what_only_one_file_may_do() {
+    let mut packages = files_below(root());
+    packages.retain(|file| Path::new(&file.path).ends_with("Cargo.toml"));
+    assert!(packages.len() > 3, "this one, the benchmarks and the fuzz targets");
+    let mut wrong = Vec::new();
+    for package in packages {
+        let manifest: toml::Table = package.text.parse().expect("TOML");
+        let lints = manifest.get("lints").and_then(|lints| lints.get("rust"));
+        let level = lints.and_then(|rust| rust.get(["uns", "afe_code"].concat()));
+        if level.and_then(toml::Value::as_str) != Some("deny") {
+            wrong.push(package.path);
+        }
+    }
+    none(&wrong);
+}
+
 #[test]
 fn no_file_knows_a_machine() {
     let words = [

@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, info_span};
 
 use super::proto::v1::read_request::ResponseType;
-use super::remote_write::{BodyLimit, Intake, Refusal};
+use super::remote_write::{Intake, Refusal};
 use super::slow::Watch;
 use super::workers::Caller;
 use super::{ApiError, AppState};
@@ -116,7 +116,7 @@ pub(super) async fn remote_read(
 ) -> Result<Response, Refusal> {
     state.pressure.check_read()?;
     let gate = &state.reads;
-    let body = gate.bodies.read(&headers, body, BodyLimit::ANY, &state.metrics.http).await?;
+    let body = gate.bodies.read(&headers, body, state.body_bytes(), &state.metrics.http).await?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline, &state.metrics.http);

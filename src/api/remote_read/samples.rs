@@ -1,14 +1,15 @@
 //! The answer of the type SAMPLES: one snappy block with a `ReadResponse`.
 //!
-//! The block has to be whole in memory, so samples and bytes are limited. Floats and histograms
-//! are written as they are decoded; nothing is collected in between.
+//! The block has to be whole in memory, so samples and bytes are limited: by what a query may hold,
+//! and by a share of all memory. Floats and histograms are written as they are decoded; nothing is
+//! collected in between.
 
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::chunk::Chunk;
-use crate::limits::MAX_READ_SAMPLES;
 use crate::model::{Counts, Histogram, Labels, Span, TimeRange, Value};
-use crate::storage::{SelectHints, SharedStore};
+use crate::storage::{MEMORY_LIMIT, SelectHints, SharedStore};
+use crate::telemetry::LimitMetrics;
 use crate::wire::snappy;
 
 use super::protobuf::{
@@ -19,6 +20,9 @@ use super::request::Query;
 use super::runs::{Run, Runs};
 use super::window::{has_point, overlapping};
 
+/// The setting of how many samples there may be, for queries too.
+const MAX_SAMPLES: &str = "query-max-samples";
+
 /// Reads everything that the queries ask for and gives the compressed answer.
 pub(super) async fn answer(
     state: &AppState,
@@ -26,7 +30,9 @@ pub(super) async fn answer(
     queries: &[Query],
 ) -> Result<Vec<u8>, ApiError> {
     let workers = &state.workers;
-    let mut response = Response::with_limits(MAX_READ_SAMPLES, state.read_answer_bytes);
+    let max_samples = state.evaluator().engine.settings().max_samples;
+    let mut response = Response::with_limits(max_samples, state.read_answer_bytes);
+    response.reached = state.metrics.http.limits.clone();
     for query in queries {
         let start = response.bytes.len();
         if query.asks_nothing() {
@@ -64,11 +70,14 @@ struct Response {
     samples: usize,
     max_samples: usize,
     max_bytes: usize,
+    /// Where it is counted that a limit was reached.
+    reached: LimitMetrics,
 }
 
 impl Response {
     fn with_limits(max_samples: usize, max_bytes: usize) -> Self {
-        Self { bytes: Vec::new(), series: 0, samples: 0, max_samples, max_bytes }
+        let reached = LimitMetrics::default();
+        Self { bytes: Vec::new(), series: 0, samples: 0, max_samples, max_bytes, reached }
     }
 
     /// Appends the series of a run.
@@ -134,11 +143,18 @@ impl Response {
     fn check_limits(&self) -> Result<(), ApiError> {
         let Self { max_samples, max_bytes, .. } = self;
         if self.samples > *max_samples {
-            return Err(ApiError::BadRequest(format!("exceeded sample limit ({max_samples})")));
+            self.reached.reached(MAX_SAMPLES);
+            // Its beginning is what Prometheus says.
+            return Err(ApiError::BadRequest(format!(
+                "exceeded sample limit ({max_samples}), which is the setting {MAX_SAMPLES}, use \
+                 STREAMED_XOR_CHUNKS"
+            )));
         }
         if self.bytes.len() > *max_bytes {
+            self.reached.reached(MEMORY_LIMIT);
             return Err(ApiError::BadRequest(format!(
-                "exceeded response limit ({max_bytes} bytes), use STREAMED_XOR_CHUNKS"
+                "exceeded response limit ({max_bytes} bytes), which is a share of the setting \
+                 {MEMORY_LIMIT}, use STREAMED_XOR_CHUNKS"
             )));
         }
         Ok(())
@@ -247,8 +263,18 @@ mod tests {
             let error = response.push_series(&labels(), &chunks, TimeRange::ALL, &HERE);
             assert_eq!(error.expect_err("too much").to_string(), want);
         };
-        check(2, 1000, "exceeded sample limit (2)");
-        check(3, 50, "exceeded response limit (50 bytes), use STREAMED_XOR_CHUNKS");
+        check(
+            2,
+            1000,
+            "exceeded sample limit (2), which is the setting query-max-samples, use \
+             STREAMED_XOR_CHUNKS",
+        );
+        check(
+            3,
+            50,
+            "exceeded response limit (50 bytes), which is a share of the setting memory-limit, use \
+             STREAMED_XOR_CHUNKS",
+        );
     }
 
     #[test]

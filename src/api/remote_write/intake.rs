@@ -5,7 +5,6 @@
 //! a bounded time and is then sent away with 503. No one waits for room for a body while
 //! holding room to decode, so that waiting always ends.
 
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -24,6 +23,8 @@ use crate::storage::StoreError;
 use crate::telemetry::HttpMetrics;
 use crate::wire::Scratch;
 
+/// The setting of how many bytes a body may have.
+pub(super) const BODY_SIZE: &str = "max-request-body-size";
 /// Permits are for pieces of this many bytes.
 const PIECE: usize = 16 << 10;
 /// Memory of a decoded request, by the bytes of its message.
@@ -44,14 +45,6 @@ pub(crate) struct Intake {
     body_timeout: Duration,
 }
 
-/// How many bytes a body may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BodyLimit {
-    bytes: usize,
-    /// The setting that says so; `None` = it is always the same.
-    setting: Option<&'static str>,
-}
-
 /// A body, and its share of the room.
 pub(crate) struct ReceivedBody<'a> {
     pub(crate) bytes: Bytes,
@@ -63,31 +56,6 @@ pub(super) struct Room<'a> {
     intake: &'a Intake,
     scratch: Scratch,
     _permit: SemaphorePermit<'a>,
-}
-
-impl BodyLimit {
-    /// That of every body.
-    pub(crate) const ANY: Self = Self { bytes: limits::MAX_BODY_BYTES, setting: None };
-
-    /// That of a remote write, which is a setting.
-    pub(super) fn of_write(bytes: usize) -> Self {
-        Self { bytes, setting: Some("max-request-body-size") }
-    }
-
-    /// The setting that says so, if it is one.
-    pub(super) fn setting(self) -> Option<&'static str> {
-        self.setting
-    }
-}
-
-impl fmt::Display for BodyLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.bytes)?;
-        match self.setting {
-            Some(setting) => write!(f, ", which is the setting {setting}"),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Intake {
@@ -126,26 +94,39 @@ impl Intake {
         )
     }
 
-    /// Reads a body of at most `most`, within its time; one that comes too late is counted.
+    /// Reads a body of at most `most` bytes, within its time; one that has more or comes too late is
+    /// counted.
     pub(crate) async fn read(
         &self,
         headers: &HeaderMap,
         body: Body,
-        most: BodyLimit,
+        most: usize,
         metrics: &HttpMetrics,
+    ) -> Result<ReceivedBody<'_>, Refusal> {
+        let read = self.read_within(headers, body, most).await;
+        match &read {
+            Err(Refusal::BodyTooLarge(_)) => metrics.limits.reached(BODY_SIZE),
+            Err(Refusal::BodyTooSlow(_)) => metrics.limits.reached("http-body-timeout"),
+            _ => {}
+        }
+        read
+    }
+
+    async fn read_within(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        most: usize,
     ) -> Result<ReceivedBody<'_>, Refusal> {
         let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
         let declared: usize = declared.and_then(|v| v.parse().ok()).unwrap_or(0);
-        if declared > most.bytes {
+        if declared > most {
             return Err(Refusal::BodyTooLarge(most));
         }
         let permit = self.in_time(self.bodies.acquire_many(1)).await?;
         let reading = self.read_pieces(permit, body, declared.min(PIECE), most);
-        let Ok(read) = timeout(self.body_timeout, reading).await else {
-            metrics.limits.reached("http-body-timeout");
-            return Err(Refusal::BodyTooSlow(self.body_timeout));
-        };
-        read
+        let read = timeout(self.body_timeout, reading).await;
+        read.unwrap_or_else(|_| Err(Refusal::BodyTooSlow(self.body_timeout)))
     }
 
     async fn read_pieces<'a>(
@@ -153,14 +134,14 @@ impl Intake {
         mut permit: SemaphorePermit<'a>,
         body: Body,
         reserve: usize,
-        most: BodyLimit,
+        most: usize,
     ) -> Result<ReceivedBody<'a>, Refusal> {
         let mut bytes = BytesMut::with_capacity(reserve);
         let mut pieces = body.into_data_stream();
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(Refusal::BodyBroken)?;
             let length = bytes.len() + piece.len();
-            if length > most.bytes {
+            if length > most {
                 return Err(Refusal::BodyTooLarge(most));
             }
             let more = length.div_ceil(PIECE).saturating_sub(permit.num_permits());
@@ -239,7 +220,7 @@ mod tests {
     use crate::api::ApiError;
     use crate::telemetry::Metrics;
 
-    const MOST: BodyLimit = BodyLimit::ANY;
+    const MOST: usize = limits::MAX_BODY_BYTES;
 
     fn small(body_pieces: usize, decoded_pieces: usize) -> Intake {
         let [bodies, decoded] = [body_pieces, decoded_pieces].map(|pieces| (pieces * PIECE) as u64);

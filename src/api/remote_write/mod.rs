@@ -31,7 +31,7 @@ use crate::telemetry::{InFlight, IngestMetrics, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use gate::Gate;
-pub(crate) use intake::{BodyLimit, Intake};
+pub(crate) use intake::Intake;
 pub use learn::learn_series;
 
 /// The handler. One request is one batch for the store.
@@ -48,7 +48,10 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     if let Err(refusal) = &result
         && let Some(setting) = refusal.setting()
     {
-        state.metrics.http.limits.reached(setting);
+        // Who reads a body counts it.
+        if setting != intake::BODY_SIZE {
+            state.metrics.http.limits.reached(setting);
+        }
         state.writes.tell(setting, refusal);
     }
     let response = respond(protocol, result, beyond_series, metrics);
@@ -68,8 +71,8 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
 pub(crate) enum Refusal {
     #[error("{0}")]
     UnsupportedType(String),
-    #[error("body has more than {0}")]
-    BodyTooLarge(BodyLimit),
+    #[error("body has more than {0} bytes, which is the setting {name}", name = intake::BODY_SIZE)]
+    BodyTooLarge(usize),
     #[error("{what} in one request, and the setting {setting} is {most}")]
     Limit { what: String, setting: &'static str, most: usize },
     #[error("more samples than the {most} a second of the setting max-samples-per-second")]
@@ -85,10 +88,10 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The setting whose limit was passed, where nobody has counted that yet.
+    /// The setting whose limit was passed, where the log is to tell of it.
     fn setting(&self) -> Option<&'static str> {
         match self {
-            Self::BodyTooLarge(limit) => limit.setting(),
+            Self::BodyTooLarge(_) => Some(intake::BODY_SIZE),
             Self::Limit { setting, .. } => Some(*setting),
             Self::TooFast { .. } => Some(gate::SAMPLES_PER_SECOND),
             Self::UnsupportedType(_)
@@ -117,8 +120,7 @@ async fn accept(
     state.pressure.check_write()?;
     let store = state.store()?;
     let limits = state.writes.limits();
-    let most = BodyLimit::of_write(limits.body_bytes);
-    let body = state.intake.read(headers, body, most, &state.metrics.http);
+    let body = state.intake.read(headers, body, limits.body_bytes, &state.metrics.http);
     let body = body.instrument(info_span!("body")).await?;
     let decoded = snappy::declared_len(&body.bytes)?;
     let room = state.intake.room_to_decode(decoded);

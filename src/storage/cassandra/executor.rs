@@ -34,6 +34,8 @@ use crate::telemetry::{self, CASSANDRA_STATEMENT, CassandraMetrics, InFlight, St
 /// How long a statement waits for a connection when there is none. It bridges a connection that is
 /// just made anew; whoever sent the request repeats it anyhow.
 const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);
+/// The setting of how many turns there are.
+const IN_FLIGHT: &str = "cassandra-max-in-flight";
 /// The share of all turns that statements of [`Lane::Index`] may have.
 const INDEX_SHARE: usize = 2;
 /// Nodes named in an error.
@@ -340,6 +342,7 @@ impl<'a> Attempts<'a> {
     async fn permit(&self, of: &'a Semaphore) -> Result<SemaphorePermit<'a>, Failure> {
         let permit = tokio::time::timeout_at(self.end.into(), of.acquire()).await;
         let permit = permit.map_err(|_| {
+            self.executor.metrics.limits.reached(IN_FLIGHT);
             let why = "too many statements wait: the setting cassandra-max-in-flight says how many \
                        are under way";
             self.executor.away(why)

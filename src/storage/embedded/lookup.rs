@@ -355,6 +355,7 @@ mod tests {
     use crate::model::{MatchOp, Matcher, Point, Value};
     use crate::storage::disk::Disk;
     use crate::storage::index::{MemoryIndex, cases, evaluate};
+    use crate::telemetry::StoreMetrics;
 
     /// Many blocks of everything, and postings of every size.
     fn sets() -> Vec<Labels> {
@@ -371,7 +372,8 @@ mod tests {
         }
         let finished = writer.finish(0, &mut || {}).expect("written").expect("not empty");
         let entry = finished.publish().expect("renamed");
-        let part = Part::new(files, dir, entry, Arc::new(BlockCache::new(1 << 20)));
+        let cache = Arc::new(BlockCache::new(1 << 20, StoreMetrics::default()));
+        let part = Part::new(files, dir, entry, cache);
         part.check().expect("just written");
         part
     }

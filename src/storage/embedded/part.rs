@@ -222,6 +222,7 @@ mod tests {
     use crate::chunk::encode_points;
     use crate::model::{Point, TimeRange, Value};
     use crate::storage::disk::Disk;
+    use crate::telemetry::StoreMetrics;
 
     fn part(id: u64) -> Part {
         let range = TimeRange::new(0, 1);
@@ -239,7 +240,8 @@ mod tests {
             footer_crc,
             merged,
         };
-        Part::new(Arc::new(Disk), Path::new("parts"), entry, Arc::new(BlockCache::new(1 << 10)))
+        let cache = Arc::new(BlockCache::new(1 << 10, StoreMetrics::default()));
+        Part::new(Arc::new(Disk), Path::new("parts"), entry, cache)
     }
 
     #[test]

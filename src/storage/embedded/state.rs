@@ -91,7 +91,7 @@ impl PartStore {
         metrics: StoreMetrics,
     ) -> Result<Self, StoreError> {
         files.create_dir(&dir).map_err(|source| io_error(&dir, source))?;
-        let cache = Arc::new(BlockCache::new(options.cache_bytes));
+        let cache = Arc::new(BlockCache::new(options.cache_bytes, metrics.clone()));
         let store = Self {
             files,
             dir,

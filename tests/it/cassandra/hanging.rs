@@ -8,7 +8,7 @@ use std::time::Duration;
 use promkairos::model::{Labels, STALE_NAN_BITS, TimeRange};
 use promkairos::storage::cassandra::{CassandraStore, Options};
 use promkairos::storage::{Store, StoreError};
-use promkairos::telemetry::CassandraMetrics;
+use promkairos::telemetry::{CassandraMetrics, Metrics};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -229,7 +229,8 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
 #[tokio::test]
 async fn writes_that_are_not_answered_leave_fewer_turns() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
-    let metrics = CassandraMetrics::default();
+    let all = Metrics::new();
+    let metrics = all.cassandra.clone();
     let store = open_impatient(&keyspace, &proxy, &metrics).await;
     // Not late, so that nothing goes before the points.
     let (live, at) = (labels(&[("__name__", "live")]), now());
@@ -243,10 +244,23 @@ async fn writes_that_are_not_answered_leave_fewer_turns() {
     }
     let turns = &metrics.write_concurrency;
     let before = turns.get();
+    let reached = || {
+        let page = all.encode();
+        let head = "promkairos_limits_reached_total{limit=\"cassandra-max-in-flight\"} ";
+        let count = page.lines().find_map(|line| line.strip_prefix(head)).expect("counted");
+        count.parse::<usize>().expect("a number")
+    };
+    let refused_before = reached();
     proxy.hold(b"");
     let unanswered = futures::future::join_all((0..2 * before).map(|_| write())).await;
     assert!(unanswered.iter().all(Result::is_err), "nothing answers");
     assert!(turns.get() < before, "{} of {before}", turns.get());
+    // Each write is a statement, and not all have a turn before their time is over.
+    let no_turn = "the setting cassandra-max-in-flight says how many are under way";
+    let why = unanswered.iter().filter_map(|result| result.as_ref().err());
+    let without = why.filter(|why| why.contains(no_turn)).count();
+    assert!(without > 0, "{unanswered:?}");
+    assert_eq!(reached() - refused_before, without);
     proxy.release();
     eventually("it is written again", async || write().await).await;
     keyspace.drop().await;

@@ -1,6 +1,8 @@
-//! `promtool query`, the command line of Prometheus: every kind of query, over both stores.
+//! `promtool`, the command line of Prometheus, over both stores: every kind of query, and what it says of the
+//! names and texts of our own metrics.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use super::busy;
 use crate::support;
@@ -60,4 +62,47 @@ async fn queries(backend: &Backend) {
     let error = promtool(&["instant", &url, "sum("]).expect_err("not a query");
     let want = "bad_data: invalid parameter \"query\": 1:5: parse error: unclosed left parenthesis";
     assert!(error.contains(want), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_has_no_complaint_of_the_metrics_over_embedded() {
+    metrics(&Backend::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_has_no_complaint_of_the_metrics_over_cassandra() {
+    metrics(&Backend::cassandra_store()).await;
+}
+
+/// What `promtool check metrics` says of a page; nothing where it has no complaint.
+fn complaints(page: &str) -> String {
+    let mut command = Command::new(support::promtool_binary());
+    command.args(["check", "metrics"]).stdin(Stdio::piped());
+    let mut checking =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut stdin = checking.stdin.take().expect("piped");
+    stdin.write_all(page.as_bytes()).expect("it reads");
+    drop(stdin);
+    let output = checking.wait_with_output().expect("it ends");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.success(), said.is_empty(), "{said}");
+    said
+}
+
+async fn metrics(backend: &Backend) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Promkairos::ready(folder.path(), backend, &[]).await;
+    // Some metrics are there once something was counted.
+    busy(&server, END * 1000).await;
+    for (path, want) in [("/api/v1/query?query=busy", 200), ("/nowhere", 404)] {
+        assert_eq!(server.get(path).await.expect("an answer").0, want, "{path}");
+    }
+    let (status, page) = server.get("/metrics").await.expect("an answer");
+    assert!(status == 200 && page.contains("promkairos_queries_total"), "{page}");
+    assert_eq!(complaints(&page), "");
+    let badly_named = page
+        + "# HELP requestsTotal of any kind\n# TYPE requestsTotal gauge\n\
+                              requestsTotal 1\n";
+    assert!(complaints(&badly_named).contains("requestsTotal"), "it looks at the page");
 }

@@ -1,6 +1,7 @@
 //! A disk in memory, for the log and for the part files, that fails at random and loses at a power cut
 //! what was not synced, sector by sector.
 //!
+//! Reads have chances of their own, so that who reads beside a writer does not decide what that one meets.
 //! After a failed sync the pages count as clean, as Linux has it: a later sync does not write them.
 //! Clones are handles of the same disk; handles of a disk whose power was cut fail for ever.
 
@@ -14,6 +15,7 @@ use promkairos::storage::embedded::{Files, NewFile, OpenFile};
 use promkairos::storage::head::wal::files::{LogFile, LogFiles};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use rustix::io::Errno;
 
 const SECTOR: usize = 512;
 
@@ -26,12 +28,20 @@ struct State {
     random: StdRng,
     /// One in so many operations fails; 0 = none.
     one_in: u32,
+    /// Decides about reads alone.
+    reads: StdRng,
+    /// One in so many reads fails; 0 = none.
+    reads_one_in: u32,
     /// Nothing more fits.
     full: bool,
     /// Operations until the power goes.
     power: Option<u32>,
     dead: bool,
     failures: u32,
+    failed_reads: u32,
+    short_writes: u32,
+    /// A write was done in part: the next operation fails.
+    breaks_off: bool,
 }
 
 type Inode = Arc<Mutex<Content>>;
@@ -84,16 +94,33 @@ impl PowerDisk {
         Self::holding(BTreeMap::new(), StdRng::seed_from_u64(seed))
     }
 
-    fn holding(names: BTreeMap<PathBuf, Inode>, random: StdRng) -> Self {
-        let (durable_names, one_in, full) = (names.clone(), 0, false);
-        let (power, dead, failures) = (None, false, 0);
-        let state = State { names, durable_names, random, one_in, full, power, dead, failures };
+    fn holding(names: BTreeMap<PathBuf, Inode>, mut random: StdRng) -> Self {
+        let state = State {
+            durable_names: names.clone(),
+            names,
+            reads: StdRng::seed_from_u64(random.random()),
+            random,
+            one_in: 0,
+            reads_one_in: 0,
+            full: false,
+            power: None,
+            dead: false,
+            failures: 0,
+            failed_reads: 0,
+            short_writes: 0,
+            breaks_off: false,
+        };
         Self(Arc::new(Mutex::new(state)))
     }
 
     /// From now on one in so many operations fails; 0 = none.
     pub(super) fn fail(&self, one_in: u32) {
         self.state().one_in = one_in;
+    }
+
+    /// From now on one in so many reads fails, which change nothing; 0 = none.
+    pub(super) fn fail_reads(&self, one_in: u32) {
+        self.state().reads_one_in = one_in;
     }
 
     /// Whether anything more fits.
@@ -109,6 +136,16 @@ impl PowerDisk {
     /// How many operations failed.
     pub(super) fn failures(&self) -> u32 {
         self.state().failures
+    }
+
+    /// How many reads failed.
+    pub(super) fn failed_reads(&self) -> u32 {
+        self.state().failed_reads
+    }
+
+    /// How many writes into reserved space were done in part, and then failed.
+    pub(super) fn short_writes(&self) -> u32 {
+        self.state().short_writes
     }
 
     /// A healthy disk with what a power cut leaves. This one is dead.
@@ -175,6 +212,17 @@ impl PowerDisk {
         lock(&self.0)
     }
 
+    /// A look at something, which the disk may not be able to read.
+    fn look(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        let one_in = state.reads_one_in;
+        if one_in > 0 && state.reads.random_ratio(1, one_in) {
+            state.failed_reads += 1;
+            return Err(Errno::IO.into());
+        }
+        Ok(state)
+    }
+
     /// An operation that changes something. Fails at random, and for ever once the power is gone.
     fn operate(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state();
@@ -184,6 +232,7 @@ impl PowerDisk {
         }
         let one_in = state.one_in;
         let fails = one_in > 0 && state.random.random_ratio(1, one_in);
+        let fails = std::mem::take(&mut state.breaks_off) || fails;
         if state.dead || fails {
             state.failures += 1;
             return Err(io::Error::other("simulated fault"));
@@ -202,7 +251,7 @@ impl PowerDisk {
     }
 
     fn handle(&self, path: &Path) -> io::Result<Handle> {
-        let inode = self.state().names.get(path).cloned().ok_or(io::ErrorKind::NotFound)?;
+        let inode = self.look()?.names.get(path).cloned().ok_or(io::ErrorKind::NotFound)?;
         Ok(Handle { disk: self.clone(), inode })
     }
 
@@ -256,12 +305,29 @@ impl Handle {
         (part, grown)
     }
 
-    fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
+    /// How much of a write of so many bytes into space that is there already is done. Where it is only a part,
+    /// the next write fails, as the disk would then say why.
+    fn reserved(&self, bytes: usize) -> io::Result<usize> {
+        let operated = self.disk.operate().map(drop);
+        let mut state = self.disk.state();
+        match operated {
+            Ok(()) => Ok(bytes),
+            Err(_) if !state.dead && bytes > 1 => {
+                state.short_writes += 1;
+                state.breaks_off = true;
+                Ok(state.random.random_range(1..bytes))
+            }
+            failed => failed.map(|()| 0),
+        }
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        drop(self.disk.look()?);
         let content = lock(&self.inode);
         let from = content.data.get(offset as usize..).unwrap_or_default();
         let count = from.len().min(buffer.len());
         buffer[..count].copy_from_slice(&from[..count]);
-        count
+        Ok(count)
     }
 }
 
@@ -271,7 +337,7 @@ impl Folders for PowerDisk {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let state = self.state();
+        let state = self.look()?;
         let inside = state.names.keys().filter(|path| path.parent() == Some(dir));
         let name = |path: &PathBuf| path.file_name()?.to_str().map(str::to_owned);
         Ok(inside.filter_map(name).collect())
@@ -322,11 +388,12 @@ impl NewFile for Handle {
 
 impl OpenFile for Handle {
     fn size(&self) -> io::Result<u64> {
+        drop(self.disk.look()?);
         Ok(lock(&self.inode).data.len() as u64)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        match self.read(buffer, offset) == buffer.len() {
+        match self.read(buffer, offset)? == buffer.len() {
             true => Ok(()),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
@@ -353,19 +420,17 @@ impl LogFile for Handle {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        Ok(self.read(buffer, offset))
+        self.read(buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         // Reserved space is there, whether the disk is full or not.
-        let reserved = lock(&self.inode).data.len() >= offset as usize + bytes.len();
-        let (part, done) = match reserved {
-            true => match self.disk.operate().map(drop) {
-                Ok(()) => (bytes.len(), Ok(())),
-                Err(error) => (0, Err(error)),
-            },
-            false => self.room(bytes.len()),
-        };
+        if lock(&self.inode).data.len() >= offset as usize + bytes.len() {
+            let part = self.reserved(bytes.len())?;
+            lock(&self.inode).write_at(&bytes[..part], offset as usize);
+            return Ok(part);
+        }
+        let (part, done) = self.room(bytes.len());
         lock(&self.inode).write_at(&bytes[..part], offset as usize);
         if part > 0 { Ok(part) } else { done.map(|()| 0) }
     }

@@ -152,7 +152,9 @@ impl Promkairos {
         let mut process = Process::start("promkairos", &mut command(wrapper, data, backend, flags));
         let address = process.wait_for_line("its address", |line| {
             let (_, url) = line.split_once("listening on ")?;
-            url.split_once("://")?.1.trim().parse().ok()
+            // In JSON the text has an end.
+            let rest = url.split_once("://")?.1;
+            rest.split('"').next()?.trim().parse().ok()
         })?;
         Ok(Self { process, address, http: reqwest::Client::new() })
     }
