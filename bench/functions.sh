@@ -5,6 +5,8 @@
 peers=${PROMKAIROS_PEERS:-.peers}
 scale=${BENCH_SCALE:-1}
 work=$(mktemp -d)
+# Where promkairos and load are.
+programs=target/release
 pid=
 
 finish() {

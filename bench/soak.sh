@@ -9,6 +9,7 @@
 # bench/README.md says what counts as that. The result is kept in BENCH_RESULTS, bench/results without it.
 # BENCH_PROGRAMS: a folder with promkairos and load, which are then not built.
 set -euo pipefail
+given=${BENCH_PROGRAMS:+$(realpath "$BENCH_PROGRAMS")}
 cd "$(dirname "$0")/.."
 
 seconds=${1:-7200}
@@ -21,8 +22,10 @@ fi
 . bench/queries.sh
 . bench/servers/promkairos.sh
 
-[ -n "${BENCH_PROGRAMS:-}" ] || cargo build --release --workspace >&2
-load=$(realpath "${BENCH_PROGRAMS:-target/release}/load")
+programs=${given:-$programs}
+[ -n "$given" ] || cargo build --release --workspace >&2
+load=$(realpath "$programs/load")
+version=$("$programs/promkairos" --version)
 results=${BENCH_RESULTS:-bench/results}
 name=$results/$(date -u +%F)-soak
 records=$name.jsonl
@@ -31,7 +34,7 @@ mkdir -p "$results"
 # A scrape of all series is 15 s of the samples' time, and takes a part of a second.
 series=20000 rate=50000 first=1700000000 interval=15
 period=$((seconds / 24)) every=$((seconds / 120))
-# What is sent between two restarts: half of it twice, at least. A flush in each period.
+# What is sent between two restarts: half of it twice, at least. A life without one has a flush in each period.
 scrapes=$((rate * period / 2 / series))
 flags=(--flush-interval "${period}s")
 
@@ -62,7 +65,7 @@ look() {
   memory=$(awk '/^VmRSS:/ { print $2 * 1024 }' <<< "$status")
   threads=$(awk '/^Threads:/ { print $2 }' <<< "$status")
   descriptors=$(find "/proc/$pid/fd" -mindepth 1 2>/dev/null | wc -l)
-  parts=$(curl -sf "http://$(cat "$work/address")/metrics" | sed -n 's/^promkairos_store_parts \([0-9]*\)$/\1/p') || return
+  parts=$(curl -sf --max-time 10 "http://$(cat "$work/address")/metrics" | sed -n 's/^promkairos_store_parts \([0-9]*\)$/\1/p') || return
   files=$(find "$work/promkairos" -type f -printf '%s\n' 2>/dev/null |
     awk -v parts="$parts" '{ n++; b += $1 } END { printf "\"files\":%d,\"bytes\":%.0f", n < parts ? 0 : n - parts, b }')
   [ -n "$memory" ] && [ "$descriptors" -gt 0 ] && [ -n "$parts" ] || return
@@ -108,7 +111,7 @@ of_life() {
 SECONDS=0
 cpu=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)
 printf '{"date":"%s","commit":"%s","seconds":%s,"cores":%s,"cpu":"%s","kernel":"%s","series":%s,"rate":%s}\n' \
-  "$(date -u +%FT%TZ)" "$(git describe --always --dirty)" "$seconds" "$(nproc)" "$cpu" "$(uname -sr)" "$series" "$rate" \
+  "$(date -u +%FT%TZ)" "$version" "$seconds" "$(nproc)" "$cpu" "$(uname -sr)" "$series" "$rate" \
   > "$records"
 : > "$work/log"
 begin
@@ -165,7 +168,7 @@ most_parts=$((days + (ended - life) / period / 2 + 2))
 fewest_parts=$(of_life parts 3 | head -1)
 if [ "${fewest_parts:-$((most_parts + 1))}" -gt "$most_parts" ]; then failed="$failed parts"; fi
 {
-  echo "# Soak of $seconds s, $(date -u +%F), commit $(git describe --always --dirty)"
+  echo "# Soak of $seconds s, $(date -u +%F), $version"
   echo
   echo "$cpu, $(nproc) cores; $series series of which 10 % an hour give way to new ones, about $rate samples a second,"
   echo "queries beside them; $restarts restarts under load (SIGTERM and SIGKILL in turn) in $life s, then $((ended - life)) s"

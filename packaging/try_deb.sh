@@ -66,7 +66,7 @@ page() {
   local name=promkairos command file
   for command in "$@"; do name+="-$command"; done
   file=$(dpkg -L promkairos | grep -E "/man1/$name\.1(\.gz)?$") || wrong "no manual page $name"
-  zcat -f "$file" | grep -q '^\.TH ' || wrong "$file is no manual page"
+  zcat -f "$file" | grep '^\.TH ' > /dev/null || wrong "$file is no manual page"
   pages=$((pages + 1))
   for command in $(promkairos "$@" --help | sed -n '/^Commands:$/,/^$/s/^  \([a-z-]\+\) .*/\1/p'); do
     if [ "$command" != help ]; then page "$@" "$command"; fi
@@ -92,7 +92,7 @@ for path in /usr/share/doc/promkairos/docs/install.md /usr/share/promkairos/aler
   [ -s "$path" ] || wrong "$path is missing"
 done
 [ -n "$(find /usr/share/promkairos/dashboards -name '*.json')" ] || wrong "no dashboards"
-dpkg-query -W -f '${Conffiles}' promkairos | grep -q "$settings" || wrong "$settings is no conffile"
+dpkg-query -W -f '${Conffiles}' promkairos | grep "$settings" > /dev/null || wrong "$settings is no conffile"
 say "pages, dashboards, alert rules"
 
 echo '# changed by hand' >> "$settings"

@@ -9,6 +9,7 @@ part_three_nodes() {
     start_nodes $count
     over_cassandra stored store
     in_turns store_in_turn
+    stored_is_found
     stop_server
     rm -rf "$work/promkairos"
     for round in $(seq "$rounds"); do flushed 15; done

@@ -5,7 +5,7 @@ shown_promkairos=promkairos
 # start_promkairos [FLAG ...]
 start_promkairos() {
   address=
-  serve promkairos /-/ready "${BENCH_PROGRAMS:-target/release}/promkairos" --listen 127.0.0.1:0 --data-dir "$work/promkairos" "$@"
+  serve promkairos /-/ready "$programs/promkairos" --listen 127.0.0.1:0 --data-dir "$work/promkairos" "$@"
 }
 
 # What is acknowledged can be found and is on disk.

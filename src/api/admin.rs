@@ -28,7 +28,7 @@ pub(super) async fn delete_series(
     }
 }
 
-/// `POST` or `PUT`. What is deleted leaves nothing to clean.
+/// `POST` or `PUT`. What is deleted leaves nothing that has to be asked for: files are cleaned by themselves.
 pub(super) async fn clean_tombstones(State(state): State<Arc<AppState>>) -> Response {
     refused_unless_enabled(&state).unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())
 }

@@ -17,8 +17,8 @@ use super::ChunkError;
 use super::bits::{BitReader, BitWriter};
 use super::varbit::{read_signed, read_unsigned, write_signed, write_unsigned};
 
-/// The bytes of a column. Most chunks have none, and a million chunks are in memory at once: no bytes take a
-/// pointer.
+/// The bytes of a column. Chunks of the embedded store have none as a rule, and a million are in memory at once:
+/// no bytes take a pointer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnBytes(Option<Box<Bytes>>);
 

@@ -4,8 +4,8 @@
 //! precedence of their points stays. The new part takes their place in one manifest; whoever
 //! still reads the old ones keeps them. One runs at a time.
 //!
-//! What it wrote it does not write again within an hour, not for a delete either: the manifest says when that
-//! was. Only a clock that is set by more than that ends a rest early. What a flush wrote may be merged or
+//! What it wrote it does not write again within an hour, not for a delete either unless very many of them wait:
+//! the manifest says when that was. Only a clock that is set by more than that ends a rest early. What a flush wrote may be merged or
 //! rewritten at once. So a day cannot grow without bound: what rests was written within the hour, from four
 //! parts at least in an open day and from two in a closed one; the others wait only until there are as many
 //! neighbours of about one size. Beside a few of each size a day has a third as many parts as flushes touched
@@ -40,6 +40,8 @@ const MAX_INPUTS: usize = 16;
 const MAX_BYTES: u64 = 8 << 30;
 /// A part that compaction wrote is left alone for so long.
 const REST: Duration = Duration::from_secs(3_600);
+/// With more deletes than this that are not carried out, each of which every read looks at, no part rests.
+const MANY_TOMBSTONES: usize = 256;
 /// A day is over for good so long after its end: late samples have come.
 const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 
@@ -163,7 +165,8 @@ fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
             }
         }
     }
-    let mut parts = state.parts.iter().filter(|part| !rests(part));
+    let many = state.manifest.tombstones.len() > MANY_TOMBSTONES;
+    let mut parts = state.parts.iter().filter(|part| many || !rests(part));
     let cut = |part: &&Arc<Part>| {
         state.manifest.tombstones.iter().any(|tombstone| tombstone.concerns(&part.entry))
     };

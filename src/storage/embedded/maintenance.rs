@@ -102,7 +102,7 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
             return;
         }
         drop(wishes);
-        if let Err(error) = store.maintain(store.clock.now_ms(), Speed::Background) {
+        if let Err(error) = store.maintain(&|| store.clock.now_ms(), Speed::Background) {
             store.metrics.maintenance_failures.inc();
             tracing::error!(%error, "maintenance of the embedded store failed");
         }
@@ -110,10 +110,14 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
 }
 
 impl PartStore {
-    /// Retention, then compaction until nothing is left to do.
-    pub(super) fn maintain(&self, now: i64, speed: Speed) -> Result<(), StoreError> {
-        self.enforce_retention(now)?;
-        while self.compact_once(now, speed)? {}
-        Ok(())
+    /// Retention and compaction until nothing is left to do. The time is asked for before each piece of work:
+    /// all of it may take hours.
+    pub(super) fn maintain(&self, now: &dyn Fn() -> i64, speed: Speed) -> Result<(), StoreError> {
+        loop {
+            self.enforce_retention(now())?;
+            if !self.compact_once(now(), speed)? {
+                return Ok(());
+            }
+        }
     }
 }

@@ -110,7 +110,7 @@ impl Parts {
     /// Removes days beyond the retention and compacts until nothing is left to do, with a clock that
     /// shows `now` (milliseconds since 1970). Blocks.
     pub fn maintain(&self, now: i64) -> Result<(), StoreError> {
-        self.store.maintain(now, Speed::Full)
+        self.store.maintain(&|| now, Speed::Full)
     }
 }
 

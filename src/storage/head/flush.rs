@@ -26,7 +26,7 @@ use super::wal::{Admission, Record};
 use super::{Inner, Options, blocking};
 use crate::limits::RETURN_PROBE;
 use crate::model::{Matcher, TimeRange};
-use crate::storage::{Pace, StoreError};
+use crate::storage::{Level, Pace, StoreError};
 
 /// What a flush does when nothing was accepted since the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,7 +243,8 @@ impl Inner {
     /// Whether something does not go with a flush that takes its time. All points in memory count: those
     /// of the flush are there until its end.
     fn is_hurried(&self) -> bool {
-        self.flusher.hurried.load(Ordering::Relaxed) > 0
+        self.options.pressure.level() > Level::Ample
+            || self.flusher.hurried.load(Ordering::Relaxed) > 0
             || self.is_log_half_full()
             || self.memory.bytes() > self.options.flush_memory
     }

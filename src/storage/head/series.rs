@@ -107,7 +107,9 @@ impl MemSeries {
             return Taken::InOrder;
         }
         // As a rule there are few until the next flush, and a million series have them.
-        self.sealed.reserve_exact(1 + self.sealed.len() / 4);
+        if self.sealed.len() == self.sealed.capacity() {
+            self.sealed.reserve_exact(1 + self.sealed.len() / 4);
+        }
         self.sealed.push(open.to_chunk());
         *open = OpenChunk::with_float(timestamp, start_timestamp, value, stamp);
         self.full_at = MAX_CHUNK_POINTS as u8;
@@ -440,10 +442,14 @@ mod tests {
         assert!(size_of::<MemSeries>() <= 176, "{} bytes", size_of::<MemSeries>());
         assert!(size_of::<Chunk>() <= 72, "{} bytes", size_of::<Chunk>());
         let mut series = MemSeries::new(0);
-        let points = 4 * MAX_CHUNK_POINTS as i64;
-        for timestamp in 0..points {
+        let (mut grown, mut capacities) = (0, Vec::new());
+        for timestamp in 0..101 * MAX_CHUNK_POINTS as i64 {
             series.push_float(&sample(timestamp, 1.0), 0);
+            grown += usize::from(capacities.last() != Some(&series.sealed.capacity()));
+            capacities.push(series.sealed.capacity());
         }
-        assert_eq!((series.sealed.len(), series.sealed.capacity()), (3, 3));
+        assert_eq!(series.sealed.len(), 100);
+        assert_eq!(capacities[2 * MAX_CHUNK_POINTS], 2);
+        assert!(series.sealed.capacity() <= 125 && grown < 24, "{grown}");
     }
 }

@@ -271,3 +271,18 @@ fn what_was_merged_rests_for_deletes_too() {
     assert_ne!(noon.parts(), rewritten);
     assert_eq!(noon.points(), 2);
 }
+
+#[test]
+fn very_many_deletes_end_a_rest() {
+    let mut noon = Noon::new();
+    noon.flush(4);
+    assert_eq!(noon.parts_at(0), 1);
+    let merged = noon.parts();
+    (0..256).for_each(|_| noon.delete(2));
+    noon.parts_at(1);
+    assert_eq!(noon.parts(), merged);
+    noon.delete(3);
+    assert_eq!(noon.parts_at(1), 1);
+    assert_ne!(noon.parts(), merged);
+    assert_eq!(noon.points(), 2);
+}
