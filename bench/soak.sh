@@ -23,9 +23,10 @@ fi
 . bench/servers/promkairos.sh
 
 programs=${given:-$programs}
-[ -n "$given" ] || cargo build --release --workspace >&2
+# Which commit it is stands in the record, as in bench/run.sh.
+[ -n "$given" ] || BUILD_COMMIT= cargo build --release --workspace >&2
 load=$(realpath "$programs/load")
-version=$("$programs/promkairos" --version)
+version="promkairos $(git describe --always --dirty)"
 results=${BENCH_RESULTS:-bench/results}
 name=$results/$(date -u +%F)-soak
 records=$name.jsonl
