@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 mod hanging;
 mod index;
 pub(crate) mod keyspace;
+mod late;
 mod neighbour;
 mod noise;
 mod overloaded;

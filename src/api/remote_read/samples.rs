@@ -31,8 +31,8 @@ pub(super) async fn answer(
 ) -> Result<Vec<u8>, ApiError> {
     let workers = &state.workers;
     let max_samples = state.evaluator().engine.settings().max_samples;
-    let mut response = Response::with_limits(max_samples, state.read_answer_bytes);
-    response.reached = state.metrics.http.limits.clone();
+    let reached = state.metrics.http.limits.clone();
+    let mut response = Response::with_limits(max_samples, state.read_answer_bytes, reached);
     for query in queries {
         let start = response.bytes.len();
         if query.asks_nothing() {
@@ -75,8 +75,7 @@ struct Response {
 }
 
 impl Response {
-    fn with_limits(max_samples: usize, max_bytes: usize) -> Self {
-        let reached = LimitMetrics::default();
+    fn with_limits(max_samples: usize, max_bytes: usize, reached: LimitMetrics) -> Self {
         Self { bytes: Vec::new(), series: 0, samples: 0, max_samples, max_bytes, reached }
     }
 
@@ -229,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_series_of_the_reference() {
-        let mut response = Response::with_limits(10, 1000);
+        let mut response = Response::with_limits(10, 1000, LimitMetrics::default());
         let chunks = floats(&[(1_700_000_000_000, 1.0)]);
         response.push_series(&labels(), &chunks, TimeRange::ALL, &HERE).expect("small");
         let want =
@@ -242,7 +241,7 @@ mod tests {
     fn samples_are_cut_to_the_range_and_keep_their_bits() {
         let stale = f64::from_bits(crate::model::STALE_NAN_BITS);
         let chunks = floats(&[(-9, 5.0), (0, -0.0), (1, 0.0), (2, stale), (9, 1.0)]);
-        let mut response = Response::with_limits(10, 1000);
+        let mut response = Response::with_limits(10, 1000, LimitMetrics::default());
         let written = response.push_series(&labels(), &chunks, TimeRange::new(0, 2), &HERE);
         assert!(written.expect("small"));
         let series = decode(response);
@@ -250,7 +249,7 @@ mod tests {
             series[0].samples.iter().map(|s| (s.timestamp, s.value.to_bits())).collect();
         assert_eq!(samples, [(0, (-0.0_f64).to_bits()), (1, 0), (2, stale.to_bits())]);
 
-        let mut response = Response::with_limits(10, 1000);
+        let mut response = Response::with_limits(10, 1000, LimitMetrics::default());
         let written = response.push_series(&labels(), &chunks, TimeRange::new(3, 8), &HERE);
         assert!(!written.expect("small") && response.bytes.is_empty());
     }
@@ -259,7 +258,8 @@ mod tests {
     fn limits_name_themselves() {
         let chunks = floats(&[(1, 5.0), (2, 6.0), (3, 7.0)]);
         let check = |max_samples, max_bytes, want: &str| {
-            let mut response = Response::with_limits(max_samples, max_bytes);
+            let mut response =
+                Response::with_limits(max_samples, max_bytes, LimitMetrics::default());
             let error = response.push_series(&labels(), &chunks, TimeRange::ALL, &HERE);
             assert_eq!(error.expect_err("too much").to_string(), want);
         };

@@ -48,8 +48,8 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     if let Err(refusal) = &result
         && let Some(setting) = refusal.setting()
     {
-        // Who reads a body counts it.
-        if setting != intake::BODY_SIZE {
+        // Who reads a body counts that it is too large.
+        if !matches!(refusal, Refusal::BodyTooLarge(_)) {
             state.metrics.http.limits.reached(setting);
         }
         state.writes.tell(setting, refusal);

@@ -1,16 +1,18 @@
 //! A TCP proxy on a free port that can be cut and mended: a peer that goes away and comes back. It
 //! can also hold back frames of CQL: a peer that hangs, or answers one statement late; and leave a
 //! batch half done and unanswered, as a peer does that dies at it; and ask the peer to say when it is
-//! overloaded, which it keeps to itself otherwise.
+//! overloaded, which it keeps to itself otherwise; and be late with all answers, as a peer far away is.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, watch};
+use tokio::time::Instant;
 
 use super::DEADLINE;
 
@@ -52,6 +54,9 @@ struct Gate {
     /// Whether connections that begin want to be told of overload, and how often they were.
     wants_overload: AtomicBool,
     overloaded: AtomicUsize,
+    /// How late every answer is, and how many were.
+    late_by: std::sync::Mutex<Duration>,
+    late: AtomicUsize,
     /// Connections of an earlier one end.
     generation: watch::Sender<u64>,
 }
@@ -74,6 +79,8 @@ impl Proxy {
             unprepared: AtomicUsize::new(0),
             wants_overload: AtomicBool::new(false),
             overloaded: AtomicUsize::new(0),
+            late_by: std::sync::Mutex::default(),
+            late: AtomicUsize::new(0),
             generation: watch::Sender::new(0),
         });
         tokio::spawn(accept(listener, target.to_owned(), is_cut, Arc::clone(&gate)));
@@ -140,6 +147,16 @@ impl Proxy {
         self.gate.overloaded.load(SeqCst)
     }
 
+    /// Every answer from now on is so late. They do not wait for each other.
+    pub(crate) fn be_late(&self, by: Duration) {
+        *self.gate.late_by.lock().expect("nobody panics") = by;
+    }
+
+    /// How many answers were late.
+    pub(crate) fn late(&self) -> usize {
+        self.gate.late.load(SeqCst)
+    }
+
     /// How often the server said that it does not know a statement.
     pub(crate) fn unprepared(&self) -> usize {
         self.gate.unprepared.load(SeqCst)
@@ -175,6 +192,13 @@ impl Gate {
         for (code, count) in [(UNPREPARED, &self.unprepared), (OVERLOADED, &self.overloaded)] {
             count.fetch_add(usize::from(answer[HEADER..].starts_with(&code)), SeqCst);
         }
+    }
+
+    /// When an answer that has come now goes on.
+    fn due(&self) -> Instant {
+        let by = *self.late_by.lock().expect("nobody panics");
+        self.late.fetch_add(usize::from(!by.is_zero()), SeqCst);
+        Instant::now() + by
     }
 
     async fn pass(&self) {
@@ -245,11 +269,20 @@ async fn forward(client: TcpStream, server: TcpStream, gate: Arc<Gate>) {
             }
         }
     };
+    let (on_the_way, mut arriving) = mpsc::unbounded_channel();
     let answers = async {
         while let Ok(frame) = read_frame(&mut from_server).await {
             gate.count(&frame);
             let is_lost = unanswered.lock().expect("nobody panics").remove(&stream(&frame));
-            if !is_lost && to_client.write_all(&frame).await.is_err() {
+            if !is_lost && on_the_way.send((gate.due(), frame)).is_err() {
+                return;
+            }
+        }
+    };
+    let delivery = async {
+        while let Some((due, frame)) = arriving.recv().await {
+            tokio::time::sleep_until(due).await;
+            if to_client.write_all(&frame).await.is_err() {
                 return;
             }
         }
@@ -257,6 +290,7 @@ async fn forward(client: TcpStream, server: TcpStream, gate: Arc<Gate>) {
     tokio::select! {
         () = requests => {}
         () = answers => {}
+        () = delivery => {}
     }
 }
 

@@ -1,0 +1,64 @@
+//! A Cassandra that is late with every answer, as one behind a long line or on a tired disk: it costs time and
+//! nothing else.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::limits::metric;
+use crate::support::load::Load;
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::proxy::Proxy;
+use crate::support::{self, seed};
+
+/// Hundreds of times what an answer takes otherwise.
+const LATE: Duration = Duration::from_millis(300);
+const SENDERS: u64 = 8;
+/// Of each of them, 20 batches a request.
+const REQUESTS: usize = 3;
+/// What late answers alone bring the writes in flight down to.
+const LEAST_AT_ONCE: f64 = 16.0;
+const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout=100s"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_answers_cost_nothing_but_time() {
+    let proxy = Proxy::to(&support::cassandra()).await;
+    let address = proxy.address.to_string();
+    let [a, b] = [support::keyspace(), support::keyspace()];
+    let store = Backend::CassandraStore { address: address.clone(), keyspace: a.clone() };
+    let wal = Backend::CassandraWal { address, keyspace: b.clone() };
+    for (backend, keyspace) in [(store, a), (wal, b)] {
+        let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+        let mut server = Promkairos::ready(data.path(), &backend, &FLAGS).await;
+        // The server knows how quick answers can be, and the tables are there.
+        let mut random = StdRng::seed_from_u64(seed());
+        assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+        load.check_soon(&server).await;
+
+        let before = proxy.late();
+        proxy.be_late(LATE);
+        let send = async |sender: u64| {
+            let mut random = StdRng::seed_from_u64(seed() ^ (sender + 1));
+            for _ in 0..REQUESTS {
+                assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+            }
+        };
+        join_all((0..SENDERS).map(send)).await;
+        assert!(proxy.late() > before);
+        let at_once = metric(&server, "cassandra_write_concurrency").await;
+        assert!(at_once.is_some_and(|at_once| at_once >= LEAST_AT_ONCE), "{at_once:?}");
+        // Reads wait as well, and so do those of what a flush writes meanwhile.
+        load.check(&server).await;
+        assert_eq!(server.get("/-/healthy").await.expect("it answers").0, 200);
+        assert!(server.process.terminate().success(), "{}", server.process.log());
+        proxy.be_late(Duration::ZERO);
+
+        // What waited in a log has arrived, at that pace.
+        let direct = Backend::CassandraStore { address: support::cassandra(), keyspace };
+        let other = tempfile::tempdir().expect("a folder");
+        let server = Promkairos::ready(other.path(), &direct, &FLAGS).await;
+        load.check(&server).await;
+    }
+}
