@@ -97,8 +97,7 @@ pub struct LabelLimits {
 
 /// A label set. Equality and hash are those of its canonical encoding; order is
 /// Prometheus' `labels.Compare`: pair by pair, name then value, bytewise, the
-/// shorter set first when it is a prefix of the other. A clone shares the bytes, so that a
-/// selection of a million series does not copy their labels.
+/// shorter set first when it is a prefix of the other. A clone shares the bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Labels(Arc<[u8]>);
 
@@ -219,7 +218,7 @@ impl<'a> LabelsRef<'a> {
     }
 }
 
-fn text(bytes: &[u8]) -> &str {
+pub(super) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("labels are UTF-8 by construction")
 }
 

@@ -6,9 +6,11 @@
 mod batch;
 mod exemplar;
 mod histogram;
+mod label;
 mod label_order;
 mod label_sort;
 mod label_subset;
+mod label_texts;
 mod labels;
 mod matcher;
 mod metadata;
@@ -23,7 +25,9 @@ pub use batch::{
 };
 pub use exemplar::Exemplar;
 pub use histogram::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, HistogramError, ResetHint, Span};
+pub use label::{Label, LabelRef};
 pub(crate) use label_sort::{sorted_by_labels, sorted_places};
+pub use label_texts::{LabelPlace, LabelTexts};
 pub use labels::{
     LabelError, LabelLimits, Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT, RawLabels,
 };

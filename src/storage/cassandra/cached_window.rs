@@ -154,7 +154,8 @@ impl Rows {
         wanted: fn(&DataType) -> bool,
         mut visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let index = self.index.with_labels(|at| self.rows[at as usize].labels.as_ref());
+        let value = |at, name: &str| self.rows[at as usize].labels.get(name);
+        let index = self.index.with_values(value);
         for at in evaluate(&index, matchers)? {
             let row = &self.rows[at as usize];
             if wanted(&row.data_type) {

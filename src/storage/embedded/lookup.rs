@@ -388,7 +388,7 @@ mod tests {
         assert!(reader.directory.series.len() > 10 && blocks("host") > 5);
         let mut memory = MemoryIndex::new();
         sets.iter().enumerate().for_each(|(id, set)| memory.add(id as u32, set.as_ref()));
-        let memory = memory.with_labels(|id| sets[id as usize].as_ref());
+        let memory = memory.with_values(|id, name| sets[id as usize].get(name));
         let check = |op, name: &str, value: &str| {
             let matchers = [Matcher::new(op, name, value).expect("valid")];
             let want = evaluate(&memory, &matchers).expect("no I/O");

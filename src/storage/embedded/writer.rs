@@ -218,15 +218,13 @@ impl PartWriter {
         let start = self.output.position();
         let mut blocks = Blocks::default();
         for name in self.index.names(None) {
-            let values = self.index.values(name, None);
-            let mut entry =
-                NameEntry { name: name.into(), values: values.len() as u64, blocks: Vec::new() };
+            let values = self.index.value_count(name);
+            let mut entry = NameEntry { name: name.into(), values, blocks: Vec::new() };
             let mut first = "";
-            for value in values {
+            for (value, series) in self.index.postings_by_value(name) {
                 if blocks.raw.is_empty() {
                     first = value;
                 }
-                let series = self.index.postings(name, value);
                 put_bytes(&mut blocks.raw, value.as_bytes());
                 put_postings(&mut blocks.raw, series, &mut self.output, start)?;
                 if let Cut::Yes(len) = blocks.cut_when_full() {

@@ -12,7 +12,7 @@ use tracing::{Instrument, info, warn};
 use super::blocking;
 use super::memory::Memory;
 use crate::model::{Matcher, Metadata, TimeRange};
-use crate::storage::{Flush, Pace, SeriesRun, SharedStore, StoreError};
+use crate::storage::{Flush, Pace, SharedStore, StoreError};
 use crate::telemetry::{self, HeadMetrics};
 
 /// A delete in the log that the store below has not confirmed.
@@ -72,13 +72,11 @@ impl HandingDown {
         let (series, exemplars, metadata) = blocking(gather).await??;
         let count = series.len();
         let pace = pace(count);
-        let runs = series.into_iter().map(|(labels, id)| {
-            let chunks = self.memory.flushing_chunks(id);
-            SeriesRun { labels, chunks }
-        });
+        // The labels of each come into being when its turn has come.
+        let runs = series.into_iter().filter_map(|id| self.memory.flushing_run(id));
         let flush = Flush {
             through,
-            runs: Box::new(runs.filter(|run| !run.chunks.is_empty())),
+            runs: Box::new(runs),
             exemplars: exemplars.clone(),
             metadata: metadata.clone(),
             pace,

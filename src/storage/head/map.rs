@@ -1,5 +1,8 @@
 //! The series in memory: by label bytes, by id, and in a label index.
 //!
+//! The index has each label once, and a series has the pairs of its labels there: label sets come into being
+//! when somebody asks for them.
+//!
 //! Lock order: the map, then the order of acceptance, then a page. Ids are dense and used again
 //! after a series has gone.
 //!
@@ -19,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::series::MemSeries;
 use crate::model::{Labels, Matcher};
 use crate::storage::StoreError;
-use crate::storage::index::{MemoryIndex, evaluate};
+use crate::storage::index::{ListId, Lists, MemoryIndex, evaluate};
 
 /// Series under one lock. Neighbouring ids are series first seen together, which are sent
 /// together too: a request takes few locks.
@@ -37,6 +40,8 @@ pub(super) struct SeriesMap {
     free: Vec<u32>,
     /// Which series have which label.
     pub(super) index: MemoryIndex,
+    /// Which labels, as pairs of the index, a series has.
+    lists: Lists,
 }
 
 struct Identity {
@@ -45,7 +50,7 @@ struct Identity {
     found: AtomicU32,
     /// The series that a request last named behind this one; only a guess.
     next: AtomicU32,
-    labels: Labels,
+    pairs: ListId,
 }
 
 impl Identity {
@@ -69,10 +74,15 @@ impl SeriesMap {
     }
 
     fn look_up(&self, hash: u64, labels: &[u8]) -> Option<u32> {
-        let same = |id: &u32| {
-            self.identity(*id).is_some_and(|i| i.hash == hash && i.labels.as_bytes() == labels)
-        };
+        let same =
+            |id: &u32| self.identity(*id).is_some_and(|i| i.hash == hash && self.is_set(i, labels));
         self.table.find(hash, same).copied()
+    }
+
+    /// Whether these are the bytes of the labels of that series.
+    #[inline]
+    fn is_set(&self, identity: &Identity, labels: &[u8]) -> bool {
+        self.index.is_set(self.lists.get(identity.pairs), labels)
     }
 
     /// Finds the series of one request for a write; `flush` is the number of the last flush.
@@ -101,9 +111,11 @@ impl SeriesMap {
             let page = (0..PAGE).map(|at| MemSeries::new(at as u8)).collect();
             self.pages.push(Mutex::new(page));
         }
-        self.index.add(id, labels.as_ref());
+        let mut pairs = Vec::new();
+        self.index.add_told(id, labels.as_ref(), |pair| pairs.push(pair));
         let (found, next) = (flush.into(), (id + 1).into());
-        self.identities[id as usize] = Some(Identity { hash, found, next, labels });
+        let pairs = self.lists.insert(&pairs);
+        self.identities[id as usize] = Some(Identity { hash, found, next, pairs });
         let identities = &self.identities;
         self.table.insert_unique(hash, id, |id| {
             identities[*id as usize].as_ref().map_or(0, |identity| identity.hash)
@@ -111,14 +123,26 @@ impl SeriesMap {
         id
     }
 
+    /// The labels of a series, as pairs of the index in order of their names.
+    pub(super) fn pairs(&self, id: u32) -> &[u32] {
+        let identity = self.identities[id as usize].as_ref().expect("the id is in use");
+        self.lists.get(identity.pairs)
+    }
+
     /// The labels of a series.
-    pub(super) fn labels(&self, id: u32) -> &Labels {
-        &self.identities[id as usize].as_ref().expect("the id is in use").labels
+    pub(super) fn labels(&self, id: u32) -> Labels {
+        self.index.labels(self.pairs(id))
+    }
+
+    /// How many bytes the labels of a series have.
+    pub(super) fn label_bytes(&self, id: u32) -> usize {
+        self.index.label_bytes(self.pairs(id))
     }
 
     /// The series that match.
     pub(super) fn matching(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, StoreError> {
-        evaluate(&self.index.with_labels(|id| self.labels(id).as_ref()), matchers)
+        let value = |id, name: &str| self.index.value(self.pairs(id), name);
+        evaluate(&self.index.with_values(value), matchers)
     }
 
     /// How many series there are.
@@ -159,7 +183,8 @@ impl SeriesMap {
         });
         for id in gone {
             let Some(identity) = self.identities[id as usize].take() else { continue };
-            self.index.remove([(id, identity.labels.as_ref())]);
+            self.index.remove(id, self.lists.get(identity.pairs));
+            self.lists.remove(identity.pairs);
             if let Ok(entry) = self.table.find_entry(identity.hash, |other| *other == id) {
                 entry.remove();
             }
@@ -183,7 +208,7 @@ impl Finder<'_> {
     pub(super) fn find(&mut self, labels: &[u8]) -> Option<u32> {
         let guess = self.last.map(|last| last.next.load(Ordering::Relaxed));
         let is_right = |id: &u32| {
-            self.map.identity(*id).is_some_and(|identity| identity.labels.as_bytes() == labels)
+            self.map.identity(*id).is_some_and(|identity| self.map.is_set(identity, labels))
         };
         let id = match guess.filter(is_right) {
             Some(id) => id,
@@ -229,8 +254,12 @@ mod tests {
 
     use super::*;
 
+    /// Sets of which each shares labels with others; some are long, and a name is the beginning of another.
     fn labels(number: u8) -> Labels {
-        Labels::from_pairs([("__name__", format!("m{number}"))]).expect("a label set")
+        let value = |times| "v".repeat(usize::from(times) * 60);
+        let pairs =
+            [("__name__", format!("m{}", number % 3)), ("a", value(number / 3)), ("aa", value(2))];
+        Labels::from_pairs(pairs).expect("a label set")
     }
 
     proptest! {
@@ -249,16 +278,18 @@ mod tests {
                     let found = finder.find(labels.as_bytes());
                     prop_assert_eq!(found, map.find(labels.as_bytes()));
                     match found {
-                        Some(id) => prop_assert_eq!(map.labels(id), &labels),
+                        Some(id) => prop_assert_eq!(map.labels(id), labels),
                         None => new.push(labels),
                     }
                 }
                 for labels in new {
                     let id = map.find_or_insert(labels.clone(), flush);
-                    prop_assert_eq!(map.labels(id), &labels);
+                    prop_assert_eq!(map.labels(id), labels);
                 }
-                // Ids of series without points are used again after a while.
+                // Ids of series without points are used again after a while, as are their places.
                 map.drop_gone(flush, flush);
+                let found: Vec<u32> = (0..12).filter_map(|n| map.find(labels(n).as_bytes())).collect();
+                prop_assert_eq!((found.len(), map.index.len()), (map.len(), map.len() as u64));
             }
         }
     }

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
 
 use super::map::SeriesMap;
+use super::order;
 use super::prepared::{Families, Judge, Judged, Prepared};
 use super::series::Taken;
 use crate::chunk::{Chunk, ChunkError};
@@ -19,7 +20,7 @@ use crate::model::{
     sorted_by_labels,
 };
 use crate::storage::index::{Among, MemoryIndex};
-use crate::storage::{Limited, SeriesQuery, StoreError, check_label_bytes};
+use crate::storage::{Limited, SeriesQuery, SeriesRun, StoreError, check_label_bytes};
 use crate::telemetry::HeadMetrics;
 
 /// Everything in memory.
@@ -166,13 +167,13 @@ impl Memory {
         for id in map.matching(matchers)? {
             let chunks = pager.series(id).chunks(range);
             if !chunks.is_empty() {
-                let labels = map.labels(id).clone();
-                bytes += labels.as_bytes().len();
+                bytes += map.label_bytes(id);
                 check_label_bytes(bytes, max_label_bytes)?;
-                found.push((labels, chunks));
+                found.push((id, chunks));
             }
         }
         drop(pager);
+        let found = found.into_iter().map(|(id, chunks)| (map.labels(id), chunks)).collect();
         drop(map);
         Ok(sorted_by_labels(found, |(labels, _)| labels.as_ref()))
     }
@@ -181,11 +182,18 @@ impl Memory {
     pub(super) fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         let map = self.map.read();
         let ids = present(&map, &query.matchers, &query.range)?;
-        // Handles: the bytes stay where they are. Sorted when nobody waits for the map.
-        let labels: Vec<Labels> = ids.iter().map(|id| map.labels(id).clone()).collect();
-        drop(map);
-        let labels = sorted_by_labels(labels, Labels::as_ref);
-        Ok(Limited::first(labels, query.limit))
+        let rest = |left: usize, id| left.checked_sub(map.label_bytes(id));
+        let fit = ids.iter().try_fold(query.limit.bytes, rest).is_some();
+        if fit && ids.len() <= query.limit.items as u64 {
+            let labels: Vec<Labels> = ids.iter().map(|id| map.labels(id)).collect();
+            drop(map);
+            // Sorted when nobody waits for the map.
+            let labels = sorted_by_labels(labels, Labels::as_ref);
+            return Ok(Limited::first(labels, query.limit));
+        }
+        // Only those that are answered come into being.
+        let ids = order::sorted(|| &*map, ids.iter().collect());
+        Ok(Limited::first(ids.map(|id| map.labels(id)), query.limit))
     }
 
     /// Asks the label index, whose answers are sorted, about the series that match and may have points
@@ -221,7 +229,7 @@ impl Memory {
             let inside: Vec<Exemplar> =
                 all.iter().filter(|e| range.contains(e.timestamp)).cloned().collect();
             if !inside.is_empty() {
-                found.push((map.labels(id).clone(), inside));
+                found.push((map.labels(id), inside));
             }
         }
         Ok(found)
@@ -267,23 +275,23 @@ impl Memory {
         self.flushing_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// The series that the flush has points of, sorted by labels.
-    pub(super) fn flushing(&self) -> Vec<(Labels, u32)> {
-        let map = self.map.read();
+    /// The series that the flush has points of, sorted by labels. Their ids stay in use until its end.
+    pub(super) fn flushing(&self) -> Vec<u32> {
         let flush = self.flush.load(Ordering::Relaxed);
         let mut found = Vec::new();
-        map.for_each(|id, series| {
+        self.map.read().for_each(|id, series| {
             if !series.join_flush(flush as u8).flushing().is_empty() {
-                found.push((map.labels(id).clone(), id));
+                found.push(id);
             }
         });
-        drop(map);
-        sorted_by_labels(found, |(labels, _)| labels.as_ref())
+        order::sorted(|| self.map.read(), found).collect()
     }
 
-    /// What the flush has of one series.
-    pub(super) fn flushing_chunks(&self, id: u32) -> Vec<Chunk> {
-        self.map.read().pager().series(id).flushing().to_vec()
+    /// What the flush has of one series; `None` where a delete has left nothing.
+    pub(super) fn flushing_run(&self, id: u32) -> Option<SeriesRun> {
+        let map = self.map.read();
+        let chunks = map.pager().series(id).flushing().to_vec();
+        (!chunks.is_empty()).then(|| SeriesRun { labels: map.labels(id), chunks })
     }
 
     /// The last flush that began long ago, if any.
@@ -358,6 +366,7 @@ fn bytes_of(samples: u64, late: u64, rare: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::model::{MetricType, RawLabels, Sample, SeriesEntry};
+    use crate::storage::ListSize;
 
     /// A write to this series, with the series found; no flush has ended since then.
     fn found(memory: &Memory, name: &str, time: i64) -> Prepared {
@@ -376,9 +385,10 @@ mod tests {
 
     fn flush(memory: &Memory) -> Vec<Labels> {
         memory.begin_flush();
-        let flushed = memory.flushing();
+        let ids = memory.flushing();
+        let flushed = ids.into_iter().map(|id| memory.map.read().labels(id)).collect();
         memory.end_flush(&[], &[]);
-        flushed.into_iter().map(|(labels, _)| labels).collect()
+        flushed
     }
 
     /// Names in the label index, whether their series have points or not.
@@ -422,6 +432,34 @@ mod tests {
         let chunks = chunks.expect("own chunks").into_iter().map(|(_, chunks)| times(&chunks));
         assert_eq!(chunks.collect::<Vec<_>>(), [[2]]);
         assert_eq!(flush(&memory).len(), 2);
+    }
+
+    #[test]
+    fn labels_that_are_too_many_do_not_come_into_being() {
+        let memory = Memory::default();
+        for name in ["c", "a", "b"] {
+            memory.apply(found(&memory, name, 1), 0);
+        }
+        let names = |labels: Vec<Labels>| {
+            labels.iter().map(|labels| labels.get("__name__").to_owned()).collect::<Vec<_>>()
+        };
+        let bytes: usize = memory.map.read().labels(0).as_bytes().len();
+        let list = |limit| {
+            let (matchers, range) = (Vec::new(), TimeRange::ALL);
+            let query = SeriesQuery { matchers, range, limit };
+            let list = memory.series(&query).expect("no matchers");
+            (names(list.items), list.truncated)
+        };
+        let whole = || (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], false);
+        let cut = || (vec!["a".to_owned(), "b".to_owned()], true);
+        assert_eq!(list(ListSize::items(3)), whole());
+        assert_eq!(list(ListSize::items(2)), cut());
+        assert_eq!(list(ListSize { bytes: 3 * bytes, ..ListSize::UNLIMITED }), whole());
+        assert_eq!(list(ListSize { bytes: 3 * bytes - 1, ..ListSize::UNLIMITED }), cut());
+        let select = |bytes| memory.select(&[], &TimeRange::ALL, bytes);
+        let selected = select(3 * bytes).expect("within the limit");
+        assert_eq!(names(selected.into_iter().map(|(labels, _)| labels).collect()), whole().0);
+        assert!(matches!(select(3 * bytes - 1), Err(StoreError::Limit(_))));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod handing_down;
 mod map;
 mod memory;
 mod open;
+mod order;
 mod prepared;
 mod read;
 mod repeater;

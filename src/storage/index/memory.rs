@@ -1,30 +1,44 @@
-//! The label index of the head: in memory, changed in place.
+//! The label index in memory, changed in place.
 //!
 //! Invariant: `all` holds exactly the series that were added and not removed, and every one of
-//! them stands in the postings of each of its labels and nowhere else. A name or a value
-//! without series is not kept. Each name and each value is stored once, whatever the number of
-//! series; the label sets themselves are kept by the caller.
+//! them stands in the postings of each of its labels and nowhere else. A label without series is
+//! not kept, nor a name without labels. Each label, a name with a value, is stored once, whatever the number of
+//! series, and has a number, its pair. Which pairs a series has is kept by the caller, if anybody asks: by
+//! them a label set takes four bytes a label.
 //!
-//! Values are hashed, not sorted: adding a series is one look-up a label, and a sorted answer
+//! Labels are hashed, not sorted: adding a series is one look-up a label, and a sorted answer
 //! is sorted when it is asked for.
 
-use hashbrown::HashMap;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use roaring::RoaringBitmap;
 
-use crate::model::LabelsRef;
+use crate::model::{Label, LabelPlace, LabelRef, LabelTexts, Labels, LabelsRef};
 use crate::storage::StoreError;
 
+use super::postings::{Ids, Left, Postings, Sets, bitmap_of_sorted};
 use super::{LabelIndex, ValueJudge};
-
-/// Postings with at most this many series are plain vectors.
-const FEW: usize = 512;
 
 /// A label index in memory. Ids are given by the caller and are expected to rise; others work,
 /// more slowly.
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
     all: RoaringBitmap,
-    names: HashMap<String, HashMap<Box<str>, Postings>>,
+    /// The pairs of each name, by the hash of their labels.
+    names: HashMap<String, HashTable<u32>>,
+    pairs: Vec<Pair>,
+    texts: LabelTexts,
+    /// Pairs that are not in use.
+    free: Vec<u32>,
+    sets: Sets,
+    hasher: DefaultHashBuilder,
+}
+
+#[derive(Debug)]
+struct Pair {
+    label: LabelPlace,
+    postings: Postings,
 }
 
 /// Series that a listing is about.
@@ -35,14 +49,6 @@ pub struct Among<'a> {
     pub counts: &'a mut dyn FnMut(u32) -> bool,
 }
 
-/// Ids of the series with one label; never empty inside an index, rising.
-#[derive(Debug)]
-enum Postings {
-    One(u32),
-    Few(Vec<u32>),
-    Many(RoaringBitmap),
-}
-
 impl MemoryIndex {
     /// An empty index.
     pub fn new() -> Self {
@@ -51,25 +57,102 @@ impl MemoryIndex {
 
     /// Adds a series under an id that is not in use.
     pub fn add(&mut self, series: u32, labels: LabelsRef<'_>) {
+        self.add_told(series, labels, |_| {});
+    }
+
+    /// The same, and `tell` gets its pairs in the order of its labels.
+    pub fn add_told(&mut self, series: u32, labels: LabelsRef<'_>, mut tell: impl FnMut(u32)) {
         self.all.insert(series);
-        for (name, value) in labels.iter() {
-            let values = self.names.entry_ref(name).or_default();
-            match values.get_mut(value) {
-                Some(postings) => postings.insert(series),
-                None => drop(values.insert(value.into(), Postings::One(series))),
+        for label in labels.labels() {
+            tell(self.add_label(series, label));
+        }
+    }
+
+    fn add_label(&mut self, series: u32, label: LabelRef<'_>) -> u32 {
+        let Self { names, pairs, texts, free, sets, hasher, .. } = self;
+        let hash = hasher.hash_one(label.as_bytes());
+        let values = names.entry_ref(label.name()).or_default();
+        let same = |pair: &u32| texts.get(pairs[*pair as usize].label) == label;
+        if let Some(pair) = values.find(hash, same).copied() {
+            sets.insert(&mut pairs[pair as usize].postings, series);
+            return pair;
+        }
+        let new = Pair { label: texts.insert(label), postings: Postings::One(series) };
+        let pair = match free.pop() {
+            Some(pair) => {
+                pairs[pair as usize] = new;
+                pair
+            }
+            None => {
+                pairs.push(new);
+                (pairs.len() - 1) as u32
+            }
+        };
+        let hash_of =
+            |pair: &u32| hasher.hash_one(texts.get(pairs[*pair as usize].label).as_bytes());
+        values.insert_unique(hash, pair, hash_of);
+        pair
+    }
+
+    /// Removes a series that has these pairs. The cost is that of the series, not of the index.
+    pub fn remove(&mut self, series: u32, pairs: &[u32]) {
+        self.all.remove(series);
+        for pair in pairs {
+            let postings = &mut self.pairs[*pair as usize].postings;
+            if self.sets.remove(postings, series) == Left::Nothing {
+                self.forget(*pair);
             }
         }
     }
 
-    /// Removes series, each with the labels that it was added with. The cost is that of the
-    /// series removed, not of the index.
-    pub fn remove<'a>(&mut self, series: impl IntoIterator<Item = (u32, LabelsRef<'a>)>) {
-        for (id, labels) in series {
-            self.all.remove(id);
-            for (name, value) in labels.iter() {
-                self.remove_label(id, name, value);
+    fn forget(&mut self, pair: u32) {
+        let place = self.pairs[pair as usize].label;
+        let label = self.texts.get(place);
+        if let Some(values) = self.names.get_mut(label.name()) {
+            let hash = self.hasher.hash_one(label.as_bytes());
+            if let Ok(entry) = values.find_entry(hash, |other| *other == pair) {
+                entry.remove();
+            }
+            if values.is_empty() {
+                self.names.remove(label.name());
             }
         }
+        self.texts.remove(place);
+        self.free.push(pair);
+    }
+
+    /// The label of a pair that is in use.
+    pub fn label(&self, pair: u32) -> LabelRef<'_> {
+        self.texts.get(self.pairs[pair as usize].label)
+    }
+
+    /// The label set of these pairs.
+    pub fn labels(&self, pairs: &[u32]) -> Labels {
+        Labels::joined(pairs.iter().map(|pair| self.label(*pair)))
+    }
+
+    /// How many bytes the encoding of that set has.
+    pub fn label_bytes(&self, pairs: &[u32]) -> usize {
+        pairs.iter().map(|pair| self.label(*pair).as_bytes().len()).sum()
+    }
+
+    /// Whether these bytes are the encoding of that set.
+    #[inline]
+    pub fn is_set(&self, pairs: &[u32], bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        for pair in pairs {
+            match self.texts.strip(self.pairs[*pair as usize].label, rest) {
+                Some(others) => rest = others,
+                None => return false,
+            }
+        }
+        rest.is_empty()
+    }
+
+    /// The value that the label `name` has among these pairs; the empty string where it is not.
+    pub fn value(&self, pairs: &[u32], name: &str) -> &str {
+        let mut labels = pairs.iter().map(|pair| self.label(*pair));
+        labels.find(|label| label.pair().0 == name.as_bytes()).map_or("", LabelRef::value)
     }
 
     /// How many series there are.
@@ -84,8 +167,8 @@ impl MemoryIndex {
 
     /// Names of labels, sorted: of all series, or of some.
     pub fn names(&self, mut among: Option<Among<'_>>) -> Vec<&str> {
-        let mut occurs = |values: &HashMap<Box<str>, Postings>| match &mut among {
-            Some(among) => values.values().any(|postings| postings.occurs(among)),
+        let mut occurs = |values: &HashTable<u32>| match &mut among {
+            Some(among) => values.iter().any(|pair| self.ids(*pair).occurs(among)),
             None => true,
         };
         let names = self.names.iter().filter(|(_, values)| occurs(values));
@@ -97,58 +180,95 @@ impl MemoryIndex {
     /// Values of the label `name`, sorted: of all series, or of some.
     pub fn values(&self, name: &str, mut among: Option<Among<'_>>) -> Vec<&str> {
         let mut occurs =
-            |postings: &Postings| among.as_mut().is_none_or(|among| postings.occurs(among));
-        let values = self.names.get(name).into_iter().flatten();
-        let values = values.filter(|(_, postings)| occurs(postings));
-        let mut values: Vec<&str> = values.map(|(value, _)| &**value).collect();
+            |pair: u32| among.as_mut().is_none_or(|among| self.ids(pair).occurs(among));
+        let pairs = self.pairs_of(name).filter(|pair| occurs(*pair));
+        let mut values: Vec<&str> = pairs.map(|pair| self.label(pair).value()).collect();
         values.sort_unstable();
         values
     }
 
-    /// Series whose label `name` has exactly `value` (not empty).
-    pub fn postings(&self, name: &str, value: &str) -> RoaringBitmap {
-        self.find(name, value).map(|postings| postings.within(None)).unwrap_or_default()
+    /// Values of the label `name`, sorted, with the series of each.
+    pub fn postings_by_value(&self, name: &str) -> impl Iterator<Item = (&str, RoaringBitmap)> {
+        let values = self.pairs_of(name).map(|pair| (self.label(pair).value(), pair));
+        let mut values: Vec<(&str, u32)> = values.collect();
+        values.sort_unstable();
+        values.into_iter().map(|(value, pair)| (value, self.ids(pair).within(None)))
     }
 
-    /// The index with a way to the labels of its series, as the evaluation of matchers needs them.
-    /// `labels` is asked only for series that were added and not removed.
-    pub fn with_labels<'a, L: Fn(u32) -> LabelsRef<'a>>(&'a self, labels: L) -> Labelled<'a, L> {
-        Labelled { index: self, labels }
+    /// How many values the label `name` has.
+    pub fn value_count(&self, name: &str) -> u64 {
+        self.names.get(name).map_or(0, HashTable::len) as u64
     }
 
-    fn find(&self, name: &str, value: &str) -> Option<&Postings> {
-        self.names.get(name)?.get(value)
+    /// The index with a way to the labels of its series, as the evaluation of matchers needs them:
+    /// `values` tells which value a series has for a name, the empty string where it has none. It
+    /// is asked only for series that were added and not removed.
+    pub fn with_values<'a, V: Fn(u32, &str) -> &'a str>(&'a self, values: V) -> Labelled<'a, V> {
+        Labelled { index: self, values }
     }
 
-    fn remove_label(&mut self, id: u32, name: &str, value: &str) {
-        let Some(values) = self.names.get_mut(name) else { return };
-        let Some(postings) = values.get_mut(value) else { return };
-        if postings.remove(id) == Left::Nothing {
-            values.remove(value);
+    fn ids(&self, pair: u32) -> Ids<'_> {
+        self.sets.ids(self.pairs[pair as usize].postings)
+    }
+
+    fn pairs_of(&self, name: &str) -> impl Iterator<Item = u32> {
+        self.names.get(name).into_iter().flatten().copied()
+    }
+
+    /// Series whose label `name` has exactly `value` (not empty); `None` = no series.
+    fn find(&self, name: &str, value: &str) -> Option<Ids<'_>> {
+        let (values, label) = (self.names.get(name)?, Label::new(name, value));
+        let hash = self.hasher.hash_one(label.as_ref().as_bytes());
+        let pair = values.find(hash, |pair| self.label(*pair) == label.as_ref())?;
+        Some(self.ids(*pair))
+    }
+
+    fn by_values(
+        &self,
+        name: &str,
+        prefix: &str,
+        passes: &dyn Fn(&str) -> bool,
+        within: Option<&RoaringBitmap>,
+    ) -> RoaringBitmap {
+        let mut union = RoaringBitmap::new();
+        let mut few = Vec::new();
+        let is_in = |series: &u32| within.is_none_or(|within| within.contains(*series));
+        for pair in self.pairs_of(name) {
+            let value = self.label(pair).value();
+            if !value.starts_with(prefix) || !passes(value) {
+                continue;
+            }
+            match (self.ids(pair), within) {
+                (Ids::One(series), _) => few.extend(Some(series).filter(is_in)),
+                (Ids::Few(series), None) => few.extend_from_slice(series),
+                (Ids::Few(series), _) => few.extend(series.iter().copied().filter(is_in)),
+                (Ids::Many(series), Some(within)) => union |= series & within,
+                (Ids::Many(series), None) => union |= series,
+            }
         }
-        if values.is_empty() {
-            self.names.remove(name);
-        }
+        few.sort_unstable();
+        union |= bitmap_of_sorted(&few);
+        union
     }
 }
 
-/// A [`MemoryIndex`] with the labels of its series.
-pub struct Labelled<'a, L> {
+/// A [`MemoryIndex`] with the values of its series.
+pub struct Labelled<'a, V> {
     index: &'a MemoryIndex,
-    labels: L,
+    values: V,
 }
 
-impl<'a, L: Fn(u32) -> LabelsRef<'a>> LabelIndex for Labelled<'a, L> {
+impl<'a, V: Fn(u32, &str) -> &'a str> LabelIndex for Labelled<'a, V> {
     fn all(&self) -> Result<RoaringBitmap, StoreError> {
         Ok(self.index.all.clone())
     }
 
     fn value_count(&self, name: &str) -> u64 {
-        self.index.names.get(name).map_or(0, HashMap::len) as u64
+        self.index.value_count(name)
     }
 
     fn series_count(&self, name: &str, value: &str) -> u64 {
-        self.index.find(name, value).map_or(0, Postings::len)
+        self.index.find(name, value).map_or(0, Ids::len)
     }
 
     fn postings(
@@ -157,8 +277,7 @@ impl<'a, L: Fn(u32) -> LabelsRef<'a>> LabelIndex for Labelled<'a, L> {
         value: &str,
         within: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap, StoreError> {
-        let postings = self.index.find(name, value);
-        Ok(postings.map(|postings| postings.within(within)).unwrap_or_default())
+        Ok(self.index.find(name, value).map(|ids| ids.within(within)).unwrap_or_default())
     }
 
     fn union_where(
@@ -171,7 +290,7 @@ impl<'a, L: Fn(u32) -> LabelsRef<'a>> LabelIndex for Labelled<'a, L> {
         match within {
             Some(within) if within.len() < self.value_count(name) => {
                 let mut judge = ValueJudge::new(prefix, passes);
-                let is_in = |id: &u32| judge.passes((self.labels)(*id).get(name));
+                let is_in = |id: &u32| judge.passes((self.values)(*id, name));
                 Ok(within.iter().filter(is_in).collect())
             }
             within => Ok(self.index.by_values(name, prefix, passes, within)),
@@ -179,134 +298,26 @@ impl<'a, L: Fn(u32) -> LabelsRef<'a>> LabelIndex for Labelled<'a, L> {
     }
 }
 
-impl MemoryIndex {
-    fn by_values(
-        &self,
-        name: &str,
-        prefix: &str,
-        passes: &dyn Fn(&str) -> bool,
-        within: Option<&RoaringBitmap>,
-    ) -> RoaringBitmap {
-        let mut union = RoaringBitmap::new();
-        let mut few = Vec::new();
-        let is_in = |series: &u32| within.is_none_or(|within| within.contains(*series));
-        for (value, postings) in self.names.get(name).into_iter().flatten() {
-            if !value.starts_with(prefix) || !passes(value) {
-                continue;
-            }
-            match (postings, within) {
-                (Postings::One(series), _) => few.extend(Some(*series).filter(is_in)),
-                (Postings::Few(series), None) => few.extend_from_slice(series),
-                (Postings::Few(series), _) => few.extend(series.iter().copied().filter(is_in)),
-                (Postings::Many(series), Some(within)) => union |= series & within,
-                (Postings::Many(series), None) => union |= series,
-            }
-        }
-        few.sort_unstable();
-        union |= bitmap_of_sorted(&few);
-        union
-    }
-}
-
-#[derive(PartialEq, Eq)]
-enum Left {
-    Nothing,
-    Something,
-}
-
-impl Postings {
-    fn insert(&mut self, series: u32) {
-        match self {
-            Self::One(first) if *first == series => {}
-            Self::One(first) => {
-                let (low, high) = (series.min(*first), series.max(*first));
-                *self = Self::Few(vec![low, high]);
-            }
-            Self::Few(ids) => {
-                match ids.last() {
-                    Some(last) if *last < series => ids.push(series),
-                    _ => {
-                        if let Err(at) = ids.binary_search(&series) {
-                            ids.insert(at, series);
-                        }
-                    }
-                }
-                if ids.len() > FEW {
-                    *self = Self::Many(bitmap_of_sorted(ids));
-                }
-            }
-            Self::Many(ids) => drop(ids.insert(series)),
-        }
-    }
-
-    fn remove(&mut self, series: u32) -> Left {
-        let empty = match self {
-            Self::One(only) => *only == series,
-            Self::Few(ids) => {
-                if let Ok(at) = ids.binary_search(&series) {
-                    ids.remove(at);
-                }
-                ids.is_empty()
-            }
-            Self::Many(ids) => {
-                ids.remove(series);
-                ids.is_empty()
-            }
-        };
-        if empty { Left::Nothing } else { Left::Something }
-    }
-
-    fn len(&self) -> u64 {
-        match self {
-            Self::One(_) => 1,
-            Self::Few(ids) => ids.len() as u64,
-            Self::Many(ids) => ids.len(),
-        }
-    }
-
-    /// Those within; `None` = all.
-    fn within(&self, within: Option<&RoaringBitmap>) -> RoaringBitmap {
-        let is_in = |series: &u32| within.is_none_or(|within| within.contains(*series));
-        match (self, within) {
-            (Self::One(series), _) => Some(*series).filter(is_in).into_iter().collect(),
-            (Self::Few(ids), _) => ids.iter().copied().filter(is_in).collect(),
-            (Self::Many(ids), Some(within)) => ids & within,
-            (Self::Many(ids), None) => ids.clone(),
-        }
-    }
-
-    fn occurs(&self, Among { ids: within, counts }: &mut Among<'_>) -> bool {
-        /// The first ones tell as a rule, without an intersection.
-        const FIRST: usize = 4;
-        let mut is_one = |series: u32| within.contains(series) && counts(series);
-        match self {
-            Self::One(series) => is_one(*series),
-            Self::Few(ids) => ids.iter().any(|series| is_one(*series)),
-            Self::Many(ids) => {
-                ids.iter().take(FIRST).any(is_one) || (ids & *within).into_iter().any(counts)
-            }
-        }
-    }
-}
-
-fn bitmap_of_sorted(ids: &[u32]) -> RoaringBitmap {
-    debug_assert!(ids.is_sorted());
-    ids.iter().copied().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
     use proptest::test_runner::TestRunner;
 
     use super::*;
-    use crate::model::{Labels, Matcher};
+    use crate::model::Matcher;
     use crate::storage::index::{cases, evaluate};
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
         Labels::from_pairs(pairs.iter().copied()).expect("valid labels")
+    }
+
+    fn add(index: &mut MemoryIndex, series: u32, labels: &Labels) -> Vec<u32> {
+        let mut pairs = Vec::new();
+        index.add_told(series, labels.as_ref(), |pair| pairs.push(pair));
+        pairs
     }
 
     #[test]
@@ -314,41 +325,99 @@ mod tests {
         let mut index = MemoryIndex::new();
         let a = labels(&[("__name__", "up"), ("job", "b")]);
         let b = labels(&[("__name__", "up"), ("job", "a"), ("zone", "z")]);
-        index.add(0, a.as_ref());
-        index.add(7, b.as_ref());
+        let (of_a, of_b) = (add(&mut index, 0, &a), add(&mut index, 7, &b));
         assert_eq!(index.names(None), ["__name__", "job", "zone"]);
-        assert_eq!(index.values("job", None), ["a", "b"]);
-        let (both, only_a) = (RoaringBitmap::from_iter([0, 7]), RoaringBitmap::from_iter([0]));
+        assert_eq!((index.values("job", None), index.value_count("job")), (vec!["a", "b"], 2));
+        let series = |ids: &[u32]| ids.iter().copied().collect::<RoaringBitmap>();
+        let postings: Vec<(&str, RoaringBitmap)> = index.postings_by_value("job").collect();
+        assert_eq!(postings, [("a", series(&[7])), ("b", series(&[0]))]);
+        let (both, only_a) = (series(&[0, 7]), series(&[0]));
         for (ids, counts) in [(&only_a, [0, 7]), (&both, [0, 9])] {
             let counts = &mut |id| counts.contains(&id);
             assert_eq!(index.names(Some(Among { ids, counts })), ["__name__", "job"]);
             assert_eq!(index.values("job", Some(Among { ids, counts })), ["b"]);
         }
-        index.remove([(7, b.as_ref())]);
+        index.remove(7, &of_b);
         assert_eq!(index.names(None), ["__name__", "job"]);
         assert_eq!(index.values("job", None), ["b"]);
         assert_eq!((index.len(), index.values("zone", None).len()), (1, 0));
-        index.remove([(0, a.as_ref())]);
+        index.remove(0, &of_a);
         assert!(index.is_empty() && index.names(None).is_empty());
+        // All pairs are free.
+        let again = BTreeSet::from_iter(add(&mut index, 1, &b));
+        assert!(again.len() == 3 && again.into_iter().all(|pair| pair < 4));
     }
 
-    #[test]
-    fn postings_keep_their_members_through_every_size() {
-        let mut postings = Postings::One(3);
-        let ids: Vec<u32> = (0..2_000).map(|i| 3 + i * 7).collect();
-        let odd: RoaringBitmap = (1..14_000).step_by(2).collect();
-        for (i, id) in ids.iter().enumerate() {
-            postings.insert(*id);
-            let expected: RoaringBitmap = ids[..=i].iter().copied().collect();
-            assert_eq!(postings.within(None), expected);
-            assert_eq!(postings.within(Some(&odd)), expected & &odd);
-            assert_eq!(postings.len(), i as u64 + 1);
+    /// Names of which one is the beginning of the other, values of which one is, long ones, and few enough
+    /// labels that sets share them.
+    fn set() -> impl Strategy<Value = Labels> {
+        let name = prop_oneof!["[ab]{1,3}", Just("a".repeat(126)), Just("a".repeat(127))];
+        let value =
+            prop_oneof!["[xy]{1,2}", Just("x".repeat(120)), Just("x".repeat(130)), "é{1,2}"];
+        prop::collection::btree_map(name, value, 0..40)
+            .prop_map(|pairs| Labels::from_pairs(pairs).expect("valid"))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        /// Series come and go, and their ids and pairs are used again.
+        #[test]
+        fn a_series_is_its_pairs(steps in prop::collection::vec((set(), 0u32..8), 0..60)) {
+            let mut index = MemoryIndex::new();
+            let mut series: BTreeMap<u32, (Labels, Vec<u32>)> = BTreeMap::new();
+            for (set, id) in steps {
+                if let Some((_, pairs)) = series.remove(&id) {
+                    index.remove(id, &pairs);
+                }
+                let pairs = add(&mut index, id, &set);
+                series.insert(id, (set, pairs));
+                let mut distinct = BTreeSet::new();
+                for (set, pairs) in series.values() {
+                    prop_assert_eq!(&index.labels(pairs), set);
+                    prop_assert_eq!(index.label_bytes(pairs), set.as_bytes().len());
+                    for ((name, value), pair) in set.iter().zip(pairs) {
+                        prop_assert_eq!(index.value(pairs, name), value);
+                        distinct.insert((name, value, *pair));
+                    }
+                    prop_assert_eq!(index.value(pairs, "absent"), "");
+                    for (other, _) in series.values() {
+                        prop_assert_eq!(index.is_set(pairs, other.as_bytes()), other == set);
+                    }
+                }
+                // One pair a label, and one label a pair; no more were ever made than were in use at a time.
+                let used: BTreeSet<u32> = distinct.iter().map(|(_, _, pair)| *pair).collect();
+                prop_assert_eq!(used.len(), distinct.len());
+                prop_assert_eq!(index.pairs.len(), used.len() + index.free.len());
+                let names: BTreeSet<&str> = distinct.iter().map(|(name, _, _)| *name).collect();
+                prop_assert_eq!(index.names(None), Vec::from_iter(names));
+                for (name, value, pair) in &distinct {
+                    let has = |(_, (set, _)): &(&u32, &(Labels, Vec<u32>))| set.get(name) == *value;
+                    let want: RoaringBitmap = series.iter().filter(has).map(|(id, _)| *id).collect();
+                    prop_assert_eq!(index.ids(*pair).within(None), want);
+                }
+            }
         }
-        assert!(matches!(postings, Postings::Many(_)));
-        for id in &ids {
-            assert!(postings.remove(id + 1) == Left::Something);
-            let left = postings.remove(*id);
-            assert_eq!(left == Left::Nothing, id == ids.last().expect("not empty"));
+
+        /// The bytes of a sender are those of a series only where they are the same.
+        #[test]
+        fn bytes_of_another_order_are_no_set(set in set(), at: prop::sample::Index, change in 1u8..) {
+            let mut index = MemoryIndex::new();
+            let pairs = add(&mut index, 0, &set);
+            let mut backwards = Vec::new();
+            let labels: Vec<LabelRef<'_>> = set.as_ref().labels().collect();
+            labels.iter().rev().for_each(|label| backwards.extend_from_slice(label.as_bytes()));
+            prop_assert_eq!(index.is_set(&pairs, &backwards), backwards == set.as_bytes());
+            let mut bytes = set.as_bytes().to_vec();
+            prop_assert!(index.is_set(&pairs, &bytes));
+            bytes.push(change);
+            prop_assert!(!index.is_set(&pairs, &bytes));
+            bytes.pop();
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                prop_assert!(!index.is_set(&pairs, &bytes[..at]));
+                bytes[at] ^= change;
+                prop_assert!(!index.is_set(&pairs, &bytes));
+            }
         }
     }
 
@@ -358,9 +427,9 @@ mod tests {
         let mut index = MemoryIndex::new();
         (0..).zip(&sets).for_each(|(id, set)| index.add(id, set.as_ref()));
         let asked = Cell::new(0);
-        let index = index.with_labels(|id| {
+        let index = index.with_values(|id, name| {
             asked.set(asked.get() + 1);
-            sets[id as usize].as_ref()
+            sets[id as usize].get(name)
         });
         let check = |count: u32, name: &str, want: (u32, u32)| {
             let matched = Cell::new(0);
@@ -395,15 +464,15 @@ mod tests {
         ) {
             let sets = cases::sets(count);
             let mut index = MemoryIndex::new();
-            for (id, set) in sets.iter().enumerate() {
-                index.add(id as u32, set.as_ref());
-            }
+            let pairs: Vec<Vec<u32>> =
+                (0..).zip(&sets).map(|(id, set)| add(&mut index, id, set)).collect();
             let live = |id: usize| !removed[id];
-            let gone = sets.iter().enumerate().filter(|(id, _)| !live(*id));
-            index.remove(gone.map(|(id, set)| (id as u32, set.as_ref())));
-            let index = index.with_labels(|id| {
+            for (id, pairs) in pairs.iter().enumerate().filter(|(id, _)| !live(*id)) {
+                index.remove(id as u32, pairs);
+            }
+            let index = index.with_values(|id, name| {
                 assert!(live(id as usize), "a series that is gone is asked for");
-                sets[id as usize].as_ref()
+                index.value(&pairs[id as usize], name)
             });
             let expected: RoaringBitmap = cases::matching(&sets, &matchers)
                 .into_iter()
@@ -421,7 +490,7 @@ mod tests {
         for (id, set) in (0..).zip(&sets) {
             index.add(id, set.as_ref());
         }
-        let index = index.with_labels(|id| sets[id as usize].as_ref());
+        let index = index.with_values(|id, name| sets[id as usize].get(name));
         let check = |matchers: Vec<Matcher>| {
             let want = cases::matching(&sets, &matchers);
             prop_assert_eq!(evaluate(&index, &matchers).expect("no I/O"), want);

@@ -6,7 +6,9 @@
 
 #[cfg(test)]
 pub(in crate::storage) mod cases;
+mod lists;
 mod memory;
+mod postings;
 
 use roaring::RoaringBitmap;
 
@@ -14,6 +16,7 @@ use crate::model::{MatchOp, Matcher};
 
 use super::StoreError;
 
+pub use lists::{ListId, Lists};
 pub use memory::{Among, Labelled, MemoryIndex};
 
 /// What the evaluation of matchers needs of an index.

@@ -1,0 +1,221 @@
+//! Which series have one label.
+//!
+//! Most labels have one series or thousands. So [`Postings`] are the one series, or a place in [`Sets`],
+//! where the others are: eight bytes beside a label.
+
+use roaring::RoaringBitmap;
+
+use super::Among;
+
+/// Sets with at most this many series are plain vectors.
+const FEW: usize = 512;
+
+/// The series of one label, of which there is at least one; in which way, the [`Sets`] know.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Postings {
+    One(u32),
+    /// The place of the set.
+    More(u32),
+}
+
+/// The series of labels with more than one.
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    sets: Vec<Set>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Set {
+    /// Rising.
+    Few(Vec<u32>),
+    Many(RoaringBitmap),
+}
+
+/// The series of one label, to be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ids<'a> {
+    One(u32),
+    Few(&'a [u32]),
+    Many(&'a RoaringBitmap),
+}
+
+/// What is left of postings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    Nothing,
+    Something,
+}
+
+impl Sets {
+    pub(super) fn ids(&self, postings: Postings) -> Ids<'_> {
+        match postings {
+            Postings::One(series) => Ids::One(series),
+            Postings::More(at) => match &self.sets[at as usize] {
+                Set::Few(ids) => Ids::Few(ids),
+                Set::Many(ids) => Ids::Many(ids),
+            },
+        }
+    }
+
+    pub(super) fn insert(&mut self, postings: &mut Postings, series: u32) {
+        match *postings {
+            Postings::One(first) if first == series => {}
+            Postings::One(first) => {
+                let set = Set::Few(vec![series.min(first), series.max(first)]);
+                *postings = Postings::More(self.put(set));
+            }
+            Postings::More(at) => self.sets[at as usize].insert(series),
+        }
+    }
+
+    /// Postings of which nothing is left are of no use any more.
+    pub(super) fn remove(&mut self, postings: &mut Postings, series: u32) -> Left {
+        let at = match *postings {
+            Postings::One(only) if only == series => return Left::Nothing,
+            Postings::One(_) => return Left::Something,
+            Postings::More(at) => at,
+        };
+        let set = &mut self.sets[at as usize];
+        set.remove(series);
+        let left = match set {
+            Set::Few(ids) => match ids[..] {
+                [only] => Some(only),
+                _ => return Left::Something,
+            },
+            Set::Many(ids) if ids.is_empty() => None,
+            Set::Many(_) => return Left::Something,
+        };
+        *set = Set::Few(Vec::new());
+        self.free.push(at);
+        left.map_or(Left::Nothing, |only| {
+            *postings = Postings::One(only);
+            Left::Something
+        })
+    }
+
+    fn put(&mut self, set: Set) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                self.sets[at as usize] = set;
+                at
+            }
+            None => {
+                self.sets.push(set);
+                (self.sets.len() - 1) as u32
+            }
+        }
+    }
+}
+
+impl Set {
+    fn insert(&mut self, series: u32) {
+        match self {
+            Self::Few(ids) => {
+                match ids.last() {
+                    Some(last) if *last < series => ids.push(series),
+                    _ => {
+                        if let Err(at) = ids.binary_search(&series) {
+                            ids.insert(at, series);
+                        }
+                    }
+                }
+                if ids.len() > FEW {
+                    *self = Self::Many(bitmap_of_sorted(ids));
+                }
+            }
+            Self::Many(ids) => drop(ids.insert(series)),
+        }
+    }
+
+    fn remove(&mut self, series: u32) {
+        match self {
+            Self::Few(ids) => {
+                if let Ok(at) = ids.binary_search(&series) {
+                    ids.remove(at);
+                }
+            }
+            Self::Many(ids) => drop(ids.remove(series)),
+        }
+    }
+}
+
+impl Ids<'_> {
+    pub(super) fn len(self) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::Few(ids) => ids.len() as u64,
+            Self::Many(ids) => ids.len(),
+        }
+    }
+
+    /// Those within; `None` = all.
+    pub(super) fn within(self, within: Option<&RoaringBitmap>) -> RoaringBitmap {
+        let is_in = |series: &u32| within.is_none_or(|within| within.contains(*series));
+        match (self, within) {
+            (Self::One(series), _) => Some(series).filter(is_in).into_iter().collect(),
+            (Self::Few(ids), _) => ids.iter().copied().filter(is_in).collect(),
+            (Self::Many(ids), Some(within)) => ids & within,
+            (Self::Many(ids), None) => ids.clone(),
+        }
+    }
+
+    pub(super) fn occurs(self, Among { ids: within, counts }: &mut Among<'_>) -> bool {
+        /// The first ones tell as a rule, without an intersection.
+        const FIRST: usize = 4;
+        let mut is_one = |series: u32| within.contains(series) && counts(series);
+        match self {
+            Self::One(series) => is_one(series),
+            Self::Few(ids) => ids.iter().any(|series| is_one(*series)),
+            Self::Many(ids) => {
+                ids.iter().take(FIRST).any(is_one) || (ids & *within).into_iter().any(counts)
+            }
+        }
+    }
+}
+
+/// The set of these ids, which rise.
+pub(super) fn bitmap_of_sorted(ids: &[u32]) -> RoaringBitmap {
+    debug_assert!(ids.is_sorted());
+    ids.iter().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn postings_keep_their_members_through_every_size() {
+        let (mut sets, mut postings) = (Sets::default(), Postings::One(3));
+        let ids: Vec<u32> = (0..2_000).map(|i| 3 + i * 7).collect();
+        let odd: RoaringBitmap = (1..14_000).step_by(2).collect();
+        let check = |sets: &Sets, postings: Postings, ids: &[u32]| {
+            let (found, expected) = (sets.ids(postings), bitmap_of_sorted(ids));
+            assert_eq!((found.len(), found.within(None)), (ids.len() as u64, expected.clone()));
+            assert_eq!(found.within(Some(&odd)), expected & &odd);
+        };
+        for (i, id) in ids.iter().enumerate() {
+            sets.insert(&mut postings, *id);
+            check(&sets, postings, &ids[..=i]);
+        }
+        assert!(matches!(sets.ids(postings), Ids::Many(_)));
+        for (i, id) in ids.iter().enumerate() {
+            assert_eq!(sets.remove(&mut postings, id + 1), Left::Something);
+            let left = sets.remove(&mut postings, *id);
+            assert_eq!(left == Left::Nothing, id == ids.last().expect("not empty"));
+            if left == Left::Something {
+                check(&sets, postings, &ids[i + 1..]);
+            }
+        }
+        for turn in [2, 3] {
+            let mut other = Postings::One(9);
+            sets.insert(&mut other, turn);
+            check(&sets, other, &[turn, 9]);
+            assert_eq!(sets.remove(&mut other, turn), Left::Something);
+            assert!(matches!(other, Postings::One(9)));
+            assert_eq!(sets.remove(&mut other, turn), Left::Something);
+            assert_eq!(sets.remove(&mut other, 9), Left::Nothing);
+        }
+        assert_eq!(sets.sets.len(), 1, "the place of a set that is gone is taken again");
+    }
+}
