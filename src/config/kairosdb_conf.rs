@@ -97,6 +97,10 @@ fn parse(text: &str) -> Result<Read, String> {
             return Err(format!("more than {MOST_DEPTH} tables and lists within each other"));
         }
     }
+    // The parser panics there.
+    if let Some(line) = lines::bare_beyond_ascii(text) {
+        return Err(format!("line {line}: characters outside ASCII must stand between quotes"));
+    }
     let document = HoconLoader::new().strict().load_str(text).and_then(|loaded| loaded.hocon());
     let (lines, alone) = lines::lines(text);
     let document = document.map_err(|error| match (error, alone) {

@@ -137,32 +137,51 @@ impl Scan<'_> {
     fn text(&mut self, ends: &[char]) -> String {
         let begun = self.rest;
         while let Some(next) = self.rest.chars().next() {
-            let length = if self.rest.starts_with("\"\"\"") {
-                self.rest[3..].find("\"\"\"").map(|at| at + 6)
-            } else if next == '"' {
+            let length = if next == '"' {
                 quoted(self.rest)
             } else if self.rest.starts_with("${") {
-                self.rest.find('}').map(|at| at + 1)
+                self.rest.find('}').map_or(self.rest.len(), |at| at + 1)
             } else if ends.contains(&next) || self.rest.starts_with("//") {
                 break;
             } else {
-                Some(next.len_utf8())
+                next.len_utf8()
             };
-            self.skip(length.unwrap_or(self.rest.len()));
+            self.skip(length);
         }
         begun[..begun.len() - self.rest.len()].to_owned()
     }
 }
 
-/// Bytes of a text between quotes, both included; `None` = it does not end.
-fn quoted(text: &str) -> Option<usize> {
+/// The line of the first character outside ASCII that is neither between quotes nor in a comment, if there
+/// is one.
+pub(super) fn bare_beyond_ascii(text: &str) -> Option<usize> {
+    let mut scan = Scan { rest: text, line: 1 };
+    while let Some(next) = scan.rest.chars().next() {
+        let length = match next {
+            '"' => quoted(scan.rest),
+            '#' => scan.rest.find('\n').unwrap_or(scan.rest.len()),
+            '/' if scan.rest.starts_with("//") => scan.rest.find('\n').unwrap_or(scan.rest.len()),
+            next if next.is_ascii() => 1,
+            _ => return Some(scan.line),
+        };
+        scan.skip(length);
+    }
+    None
+}
+
+/// Bytes of the text between quotes at the beginning of this, quotes included: all of it where they do not
+/// end.
+fn quoted(text: &str) -> usize {
+    if let Some(long) = text.strip_prefix("\"\"\"") {
+        return long.find("\"\"\"").map_or(text.len(), |at| at + 6);
+    }
     let mut escaped = false;
     let end = text.char_indices().skip(1).find(|&(_, c)| {
         let is_end = c == '"' && !escaped;
         escaped = c == '\\' && !escaped;
         is_end
     });
-    end.map(|(at, _)| at + 1)
+    end.map_or(text.len(), |(at, _)| at + 1)
 }
 
 #[cfg(test)]
@@ -217,6 +236,23 @@ mod tests {
             ("a.h", 8),
         ];
         assert_eq!(found, want);
+    }
+
+    #[test]
+    fn characters_outside_ascii_are_found_where_nothing_is_around_them() {
+        for (text, line) in [
+            ("# ä\n// ö\na: \"ü\" # ä\n\"ß\": \"\\\"é\"", None),
+            ("a: \"\"\"\nä\"\n\"\"\"", None),
+            ("a: 1\nb: \"ä\"\nc.д: 2", Some(3)),
+            ("a: 1\n\u{a0}b: 2", Some(2)),
+            ("a: ${ä}", Some(1)),
+            ("a: \"\\\\\"ä", Some(1)),
+            ("a / b: ä", Some(1)),
+            ("\"ä", None),
+            ("", None),
+        ] {
+            assert_eq!(bare_beyond_ascii(text), line, "{text}");
+        }
     }
 
     #[test]
