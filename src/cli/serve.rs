@@ -1,6 +1,8 @@
 //! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT. On SIGHUP the server reads the
 //! settings again.
 
+use std::time::Duration;
+
 use clap::{ArgMatches, Command};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -12,6 +14,10 @@ use crate::telemetry::{LogFilter, Traces};
 use crate::{server, telemetry};
 
 use super::CliError;
+
+/// How long a thread for blocking work waits for more. Work goes round all threads that wait, so that a few pieces a
+/// second keep what one burst has started, for as long as this is longer than a round.
+const IDLE_THREAD_STAYS: Duration = Duration::from_secs(1);
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -29,6 +35,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     }
     let served = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(THREAD_STACK_BYTES)
+        .thread_keep_alive(IDLE_THREAD_STAYS)
         .enable_all()
         .build()
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?
