@@ -35,11 +35,6 @@ impl<'a> LabelRef<'a> {
         self.0
     }
 
-    /// A copy of its own.
-    pub fn to_owned(self) -> Label {
-        Label(self.0.into())
-    }
-
     /// The name.
     pub fn name(self) -> &'a str {
         text(self.pair().0)

@@ -30,7 +30,7 @@ impl Ord for LabelsRef<'_> {
 }
 
 /// How many bytes both begin with.
-pub(super) fn same_bytes(a: &[u8], b: &[u8]) -> usize {
+pub(crate) fn same_bytes(a: &[u8], b: &[u8]) -> usize {
     let (blocks_a, blocks_b) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
     let blocks = blocks_a.iter().zip(blocks_b).take_while(|(a, b)| a == b).count();
     let rest = a[8 * blocks..].iter().zip(&b[8 * blocks..]).take_while(|(a, b)| a == b);

@@ -7,6 +7,7 @@ mod batch;
 mod exemplar;
 mod histogram;
 mod label;
+pub(crate) mod label_groups;
 mod label_order;
 mod label_sort;
 mod label_subset;
@@ -26,6 +27,7 @@ pub use batch::{
 pub use exemplar::Exemplar;
 pub use histogram::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, HistogramError, ResetHint, Span};
 pub use label::{Label, LabelRef};
+pub(crate) use label_order::same_bytes;
 pub(crate) use label_sort::{sorted_by_labels, sorted_places};
 pub use label_texts::{LabelPlace, LabelTexts};
 pub use labels::{
