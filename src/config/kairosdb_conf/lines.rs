@@ -98,11 +98,17 @@ impl Scan<'_> {
         loop {
             let blank = self.rest.len() - self.rest.trim_start().len();
             self.skip(blank);
-            if !self.rest.starts_with('#') && !self.rest.starts_with("//") {
-                return;
+            match self.comment() {
+                Some(length) => self.skip(length),
+                None => return,
             }
-            self.skip(self.rest.find('\n').unwrap_or(self.rest.len()));
         }
+    }
+
+    /// Bytes of the comment that begins here, if one does: up to the end of its line.
+    fn comment(&self) -> Option<usize> {
+        let begins = self.rest.starts_with('#') || self.rest.starts_with("//");
+        begins.then(|| self.rest.find('\n').unwrap_or(self.rest.len()))
     }
 
     /// The first character that is more than a separator; `None` at the end.
@@ -157,11 +163,10 @@ impl Scan<'_> {
 pub(super) fn bare_beyond_ascii(text: &str) -> Option<usize> {
     let mut scan = Scan { rest: text, line: 1 };
     while let Some(next) = scan.rest.chars().next() {
-        let length = match next {
-            '"' => quoted(scan.rest),
-            '#' => scan.rest.find('\n').unwrap_or(scan.rest.len()),
-            '/' if scan.rest.starts_with("//") => scan.rest.find('\n').unwrap_or(scan.rest.len()),
-            next if next.is_ascii() => 1,
+        let length = match (next, scan.comment()) {
+            ('"', _) => quoted(scan.rest),
+            (_, Some(comment)) => comment,
+            (next, None) if next.is_ascii() => 1,
             _ => return Some(scan.line),
         };
         scan.skip(length);
