@@ -17,7 +17,7 @@ use crate::support::cassandra::OwnCassandra;
 use crate::support::load::{Load, compress};
 use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::remote_read::Point;
-use crate::support::{self, eventually, long, proto, seed};
+use crate::support::{eventually, long, proto, seed};
 
 /// A server over Cassandra, and what was written through it.
 struct Written {
@@ -72,9 +72,7 @@ impl Written {
 async fn a_cassandra_that_stands_still_for_a_while_costs_nothing_but_time() {
     let cassandra = spawn_blocking(OwnCassandra::start).await.expect("it starts");
     let (address, mut random) = (cassandra.address(), StdRng::seed_from_u64(seed()));
-    let [a, b] = [support::keyspace(), support::keyspace()];
-    let store = Backend::CassandraStore { address: address.clone(), keyspace: a };
-    let wal = Backend::CassandraWal { address: address.clone(), keyspace: b.clone() };
+    let [(store, _), (wal, b)] = Backend::both_at(&address);
     let (by_store, by_wal) = (Written::start(&store).await, Written::start(&wal).await);
     for _ in 0..if long() { 5 } else { 2 } {
         by_store.takes_writes(&mut random).await;

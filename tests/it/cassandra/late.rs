@@ -25,11 +25,7 @@ const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout
 #[tokio::test(flavor = "multi_thread")]
 async fn late_answers_cost_nothing_but_time() {
     let proxy = Proxy::to(&support::cassandra()).await;
-    let address = proxy.address.to_string();
-    let [a, b] = [support::keyspace(), support::keyspace()];
-    let store = Backend::CassandraStore { address: address.clone(), keyspace: a.clone() };
-    let wal = Backend::CassandraWal { address, keyspace: b.clone() };
-    for (backend, keyspace) in [(store, a), (wal, b)] {
+    for (backend, keyspace) in Backend::both_at(&proxy.address.to_string()) {
         let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
         let mut server = Promkairos::ready(data.path(), &backend, &FLAGS).await;
         // The server knows how quick answers can be, and the tables are there.

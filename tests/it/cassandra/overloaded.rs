@@ -13,7 +13,7 @@ use crate::support::cassandra::OwnCassandra;
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::proxy::Proxy;
-use crate::support::{self, eventually, seed};
+use crate::support::{eventually, seed};
 
 /// Of all clients together, and in the first second as many at once.
 const SLOW: &str =
@@ -41,11 +41,8 @@ async fn what_it_turns_away_comes_again() {
     let start = || OwnCassandra::start_with("", SLOW);
     let cassandra = spawn_blocking(start).await.expect("it starts");
     let proxy = Proxy::to(&cassandra.address()).await;
-    let (address, seed) = (proxy.address.to_string(), seed());
-    let [a, b] = [support::keyspace(), support::keyspace()];
-    let store = Backend::CassandraStore { address: address.clone(), keyspace: a.clone() };
-    let wal = Backend::CassandraWal { address, keyspace: b.clone() };
-    for (backend, keyspace) in [(store, a), (wal, b)] {
+    let seed = seed();
+    for (backend, keyspace) in Backend::both_at(&proxy.address.to_string()) {
         let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
         let mut server = Promkairos::ready(data.path(), &backend, &FLAGS).await;
         // One write after the other, so that the tables are there.

@@ -112,9 +112,7 @@ async fn a_cassandra_that_is_killed_loses_nothing_and_leaves_no_data_without_ind
     let cassandra = Arc::new(cassandra);
     let address = cassandra.address();
     let mut random = StdRng::seed_from_u64(support::seed());
-    let [a, b] = [support::keyspace(), support::keyspace()];
-    let store = Backend::CassandraStore { address: address.clone(), keyspace: a.clone() };
-    let wal = Backend::CassandraWal { address: address.clone(), keyspace: b.clone() };
+    let [(store, a), (wal, b)] = Backend::both_at(&address);
     let (by_store, by_wal) = (Loaded::start(a, store).await, Loaded::start(b, wal).await);
     for round in 0..if support::long() { 10 } else { 2 } {
         let pause = Duration::from_millis(random.random_range(0..1_000));

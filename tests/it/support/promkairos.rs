@@ -50,6 +50,14 @@ impl Backend {
         Self::CassandraWal { address: cassandra(), keyspace: super::keyspace() }
     }
 
+    /// A Cassandra acknowledged by it, and behind the log: each with the name of its own keyspace.
+    pub(crate) fn both_at(address: &str) -> [(Self, String); 2] {
+        let [a, b] = [super::keyspace(), super::keyspace()];
+        let store = Self::CassandraStore { address: address.to_owned(), keyspace: a.clone() };
+        let wal = Self::CassandraWal { address: address.to_owned(), keyspace: b.clone() };
+        [(store, a), (wal, b)]
+    }
+
     /// The flags that choose it.
     pub(crate) fn flags(&self) -> Vec<String> {
         let (address, keyspace, ack) = match self {
