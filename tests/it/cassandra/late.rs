@@ -42,11 +42,11 @@ async fn late_answers_cost_nothing_but_time() {
             }
         };
         join_all((0..SENDERS).map(send)).await;
+        // Reads wait as well, also where all writes are in the log still.
+        load.check(&server).await;
         assert!(proxy.late() > before);
         let at_once = metric(&server, "cassandra_write_concurrency").await;
         assert!(at_once.is_some_and(|at_once| at_once >= LEAST_AT_ONCE), "{at_once:?}");
-        // Reads wait as well, and so do those of what a flush writes meanwhile.
-        load.check(&server).await;
         assert_eq!(server.get("/-/healthy").await.expect("it answers").0, 200);
         assert!(server.process.terminate().success(), "{}", server.process.log());
         proxy.be_late(Duration::ZERO);
