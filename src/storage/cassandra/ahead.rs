@@ -14,7 +14,6 @@ use scylla::response::PagingState;
 use tokio::time::Instant;
 
 use super::executor::unreadable;
-use super::identity::Identity;
 use super::index_memory::{Used, Window};
 use super::index_row::{IndexRow, each_row};
 use super::index_writer::row_identity;
@@ -121,11 +120,11 @@ impl Shared {
         let _all = each_row(&page, select.name, |data_type, tags| {
             // A tag without a value is none of ours.
             let is_ours = tags.iter().all(|(_, value)| !value.is_empty());
-            if is_ours && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags) {
-                let series = Identity::of(&[row.labels.as_bytes()]);
-                if window.is_used(row_identity(series, &row.data_type), live) {
-                    rows.push(row);
-                }
+            if is_ours
+                && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags)
+                && window.is_used(row_identity(row.series(), &row.data_type), live)
+            {
+                rows.push(row);
             }
             Ok(ControlFlow::Continue(()))
         })?;

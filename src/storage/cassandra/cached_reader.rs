@@ -4,14 +4,14 @@
 //! A run of series is one look into the cache, one read of its files, the reads of what is missing, and
 //! one write. Points of another piece follow without the point before them being known: see `unsure`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures::FutureExt;
 
-use super::epochs::Epoch;
+use super::epochs::{Epoch, EpochsByMetric};
 use super::executor::all;
 use super::finder::{FoundRow, FoundSeries};
 use super::identity::Identity;
@@ -38,7 +38,7 @@ pub(super) struct Cached {
 
 /// The rows of one series in one window.
 struct Group<'a> {
-    rows: Vec<&'a FoundRow>,
+    rows: &'a [FoundRow],
     /// What of the selected range lies in the window.
     range: TimeRange,
     /// The part of that which is kept; None = nothing.
@@ -66,29 +66,61 @@ struct Whole {
 
 impl Shared {
     /// What is needed to read these series through the cache; None where that is off, of no use in the
-    /// range, or where it cannot be known whether it is right.
-    pub(super) async fn cached(&self, found: &[FoundSeries], range: TimeRange) -> Option<Cached> {
+    /// range, or where it cannot be known whether it is right. Epochs that were read ahead are not read again.
+    pub(super) async fn cached(
+        &self,
+        found: &[FoundSeries],
+        range: TimeRange,
+        ahead: Result<EpochsByMetric, StoreError>,
+    ) -> Option<Cached> {
         let (cache, epochs) = (self.read_cache.as_ref()?, self.epochs.as_ref()?);
         let settled = cache.settled(now_ms());
         if kept_part(range, settled).is_none() || self.skew.check().is_err() {
             return None;
         }
-        let metrics: BTreeSet<&str> = found.iter().map(FoundSeries::metric).collect();
-        let read = epochs.read(&self.executor, metrics.into_iter().collect()).await;
-        let by_metric: HashMap<&str, Epoch> = match read {
+        // Series of a metric mostly follow each other.
+        let runs = found.chunk_by(|a, b| a.metric() == b.metric());
+        let runs: Vec<(&str, usize)> = runs.map(|run| (run[0].metric(), run.len())).collect();
+        let read = async {
+            let mut by_metric = ahead?;
+            let metrics = runs.iter().map(|(metric, _)| *metric);
+            let missing = metrics.filter(|metric| !by_metric.contains_key(*metric)).collect();
+            by_metric.extend(epochs.read(&self.executor, missing).await?);
+            Ok::<_, StoreError>(by_metric)
+        };
+        let by_metric = match read.await {
             Ok(by_metric) => by_metric,
             Err(error) => {
                 cache.warn_of_epochs(&error);
                 return None;
             }
         };
-        let epochs = found.iter().map(|series| by_metric[series.metric()]).collect();
+        let of_run = |(metric, count): (&str, usize)| repeat_n(by_metric[metric], count);
+        let epochs = runs.into_iter().flat_map(of_run).collect();
         Some(Cached { cache: Arc::clone(cache), settled, epochs })
+    }
+
+    /// The epochs of those of these metrics whose series are in memory, for [`Self::cached`]: so they are read
+    /// while the series are looked for, one wait instead of two.
+    pub(super) async fn epochs_ahead(
+        &self,
+        names: &[String],
+        range: TimeRange,
+    ) -> Result<EpochsByMetric, StoreError> {
+        let (Some(cache), Some(epochs)) = (&self.read_cache, &self.epochs) else {
+            return Ok(EpochsByMetric::new());
+        };
+        if kept_part(range, cache.settled(now_ms())).is_none() || self.skew.check().is_err() {
+            return Ok(EpochsByMetric::new());
+        }
+        let in_memory = self.windows_in_memory(names, range);
+        epochs.read(&self.executor, in_memory.into_iter().map(|key| key.metric).collect()).await
     }
 
     /// Of these series, the rows whose settled part of the range is in the cache as a whole.
     pub(super) async fn count_cached(&self, found: &[FoundSeries], range: TimeRange) -> usize {
-        let Some(cached) = self.cached(found, range).await else { return 0 };
+        let cached = self.cached(found, range, Ok(EpochsByMetric::new())).await;
+        let Some(cached) = cached else { return 0 };
         let mut rows = 0;
         for (series, epoch) in found.iter().zip(&cached.epochs) {
             for group in cached.groups(self, &series.rows, range, *epoch) {
@@ -103,21 +135,22 @@ impl Shared {
 
 impl Cached {
     /// The chunks of some series of a selection.
-    pub(super) async fn read<'a>(
+    pub(super) async fn read(
         &self,
         shared: &Shared,
         range: TimeRange,
-        rows: &'a [Vec<FoundRow>],
+        rows: &[Vec<FoundRow>],
         run: Range<usize>,
     ) -> Result<Vec<Vec<Chunk>>, StoreError> {
         let series = rows[run.clone()].iter().zip(&self.epochs[run]);
-        let series: Vec<Vec<Group<'a>>> =
-            series.map(|(rows, epoch)| self.groups(shared, rows, range, *epoch)).collect();
+        let series: Vec<Vec<Group<'_>>> = series
+            .map(|(rows, epoch)| self.groups(shared, rows, range, *epoch).collect())
+            .collect();
         let wanted: Vec<Wanted> = series.iter().flatten().filter_map(|group| group.kept).collect();
         let mut found = self.look_up(shared, wanted).await?.into_iter();
-        let mut with_found = |group: Group<'a>| {
-            let partly = if group.kept.is_some() { found.next() } else { None };
-            (group, partly)
+        let mut with_found = |group| {
+            let Group { kept, .. } = group;
+            (group, kept.and_then(|_| found.next()))
         };
         let series: Vec<Vec<_>> = series
             .into_iter()
@@ -144,21 +177,21 @@ impl Cached {
         rows: &'a [FoundRow],
         range: TimeRange,
         epoch: Epoch,
-    ) -> Vec<Group<'a>> {
-        let of_window = |(row_time, rows): (i64, Vec<&'a FoundRow>)| {
+    ) -> impl Iterator<Item = Group<'a>> {
+        let (width, settled) = (shared.spec.width(), self.settled);
+        windows_of(rows).map(move |rows| {
+            let row_time = rows[0].row_time.millis();
             if row_time < 0 {
                 // Which rows there are depends on the range.
                 return Group { rows, range, kept: None, last: range.end };
             }
-            let end = row_time.saturating_add(shared.spec.width() - 1);
+            let end = row_time.saturating_add(width - 1);
             let range = TimeRange::new(range.start.max(row_time), range.end.min(end));
-            let keys: Vec<&[u8]> = rows.iter().map(|row| &*row.key).collect();
-            let kept = kept_part(range, self.settled);
-            let last = end.min(self.settled);
-            let kept = kept.map(|range| Wanted { key: Identity::of(&keys), range, last, epoch });
+            let kept = kept_part(range, settled);
+            let last = end.min(settled);
+            let kept = kept.map(|range| Wanted { key: key_of(rows), range, last, epoch });
             Group { rows, range, kept, last }
-        };
-        windows_of(rows).into_iter().map(of_window).collect()
+        })
     }
 
     /// What there is of each.
@@ -209,11 +242,8 @@ impl Cached {
             let begin = whole.chunks.len();
             let (mut missing, mut end) = (None, None);
             if let Some(partly) = partly {
-                // Behind what is kept of this range too: what is read begins behind the pieces.
-                let is_selected = |chunk: &Chunk| {
-                    TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&group.range)
-                };
-                whole.chunks.extend(partly.chunks.into_iter().filter(is_selected));
+                let chunks = partly.chunks.into_iter();
+                whole.chunks.extend(chunks.filter(|chunk| group.selects(chunk)));
                 end = partly.end;
                 missing = partly.missing.map(|missing| group.stretch(missing, partly.pieces));
             }
@@ -236,11 +266,11 @@ impl Cached {
         let missing = missing.filter(|missing| missing.overlaps(&range));
         let begin = Instant::now();
         let (Some(missing), Some(Wanted { key, epoch, .. })) = (missing, group.kept) else {
-            let read = shared.read_window_points(&group.rows, range, Cells::Bare).await?;
+            let read = shared.read_window_points(group.rows, range, Cells::Bare).await?;
             whole.chunks.extend(encode(read.points));
             return Ok(());
         };
-        let mut read = shared.read_window_points(&group.rows, range, Cells::WithTtl).await?;
+        let mut read = shared.read_window_points(group.rows, range, Cells::WithTtl).await?;
         let is_kept = |point: &Point| point.timestamp <= missing.end;
         let rest = read.points.split_off(read.points.partition_point(is_kept));
         let chunks = encode(read.points);
@@ -254,6 +284,12 @@ impl Cached {
 }
 
 impl Group<'_> {
+    /// Whether a chunk of the pieces is of the range: behind what is kept of it too, as what is read begins
+    /// behind the pieces.
+    fn selects(&self, chunk: &Chunk) -> bool {
+        TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&self.range)
+    }
+
     /// What is read beyond what is missing at the end of a settled range that slides, so that not every
     /// query has a new end to read.
     fn stretch(&self, missing: TimeRange, pieces: usize) -> TimeRange {
@@ -287,6 +323,13 @@ impl Group<'_> {
         };
         ranges.into_iter().flatten()
     }
+}
+
+/// What the rows of a window are kept by.
+fn key_of(rows: &[FoundRow]) -> Identity {
+    let mut rows = rows.iter().map(FoundRow::identity);
+    let first = rows.next().unwrap_or_else(|| Identity::of(&[]));
+    rows.fold(first, Identity::join)
 }
 
 /// The part of a range that is kept, if there is one.
@@ -337,7 +380,7 @@ mod tests {
     fn group(selected: (i64, i64), kept: Option<(i64, i64)>, last: i64) -> Group<'static> {
         let (key, epoch) = (Identity::of(&[]), Identity::of(&[]));
         let kept = kept.map(|kept| Wanted { key, range: range(kept), last, epoch });
-        Group { rows: Vec::new(), range: range(selected), kept, last }
+        Group { rows: &[], range: range(selected), kept, last }
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Read {
 /// The rows of a window.
 #[derive(Default)]
 pub(super) struct Rows {
-    rows: Vec<IndexRow>,
+    rows: Vec<Arc<IndexRow>>,
     index: MemoryIndex,
     known: HashSet<Identity>,
     types: BTreeMap<DataType, i64>,
@@ -138,9 +138,9 @@ impl Rows {
     pub(super) fn push(&mut self, row: IndexRow) {
         self.bytes += bytes_of(&row);
         *self.types.entry(row.data_type.clone()).or_default() += 1;
-        self.known.insert(identity(&row));
+        self.known.insert(row.identity());
         self.index.add(self.rows.len() as u32, row.labels.as_ref());
-        self.rows.push(row);
+        self.rows.push(Arc::new(row));
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -152,7 +152,7 @@ impl Rows {
         &self,
         matchers: &[Matcher],
         wanted: fn(&DataType) -> bool,
-        mut visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
+        mut visit: impl FnMut(&Arc<IndexRow>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let value = |at, name: &str| self.rows[at as usize].labels.get(name);
         let index = self.index.with_values(value);
@@ -169,12 +169,8 @@ impl Rows {
 /// What a row costs in memory, about: its labels, as much again where their values are new, and
 /// its places in the lists and sets.
 pub(super) fn bytes_of(row: &IndexRow) -> usize {
-    const PLACES: usize = 200;
+    const PLACES: usize = 260;
     row.labels.as_bytes().len() * 2 + PLACES
-}
-
-fn identity(row: &IndexRow) -> Identity {
-    Identity::of(&[row.labels.as_bytes(), row.data_type.as_str().as_bytes()])
 }
 
 /// What came of looking into memory.
@@ -289,7 +285,7 @@ impl CachedWindow {
         let Some(known) = &mut content.rows else { return };
         self.held.remove(Some(known));
         for row in rows {
-            if !known.known.contains(&identity(&row)) {
+            if !known.known.contains(&row.identity()) {
                 known.push(row);
             }
         }
@@ -301,7 +297,7 @@ impl CachedWindow {
         &self,
         matchers: &[Matcher],
         wanted: fn(&DataType) -> bool,
-        visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
+        visit: impl FnMut(&Arc<IndexRow>) -> Result<(), StoreError>,
     ) -> Result<Looked, StoreError> {
         match self.state.read().rows() {
             Some(rows) => rows.show(matchers, wanted, visit).map(|()| Looked::Seen),
@@ -315,7 +311,7 @@ impl CachedWindow {
         &self,
         matchers: &[Matcher],
         wanted: fn(&DataType) -> bool,
-        visit: impl FnMut(&IndexRow) -> Result<(), StoreError>,
+        visit: impl FnMut(&Arc<IndexRow>) -> Result<(), StoreError>,
     ) -> Result<bool, StoreError> {
         let state = self.state.read();
         let is_good = state.content.as_ref().is_some_and(|content| content.epoch == state.epoch);

@@ -111,9 +111,9 @@ impl Shared {
         let points = &self.statements.points;
         let deadline = self.executor.deadline();
         if self.spec.covers(row.row_time, range) {
-            self.executor.run(&points.delete_row, (stamp, &*row.key), deadline).await?;
+            self.executor.run(&points.delete_row, (stamp, row.key()), deadline).await?;
         } else if let Some(columns) = self.spec.columns(row.row_time, range) {
-            let values = (stamp, &*row.key, &columns.start[..], &columns.end[..]);
+            let values = (stamp, row.key(), &columns.start[..], &columns.end[..]);
             self.executor.run(&points.delete, values, deadline).await?;
         }
         Ok(())
@@ -190,18 +190,19 @@ impl Shared {
         stamp: i64,
         others: Others,
     ) -> Result<Option<RowKey>, StoreError> {
-        if self.has_rows(&self.statements.points.any, (&*row.key,)).await? {
+        let bytes = row.key();
+        if self.has_rows(&self.statements.points.any, (&*bytes,)).await? {
             return Ok(None);
         }
-        let Ok(key) = RowKey::decode(&row.key) else { return Ok(None) };
+        let Ok(key) = RowKey::decode(&bytes) else { return Ok(None) };
         let tags: BTreeMap<&str, &str> = key.tags.iter().collect();
         let (metric, table_name, row_time) = window.values();
-        let values = (stamp, metric, table_name, row_time, row.data_type.as_str(), tags);
+        let values = (stamp, metric, table_name, row_time, row.data_type().as_str(), tags);
         if others == Others::None {
             let delete = &self.statements.row_keys.delete;
             self.executor.run(delete, values, self.executor.deadline()).await?;
         }
-        self.delete_legacy_row(&key, &row.key, stamp).await?;
+        self.delete_legacy_row(&key, &bytes, stamp).await?;
         Ok(Some(key))
     }
 }
@@ -209,8 +210,8 @@ impl Shared {
 fn windows_of(rows: impl Iterator<Item = FoundRow>) -> Windows {
     let mut windows = Windows::new();
     for row in rows {
-        if let Ok(key) = RowKey::decode(&row.key) {
-            let (table_name, row_time) = (row.data_type.table_name(), row.row_time);
+        if let Ok(key) = RowKey::decode(&row.key()) {
+            let (table_name, row_time) = (row.data_type().table_name(), row.row_time);
             let window = Window { metric: key.metric, table_name, row_time };
             windows.entry(window).or_default().push(row);
         }

@@ -11,7 +11,7 @@
 //! The rows expire, long after all that was read under another epoch. A KairosDB knows nothing of
 //! them. Where there is no `service_index` (a keyspace to read), there are none, and nothing is kept.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use super::identity::Identity;
 use super::mtime::random;
 use super::shared::Shared;
 use super::stamp::now_ms;
-use super::statements::{Prepared, Preparer};
+use super::statements::{Prepared, Preparer, in_selects};
 use crate::config::MOST_CACHE_AGE;
 use crate::storage::StoreError;
 
@@ -38,6 +38,9 @@ const ROWS_AT_ONCE: usize = 64;
 /// What a metric's rows say together.
 pub(super) type Epoch = Identity;
 
+/// Epochs by metric.
+pub(super) type EpochsByMetric = HashMap<String, Epoch>;
+
 /// The epochs of a keyspace.
 pub(super) struct Epochs {
     /// This process.
@@ -46,6 +49,8 @@ pub(super) struct Epochs {
     last: AtomicI64,
     /// metric
     select: Prepared,
+    /// metrics
+    select_many: Prepared,
     /// metric, key, number as text, number, ttl
     raise: Prepared,
 }
@@ -60,8 +65,9 @@ impl Epochs {
             return Ok(None);
         }
         let table = format!("{}.service_index", on.options.keyspace);
-        let rows = format!("service = '{SERVICE}' AND service_key = ?");
-        let select = format!("SELECT key, value FROM {table} WHERE {rows}");
+        let rows = format!("{table} WHERE service = '{SERVICE}' AND service_key");
+        let select = format!("SELECT key, value FROM {rows} = ?");
+        let select_many = format!("SELECT service_key, key, value FROM {rows} IN ?");
         let raise = format!(
             "INSERT INTO {table} (service, service_key, key, value) \
              VALUES ('{SERVICE}', ?, ?, ?) USING TIMESTAMP ? AND TTL ?"
@@ -70,6 +76,7 @@ impl Epochs {
             key: format!("{:016x}", random()),
             last: AtomicI64::new(0),
             select: on.read("select_epoch", select).await?,
+            select_many: on.read("select_epochs", select_many).await?,
             raise: on.write("raise_epoch", raise).await?,
         }))
     }
@@ -102,16 +109,46 @@ impl Epochs {
         last.map_or(now, |last| now.max(last + 1))
     }
 
-    /// The epochs of metrics, each once in the list.
-    pub(super) async fn read<'m>(
+    /// The epochs of metrics.
+    pub(super) async fn read(
         &self,
         executor: &Executor,
-        metrics: Vec<&'m str>,
-    ) -> Result<HashMap<&'m str, Epoch>, StoreError> {
-        let read = move |metric: &'m str| {
-            async move { Ok((metric, self.read_one(executor, metric).await?)) }.boxed()
+        metrics: BTreeSet<&str>,
+    ) -> Result<EpochsByMetric, StoreError> {
+        let metrics: Vec<&str> = metrics.into_iter().collect();
+        let read = |part: Vec<String>| {
+            async move {
+                match &part[..] {
+                    [one] => Ok(vec![(one.clone(), self.read_one(executor, one).await?)]),
+                    _ => self.read_many(executor, &part).await,
+                }
+            }
+            .boxed()
         };
-        Ok(all(READS_AT_ONCE, Box::new(metrics.into_iter().map(read))).await?.into_iter().collect())
+        let parts = in_selects(&metrics).map(|part| part.iter().map(|&m| m.to_owned()).collect());
+        let read = all(READS_AT_ONCE, Box::new(parts.map(read))).await?;
+        Ok(read.into_iter().flatten().collect())
+    }
+
+    async fn read_many(
+        &self,
+        executor: &Executor,
+        metrics: &[String],
+    ) -> Result<Vec<(String, Epoch)>, StoreError> {
+        let mut epochs: BTreeMap<&str, Epoch> =
+            metrics.iter().map(|metric| (metric.as_str(), Identity::of(&[]))).collect();
+        let select = &self.select_many;
+        let result = executor.run(select, (metrics,), executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        type Row<'f> = (&'f str, &'f str, Option<&'f str>);
+        // Those of a metric in the order of their keys.
+        for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+            let (metric, key, value) = row.map_err(|e| unreadable(select.name, e))?;
+            if let Some(epoch) = epochs.get_mut(metric) {
+                *epoch = epoch.and(&[key.as_bytes(), value.unwrap_or_default().as_bytes()]);
+            }
+        }
+        Ok(epochs.into_iter().map(|(metric, epoch)| (metric.to_owned(), epoch)).collect())
     }
 
     async fn read_one(&self, executor: &Executor, metric: &str) -> Result<Epoch, StoreError> {

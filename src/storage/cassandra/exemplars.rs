@@ -40,7 +40,7 @@ impl Shared {
                 let (offset, _) = cell::decode_exemplar_column(column, self.spec.unit())
                     .map_err(|error| damaged(row, error))?;
                 let timestamp = self.spec.timestamp(row.row_time, offset);
-                match Cell::decode(&row.data_type, offset, value) {
+                match Cell::decode(row.data_type(), offset, value) {
                     Ok(Cell::Exemplar { labels, value }) => {
                         exemplars.push(Exemplar { labels, value: value.0, timestamp });
                         Ok(())

@@ -3,18 +3,22 @@
 //! Both doors are read, KairosDB's and ours, and the legacy index where it holds something.
 //! Where the rows of a window come from is known to [`Shared::scan`] alone.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::try_join;
+use futures::future::{try_join, try_join_all};
+use hashbrown::HashTable;
 use parking_lot::Mutex;
 use scylla::value::CqlTimestamp;
 
 use super::executor::{all, unreadable};
+use super::identity::Identity;
 use super::index_row::IndexRow;
 use super::routing::{Metrics, Route, route};
 use super::shared::Shared;
+use super::statements::in_selects;
 use super::tables::NameColumn;
 use super::tag_index::TagIndexTrust;
 use super::window::{Window, WindowKey};
@@ -31,6 +35,7 @@ pub(super) const READS_AT_ONCE: usize = 32;
 #[derive(Debug, Clone)]
 pub(super) struct FoundSeries {
     pub(super) labels: Labels,
+    /// At least one. They rise in time.
     pub(super) rows: Vec<FoundRow>,
 }
 
@@ -43,14 +48,43 @@ impl FoundSeries {
 /// A partition of `data_points`.
 #[derive(Debug, Clone)]
 pub(super) struct FoundRow {
-    pub(super) key: Box<[u8]>,
+    /// One that has a key.
+    row: Arc<IndexRow>,
     pub(super) row_time: RowTime,
-    pub(super) data_type: DataType,
+}
+
+impl FoundRow {
+    /// Its key.
+    pub(super) fn key(&self) -> Vec<u8> {
+        self.row.key(self.row_time).expect("rows without a key are not found")
+    }
+
+    pub(super) fn data_type(&self) -> &DataType {
+        &self.row.data_type
+    }
+
+    /// Two partitions have the same one where they are the same one.
+    pub(super) fn identity(&self) -> Identity {
+        self.row.identity().with(self.row_time.millis())
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.row_time == other.row_time && self.row.identity() == other.row.identity()
+    }
+
+    /// By time. Keys are made only where nothing else differs, which is rare.
+    fn order(&self, other: &Self) -> Ordering {
+        let by_type = (self.row_time, self.data_type()).cmp(&(other.row_time, other.data_type()));
+        by_type.then_with(|| match self.is(other) {
+            true => Ordering::Equal,
+            false => self.key().cmp(&other.key()),
+        })
+    }
 }
 
 /// Takes index rows with their row times.
 pub(super) type Visit<'a> =
-    &'a mut (dyn FnMut(&IndexRow, RowTime) -> Result<(), StoreError> + Send);
+    &'a mut (dyn FnMut(&Arc<IndexRow>, RowTime) -> Result<(), StoreError> + Send);
 
 impl Shared {
     /// The series that match and have rows of a wanted type in the range, in any order. More than
@@ -62,24 +96,50 @@ impl Shared {
         wanted: fn(&DataType) -> bool,
         most_bytes: usize,
     ) -> Result<Vec<FoundSeries>, StoreError> {
-        let mut slots: HashMap<Labels, usize> = HashMap::new();
+        let route = route(matchers);
+        let names = self.names(&route.metrics).await?;
+        self.find_among(&names, &route, range, wanted, most_bytes).await
+    }
+
+    /// The same among the series of some metrics.
+    pub(super) async fn find_among(
+        &self,
+        names: &[String],
+        route: &Route,
+        range: TimeRange,
+        wanted: fn(&DataType) -> bool,
+        most_bytes: usize,
+    ) -> Result<Vec<FoundSeries>, StoreError> {
+        let mut slots: HashTable<usize> = HashTable::new();
         let mut found: Vec<FoundSeries> = Vec::new();
         let mut bytes = 0;
-        self.scan(matchers, range, wanted, &mut |row, row_time| {
-            let Some(found_row) = self.found(row, row_time) else { return Ok(()) };
-            let slot = *slots.entry(row.labels.clone()).or_insert_with_key(|labels| {
-                bytes += labels.as_bytes().len();
-                found.push(FoundSeries { labels: labels.clone(), rows: Vec::new() });
-                found.len() - 1
-            });
-            found[slot].rows.push(found_row);
+        self.scan_among(names, route, range, wanted, &mut |row, row_time| {
+            if !row.has_key() {
+                self.executor.metrics.skip("row_key", 1);
+                return Ok(());
+            }
+            let id = row.series();
+            let is_it = |slot: &usize| {
+                let known = &found[*slot].rows[0].row;
+                known.series() == id && known.labels == row.labels
+            };
+            let known = slots.find(id.short(), is_it).copied();
+            let found_row = FoundRow { row: Arc::clone(row), row_time };
+            if let Some(slot) = known {
+                found[slot].rows.push(found_row);
+            } else {
+                let hash = |slot: &usize| found[*slot].rows[0].row.series().short();
+                slots.insert_unique(id.short(), found.len(), hash);
+                bytes += row.labels.as_bytes().len();
+                found.push(FoundSeries { labels: row.labels.clone(), rows: vec![found_row] });
+            }
             check_label_bytes(bytes, most_bytes)
         })
         .await?;
-        for series in &mut found {
+        for series in found.iter_mut().filter(|series| series.rows.len() > 1) {
             // A row may stand in two indexes.
-            series.rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-            series.rows.dedup_by(|a, b| a.key == b.key);
+            series.rows.sort_by(FoundRow::order);
+            series.rows.dedup_by(|a, b| a.is(b));
         }
         Ok(found)
     }
@@ -95,16 +155,27 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
+        self.scan_among(&names, &route, range, wanted, visit).await
+    }
+
+    async fn scan_among(
+        &self,
+        names: &[String],
+        route: &Route,
+        range: TimeRange,
+        wanted: fn(&DataType) -> bool,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
         let (windows, ahead) =
-            try_join(self.windows(&names, range), self.last_inserts_ahead(&names, range)).await?;
-        let (visit, route) = (&Mutex::new(visit), &route);
+            try_join(self.windows(names, range), self.last_inserts_ahead(names, range)).await?;
+        let visit = &Mutex::new(visit);
         let scan = |window: &'_ Window| {
             let (window, ahead) = (window.clone(), ahead.get(&window.key().identity()).copied());
             async move { self.scan_best_path(window.key(), ahead, route, wanted, visit).await }
                 .boxed()
         };
         all(READS_AT_ONCE, Box::new(windows.iter().map(scan))).await?;
-        self.scan_legacy(&names, range, route, wanted, visit).await
+        self.scan_legacy(names, range, route, wanted, visit).await
     }
 
     /// Names of metrics in the range, sorted; whether they really have points is not looked at.
@@ -147,7 +218,7 @@ impl Shared {
                         let tags: Vec<_> =
                             tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
                         match IndexRow::of_tags(key.metric, data_type, &tags) {
-                            Some(row) => visit.lock()(&row, key.row_time)?,
+                            Some(row) => visit.lock()(&Arc::new(row), key.row_time)?,
                             None => self.executor.metrics.skip("labels", 1),
                         }
                     }
@@ -161,66 +232,60 @@ impl Shared {
         self.scan_row_keys(key, route, wanted, visit).await
     }
 
-    /// The partition of an index row.
-    fn found(&self, row: &IndexRow, row_time: RowTime) -> Option<FoundRow> {
-        match row.key(row_time) {
-            Ok(key) => {
-                Some(FoundRow { key: key.into(), row_time, data_type: row.data_type.clone() })
-            }
-            Err(_) => {
-                self.executor.metrics.skip("row_key", 1);
-                None
-            }
-        }
-    }
-
     /// The names of the metrics to look at; those from a list are in both lists or in one.
     pub(super) async fn names(&self, metrics: &Metrics) -> Result<Vec<String>, StoreError> {
         let (prefix, matchers) = match metrics {
             Metrics::Named(names) => return Ok(names.clone()),
             Metrics::Listed { prefix, matchers } => (prefix, matchers),
         };
+        let lists = TableName::ALL.map(|list| self.names_in_list(list, prefix, matchers));
+        let mut names = try_join_all(lists).await?.concat();
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    async fn names_in_list(
+        &self,
+        list: TableName,
+        prefix: &str,
+        matchers: &[Matcher],
+    ) -> Result<Vec<String>, StoreError> {
         let select = &self.statements.names.select;
         let mut names: Vec<String> = Vec::new();
-        for table_name in TableName::ALL {
-            let values = (StringIndexRow::key(table_name), self.names.value(prefix));
-            self.executor
-                .pages(select, values, |page| {
-                    let mut take = |name: &str| {
-                        let inside = name.starts_with(prefix.as_str());
-                        if inside && !name.is_empty() && matchers.iter().all(|m| m.matches(name)) {
-                            names.push(name.to_owned());
+        let values = (StringIndexRow::key(list), self.names.value(prefix));
+        self.executor
+            .pages(select, values, |page| {
+                let mut take = |name: &str| {
+                    let inside = name.starts_with(prefix);
+                    if inside && !name.is_empty() && matchers.iter().all(|m| m.matches(name)) {
+                        names.push(name.to_owned());
+                    }
+                    inside
+                };
+                let wrong = |e| unreadable(select.name, e);
+                let mut inside = true;
+                match self.names {
+                    NameColumn::Text => {
+                        for row in page.rows::<(&str,)>().map_err(|e| unreadable(select.name, e))? {
+                            inside = take(row.map_err(wrong)?.0);
                         }
-                        inside
-                    };
-                    let wrong = |e| unreadable(select.name, e);
-                    let mut inside = true;
-                    match self.names {
-                        NameColumn::Text => {
-                            for row in
-                                page.rows::<(&str,)>().map_err(|e| unreadable(select.name, e))?
-                            {
-                                inside = take(row.map_err(wrong)?.0);
-                            }
-                        }
-                        NameColumn::Blob => {
-                            for row in
-                                page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name, e))?
-                            {
-                                match std::str::from_utf8(row.map_err(wrong)?.0) {
-                                    Ok(name) => inside = take(name),
-                                    Err(_) => self.executor.metrics.skip("metric_name", 1),
-                                }
+                    }
+                    NameColumn::Blob => {
+                        for row in
+                            page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name, e))?
+                        {
+                            match std::str::from_utf8(row.map_err(wrong)?.0) {
+                                Ok(name) => inside = take(name),
+                                Err(_) => self.executor.metrics.skip("metric_name", 1),
                             }
                         }
                     }
-                    // Names are sorted: nothing with the prefix follows one without.
-                    Ok(if inside { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-                })
-                .await?;
-        }
-        names.sort_unstable();
-        names.dedup();
+                }
+                // Names are sorted: nothing with the prefix follows one without.
+                Ok(if inside { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            })
+            .await?;
         Ok(names)
     }
 
@@ -230,10 +295,40 @@ impl Shared {
         names: &[String],
         range: TimeRange,
     ) -> Result<Vec<Window>, StoreError> {
+        // Together they are few rows: before 1970 there may be one for each point.
+        if names.len() > 1 && range.start >= 0 && self.has_few_row_times(range) {
+            let reads =
+                in_selects(names).map(move |part| self.windows_of_many(part, range).boxed());
+            let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
+            return Ok(windows.into_iter().flatten().collect());
+        }
         let reads = names.iter().flat_map(|name| TableName::ALL.map(|table| (name, table)));
         let reads = reads.map(move |(metric, table)| self.windows_of(metric, table, range).boxed());
         let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
         Ok(windows.into_iter().flatten().collect())
+    }
+
+    async fn windows_of_many(
+        &self,
+        metrics: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<Window>, StoreError> {
+        let Some(bounds) = self.spec.row_time_bounds(range) else { return Ok(Vec::new()) };
+        let select = &self.statements.row_times.select_many;
+        let (first, last) = (bounds.first.millis(), bounds.last.millis());
+        let tables = TableName::ALL.map(TableName::as_str);
+        let values = (metrics, &tables[..], CqlTimestamp(first), CqlTimestamp(last));
+        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let mut windows = Vec::with_capacity(rows.rows_num());
+        type Row<'f> = (&'f str, &'f str, CqlTimestamp);
+        for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+            let (metric, table, row_time) = row.map_err(|e| unreadable(select.name, e))?;
+            let Some(table_name) = TableName::parse(table) else { continue };
+            let row_time = RowTime::from_stored(row_time.0);
+            windows.push(Window { metric: metric.into(), table_name, row_time });
+        }
+        Ok(windows)
     }
 
     async fn windows_of(

@@ -27,6 +27,14 @@ impl Identity {
         Self(hasher.digest128())
     }
 
+    /// This and another, in order.
+    pub(super) fn join(self, other: Self) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.0.to_le_bytes());
+        bytes[16..].copy_from_slice(&other.0.to_le_bytes());
+        Self(xxhash_rust::xxh3::xxh3_128(&bytes))
+    }
+
     /// 64 bits of it, for a table.
     pub(super) fn short(self) -> u64 {
         self.0 as u64
@@ -51,5 +59,7 @@ mod tests {
         assert_ne!(Identity::of(&[b"ab"]), Identity::of(&[b"ab", b""]));
         assert_eq!(Identity::of(&[b"ab"]).with(1), Identity::of(&[b"ab"]).with(1));
         assert_ne!(Identity::of(&[b"ab"]).with(1), Identity::of(&[b"ab"]).with(2));
+        let [a, b] = ["a", "b"].map(|part| Identity::of(&[part.as_bytes()]));
+        assert_ne!(a.join(b), b.join(a));
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Within its row time it names one partition of `data_points`. Rows that are no series to
 //! Prometheus (a tag without a name, one called `__name__`) are none here either.
+//!
+//! A row is made once and shown to many queries: what tells it from others is hashed when it is made, and
+//! its key is made by those only that read or delete its partition.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +12,8 @@ use scylla::deserialize::value::MapIterator;
 use scylla::response::query_result::QueryRowsResult;
 
 use super::executor::unreadable;
-use crate::kairos::{DataType, EncodeError, RowKey, RowTime, Tags};
+use super::identity::Identity;
+use crate::kairos::{DataType, EncodeError, MAX_KEY_BYTES, RowKey, RowTime, Tags};
 use crate::model::{Labels, METRIC_NAME};
 use crate::storage::StoreError;
 
@@ -20,12 +24,15 @@ pub(super) struct IndexRow {
     pub(super) data_type: DataType,
     /// All tags, where the labels are fewer: a tag with an empty value is no label.
     tags: Option<Box<Tags>>,
+    series: Identity,
+    identity: Identity,
+    has_key: bool,
 }
 
 impl IndexRow {
     /// The row of a series of ours.
     pub(super) fn of_series(labels: Labels, data_type: DataType) -> Self {
-        Self { labels, data_type, tags: None }
+        Self::new(labels, data_type, None)
     }
 
     /// The row of a metric with these tags.
@@ -41,7 +48,45 @@ impl IndexRow {
         } else {
             None
         };
-        Some(Self { labels, data_type, tags })
+        Some(Self::new(labels, data_type, tags))
+    }
+
+    fn new(labels: Labels, data_type: DataType, tags: Option<Box<Tags>>) -> Self {
+        let series = Identity::of(&[labels.as_bytes()]);
+        let mut identity = series.and(&[data_type.as_str().as_bytes()]);
+        for (name, value) in tags.iter().flat_map(|tags| tags.iter()) {
+            identity = identity.and(&[name.as_bytes(), value.as_bytes()]);
+        }
+        let mut row = Self { labels, data_type, tags, series, identity, has_key: true };
+        // Nearly all can be told without making the key.
+        row.has_key = row.surely_has_key() || row.key(RowTime::from_stored(0)).is_ok();
+        row
+    }
+
+    fn surely_has_key(&self) -> bool {
+        // Escaping at most doubles the labels; the rest of the key is short.
+        const REST: usize = 64;
+        let metric = self.labels.get(METRIC_NAME);
+        self.tags.is_none()
+            && !matches!(self.data_type, DataType::Legacy | DataType::Other(_))
+            && !metric.is_empty()
+            && !metric.contains('\0')
+            && self.labels.as_bytes().len() * 2 + REST <= MAX_KEY_BYTES
+    }
+
+    /// That of the labels.
+    pub(super) fn series(&self) -> Identity {
+        self.series
+    }
+
+    /// Two rows have the same one where their keys in a row time are the same.
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Whether a partition of `data_points` can have it.
+    pub(super) fn has_key(&self) -> bool {
+        self.has_key
     }
 
     /// The partition of `data_points` in a row time.
@@ -92,6 +137,32 @@ mod tests {
         assert!(key(&empty).ends_with(b"kairos_longa=:") && key(&bare).ends_with(b"kairos_long"));
         let ours = IndexRow::of_series(bare.labels.clone(), DataType::Long);
         assert_eq!(key(&ours), key(&bare));
+        assert_eq!(ours.identity(), bare.identity());
+        assert_ne!(empty.identity(), bare.identity());
+        assert_eq!(empty.series(), bare.series());
+        assert_ne!(of(&[("a", ""), ("b", "")]).expect("a series").identity(), empty.identity());
+        let double = IndexRow::of_series(bare.labels.clone(), DataType::Double);
+        assert_ne!(double.identity(), bare.identity());
         assert!(of(&[("", "x")]).is_none() && of(&[("__name__", "x")]).is_none());
+    }
+    #[test]
+    fn it_is_known_whether_there_can_be_a_key() {
+        let (fits, long) = ("v".repeat(32_000), "=".repeat(32_767));
+        let check = |metric: &str, kind: &str, value: &str, want: bool| {
+            let data_type = DataType::parse(kind);
+            let row = IndexRow::of_tags(metric, data_type, &[("a", value)]).expect("a series");
+            let key = row.key(RowTime::from_stored(7));
+            assert_eq!((row.has_key(), key.is_ok()), (want, want), "{kind} {}", value.len());
+        };
+        for kind in ["kairos_double", "kairos_legacy", "other"] {
+            check("m", kind, "x", true);
+            check("m", kind, "", true);
+            check("m", kind, &fits, true);
+            check("m", kind, &(fits.clone() + &fits), true);
+            check("m", kind, &long, false);
+            check("a\0b", kind, "x", false);
+            check("", kind, "x", false);
+        }
+        check("m", &"x".repeat(256), "x", false);
     }
 }

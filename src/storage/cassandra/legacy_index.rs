@@ -197,7 +197,7 @@ impl Shared {
                         continue;
                     }
                     match IndexRow::of_tags(metric, key.data_type.clone(), &tags) {
-                        Some(row) => visit(&row, key.row_time)?,
+                        Some(row) => visit(&Arc::new(row), key.row_time)?,
                         None => self.executor.metrics.skip("labels", 1),
                     }
                 }

@@ -65,6 +65,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::join;
 use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
@@ -286,12 +287,16 @@ impl Store for CassandraStore {
         range: TimeRange,
         hints: &SelectHints,
     ) -> Result<Selection, StoreError> {
-        let wanted = DataType::holds_points;
-        let mut found = self.shared.find(matchers, range, wanted, hints.max_label_bytes).await?;
+        let (wanted, most_bytes) = (DataType::holds_points, hints.max_label_bytes);
+        let route = routing::route(matchers);
+        let names = self.shared.names(&route.metrics).await?;
+        let find = self.shared.find_among(&names, &route, range, wanted, most_bytes);
+        let (found, epochs) = join(find, self.shared.epochs_ahead(&names, range)).await;
+        let mut found = found?;
         if hints.sorted {
             found = sorted_by_labels(found, |found| found.labels.as_ref());
         }
-        let cached = self.shared.cached(&found, range).await;
+        let cached = self.shared.cached(&found, range, epochs).await;
         let (series, rows) = found.into_iter().map(|found| (found.labels, found.rows)).unzip();
         let reader = CassandraReader { shared: Arc::clone(&self.shared), range, rows, cached };
         Ok(Selection { series, reader: Box::new(reader) })

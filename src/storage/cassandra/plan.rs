@@ -142,7 +142,7 @@ impl Plan {
     pub(super) fn of_index_rows(rows: Vec<IndexRow>, row_time: RowTime) -> Self {
         let mut plan = Self::default();
         for (series, row) in (0..).zip(rows) {
-            let data_type = row.data_type;
+            let (identity, data_type) = (row.series(), row.data_type);
             plan.rows.push(PlannedRow {
                 series,
                 row_time,
@@ -152,7 +152,7 @@ impl Plan {
                 key: 0..0,
             });
             plan.series.push(PlannedSeries {
-                identity: Identity::of(&[row.labels.as_bytes()]),
+                identity,
                 labels: row.labels,
                 index: series,
                 first: i64::MAX,

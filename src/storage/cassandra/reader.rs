@@ -3,7 +3,6 @@
 //! Windows are read one after the other, so one series costs the memory of one window. Where two
 //! types have a point at one time, the later write wins; write times are fetched only then.
 
-use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -101,8 +100,8 @@ impl Shared {
         range: TimeRange,
     ) -> Result<Vec<Chunk>, StoreError> {
         let mut chunks = Vec::new();
-        for rows in windows_of(rows).into_values() {
-            let read = self.read_window_points(&rows, range, Cells::Bare).await?;
+        for rows in windows_of(rows) {
+            let read = self.read_window_points(rows, range, Cells::Bare).await?;
             chunks.extend(encode_points(&read.points));
         }
         Ok(chunks)
@@ -111,7 +110,7 @@ impl Shared {
     /// The points of one series in one window.
     pub(super) async fn read_window_points(
         &self,
-        rows: &[&FoundRow],
+        rows: &[FoundRow],
         range: TimeRange,
         cells: Cells,
     ) -> Result<WindowPoints, StoreError> {
@@ -156,7 +155,7 @@ impl Shared {
 
     async fn write_time(&self, found: &Found<'_>) -> Result<Option<i64>, StoreError> {
         let select = &self.statements.points.write_time;
-        let values = (&*found.row.key, &found.column[..]);
+        let values = (found.row.key(), &found.column[..]);
         let result = self.executor.run(select, values, self.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         let row = rows.maybe_first_row::<(Option<i64>,)>();
@@ -206,10 +205,10 @@ impl Shared {
             return Ok(None);
         };
         let decoded = Offset::from_bytes(&column, self.spec.unit())
-            .and_then(|offset| Ok((offset, Cell::decode(&row.data_type, offset, value)?)));
+            .and_then(|offset| Ok((offset, Cell::decode(row.data_type(), offset, value)?)));
         let (offset, cell) = match decoded {
             Ok(decoded) => decoded,
-            Err(error) if is_ours(&row.data_type) => return Err(damaged(row, error)),
+            Err(error) if is_ours(row.data_type()) => return Err(damaged(row, error)),
             Err(_) => {
                 self.executor.metrics.skip("value", 1);
                 return Ok(None);
@@ -218,7 +217,7 @@ impl Shared {
         let timestamp = self.spec.timestamp(row.row_time, offset);
         Ok(cell.into_value().map(|(value, start_timestamp)| {
             let point = Point { timestamp, start_timestamp, value };
-            Found { point, row, column, rank: Rank::of(&row.data_type, offset) }
+            Found { point, row, column, rank: Rank::of(row.data_type(), offset) }
         }))
     }
 
@@ -250,7 +249,7 @@ impl Shared {
         mut visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
         let Some(columns) = self.spec.columns(row.row_time, range) else { return Ok(()) };
-        let values = (&*row.key, &columns.start[..], &columns.end[..]);
+        let values = (row.key(), &columns.start[..], &columns.end[..]);
         self.executor
             .pages(select, values, |page| {
                 self.executor.metrics.rows_read.inc_by(page.rows_num() as u64);
@@ -260,14 +259,11 @@ impl Shared {
     }
 }
 
-/// The rows of one series by the start of their window; all before 1970 together.
-pub(super) fn windows_of(rows: &[FoundRow]) -> BTreeMap<i64, Vec<&FoundRow>> {
-    let mut windows: BTreeMap<i64, Vec<&FoundRow>> = BTreeMap::new();
-    for row in rows {
-        // Before 1970 rows are not aligned, and one may hold points of the time of another.
-        windows.entry(row.row_time.millis().max(-1)).or_default().push(row);
-    }
-    windows
+/// The rows of one series, which rise in time, by window; all before 1970 together.
+pub(super) fn windows_of(rows: &[FoundRow]) -> impl Iterator<Item = &[FoundRow]> {
+    // Before 1970 rows are not aligned, and one may hold points of the time of another.
+    let window = |row: &FoundRow| row.row_time.millis().max(-1);
+    rows.chunk_by(move |a, b| window(a) == window(b))
 }
 
 /// The sooner one of two ends, of which none is later than any.
@@ -283,7 +279,7 @@ fn is_ours(data_type: &DataType) -> bool {
 /// A cell of ours that cannot be read.
 pub(super) fn damaged(row: &FoundRow, error: crate::kairos::DecodeError) -> StoreError {
     StoreError::Backend {
-        what: format!("table data_points, row {}", row.key.escape_ascii()),
+        what: format!("table data_points, row {}", row.key().escape_ascii()),
         source: Box::new(error),
     }
 }

@@ -53,6 +53,11 @@ impl SeriesCache {
         Arc::clone(window)
     }
 
+    /// Whether the rows of the window with this identity are in memory and were read lately.
+    pub(super) fn has_rows(&self, id: Identity, now: Instant) -> bool {
+        self.with_rows(id, now).is_some()
+    }
+
     /// The window with this identity, if its rows are in memory and were read lately.
     pub(super) fn with_rows(&self, id: Identity, now: Instant) -> Option<Arc<CachedWindow>> {
         let window = self.windows.lock().get(&id).cloned();

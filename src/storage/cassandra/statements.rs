@@ -18,6 +18,16 @@ pub(super) const MAX_BATCH_PARTITIONS: usize = 50;
 /// Rows in one batch at most.
 pub(super) const MAX_BATCH_ROWS: usize = 240;
 
+/// Partitions in one SELECT at most. Small ones cost a server a fraction together of what they cost one by
+/// one; there are installations that refuse more than 20, or lists of more than 25 combinations.
+const MAX_SELECT_PARTITIONS: usize = 10;
+
+/// Keys of partitions in parts for one SELECT each, as even as can be.
+pub(super) fn in_selects<T>(keys: &[T]) -> impl Iterator<Item = &[T]> {
+    let parts = keys.len().div_ceil(MAX_SELECT_PARTITIONS).max(1);
+    keys.chunks(keys.len().div_ceil(parts).max(1))
+}
+
 /// A prepared statement and its name in metrics.
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
@@ -117,6 +127,8 @@ pub(super) struct RowKeyStatements {
     pub(super) select: Prepared,
     /// with its write time
     pub(super) mtime: Prepared,
+    /// the same of many metrics, which is the first column then
+    pub(super) mtimes: Prepared,
     /// with value and its TTL
     pub(super) check: Prepared,
     /// one row, if there is any
@@ -131,6 +143,8 @@ pub(super) struct RowTimeStatements {
     pub(super) insert: Prepared,
     /// metric, table name, first row time, last row time
     pub(super) select: Prepared,
+    /// metrics, table names, first row time, last row time
+    pub(super) select_many: Prepared,
     /// metric, table name, row time
     pub(super) check: Prepared,
     /// stamp, metric, table name, row time
@@ -266,6 +280,10 @@ impl Preparer<'_> {
         let select = format!("SELECT data_type, tags FROM {table} WHERE {INDEX_ROW}");
         let mtime =
             format!("SELECT mtime, WRITETIME(mtime) FROM {table} WHERE {INDEX_ROW} LIMIT 1");
+        let mtimes = format!(
+            "SELECT DISTINCT metric, mtime, WRITETIME(mtime) FROM {table} \
+             WHERE metric IN ? AND table_name = ? AND row_time = ?"
+        );
         let check =
             format!("SELECT data_type, tags, value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
         let any = format!("SELECT data_type FROM {table} WHERE {INDEX_ROW} LIMIT 1");
@@ -277,6 +295,7 @@ impl Preparer<'_> {
             insert: Batches::new(self.write("insert_row_key", insert).await?.of_index()),
             select: self.read("select_row_keys", select).await?,
             mtime: self.read("select_mtime", mtime).await?,
+            mtimes: self.read("select_mtimes", mtimes).await?,
             check: self.read("check_row_keys", check).await?.of_index(),
             any: self.read("any_row_key", any).await?,
             delete: self.write("delete_row_key", delete).await?,
@@ -290,11 +309,16 @@ impl Preparer<'_> {
             "SELECT row_time FROM {table} \
              WHERE metric = ? AND table_name = ? AND row_time >= ? AND row_time <= ?"
         );
+        let select_many = format!(
+            "SELECT metric, table_name, row_time FROM {table} \
+             WHERE metric IN ? AND table_name IN ? AND row_time >= ? AND row_time <= ?"
+        );
         let check = format!("SELECT value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
         let delete = format!("DELETE value FROM {table} {STAMPED} WHERE {INDEX_ROW}");
         Ok(RowTimeStatements {
             insert: self.write("insert_row_time", insert).await?.of_index(),
             select: self.read("select_row_times", select).await?,
+            select_many: self.read("select_many_row_times", select_many).await?,
             check: self.read("check_row_time", check).await?.of_index(),
             delete: self.write("delete_row_time", delete).await?,
         })
@@ -376,5 +400,25 @@ impl Preparer<'_> {
                 source: Box::new(error),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_of_a_select_are_few_and_evenly_many() {
+        let lens = |keys: usize| -> Vec<usize> {
+            let keys: Vec<usize> = (0..keys).collect();
+            let parts: Vec<&[usize]> = in_selects(&keys).collect();
+            assert_eq!(parts.concat(), keys);
+            parts.into_iter().map(<[usize]>::len).collect()
+        };
+        assert_eq!(lens(0), [0usize; 0]);
+        assert_eq!(lens(1), [1]);
+        assert_eq!(lens(10), [10]);
+        assert_eq!(lens(11), [6, 5]);
+        assert_eq!(lens(22), [8, 8, 6]);
     }
 }

@@ -41,6 +41,11 @@ impl<'a> WindowKey<'a> {
             .with(self.row_time.millis())
     }
 
+    /// The same of another metric.
+    pub(super) fn with_metric(self, metric: &str) -> WindowKey<'_> {
+        WindowKey { metric, ..self }
+    }
+
     pub(super) fn to_window(self) -> Window {
         let Self { metric, table_name, row_time } = self;
         Window { metric: metric.into(), table_name, row_time }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures::FutureExt;
@@ -21,6 +22,7 @@ use super::mtime::Mtime;
 use super::routing::Route;
 use super::shared::Shared;
 use super::stamp::now_ms;
+use super::statements::in_selects;
 use super::window::WindowKey;
 use crate::kairos::{DataType, TableName};
 use crate::model::TimeRange;
@@ -38,6 +40,32 @@ pub(super) struct LastInsert {
 }
 
 impl Shared {
+    /// The windows that are in memory and may be those of the metrics in the range.
+    pub(super) fn windows_in_memory<'n>(
+        &self,
+        names: &'n [String],
+        range: TimeRange,
+    ) -> Vec<WindowKey<'n>> {
+        let now = Instant::now();
+        if !self.has_few_row_times(range) {
+            return Vec::new();
+        }
+        let mut keys = Vec::new();
+        for row_time in self.spec.row_times_since_1970(range) {
+            for table_name in TableName::ALL {
+                let key = |metric| WindowKey { metric, table_name, row_time };
+                let of_names = names.iter().map(|metric| key(metric.as_str()));
+                keys.extend(of_names.filter(|key| self.series.has_rows(key.identity(), now)));
+            }
+        }
+        keys
+    }
+
+    /// Whether a range has so few row times that something may be asked for each of them.
+    pub(super) fn has_few_row_times(&self, range: TimeRange) -> bool {
+        self.spec.row_times_since_1970(range).nth(ROW_TIMES_AHEAD).is_none()
+    }
+
     /// Looks at the windows that are in memory and may be those of the metrics in the range. So it can be
     /// done while the index is asked which windows there are: one wait instead of two.
     pub(super) async fn last_inserts_ahead(
@@ -45,20 +73,44 @@ impl Shared {
         names: &[String],
         range: TimeRange,
     ) -> Result<HashMap<Identity, LastInsert>, StoreError> {
-        let now = Instant::now();
-        let row_times = || self.spec.row_times_since_1970(range);
-        if row_times().nth(ROW_TIMES_AHEAD).is_some() {
-            return Ok(HashMap::new());
+        let keys = self.windows_in_memory(names, range);
+        let is_beside =
+            |a: &WindowKey<'_>, b: &WindowKey<'_>| a.with_metric("") == b.with_metric("");
+        let looks = keys.chunk_by(is_beside).flat_map(in_selects).map(move |part| {
+            let part = part.to_vec();
+            async move {
+                match part[..] {
+                    [key] => Ok(vec![(key.identity(), self.last_insert(key).await?)]),
+                    _ => self.last_inserts(&part).await,
+                }
+            }
+            .boxed()
+        });
+        Ok(all(READS_AT_ONCE, Box::new(looks)).await?.into_iter().flatten().collect())
+    }
+
+    /// The last inserts into windows of one row time and table name, some or more.
+    async fn last_inserts(
+        &self,
+        keys: &[WindowKey<'_>],
+    ) -> Result<Vec<(Identity, LastInsert)>, StoreError> {
+        let Some(first) = keys.first() else { return Ok(Vec::new()) };
+        let asked = Instant::now();
+        let metrics: Vec<&str> = keys.iter().map(|key| key.metric).collect();
+        let (_, table_name, row_time) = first.values();
+        let select = &self.statements.row_keys.mtimes;
+        let values = (metrics, table_name, row_time);
+        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let mut last: HashMap<Identity, LastInsert> =
+            keys.iter().map(|key| (key.identity(), LastInsert { asked, mtime: None })).collect();
+        type Row<'f> = (&'f str, Option<CqlTimeuuid>, Option<i64>);
+        for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+            let (metric, id, stamp) = row.map_err(|e| unreadable(select.name, e))?;
+            let mtime = id.zip(stamp).map(|(id, stamp)| Mtime { id, stamp });
+            last.insert(first.with_metric(metric).identity(), LastInsert { asked, mtime });
         }
-        let tables = names.iter().flat_map(|name| TableName::ALL.map(|table| (name, table)));
-        let keys = tables.flat_map(move |(metric, table_name)| {
-            row_times().map(move |row_time| WindowKey { metric, table_name, row_time })
-        });
-        let keys = keys.filter(move |key| self.series.with_rows(key.identity(), now).is_some());
-        let looks = keys.map(move |key| {
-            async move { Ok((key.identity(), self.last_insert(key).await?)) }.boxed()
-        });
-        Ok(all(READS_AT_ONCE, Box::new(looks)).await?.into_iter().collect())
+        Ok(last.into_iter().collect())
     }
 
     async fn last_insert(&self, key: WindowKey<'_>) -> Result<LastInsert, StoreError> {
@@ -160,7 +212,7 @@ impl Shared {
                 && route.passes(tags)
                 && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags)
             {
-                visit.lock()(&row, key.row_time)?;
+                visit.lock()(&Arc::new(row), key.row_time)?;
             }
             Ok(ControlFlow::Continue(()))
         })

@@ -3,6 +3,7 @@
 mod changes;
 mod files;
 mod histories;
+mod many;
 mod servers;
 
 use std::collections::BTreeMap;

@@ -197,9 +197,11 @@ impl ReadCache {
             let mut chunks = Some(Vec::new());
             for (frame, place) in read.by_ref().take(found.places.len()) {
                 match frame {
-                    Ok(frame) => {
-                        chunks.iter_mut().for_each(|chunks| chunks.extend_from_slice(&frame))
-                    }
+                    Ok(mut frame) => match &mut chunks {
+                        Some(chunks) if chunks.is_empty() => *chunks = frame,
+                        Some(chunks) => chunks.append(&mut frame),
+                        None => {}
+                    },
                     Err(why) => {
                         self.give_up_segment(place.segment, &why);
                         chunks = None;
@@ -349,6 +351,14 @@ impl Segments {
         for segment in &self.all {
             for piece in segment.pieces(wanted.key) {
                 if piece.is_good(wanted.epoch, now) && piece.range.end <= wanted.last {
+                    // Mostly one has all, and then no other is chosen.
+                    if piece.range.start <= wanted.range.start
+                        && wanted.range.end <= piece.range.end
+                    {
+                        let (places, end) =
+                            (segment.place(piece).into_iter().collect(), Some(piece.range.end));
+                        return Found { places, pieces: 1, missing: None, end };
+                    }
                     ranges.push(piece.range);
                     pieces.push((segment, piece));
                 }

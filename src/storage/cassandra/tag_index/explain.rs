@@ -3,6 +3,7 @@
 //! The reads of the index are really done; those of data points are only counted.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -124,7 +125,7 @@ impl Shared {
             partitions: 0,
             rows: 0,
         };
-        let mut unseen = |_: &IndexRow, _: RowTime| Ok(());
+        let mut unseen = |_: &Arc<IndexRow>, _: RowTime| Ok(());
         let unseen = Mutex::new(&mut unseen as Visit<'_>);
         if self.scan_memory(key, None, route, DataType::holds_points, &unseen).await? {
             explanation.paths.push(WindowPath::Memory);
