@@ -2,13 +2,15 @@
 //!
 //! A request is under way from its head until the last piece of its answer was handed over or is
 //! given up, which `answer` looks after. Nothing is decided here: a request says whether its place is a
-//! spare one, and `api` what is answered there.
+//! spare one, and `api` what is answered there. An answer over HTTP/1 says when its connection ends with it: on a
+//! spare place, and where the body of its request has not been read to its end.
 
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
@@ -127,9 +129,10 @@ where
         };
         let (under_way, owed) = self.place.begin(multiplexed);
         let spare_beyond = self.place.spare_beyond();
+        let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
         let mut request = request.map(|body| {
             let owed = (!body.is_end_stream()).then_some(owed);
-            Body::new(Question { body, owed })
+            Body::new(Question { body, owed, is_read: Arc::clone(&is_read) })
         });
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(ConnectInfo(peer));
@@ -141,8 +144,10 @@ where
         let (stall, metrics) = (self.place.answer_stall(), self.metrics.clone());
         Box::pin(async move {
             let mut response = answer.await?;
-            // A spare place is soon free again. HTTP/2 has no such header.
-            if spare_beyond.is_some() && multiplexed == Multiplexed::No {
+            // A spare place is soon free again, and what follows an unread body is not looked for. HTTP/2 has no
+            // such header.
+            let ends = spare_beyond.is_some() || !is_read.load(Ordering::Relaxed);
+            if ends && multiplexed == Multiplexed::No {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
@@ -156,6 +161,8 @@ where
 struct Question<B> {
     body: B,
     owed: Option<BodyOwed>,
+    /// Told when it has come whole.
+    is_read: Arc<AtomicBool>,
 }
 
 impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Question<B> {
@@ -169,6 +176,7 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Question<B> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if frame.is_ready() && self.body.is_end_stream() || matches!(frame, Poll::Ready(None)) {
             self.owed = None;
+            self.is_read.store(true, Ordering::Relaxed);
         }
         frame
     }

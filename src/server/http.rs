@@ -167,7 +167,7 @@ mod tests {
     use std::time::Duration;
 
     use axum::body::Body;
-    use axum::routing::get;
+    use axum::routing::{get, post};
     use bytes::Bytes;
     use futures::StreamExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -264,8 +264,13 @@ mod tests {
     }
 
     async fn answer(stream: &mut TcpStream) -> String {
+        answer_with(stream, &["here"]).await
+    }
+
+    /// An answer that ends with one of these.
+    async fn answer_with(stream: &mut TcpStream, ends: &[&str]) -> String {
         let mut bytes = Vec::new();
-        while !bytes.ends_with(b"here") {
+        while !ends.iter().any(|end| bytes.ends_with(end.as_bytes())) {
             let read = stream.read_buf(&mut bytes).await.expect("it reads");
             assert!(read > 0, "it was closed after {bytes:?}");
         }
@@ -463,6 +468,36 @@ mod tests {
                 held.push(connect(address, SLOW).await);
             }
             answer(&mut connect(address, REQUEST).await).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_answered_before_its_body_is_read_is_told_that_the_connection_ends() {
+        let read = async |_: Bytes| "read";
+        let router = Router::new().route("/", post(async || "refused")).route("/read", post(read));
+        let address = serve_on_free_port(router, patient(9), std::future::pending()).await;
+        for (path, body, is_last) in [
+            ("/", "Content-Length: 9\r\n\r\na", true),
+            ("/", "Content-Length: 1\r\n\r\na", true),
+            ("/", "Transfer-Encoding: chunked\r\n\r\n1\r\n", true),
+            ("/", "Content-Length: 0\r\n\r\n", false),
+            ("/read", "Content-Length: 1\r\n\r\na", false),
+            ("/read", "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", false),
+        ] {
+            let request = format!("POST {path} HTTP/1.1\r\nHost: a\r\n{body}");
+            let text = match is_last {
+                true => last_answer(address, request.as_bytes()).await,
+                false => {
+                    let mut stream = connect(address, request.as_bytes()).await;
+                    let text = answer_with(&mut stream, &["read", "refused"]).await;
+                    // Another one is answered on it.
+                    let next = b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+                    stream.write_all(next).await.expect("it takes that");
+                    answer_with(&mut stream, &["read"]).await;
+                    text
+                }
+            };
+            assert_eq!(text.contains("connection: close\r\n"), is_last, "{path} {body:?}: {text}");
         }
     }
 

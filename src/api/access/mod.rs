@@ -14,12 +14,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http_body::Body as _;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
@@ -176,7 +175,6 @@ pub(super) async fn admit(
             rights
         }
     };
-    let body = Unread::of(&request);
     match rights {
         Ok(rights) => {
             request.extensions_mut().insert(rights);
@@ -184,41 +182,15 @@ pub(super) async fn admit(
         }
         Err(Denied::Busy) => {
             let later = [(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()))];
-            body.refused_by((StatusCode::SERVICE_UNAVAILABLE, later, BUSY))
+            (StatusCode::SERVICE_UNAVAILABLE, later, BUSY).into_response()
         }
         Err(denied) => {
             if let Denied::Wrong(user) = denied {
                 state.access.say_refused(user.as_deref(), peer);
             }
             tracing::debug!("a request to {} has no credentials that hold", request.uri().path());
-            body.refused_by((StatusCode::UNAUTHORIZED, AppendHeaders(SCHEMES), "Unauthorized\n"))
+            (StatusCode::UNAUTHORIZED, AppendHeaders(SCHEMES), "Unauthorized\n").into_response()
         }
-    }
-}
-
-/// The body of a request that is refused before anybody reads it. Over HTTP/1 the connection ends where it has
-/// not come whole by then; the sender is told, so that it does not send its next request there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unread {
-    /// It has one, over HTTP/1.
-    EndsConnection,
-    Nothing,
-}
-
-impl Unread {
-    fn of(request: &Request) -> Self {
-        match request.version() < Version::HTTP_2 && !request.body().is_end_stream() {
-            true => Self::EndsConnection,
-            false => Self::Nothing,
-        }
-    }
-
-    fn refused_by(self, answer: impl IntoResponse) -> Response {
-        let mut response = answer.into_response();
-        if self == Self::EndsConnection {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
     }
 }
 
@@ -252,7 +224,7 @@ pub(super) async fn demand(State(right): State<Right>, request: Request, next: N
         return next.run(request).await;
     }
     let why = format!("Forbidden: this needs the right \"{}\"\n", right.name());
-    Unread::of(&request).refused_by((StatusCode::FORBIDDEN, why))
+    (StatusCode::FORBIDDEN, why).into_response()
 }
 
 #[cfg(test)]
@@ -347,31 +319,6 @@ mod tests {
                 let is_refused = body.starts_with(b"Forbidden: this needs the right ");
                 let is_wrong = needed.is_some_and(|needed| needed != right);
                 assert_eq!(is_refused, is_wrong, "{method} {path} with {right:?}: {body:?}");
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn who_is_refused_with_a_body_is_told_that_the_connection_ends() {
-        let (_sender, web) = watch::channel(Arc::new(configured()));
-        let state = Arc::new(AppState::new(Arc::default()).with_web(web));
-        for (said, status) in [("Bearer nobody", 401), ("Bearer token-read", 403)] {
-            for (version, body, closes) in [
-                (Version::HTTP_11, "a body", true),
-                (Version::HTTP_11, "", false),
-                (Version::HTTP_2, "a body", false),
-            ] {
-                let request = Request::post("/api/v1/write").version(version);
-                let request = request.header(header::AUTHORIZATION, said);
-                let request = request.body(Body::from(body)).expect("a request");
-                let answer = router(state.clone()).call(request).await.expect("infallible");
-                assert_eq!(answer.status(), status);
-                let connection = answer.headers().get(header::CONNECTION);
-                assert_eq!(
-                    connection.is_some_and(|said| said == "close"),
-                    closes,
-                    "{version:?} {body:?}"
-                );
             }
         }
     }
