@@ -320,7 +320,7 @@ impl Shared {
         let values = (metrics, &tables[..], CqlTimestamp(first), CqlTimestamp(last));
         let result = self.executor.run(select, values, self.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-        let mut windows = Vec::with_capacity(rows.rows_num());
+        let mut windows = Vec::new();
         type Row<'f> = (&'f str, &'f str, CqlTimestamp);
         for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
             let (metric, table, row_time) = row.map_err(|e| unreadable(select.name, e))?;

@@ -63,6 +63,9 @@ pub(super) struct WindowPoints {
     pub(super) expires: Option<i32>,
 }
 
+/// Rows of a page that memory is taken for before they are there.
+const MOST_RESERVED: usize = 1_000;
+
 /// A point and where it came from.
 struct Found<'a> {
     point: Point,
@@ -114,15 +117,28 @@ impl Shared {
         range: TimeRange,
         cells: Cells,
     ) -> Result<WindowPoints, StoreError> {
-        let mut found: Vec<Found<'_>> = Vec::new();
-        let mut expires = None;
         let reads: Vec<_> = rows.iter().map(|row| self.read_row(row, range, cells)).collect();
-        for (row, ttl) in try_join_all(reads).await? {
-            found.extend(row);
+        let (mut found, mut expires) = (Vec::new(), None);
+        for (mut row, ttl) in try_join_all(reads).await? {
+            match found.is_empty() {
+                true => found = row,
+                false => found.append(&mut row),
+            }
             expires = sooner(expires, ttl);
         }
+        // Cells of a row come in order, and mostly there is one row.
+        let is_in_order = |a: &Found<'_>, b: &Found<'_>| a.point.timestamp < b.point.timestamp;
+        if !found.is_sorted_by(is_in_order) {
+            found = self.latest(found).await?;
+        }
+        let points = found.into_iter().map(|found| found.point).collect();
+        Ok(WindowPoints { points, expires })
+    }
+
+    /// The points in order of time; of several at one time that which was written last.
+    async fn latest<'a>(&self, mut found: Vec<Found<'a>>) -> Result<Vec<Found<'a>>, StoreError> {
         found.sort_by_key(|found| found.point.timestamp);
-        let mut points: Vec<Point> = Vec::with_capacity(found.len());
+        let mut latest = Vec::with_capacity(found.len());
         let mut rest = found.into_iter().peekable();
         while let Some(first) = rest.next() {
             let time = first.point.timestamp;
@@ -130,24 +146,24 @@ impl Shared {
             while let Some(other) = rest.next_if(|other| other.point.timestamp == time) {
                 same.push(other);
             }
-            points.push(if same.is_empty() {
-                first.point
-            } else {
-                self.later(first, same).await?
-            });
+            latest.push(if same.is_empty() { first } else { self.later(first, same).await? });
         }
-        Ok(WindowPoints { points, expires })
+        Ok(latest)
     }
 
     /// Of several points at one time that which was written last.
-    async fn later(&self, first: Found<'_>, same: Vec<Found<'_>>) -> Result<Point, StoreError> {
+    async fn later<'a>(
+        &self,
+        first: Found<'a>,
+        same: Vec<Found<'a>>,
+    ) -> Result<Found<'a>, StoreError> {
         let mut best = (self.write_time(&first).await?, first.rank);
-        let mut winner = first.point;
+        let mut winner = first;
         for other in same {
             let claim = (self.write_time(&other).await?, other.rank);
             if claim >= best {
                 best = claim;
-                winner = other.point;
+                winner = other;
             }
         }
         Ok(winner)
@@ -170,20 +186,24 @@ impl Shared {
         cells: Cells,
     ) -> Result<(Vec<Found<'a>>, Option<i32>), StoreError> {
         let (mut found, mut expires) = (Vec::new(), None);
-        let mut take = |column: &[u8], value: &[u8]| {
-            found.extend(self.point(row, column, value)?);
-            Ok(())
-        };
         match cells {
-            Cells::Bare => self.read_cells(row, range, take).await?,
+            Cells::Bare => {
+                self.read_cells(row, range, |column, value| {
+                    found.extend(self.point(row, column, value)?);
+                    Ok(())
+                })
+                .await?;
+            }
             Cells::WithTtl => {
                 let select = &self.statements.points.select_lasting;
                 self.read_pages(select, row, range, |page| {
                     type Row<'f> = (&'f [u8], Option<&'f [u8]>, Option<i32>);
+                    // The number is the server's word.
+                    found.reserve(page.rows_num().min(MOST_RESERVED));
                     for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
                         let (column, value, ttl) = cell.map_err(|e| unreadable(select.name, e))?;
                         expires = sooner(expires, ttl);
-                        take(column, value.unwrap_or_default())?;
+                        found.extend(self.point(row, column, value.unwrap_or_default())?);
                     }
                     Ok(ControlFlow::Continue(()))
                 })
