@@ -4,14 +4,15 @@
 //! What is taken over and what is not understood is kept as lines for the log, which does not run
 //! yet. Only what KairosDB's datastore reads is looked at; the rest of the file is its own affair.
 
-mod lines;
+mod layers;
+mod values;
 
 use std::path::{Path, PathBuf};
 
-use hocon::{Hocon, HoconLoader};
-
-use super::table::Lines;
+use super::table::{self, Lines};
 use super::{ConfigError, clusters};
+use layers::Table;
+use values::{Value, Values};
 
 /// What was made of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,16 +35,15 @@ pub(super) struct Read {
     pub(super) entries: Vec<Entry>,
     /// The entries that were not understood.
     pub(super) ignored: Vec<String>,
-    /// Where all keys stand, from the top.
+    /// Where all entries stand, and what is within them.
     lines: Lines,
 }
 
 impl Read {
     /// Where an entry stands, by the empty path, and what is below it, by the paths of our settings.
     pub(super) fn lines_of(&self, entry: &str) -> Lines {
-        let top = format!("{}.{entry}", DATASTORE.join("."));
         let below = self.lines.iter().filter_map(|(path, line)| {
-            let rest = path.strip_prefix(&top)?;
+            let rest = path.strip_prefix(entry)?;
             (rest.is_empty() || rest.starts_with(['.', '['])).then_some((ours(rest), *line))
         });
         below.collect()
@@ -79,46 +79,22 @@ const INDEXED: (&str, &str) =
 pub(super) fn read(path: &Path) -> Result<Read, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::File { path: path.into(), source })?;
-    parse(&text).map_err(|reason| ConfigError::KairosDb { path: path.into(), reason })
+    let variable = |name: &str| std::env::var(name).ok();
+    parse(&text, &variable).map_err(|reason| ConfigError::KairosDb { path: path.into(), reason })
 }
 
-/// Tables within each other that a file may have: the parser, which is not ours, calls itself for each.
-const MOST_DEPTH: usize = 100;
-
-fn parse(text: &str) -> Result<Read, String> {
-    let mut depth = 0_usize;
-    for byte in text.bytes() {
-        depth = match byte {
-            b'{' | b'[' => depth + 1,
-            b'}' | b']' => depth.saturating_sub(1),
-            _ => depth,
-        };
-        if depth > MOST_DEPTH {
-            return Err(format!("more than {MOST_DEPTH} tables and lists within each other"));
-        }
-    }
-    // The parser panics there.
-    if let Some(line) = lines::bare_beyond_ascii(text) {
-        return Err(format!("line {line}: characters outside ASCII must stand between quotes"));
-    }
-    let document = HoconLoader::new().strict().load_str(text).and_then(|loaded| loaded.hocon());
-    let (lines, alone) = lines::lines(text);
-    let document = document.map_err(|error| match (error, alone) {
-        (hocon::Error::Parse | hocon::Error::Deserialization { .. }, Some(line)) => {
-            format!("is not HOCON: a brace or bracket of line {line} has no other half")
-        }
-        (hocon::Error::Parse | hocon::Error::Deserialization { .. }, None) => {
-            "is not HOCON".to_owned()
-        }
-        (error, _) => error.to_string(),
-    })?;
-    let datastore = DATASTORE.iter().fold(&document, |at, key| &at[*key]);
-    if !matches!(datastore, Hocon::Hash(_)) {
+fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Read, String> {
+    let syntax = layers::syntax(text)?;
+    let table = Table::of(&syntax)?.unwrap_or_default();
+    let datastore = Values::new(&table, text.len(), variable).get(&DATASTORE)?;
+    let Some(datastore) = datastore.filter(|value| value.table().is_some()) else {
         return Err(format!("has no {}", DATASTORE.join(".")));
-    }
+    };
+    let mut lines = Lines::new();
+    add_lines(&mut lines, String::new(), &datastore);
     let mut entries = Vec::new();
     let mut ignored = Vec::new();
-    for (path, value) in leaves(datastore) {
+    for (path, value) in leaves(&datastore) {
         let taken = match other_clusters(&path, value, &mut ignored) {
             Ok(None) => setting(&path, value).map_err(|must| Wrong { path: path.clone(), must }),
             taken => taken,
@@ -142,8 +118,7 @@ struct Wrong {
 impl Wrong {
     fn tell(self, lines: &Lines) -> String {
         let Self { path, must } = self;
-        let line = lines.get(&format!("{}.{path}", DATASTORE.join(".")));
-        let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let line = lines.get(&path).map(|line| format!("line {line}: ")).unwrap_or_default();
         format!("{line}{path} {must}")
     }
 }
@@ -156,12 +131,12 @@ const CLUSTERS: &str = "must be a list of tables";
 const TABLE: &str = "must be a table";
 
 /// The setting that an entry becomes, if it becomes one. Fails with what its value must be.
-fn setting(path: &str, value: &Hocon) -> Result<Option<(&'static str, String)>, &'static str> {
-    if is_null(value) {
+fn setting(path: &str, value: &Value<'_>) -> Result<Option<(&'static str, String)>, &'static str> {
+    if value.is_null() {
         return Ok(None);
     }
     if path == "datapoint_ttl" {
-        let seconds = value.as_i64().ok_or(SECONDS)?;
+        let seconds = value.text().and_then(|text| text.parse::<i64>().ok()).ok_or(SECONDS)?;
         return Ok(Some(("retention", format!("{seconds}s"))));
     }
     let Some(entry) = path.strip_prefix("write_cluster.") else { return Ok(None) };
@@ -173,7 +148,7 @@ fn setting(path: &str, value: &Hocon) -> Result<Option<(&'static str, String)>, 
         return Ok(Some((INDEXED.1, indexed(value).ok_or(NAMES)?.to_string())));
     }
     let Some((_, name)) = TEXTS.iter().find(|(key, _)| *key == entry) else { return Ok(None) };
-    Ok(Some((name, value.as_string().ok_or(TEXT)?)))
+    Ok(Some((name, value.text().ok_or(TEXT)?.to_owned())))
 }
 
 /// Entries of another cluster, and those of our tables that they become.
@@ -193,11 +168,13 @@ const CLUSTER: [(&str, &str); 10] = [
 /// The setting that other clusters than the one for writes become.
 fn other_clusters(
     path: &str,
-    value: &Hocon,
+    value: &Value<'_>,
     ignored: &mut Vec<String>,
 ) -> Result<Option<(&'static str, String)>, Wrong> {
     match (path, value) {
-        ("read_clusters", Hocon::Array(list)) => {
+        ("read_clusters", value) if !value.is_null() => {
+            let wrong = || Wrong { path: path.to_owned(), must: CLUSTERS };
+            let list = value.list().ok_or_else(wrong)?;
             let mut tables = Vec::with_capacity(list.len());
             for (at, cluster) in list.iter().enumerate() {
                 let mut table = cluster_table(&format!("{path}[{at}]"), cluster, ignored)?;
@@ -208,15 +185,12 @@ fn other_clusters(
             let list: serde_json::Value = tables.into();
             Ok((list != serde_json::json!([])).then(|| (clusters::READ, list.to_string())))
         }
-        ("meta_cluster", cluster) if !is_null(cluster) => {
+        ("meta_cluster", cluster) if !cluster.is_null() => {
             let mut table = cluster_table(path, cluster, ignored)?;
             for entry in ["start", "end"] {
                 table.remove(entry);
             }
             Ok(Some((clusters::METADATA, serde_json::Value::from(table).to_string())))
-        }
-        ("read_clusters", value) if !is_null(value) => {
-            Err(Wrong { path: path.to_owned(), must: CLUSTERS })
         }
         _ => Ok(None),
     }
@@ -224,78 +198,83 @@ fn other_clusters(
 
 fn cluster_table(
     path: &str,
-    cluster: &Hocon,
+    cluster: &Value<'_>,
     ignored: &mut Vec<String>,
 ) -> Result<serde_json::Map<String, serde_json::Value>, Wrong> {
     let wrong = |path: &str, must| Wrong { path: path.to_owned(), must };
-    let Hocon::Hash(_) = cluster else { return Err(wrong(path, TABLE)) };
+    if cluster.table().is_none() {
+        return Err(wrong(path, TABLE));
+    }
     let mut table = serde_json::Map::new();
     for (entry, value) in leaves(cluster) {
         let known = CLUSTER.iter().find(|(key, _)| *key == entry);
         let path = format!("{path}.{entry}");
-        let Some((_, key)) = known.filter(|_| !is_null(value)) else {
+        let Some((_, key)) = known.filter(|_| !value.is_null()) else {
             ignored.push(path);
             continue;
         };
         let (value, must) = match entry.as_str() {
             "cql_host_list" => (names(value).map(Into::into), LIST),
             entry if entry == INDEXED.0 => (indexed(value), NAMES),
-            _ => (value.as_string().map(Into::into), TEXT),
+            _ => (value.text().map(Into::into), TEXT),
         };
         table.insert((*key).to_owned(), value.ok_or_else(|| wrong(&path, must))?);
     }
     Ok(table)
 }
 
-/// Whether an entry is as if it were not there. The parser makes a text of a null before a space.
-fn is_null(value: &Hocon) -> bool {
-    match value {
-        Hocon::Null => true,
-        Hocon::String(text) => text == "null",
-        _ => false,
-    }
-}
-
-fn indexed(value: &Hocon) -> Option<serde_json::Value> {
-    let Hocon::Hash(table) = value else { return names(value).map(Into::into) };
-    let pairs = table.iter().map(|(metric, tags)| {
-        // KairosDB's own parser keeps the quotes around a key as they are meant: as none.
-        Some((metric.trim_matches('"').to_owned(), names(tags)?.into()))
-    });
+fn indexed(value: &Value<'_>) -> Option<serde_json::Value> {
+    let Some(table) = value.table() else { return names(value).map(Into::into) };
+    let pairs =
+        table.iter().map(|(metric, tags)| Some(((*metric).to_owned(), names(tags)?.into())));
     let pairs: Option<serde_json::Map<_, _>> = pairs.collect();
     pairs.map(Into::into)
 }
 
-fn names(value: &Hocon) -> Option<Vec<String>> {
-    match value {
-        Hocon::Array(items) => items.iter().map(Hocon::as_string).collect(),
-        _ => None,
-    }
+fn names(value: &Value<'_>) -> Option<Vec<String>> {
+    value.list()?.iter().map(|name| name.text().map(str::to_owned)).collect()
 }
 
 /// The entries below a table by their paths; the list of indexed metrics counts as one, and so does
 /// another cluster.
-fn leaves(table: &Hocon) -> Vec<(String, &Hocon)> {
+fn leaves<'v, 'a>(table: &'v Value<'a>) -> Vec<(String, &'v Value<'a>)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), table)];
     while let Some((path, value)) = open.pop() {
-        match value {
-            Hocon::Hash(table) if path != "meta_cluster" && !path.ends_with(INDEXED.0) => {
-                for (key, value) in table.iter() {
-                    let dot = if path.is_empty() { "" } else { "." };
-                    open.push((format!("{path}{dot}{key}"), value));
-                }
-            }
-            _ => found.push((path, value)),
+        let is_one = path == "meta_cluster" || path.ends_with(INDEXED.0);
+        match value.table().filter(|_| !is_one) {
+            Some(table) => open.extend(table.iter().map(|(key, value)| (below(&path, key), value))),
+            None => found.push((path, value)),
         }
     }
     found.sort_by(|a, b| a.0.cmp(&b.0));
     found
 }
 
+/// The path of an entry; a key that is no plain name stands between quotes.
+fn below(path: &str, key: &str) -> String {
+    let path = table::below(path, key);
+    path.strip_prefix('.').map(str::to_owned).unwrap_or(path)
+}
+
+fn add_lines(lines: &mut Lines, path: String, value: &Value<'_>) {
+    for (at, item) in value.list().unwrap_or_default().iter().enumerate() {
+        add_lines(lines, format!("{path}[{at}]"), item);
+    }
+    for (key, value) in value.table().into_iter().flatten() {
+        add_lines(lines, below(&path, key), value);
+    }
+    lines.insert(path, value.line);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Without any variable.
+    fn parse(text: &str) -> Result<Read, String> {
+        super::parse(text, &|_| None)
+    }
 
     #[test]
     fn the_write_cluster_becomes_settings() {
@@ -327,7 +306,7 @@ mod tests {
     fn tables_within_each_other_are_bounded() {
         let nested = |depth: usize| "{a:".repeat(depth) + "1" + &"}".repeat(depth);
         let refused = parse(&nested(20_000)).expect_err("too deep");
-        assert_eq!(refused, "more than 100 tables and lists within each other");
+        assert_eq!(refused, "line 1: more than 100 tables and lists within each other");
         assert!(parse(&nested(100)).expect_err("no KairosDB's").starts_with("has no kairosdb."));
     }
 
@@ -362,7 +341,9 @@ mod tests {
         };
         check("a: 1", "has no kairosdb.datastore.cassandra");
         check("\na: [1", "is not HOCON: a brace or bracket of line 2 has no other half");
-        check("a: \"b", "is not HOCON");
+        check("a: \"b", "line 1, column 4: is not HOCON");
+        check("[{kairosdb: 1}]", "has no kairosdb.datastore.cassandra");
+        check("kairosdb.datastore.cassandra: 1", "has no kairosdb.datastore.cassandra");
         let wrong = |entry: &str, want: &str| {
             check(&format!("kairosdb.datastore.cassandra {{\n{entry}\n}}"), want);
         };
@@ -385,6 +366,37 @@ mod tests {
         let text = format!("kairosdb.datastore.cassandra {{ {entries} }}");
         let read = parse(&text).expect("HOCON");
         assert_eq!((read.entries.len(), read.ignored.len()), (0, 5), "{:?}", read.ignored);
+    }
+
+    #[test]
+    fn variables_and_other_keys_are_followed() {
+        let text = "env: ${?NONE}\nkairosdb.jetty.password: ${ELSEWHERE}\n\
+                    kairosdb.datastore.cassandra.write_cluster {\n keyspace: kairosdb\n\
+                    keyspace: ${?KEYSPACE}\n cql_host_list: [${HOST}\":9042\"]\n\
+                    cql_host_list += b\n local_dc_name: ${?NONE} }";
+        let variable = |name: &str| match name {
+            "KEYSPACE" => Some("k".to_owned()),
+            "HOST" => Some("a".to_owned()),
+            _ => None,
+        };
+        let read = super::parse(text, &variable).expect("HOCON");
+        let entries = read.entries.iter().map(|(name, value, _)| (*name, value.as_str()));
+        let want = [("cassandra-contact-points", "a:9042,b"), ("cassandra-keyspace", "k")];
+        assert_eq!(entries.collect::<Vec<_>>(), want);
+        assert_eq!(parse(text).expect_err("no HOST"), "line 6: there is no ${HOST}");
+    }
+
+    #[test]
+    fn keys_between_quotes_are_one_key() {
+        let read = parse(
+            "kairosdb.datastore.cassandra { write_cluster.\"keyspace\": a\n\
+             \"write_cluster.keyspace\": b\n\"a b\".c: 1 }",
+        );
+        let read = read.expect("HOCON");
+        let entries: Vec<_> = read.entries.iter().map(|(_, value, _)| value.as_str()).collect();
+        assert_eq!(entries, ["a"]);
+        assert_eq!(read.ignored, ["\"a b\".c", "\"write_cluster.keyspace\""]);
+        assert_eq!(read.lines_of("\"a b\".c").get(""), Some(&3));
     }
 
     #[test]
