@@ -144,8 +144,8 @@ where
         let (stall, metrics) = (self.place.answer_stall(), self.metrics.clone());
         Box::pin(async move {
             let mut response = answer.await?;
-            // A spare place is soon free again, and what follows an unread body is not looked for. HTTP/2 has no
-            // such header.
+            // A spare place is soon free again, and what follows an unread body is not looked for, be it there already.
+            // HTTP/2 has no such header.
             let ends = spare_beyond.is_some() || !is_read.load(Ordering::Relaxed);
             if ends && multiplexed == Multiplexed::No {
                 let close = HeaderValue::from_static("close");

@@ -5,6 +5,7 @@ mod batches;
 mod datacenter;
 mod deletes;
 pub(crate) mod doctor;
+mod guardrails;
 mod hanging;
 mod index;
 pub(crate) mod keyspace;

@@ -3,11 +3,12 @@
 # usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | up-durable JARS RUN | join JARS RUN FIRST HOST
 # usage: cassandra.sh await-up RUN HOST TIMES | again JARS RUN | down RUN
 # RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
-# and password (cassandra, cassandra) and for a certificate: see RUN/tls. A durable one has a write on disk
-# before it answers. CASSANDRA_OPTIONS go to its Java, CASSANDRA_YAML stands at the end of its settings. `again`
-# starts one that was ended with its address and data. `join` starts a further node of the cluster whose first one
-# is in FIRST and has no samples yet, on the same ports of another address of the loopback, as 127.0.0.2; it is up
-# when the first one has seen that. `await-up` waits until the node in RUN has seen HOST come up so many times.
+# and password (cassandra, cassandra) and for a certificate: see RUN/tls; to all but that user it refuses a SELECT
+# of more than three partitions. A durable one has a write on disk before it answers. CASSANDRA_OPTIONS go to its
+# Java, CASSANDRA_YAML stands at the end of its settings. `again` starts one that was ended with its address and
+# data. `join` starts a further node of the cluster whose first one is in FIRST and has no samples yet, on the same
+# ports of another address of the loopback, as 127.0.0.2; it is up when the first one has seen that. `await-up`
+# waits until the node in RUN has seen HOST come up so many times.
 set -euo pipefail
 # shellcheck source=functions.sh
 . "$(dirname "$0")/functions.sh"
@@ -77,6 +78,7 @@ authenticator: PasswordAuthenticator
 authorizer: CassandraAuthorizer
 permissions_validity: 100ms
 permissions_update_interval: 100ms
+partition_keys_in_select_fail_threshold: 3
 client_encryption_options:
   enabled: true
   optional: false

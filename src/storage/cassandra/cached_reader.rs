@@ -4,6 +4,7 @@
 //! A run of series is one look into the cache, one read of its files, the reads of what is missing, and
 //! one write. Points of another piece follow without the point before them being known: see `unsure`.
 
+use std::collections::BTreeSet;
 use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use futures::FutureExt;
 
 use super::epochs::{Epoch, EpochsByMetric};
 use super::executor::all;
-use super::finder::{FoundRow, FoundSeries};
+use super::finder::{Candidates, FoundRow, FoundSeries};
 use super::identity::Identity;
 use super::read_cache::{Filled, Found, ReadCache, Wanted};
 use super::reader::{Cells, SERIES_AT_ONCE, windows_of};
@@ -26,6 +27,9 @@ use crate::storage::StoreError;
 /// What is settled is kept up to a multiple of this many milliseconds, where what follows has to be
 /// read anyway: a range whose end is now brings a new piece that often, and not with every query.
 const STEP: i64 = 600_000;
+
+/// Epochs read ahead at most.
+const EPOCHS_AHEAD: usize = 100;
 
 /// What a selection needs to read through the cache.
 pub(super) struct Cached {
@@ -101,10 +105,11 @@ impl Shared {
     }
 
     /// The epochs of those of these metrics whose series are in memory, for [`Self::cached`]: so they are read
-    /// while the series are looked for, one wait instead of two.
+    /// while the series are looked for, one wait instead of two. None where they are many, of which the other
+    /// matchers may leave few.
     pub(super) async fn epochs_ahead(
         &self,
-        names: &[String],
+        metrics: &Candidates<'_>,
         range: TimeRange,
     ) -> Result<EpochsByMetric, StoreError> {
         let (Some(cache), Some(epochs)) = (&self.read_cache, &self.epochs) else {
@@ -113,8 +118,11 @@ impl Shared {
         if kept_part(range, cache.settled(now_ms())).is_none() || self.skew.check().is_err() {
             return Ok(EpochsByMetric::new());
         }
-        let in_memory = self.windows_in_memory(names, range);
-        epochs.read(&self.executor, in_memory.into_iter().map(|key| key.metric).collect()).await
+        let in_memory: BTreeSet<&str> = metrics.in_memory.iter().map(|key| key.metric).collect();
+        if in_memory.len() > EPOCHS_AHEAD {
+            return Ok(EpochsByMetric::new());
+        }
+        epochs.read(&self.executor, in_memory).await
     }
 
     /// Of these series, the rows whose settled part of the range is in the cache as a whole.

@@ -210,11 +210,9 @@ impl Shared {
 fn windows_of(rows: impl Iterator<Item = FoundRow>) -> Windows {
     let mut windows = Windows::new();
     for row in rows {
-        if let Ok(key) = RowKey::decode(&row.key()) {
-            let (table_name, row_time) = (row.data_type().table_name(), row.row_time);
-            let window = Window { metric: key.metric, table_name, row_time };
-            windows.entry(window).or_default().push(row);
-        }
+        let (table_name, row_time) = (row.data_type().table_name(), row.row_time);
+        let window = Window { metric: row.metric().into(), table_name, row_time };
+        windows.entry(window).or_default().push(row);
     }
     windows
 }

@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use super::executor::{Deadline, Executor, all, unreadable};
+use super::executor::{Deadline, Executor, Failure, all, unreadable};
 use super::finder::READS_AT_ONCE;
 use super::identity::Identity;
 use super::mtime::random;
 use super::shared::Shared;
 use super::stamp::now_ms;
-use super::statements::{Prepared, Preparer, in_selects};
+use super::statements::{Prepared, Preparer};
 use crate::config::MOST_CACHE_AGE;
 use crate::storage::StoreError;
 
@@ -116,25 +116,37 @@ impl Epochs {
         metrics: BTreeSet<&str>,
     ) -> Result<EpochsByMetric, StoreError> {
         let metrics: Vec<&str> = metrics.into_iter().collect();
-        let read = |part: Vec<String>| {
-            async move {
-                match &part[..] {
-                    [one] => Ok(vec![(one.clone(), self.read_one(executor, one).await?)]),
-                    _ => self.read_many(executor, &part).await,
-                }
-            }
-            .boxed()
-        };
-        let parts = in_selects(&metrics).map(|part| part.iter().map(|&m| m.to_owned()).collect());
+        let read = |part: Vec<String>| async move { self.read_part(executor, part).await }.boxed();
+        let parts = executor.key_lists.parts(&metrics);
+        let parts = parts.map(|part| part.iter().map(|&metric| metric.to_owned()).collect());
         let read = all(READS_AT_ONCE, Box::new(parts.map(read))).await?;
         Ok(read.into_iter().flatten().collect())
+    }
+
+    async fn read_part(
+        &self,
+        executor: &Executor,
+        part: Vec<String>,
+    ) -> Result<Vec<(String, Epoch)>, StoreError> {
+        if part.len() > 1 {
+            match self.read_many(executor, &part).await {
+                Err(Failure::Refused(why)) => executor.key_lists.refuse(&why),
+                read => return Ok(read?),
+            }
+        }
+        let mut read = Vec::with_capacity(part.len());
+        for metric in part {
+            let epoch = self.read_one(executor, &metric).await?;
+            read.push((metric, epoch));
+        }
+        Ok(read)
     }
 
     async fn read_many(
         &self,
         executor: &Executor,
         metrics: &[String],
-    ) -> Result<Vec<(String, Epoch)>, StoreError> {
+    ) -> Result<Vec<(String, Epoch)>, Failure> {
         let mut epochs: BTreeMap<&str, Epoch> =
             metrics.iter().map(|metric| (metric.as_str(), Identity::of(&[]))).collect();
         let select = &self.select_many;

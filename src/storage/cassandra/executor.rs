@@ -23,6 +23,7 @@ use tracing::{Span, info_span};
 
 use super::cause;
 use super::concurrency::Reply;
+use super::key_lists::KeyLists;
 use super::options::Options;
 use super::retry::{self, Verdict};
 use super::statements::{Batches, Lane, Prepared};
@@ -48,6 +49,7 @@ pub(super) struct Executor {
     permits: Semaphore,
     index_permits: Semaphore,
     points: WriteTurns,
+    pub(super) key_lists: KeyLists,
     patience: Duration,
     contact_points: String,
 }
@@ -97,6 +99,7 @@ impl Executor {
         Self {
             session,
             points: WriteTurns::new(options.in_flight, metrics.clone()),
+            key_lists: KeyLists::default(),
             metrics,
             permits: Semaphore::new(options.in_flight.max(1)),
             index_permits: Semaphore::new((options.in_flight / INDEX_SHARE).max(1)),

@@ -1,7 +1,7 @@
 //! Finds series: names, row times, then the rows of each window that match. Never looks at data.
 //!
 //! Both doors are read, KairosDB's and ours, and the legacy index where it holds something.
-//! Where the rows of a window come from is known to [`Shared::scan`] alone.
+//! Where the rows of a window come from is known to [`Shared::scan_among`] alone.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -13,12 +13,11 @@ use hashbrown::HashTable;
 use parking_lot::Mutex;
 use scylla::value::CqlTimestamp;
 
-use super::executor::{all, unreadable};
+use super::executor::{Failure, all, unreadable};
 use super::identity::Identity;
 use super::index_row::IndexRow;
 use super::routing::{Metrics, Route, route};
 use super::shared::Shared;
-use super::statements::in_selects;
 use super::tables::NameColumn;
 use super::tag_index::TagIndexTrust;
 use super::window::{Window, WindowKey};
@@ -30,6 +29,14 @@ use crate::storage::{StoreError, check_label_bytes};
 
 /// Metrics and windows looked at at the same time by one query.
 pub(super) const READS_AT_ONCE: usize = 32;
+
+/// The metrics that a search goes through.
+pub(super) struct Candidates<'a> {
+    /// Each once.
+    pub(super) names: &'a [String],
+    /// Windows of theirs whose rows are in memory; none where there may be very many.
+    pub(super) in_memory: Vec<WindowKey<'a>>,
+}
 
 /// A series and the partitions that may hold its points.
 #[derive(Debug, Clone)]
@@ -61,6 +68,11 @@ impl FoundRow {
 
     pub(super) fn data_type(&self) -> &DataType {
         &self.row.data_type
+    }
+
+    /// Its metric.
+    pub(super) fn metric(&self) -> &str {
+        self.row.labels.get(METRIC_NAME)
     }
 
     /// Two partitions have the same one where they are the same one.
@@ -98,13 +110,19 @@ impl Shared {
     ) -> Result<Vec<FoundSeries>, StoreError> {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
-        self.find_among(&names, &route, range, wanted, most_bytes).await
+        let metrics = self.candidates(&names, range);
+        self.find_among(&metrics, &route, range, wanted, most_bytes).await
+    }
+
+    /// These metrics, with what memory has of them in the range.
+    pub(super) fn candidates<'a>(&self, names: &'a [String], range: TimeRange) -> Candidates<'a> {
+        Candidates { names, in_memory: self.windows_in_memory(names, range) }
     }
 
     /// The same among the series of some metrics.
     pub(super) async fn find_among(
         &self,
-        names: &[String],
+        metrics: &Candidates<'_>,
         route: &Route,
         range: TimeRange,
         wanted: fn(&DataType) -> bool,
@@ -113,7 +131,7 @@ impl Shared {
         let mut slots: HashTable<usize> = HashTable::new();
         let mut found: Vec<FoundSeries> = Vec::new();
         let mut bytes = 0;
-        self.scan_among(names, route, range, wanted, &mut |row, row_time| {
+        self.scan_among(metrics, route, range, wanted, &mut |row, row_time| {
             if !row.has_key() {
                 self.executor.metrics.skip("row_key", 1);
                 return Ok(());
@@ -155,19 +173,21 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
-        self.scan_among(&names, &route, range, wanted, visit).await
+        let metrics = self.candidates(&names, range);
+        self.scan_among(&metrics, &route, range, wanted, visit).await
     }
 
     async fn scan_among(
         &self,
-        names: &[String],
+        metrics: &Candidates<'_>,
         route: &Route,
         range: TimeRange,
         wanted: fn(&DataType) -> bool,
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
+        let Candidates { names, in_memory } = metrics;
         let (windows, ahead) =
-            try_join(self.windows(names, range), self.last_inserts_ahead(names, range)).await?;
+            try_join(self.windows(names, range), self.last_inserts(in_memory)).await?;
         let visit = &Mutex::new(visit);
         let scan = |window: &'_ Window| {
             let (window, ahead) = (window.clone(), ahead.get(&window.key().identity()).copied());
@@ -239,7 +259,7 @@ impl Shared {
             Metrics::Listed { prefix, matchers } => (prefix, matchers),
         };
         let lists = TableName::ALL.map(|list| self.names_in_list(list, prefix, matchers));
-        let mut names = try_join_all(lists).await?.concat();
+        let mut names: Vec<_> = try_join_all(lists).await?.into_iter().flatten().collect();
         names.sort_unstable();
         names.dedup();
         Ok(names)
@@ -297,8 +317,8 @@ impl Shared {
     ) -> Result<Vec<Window>, StoreError> {
         // Together they are few rows: before 1970 there may be one for each point.
         if names.len() > 1 && range.start >= 0 && self.has_few_row_times(range) {
-            let reads =
-                in_selects(names).map(move |part| self.windows_of_many(part, range).boxed());
+            let parts = self.executor.key_lists.parts(names);
+            let reads = parts.map(move |part| self.windows_of_part(part, range).boxed());
             let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
             return Ok(windows.into_iter().flatten().collect());
         }
@@ -308,11 +328,31 @@ impl Shared {
         Ok(windows.into_iter().flatten().collect())
     }
 
+    async fn windows_of_part(
+        &self,
+        part: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<Window>, StoreError> {
+        if part.len() > 1 {
+            match self.windows_of_many(part, range).await {
+                Err(Failure::Refused(why)) => self.executor.key_lists.refuse(&why),
+                windows => return Ok(windows?),
+            }
+        }
+        let mut windows = Vec::new();
+        for metric in part {
+            for table in TableName::ALL {
+                windows.append(&mut self.windows_of(metric, table, range).await?);
+            }
+        }
+        Ok(windows)
+    }
+
     async fn windows_of_many(
         &self,
         metrics: &[String],
         range: TimeRange,
-    ) -> Result<Vec<Window>, StoreError> {
+    ) -> Result<Vec<Window>, Failure> {
         let Some(bounds) = self.spec.row_time_bounds(range) else { return Ok(Vec::new()) };
         let select = &self.statements.row_times.select_many;
         let (first, last) = (bounds.first.millis(), bounds.last.millis());

@@ -145,6 +145,7 @@ mod tests {
         assert_ne!(double.identity(), bare.identity());
         assert!(of(&[("", "x")]).is_none() && of(&[("__name__", "x")]).is_none());
     }
+
     #[test]
     fn it_is_known_whether_there_can_be_a_key() {
         let (fits, long) = ("v".repeat(32_000), "=".repeat(32_767));

@@ -30,6 +30,7 @@ mod index_memory;
 mod index_row;
 mod index_standing;
 mod index_writer;
+mod key_lists;
 mod label_answers;
 mod labels;
 mod late;
@@ -65,7 +66,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::join;
+use futures::future::try_join;
 use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
@@ -290,9 +291,11 @@ impl Store for CassandraStore {
         let (wanted, most_bytes) = (DataType::holds_points, hints.max_label_bytes);
         let route = routing::route(matchers);
         let names = self.shared.names(&route.metrics).await?;
-        let find = self.shared.find_among(&names, &route, range, wanted, most_bytes);
-        let (found, epochs) = join(find, self.shared.epochs_ahead(&names, range)).await;
-        let mut found = found?;
+        let metrics = self.shared.candidates(&names, range);
+        let find = self.shared.find_among(&metrics, &route, range, wanted, most_bytes);
+        // Without series nobody waits for epochs; without epochs there are series.
+        let epochs = async { Ok(self.shared.epochs_ahead(&metrics, range).await) };
+        let (mut found, epochs) = try_join(find, epochs).await?;
         if hints.sorted {
             found = sorted_by_labels(found, |found| found.labels.as_ref());
         }

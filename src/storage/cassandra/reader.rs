@@ -131,6 +131,7 @@ impl Shared {
         if !found.is_sorted_by(is_in_order) {
             found = self.latest(found).await?;
         }
+        // In the memory of the list.
         let points = found.into_iter().map(|found| found.point).collect();
         Ok(WindowPoints { points, expires })
     }

@@ -85,8 +85,14 @@ fn judge_answer(error: &DbError) -> Verdict {
 /// batch of them.
 const TOO_LARGE: [&str; 3] = ["Key length of ", "Request is too big", "Batch too large"];
 
+/// The same of those about how many keys a SELECT lists.
+const TOO_MANY_KEYS: [&str; 2] = [
+    "Guardrail partition_keys_in_select violated",
+    "Guardrail in_select_cartesian_product violated",
+];
+
 fn judge_invalid(why: &str) -> Verdict {
-    if TOO_LARGE.iter().any(|beginning| why.starts_with(beginning)) {
+    if TOO_LARGE.iter().chain(&TOO_MANY_KEYS).any(|beginning| why.starts_with(beginning)) {
         Verdict::Refused
     } else {
         Verdict::Broken

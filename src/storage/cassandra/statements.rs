@@ -18,16 +18,6 @@ pub(super) const MAX_BATCH_PARTITIONS: usize = 50;
 /// Rows in one batch at most.
 pub(super) const MAX_BATCH_ROWS: usize = 240;
 
-/// Partitions in one SELECT at most. Small ones cost a server a fraction together of what they cost one by
-/// one; there are installations that refuse more than 20, or lists of more than 25 combinations.
-const MAX_SELECT_PARTITIONS: usize = 10;
-
-/// Keys of partitions in parts for one SELECT each, as even as can be.
-pub(super) fn in_selects<T>(keys: &[T]) -> impl Iterator<Item = &[T]> {
-    let parts = keys.len().div_ceil(MAX_SELECT_PARTITIONS).max(1);
-    keys.chunks(keys.len().div_ceil(parts).max(1))
-}
-
 /// A prepared statement and its name in metrics.
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
@@ -400,25 +390,5 @@ impl Preparer<'_> {
                 source: Box::new(error),
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn partitions_of_a_select_are_few_and_evenly_many() {
-        let lens = |keys: usize| -> Vec<usize> {
-            let keys: Vec<usize> = (0..keys).collect();
-            let parts: Vec<&[usize]> = in_selects(&keys).collect();
-            assert_eq!(parts.concat(), keys);
-            parts.into_iter().map(<[usize]>::len).collect()
-        };
-        assert_eq!(lens(0), [0usize; 0]);
-        assert_eq!(lens(1), [1]);
-        assert_eq!(lens(10), [10]);
-        assert_eq!(lens(11), [6, 5]);
-        assert_eq!(lens(22), [8, 8, 6]);
     }
 }

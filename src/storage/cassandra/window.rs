@@ -41,6 +41,11 @@ impl<'a> WindowKey<'a> {
             .with(self.row_time.millis())
     }
 
+    /// Whether both are of one table name and row time.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        (self.table_name, self.row_time) == (other.table_name, other.row_time)
+    }
+
     /// The same of another metric.
     pub(super) fn with_metric(self, metric: &str) -> WindowKey<'_> {
         WindowKey { metric, ..self }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use scylla::value::CqlTimeuuid;
 
 use super::cached_window::{CachedWindow, Looked, Read, Rows};
-use super::executor::{all, unreadable};
+use super::executor::{Failure, all, unreadable};
 use super::finder::{READS_AT_ONCE, Visit};
 use super::identity::Identity;
 use super::index_row::{IndexRow, each_row};
@@ -22,7 +22,6 @@ use super::mtime::Mtime;
 use super::routing::Route;
 use super::shared::Shared;
 use super::stamp::now_ms;
-use super::statements::in_selects;
 use super::window::WindowKey;
 use crate::kairos::{DataType, TableName};
 use crate::model::TimeRange;
@@ -40,7 +39,8 @@ pub(super) struct LastInsert {
 }
 
 impl Shared {
-    /// The windows that are in memory and may be those of the metrics in the range.
+    /// The windows that are in memory and may be those of the metrics in the range. Those of one table name and
+    /// row time are side by side.
     pub(super) fn windows_in_memory<'n>(
         &self,
         names: &'n [String],
@@ -66,51 +66,61 @@ impl Shared {
         self.spec.row_times_since_1970(range).nth(ROW_TIMES_AHEAD).is_none()
     }
 
-    /// Looks at the windows that are in memory and may be those of the metrics in the range. So it can be
-    /// done while the index is asked which windows there are: one wait instead of two.
-    pub(super) async fn last_inserts_ahead(
+    /// Looks at windows, of which those of one table name and row time are side by side. So it can be done for
+    /// those in memory while the index is asked which windows there are: one wait instead of two.
+    pub(super) async fn last_inserts(
         &self,
-        names: &[String],
-        range: TimeRange,
+        keys: &[WindowKey<'_>],
     ) -> Result<HashMap<Identity, LastInsert>, StoreError> {
-        let keys = self.windows_in_memory(names, range);
-        let is_beside =
-            |a: &WindowKey<'_>, b: &WindowKey<'_>| a.with_metric("") == b.with_metric("");
-        let looks = keys.chunk_by(is_beside).flat_map(in_selects).map(move |part| {
+        let parts = keys.chunk_by(WindowKey::is_beside);
+        let parts = parts.flat_map(|keys| self.executor.key_lists.parts(keys));
+        let looks = parts.map(|part| {
             let part = part.to_vec();
-            async move {
-                match part[..] {
-                    [key] => Ok(vec![(key.identity(), self.last_insert(key).await?)]),
-                    _ => self.last_inserts(&part).await,
-                }
-            }
-            .boxed()
+            async move { self.last_inserts_of_part(part).await }.boxed()
         });
         Ok(all(READS_AT_ONCE, Box::new(looks)).await?.into_iter().flatten().collect())
     }
 
-    /// The last inserts into windows of one row time and table name, some or more.
-    async fn last_inserts(
+    async fn last_inserts_of_part(
+        &self,
+        part: Vec<WindowKey<'_>>,
+    ) -> Result<HashMap<Identity, LastInsert>, StoreError> {
+        if part.len() > 1 {
+            match self.last_inserts_of_many(&part).await {
+                Err(Failure::Refused(why)) => self.executor.key_lists.refuse(&why),
+                last => return Ok(last?),
+            }
+        }
+        let mut last = HashMap::new();
+        for key in part {
+            last.insert(key.identity(), self.last_insert(key).await?);
+        }
+        Ok(last)
+    }
+
+    /// The last inserts into windows of one table name and row time.
+    async fn last_inserts_of_many(
         &self,
         keys: &[WindowKey<'_>],
-    ) -> Result<Vec<(Identity, LastInsert)>, StoreError> {
-        let Some(first) = keys.first() else { return Ok(Vec::new()) };
+    ) -> Result<HashMap<Identity, LastInsert>, Failure> {
         let asked = Instant::now();
+        // A window without one has no row in the answer.
+        let mut last: HashMap<Identity, LastInsert> =
+            keys.iter().map(|key| (key.identity(), LastInsert { asked, mtime: None })).collect();
+        let Some(first) = keys.first() else { return Ok(last) };
         let metrics: Vec<&str> = keys.iter().map(|key| key.metric).collect();
         let (_, table_name, row_time) = first.values();
         let select = &self.statements.row_keys.mtimes;
         let values = (metrics, table_name, row_time);
         let result = self.executor.run(select, values, self.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-        let mut last: HashMap<Identity, LastInsert> =
-            keys.iter().map(|key| (key.identity(), LastInsert { asked, mtime: None })).collect();
         type Row<'f> = (&'f str, Option<CqlTimeuuid>, Option<i64>);
         for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
             let (metric, id, stamp) = row.map_err(|e| unreadable(select.name, e))?;
             let mtime = id.zip(stamp).map(|(id, stamp)| Mtime { id, stamp });
             last.insert(first.with_metric(metric).identity(), LastInsert { asked, mtime });
         }
-        Ok(last.into_iter().collect())
+        Ok(last)
     }
 
     async fn last_insert(&self, key: WindowKey<'_>) -> Result<LastInsert, StoreError> {

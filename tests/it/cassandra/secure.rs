@@ -39,7 +39,7 @@ fn tls(ca: &str, client: Option<(&Path, &Path)>) -> TlsConfig {
 }
 
 /// What gets in.
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options {
         contact_points: vec![address()],
         keyspace: support::keyspace().parse().expect("a keyspace name"),
@@ -115,7 +115,7 @@ async fn without_our_certificate_nobody_gets_in() {
 }
 
 /// The session of the user whom the fresh node knows.
-struct Superuser(Session);
+pub(super) struct Superuser(Session);
 
 impl Superuser {
     /// Logs in.
@@ -137,7 +137,7 @@ impl Superuser {
     }
 
     /// Logs in once the keyspace of these options has its tables.
-    async fn of(options: &Options) -> Self {
+    pub(super) async fn of(options: &Options) -> Self {
         let opened = CassandraStore::open(options.clone(), CassandraMetrics::default()).await;
         opened.expect("the tables are there").close().await.expect("closed");
         Self::new().await
@@ -150,7 +150,7 @@ impl Superuser {
     }
 
     /// Makes a role that may log in, with these rights on all tables of the keyspace.
-    async fn role(&self, role: &str, password: &str, rights: &[&str], keyspace: &str) {
+    pub(super) async fn role(&self, role: &str, password: &str, rights: &[&str], keyspace: &str) {
         self.cql(format!("CREATE ROLE {role} WITH PASSWORD = '{password}' AND LOGIN = true")).await;
         for right in rights {
             self.cql(format!("GRANT {right} ON KEYSPACE {keyspace} TO {role}")).await;

@@ -1,4 +1,4 @@
-//! Queries of many metrics: they are looked after in few statements together, and each has an epoch of its own.
+//! Queries of many metrics: they are asked about in few statements together, and each has an epoch of its own.
 
 use promkairos::model::{Labels, MatchOp, Matcher, TimeRange};
 use promkairos::storage::Store;
@@ -92,6 +92,16 @@ async fn what_changes_in_one_metric_reads_no_other_again() {
             let (found, rows) = store.rows_read(&every_metric(), HOUR).await;
             assert_eq!((rows, found[&changed].len()), (want, POINTS), "{metric}");
         }
+    }
+    // One without series, and one whose rows of the index went as a whole: the answer has none of it.
+    writer.delete(&named("many_07"), TimeRange::ALL).await.expect("deleted");
+    let cql = "DELETE FROM {k}.row_keys WHERE metric = 'many_16' AND table_name = 'data_points' AND row_time = 0";
+    cached.keyspace.cql(cql).await;
+    for _ in 0..2 {
+        let (found, rows) = store.rows_read(&every_metric(), HOUR).await;
+        assert_eq!((found.len(), rows), ((METRICS - 2) * SERIES, 0));
+        let names: Vec<&str> = found.keys().map(|series| series.get("__name__")).collect();
+        assert!(!names.contains(&"many_07") && !names.contains(&"many_16"), "{names:?}");
     }
     cached.keyspace.drop().await;
 }
