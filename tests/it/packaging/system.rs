@@ -121,6 +121,9 @@ fn the_file_of_settings_is_valid_with_and_without_what_is_commented_out() {
 fn the_package_holds_what_the_unit_starts_and_what_is_there() {
     let manifest: toml::Table = text("Cargo.toml").parse().expect("TOML");
     let package = &manifest["package"]["metadata"]["deb"];
+    // What is longer goes on in the text below it.
+    let synopsis = manifest["package"]["description"].as_str().expect("a text");
+    assert!(synopsis.len() < 80, "{} bytes: {synopsis}", synopsis.len());
     let list = |value: &toml::Value| -> Vec<String> {
         let items = value.as_array().expect("a list").iter();
         items.map(|item| item.as_str().expect("a text").to_owned()).collect()
