@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The Debian package, into target/debian/. usage: packaging/deb.sh [TARGET]
+# The Debian package, into debian/ of cargo's target folder. usage: packaging/deb.sh [TARGET]
 # TARGET: x86_64-unknown-linux-musl for a static binary. Needs cargo-deb (`cargo install cargo-deb`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:-}
 cargo build --release --locked --bin promkairos ${target:+--target "$target"}
-binary=target/${target:+$target/}release/promkairos
+binary=${CARGO_TARGET_DIR:-target}/${target:+$target/}release/promkairos
+# Where Cargo.toml looks for it.
 generated=target/packaging
 rm -rf "$generated"
 mkdir -p "$generated"

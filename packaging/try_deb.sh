@@ -31,9 +31,10 @@ done
 
 package=${1:-}
 if [ -z "$package" ]; then
-  rm -f target/debian/promkairos_*.deb
+  built=${CARGO_TARGET_DIR:-target}/debian
+  rm -f "$built"/promkairos_*.deb
   packaging/deb.sh
-  package=$(echo target/debian/promkairos_*.deb)
+  package=$(echo "$built"/promkairos_*.deb)
 fi
 
 finish() {
