@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A static binary, and is it one? usage: packaging/static.sh [gnu|musl] [PROFILE]
-# gnu (without an argument) links glibc's own archives: host names are looked up by the libraries of the machine all
-# the same. musl needs `rustup target add x86_64-unknown-linux-musl` and Debian's musl-tools. The profile is `release`
-# without an argument; `dev` tries the script out in less time. It fails when the binary is not static, or does not
-# answer --version in an empty root, where there is no library to be found. Needs `file`.
+# gnu (without an argument) links glibc's own archives: host names that are neither in /etc/hosts nor in DNS are looked
+# up by the libraries of the machine all the same. musl needs `rustup target add x86_64-unknown-linux-musl` and Debian's
+# musl-tools. The profile is `release` without an argument; `dev` tries the script out in less time. It fails when the
+# binary is not static, or does not answer --version in an empty root, where there is no library to be found. Needs `file`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
