@@ -128,11 +128,9 @@ impl Epochs {
         executor: &Executor,
         part: Vec<String>,
     ) -> Result<Vec<(String, Epoch)>, StoreError> {
-        if part.len() > 1 {
-            match self.read_many(executor, &part).await {
-                Err(Failure::Refused(why)) => executor.key_lists.refuse(&why),
-                read => return Ok(read?),
-            }
+        let together = self.read_many(executor, &part);
+        if let Some(read) = executor.key_lists.together(part.len(), together).await? {
+            return Ok(read);
         }
         let mut read = Vec::with_capacity(part.len());
         for metric in part {

@@ -57,7 +57,7 @@ pub(super) struct Executor {
 /// Why a statement was not done.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The server will never take these rows, and says why.
+    /// The server will never take these rows, or so many keys, and says why.
     Refused(String),
     /// Anything else.
     Store(StoreError),

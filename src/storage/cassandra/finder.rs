@@ -322,10 +322,7 @@ impl Shared {
             let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
             return Ok(windows.into_iter().flatten().collect());
         }
-        let reads = names.iter().flat_map(|name| TableName::ALL.map(|table| (name, table)));
-        let reads = reads.map(move |(metric, table)| self.windows_of(metric, table, range).boxed());
-        let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
-        Ok(windows.into_iter().flatten().collect())
+        self.windows_of_each(names, range).await
     }
 
     async fn windows_of_part(
@@ -333,19 +330,22 @@ impl Shared {
         part: &[String],
         range: TimeRange,
     ) -> Result<Vec<Window>, StoreError> {
-        if part.len() > 1 {
-            match self.windows_of_many(part, range).await {
-                Err(Failure::Refused(why)) => self.executor.key_lists.refuse(&why),
-                windows => return Ok(windows?),
-            }
+        let together = self.windows_of_many(part, range);
+        match self.executor.key_lists.together(part.len(), together).await? {
+            Some(windows) => Ok(windows),
+            None => self.windows_of_each(part, range).await,
         }
-        let mut windows = Vec::new();
-        for metric in part {
-            for table in TableName::ALL {
-                windows.append(&mut self.windows_of(metric, table, range).await?);
-            }
-        }
-        Ok(windows)
+    }
+
+    async fn windows_of_each(
+        &self,
+        metrics: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<Window>, StoreError> {
+        let reads = metrics.iter().flat_map(|name| TableName::ALL.map(|table| (name, table)));
+        let reads = reads.map(move |(metric, table)| self.windows_of(metric, table, range).boxed());
+        let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
+        Ok(windows.into_iter().flatten().collect())
     }
 
     async fn windows_of_many(

@@ -6,7 +6,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::executor::Failure;
 use crate::kairos::TableName;
+use crate::storage::StoreError;
 
 /// Keys in one SELECT at most.
 const MOST: usize = 10;
@@ -28,8 +30,25 @@ impl KeyLists {
         keys.chunks(keys.len().div_ceil(parts).max(1))
     }
 
-    /// The server has refused a list.
-    pub(super) fn refuse(&self, why: &str) {
+    /// What comes of asking for so many keys together; None = each is to be asked for alone.
+    pub(super) async fn together<T>(
+        &self,
+        keys: usize,
+        ask: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<Option<T>, StoreError> {
+        if keys < 2 {
+            return Ok(None);
+        }
+        match ask.await {
+            Err(Failure::Refused(why)) => {
+                self.refuse(&why);
+                Ok(None)
+            }
+            asked => Ok(Some(asked?)),
+        }
+    }
+
+    fn refuse(&self, why: &str) {
         if !self.refused.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "Cassandra takes no lists of {MOST} keys, so each is asked for alone from now on, which makes queries of \

@@ -18,7 +18,7 @@ pub(super) enum Verdict {
     Again,
     /// No node can be reached: try again for a moment only.
     Unreached,
-    /// These rows can never be taken; other rows, or one of them alone, may be.
+    /// These rows or keys can never be taken; others, or one of them alone, may be.
     Refused,
     /// The login may not do that: until somebody grants it.
     Denied,

@@ -85,11 +85,9 @@ impl Shared {
         &self,
         part: Vec<WindowKey<'_>>,
     ) -> Result<HashMap<Identity, LastInsert>, StoreError> {
-        if part.len() > 1 {
-            match self.last_inserts_of_many(&part).await {
-                Err(Failure::Refused(why)) => self.executor.key_lists.refuse(&why),
-                last => return Ok(last?),
-            }
+        let together = self.last_inserts_of_many(&part);
+        if let Some(last) = self.executor.key_lists.together(part.len(), together).await? {
+            return Ok(last);
         }
         let mut last = HashMap::new();
         for key in part {
