@@ -333,11 +333,10 @@ impl Group<'_> {
     }
 }
 
-/// What the rows of a window are kept by.
+/// What the rows of a window, at least one, are kept by.
 fn key_of(rows: &[FoundRow]) -> Identity {
-    let mut rows = rows.iter().map(FoundRow::identity);
-    let first = rows.next().unwrap_or_else(|| Identity::of(&[]));
-    rows.fold(first, Identity::join)
+    let rest = rows[1..].iter().map(FoundRow::identity);
+    rest.fold(rows[0].identity(), Identity::join)
 }
 
 /// The part of a range that is kept, if there is one.

@@ -194,7 +194,7 @@ impl Shared {
         if self.has_rows(&self.statements.points.any, (&*bytes,)).await? {
             return Ok(None);
         }
-        let Ok(key) = RowKey::decode(&bytes) else { return Ok(None) };
+        let key = row.row_key();
         let tags: BTreeMap<&str, &str> = key.tags.iter().collect();
         let (metric, table_name, row_time) = window.values();
         let values = (stamp, metric, table_name, row_time, row.data_type().as_str(), tags);

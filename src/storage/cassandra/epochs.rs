@@ -155,7 +155,7 @@ impl Epochs {
         for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
             let (metric, key, value) = row.map_err(|e| unreadable(select.name, e))?;
             if let Some(epoch) = epochs.get_mut(metric) {
-                *epoch = epoch.and(&[key.as_bytes(), value.unwrap_or_default().as_bytes()]);
+                *epoch = with_row(*epoch, key, value);
             }
         }
         Ok(epochs.into_iter().map(|(metric, epoch)| (metric.to_owned(), epoch)).collect())
@@ -170,13 +170,18 @@ impl Epochs {
                 // In the order of their keys.
                 for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
                     let (key, value) = row.map_err(|e| unreadable(select.name, e))?;
-                    epoch = epoch.and(&[key.as_bytes(), value.unwrap_or_default().as_bytes()]);
+                    epoch = with_row(epoch, key, value);
                 }
                 Ok(ControlFlow::Continue(()))
             })
             .await?;
         Ok(epoch)
     }
+}
+
+/// An epoch with one more row, in the order of their keys.
+fn with_row(epoch: Epoch, key: &str, value: Option<&str>) -> Epoch {
+    epoch.and(&[key.as_bytes(), value.unwrap_or_default().as_bytes()])
 }
 
 impl Shared {

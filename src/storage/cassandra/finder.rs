@@ -23,7 +23,7 @@ use super::tag_index::TagIndexTrust;
 use super::window::{Window, WindowKey};
 use super::window_reader::LastInsert;
 use crate::kairos::index::StringIndexRow;
-use crate::kairos::{DataType, RowTime, TableName};
+use crate::kairos::{DataType, RowKey, RowTime, TableName};
 use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
 use crate::storage::{StoreError, check_label_bytes};
 
@@ -64,6 +64,11 @@ impl FoundRow {
     /// Its key.
     pub(super) fn key(&self) -> Vec<u8> {
         self.row.key(self.row_time).expect("rows without a key are not found")
+    }
+
+    /// The same, before it is bytes.
+    pub(super) fn row_key(&self) -> RowKey {
+        self.row.row_key(self.row_time)
     }
 
     pub(super) fn data_type(&self) -> &DataType {
@@ -363,10 +368,7 @@ impl Shared {
         let mut windows = Vec::new();
         type Row<'f> = (&'f str, &'f str, CqlTimestamp);
         for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-            let (metric, table, row_time) = row.map_err(|e| unreadable(select.name, e))?;
-            let Some(table_name) = TableName::parse(table) else { continue };
-            let row_time = RowTime::from_stored(row_time.0);
-            windows.push(Window { metric: metric.into(), table_name, row_time });
+            windows.extend(Window::of_columns(row.map_err(|e| unreadable(select.name, e))?));
         }
         Ok(windows)
     }

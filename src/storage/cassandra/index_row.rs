@@ -91,12 +91,17 @@ impl IndexRow {
 
     /// The partition of `data_points` in a row time.
     pub(super) fn key(&self, row_time: RowTime) -> Result<Vec<u8>, EncodeError> {
+        self.row_key(row_time).encode()
+    }
+
+    /// The same, before it is bytes.
+    pub(super) fn row_key(&self, row_time: RowTime) -> RowKey {
         let tags = match &self.tags {
             Some(tags) => (**tags).clone(),
             None => Tags::from_labels(self.labels.as_ref()),
         };
         let metric = self.labels.get(METRIC_NAME).into();
-        RowKey { metric, row_time, data_type: self.data_type.clone(), tags }.encode()
+        RowKey { metric, row_time, data_type: self.data_type.clone(), tags }
     }
 }
 

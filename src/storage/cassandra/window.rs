@@ -71,6 +71,12 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// That of the three columns of an index row; None for a table name that KairosDB does not have.
+    pub(super) fn of_columns((metric, table, time): (&str, &str, CqlTimestamp)) -> Option<Self> {
+        let table_name = TableName::parse(table)?;
+        Some(Self { metric: metric.into(), table_name, row_time: RowTime::from_stored(time.0) })
+    }
+
     pub(super) fn key(&self) -> WindowKey<'_> {
         let Self { metric, table_name, row_time } = self;
         WindowKey { metric, table_name: *table_name, row_time: *row_time }

@@ -2,10 +2,11 @@
 //! queries of many metrics are answered all the same, by statements of one.
 
 use promkairos::model::{MatchOp, Matcher, TimeRange};
-use promkairos::storage::cassandra::{CassandraStore, Credentials, Options, ReadCacheOptions};
+use promkairos::storage::cassandra::{CassandraStore, Credentials, Options};
 use promkairos::telemetry::Metrics;
 
 use super::keyspace::{Request, labels, read};
+use super::read_cache::cache_in;
 use super::secure::{Superuser, options};
 use crate::support::promkairos::statements;
 
@@ -21,14 +22,8 @@ async fn queries_of_many_metrics_are_answered_by_statements_of_one() {
     let keyspace = options.keyspace.as_str().to_owned();
     let role = format!("g{keyspace}");
     root.role(&role, "g", &["SELECT", "MODIFY"], &keyspace).await;
-    let read_cache = ReadCacheOptions {
-        dir: folder.path().join("read-cache"),
-        bytes: 64 << 20,
-        settled_after: std::time::Duration::from_secs(600),
-        max_age: std::time::Duration::from_secs(3600),
-    };
     let credentials = Credentials::new(&role, "g");
-    let ordinary = Options { credentials, read_cache: Some(read_cache), ..options };
+    let ordinary = Options { credentials, read_cache: Some(cache_in(folder.path())), ..options };
     let store = CassandraStore::open(ordinary, metrics.cassandra.clone()).await.expect("opens");
     let request = (0..METRICS).fold(Request::default(), |request, metric| {
         request.floats(&labels(&[("__name__", &format!("many_{metric:02}"))]), &[(5, 1.0)])

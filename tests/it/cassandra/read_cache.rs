@@ -7,7 +7,7 @@ mod many;
 mod servers;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,12 +41,7 @@ impl Cached {
     }
 
     pub(crate) fn options(&self) -> ReadCacheOptions {
-        ReadCacheOptions {
-            dir: self.folder.path().join("read-cache"),
-            bytes: 64 << 20,
-            settled_after: Duration::from_secs(600),
-            max_age: Duration::from_secs(3600),
-        }
+        cache_in(self.folder.path())
     }
 
     /// A store with a cache.
@@ -69,6 +64,16 @@ impl Cached {
             std::fs::read_link(path).is_ok_and(|file| file.starts_with(self.folder.path()))
         };
         all.filter(ours).collect()
+    }
+}
+
+/// A cache below a folder.
+pub(crate) fn cache_in(folder: &Path) -> ReadCacheOptions {
+    ReadCacheOptions {
+        dir: folder.join("read-cache"),
+        bytes: 64 << 20,
+        settled_after: Duration::from_secs(600),
+        max_age: Duration::from_secs(3600),
     }
 }
 

@@ -21,7 +21,7 @@ use super::document::{ALL, Entry, JOBS, State, decode, encode};
 use super::job::{Job, JobKind, JobState};
 use super::writer::Tagged;
 use crate::kairos::index::single_tag_pair;
-use crate::kairos::{DataType, RowTime, TableName};
+use crate::kairos::{DataType, TableName};
 use crate::storage::StoreError;
 
 /// A job that was not touched for so long has lost its process.
@@ -223,10 +223,7 @@ impl Shared {
             let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
             type Row<'f> = (&'f str, &'f str, CqlTimestamp);
             for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                let (metric, table, time) = row.map_err(|e| unreadable(select.name, e))?;
-                let Some(table_name) = TableName::parse(table) else { continue };
-                let row_time = RowTime::from_stored(time.0);
-                windows.push(Window { metric: metric.into(), table_name, row_time });
+                windows.extend(Window::of_columns(row.map_err(|e| unreadable(select.name, e))?));
             }
             if touched.elapsed() >= TOUCH {
                 self.touch(ALL, job).await?;
