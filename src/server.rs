@@ -57,7 +57,7 @@ use places::Limits;
 use reload::Reloader;
 use tls::Tls;
 
-pub use copying::{Absent, EmbeddedFolder, open_cassandra, open_embedded};
+pub use copying::{EmbeddedFolder, Purpose, open_cassandra, open_embedded};
 pub use reload::Rereading;
 pub use stores::wal_dir;
 

@@ -223,7 +223,9 @@ async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
     };
     let open = async {
         let from = asked.from.open(config, asked.patience, Rank::Source).await?;
-        let to = asked.to.open(config, asked.patience, Rank::Target).await?;
+        // Without a state nothing is copied.
+        let rank = state.as_ref().map_or(Rank::Compared, |_| Rank::Target);
+        let to = asked.to.open(config, asked.patience, rank).await?;
         Ok::<_, CliError>((from, to))
     };
     let (from, to) = tokio::select! {

@@ -1,7 +1,8 @@
 //! Stores for a command that works on them itself, without a server: the embedded store of a data
 //! folder that nobody serves, and a keyspace.
 //!
-//! What they are told by settings is what a server would be told.
+//! What they are told by settings is what a server would be told, but that nothing is removed, made or
+//! rewritten where they are only read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 use super::lock::DataLock;
-use super::{ServerError, cassandra_options, stores};
+use super::stores::{self, Upkeep};
+use super::{ServerError, cassandra_options};
 
 /// The embedded store of a data folder, which is locked as long as this lives.
 pub struct EmbeddedFolder {
@@ -21,23 +23,23 @@ pub struct EmbeddedFolder {
     _lock: DataLock,
 }
 
-/// Whether the embedded store of a folder has to be there.
+/// What the embedded store of a folder is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absent {
-    /// It has to.
-    Refused,
-    /// It is made.
-    Made,
+pub enum Purpose {
+    /// It has to be there, and keeps what is beyond the retention.
+    Reading,
+    /// It is made where it is not, and kept as a server keeps it.
+    Writing,
 }
 
 /// Opens the embedded store of the data folder `folder`.
 pub async fn open_embedded(
     config: &Config,
     folder: &Path,
-    absent: Absent,
+    purpose: Purpose,
 ) -> Result<EmbeddedFolder, ServerError> {
     let parts = stores::parts_dir(folder);
-    if absent == Absent::Refused && !parts.is_dir() {
+    if purpose == Purpose::Reading && !parts.is_dir() {
         let why = "no embedded store is there; the folder is that of a server's --data-dir";
         let source = std::io::Error::new(std::io::ErrorKind::NotFound, why);
         return Err(ServerError::DataDir { path: parts, source });
@@ -45,7 +47,11 @@ pub async fn open_embedded(
     let lock = DataLock::acquire(folder)?;
     let data_dir = folder.to_owned();
     let config = Config { data_dir, store: StoreConfig::Embedded, ..config.clone() };
-    let store = stores::open_embedded(&config, &Metrics::new(), &Arc::default()).await;
+    let upkeep = match purpose {
+        Purpose::Reading => Upkeep::Left,
+        Purpose::Writing => Upkeep::Done,
+    };
+    let store = stores::open_embedded(&config, upkeep, &Metrics::new(), &Arc::default()).await;
     let (store, _) = store
         .map_err(|source| ServerError::Store { what: "cannot open the embedded store", source })?;
     Ok(EmbeddedFolder { store, _lock: lock })

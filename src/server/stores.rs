@@ -69,7 +69,8 @@ pub(super) async fn open(
     let metrics = &state.metrics;
     match &config.store {
         StoreConfig::Embedded => {
-            let (store, parts) = open_embedded(config, metrics, state.pressure()).await?;
+            let (store, parts) =
+                open_embedded(config, Upkeep::Done, metrics, state.pressure()).await?;
             live.open_parts(parts);
             Ok(store)
         }
@@ -130,16 +131,26 @@ pub(super) async fn open(
     }
 }
 
+/// What is done to the part files of the embedded store besides what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Upkeep {
+    /// Days beyond the retention go, files are merged.
+    Done,
+    /// Nothing.
+    Left,
+}
+
 /// Opens the embedded store of the data folder, with its log in front; its files besides, for who
 /// changes their retention.
 pub(super) async fn open_embedded(
     config: &Config,
+    upkeep: Upkeep,
     metrics: &Metrics,
     pressure: &Arc<Pressure>,
 ) -> Result<(SharedStore, Arc<Parts>), StoreError> {
     let log = wal_dir(&config.data_dir, &StoreConfig::Embedded);
     let options = head_options(log, &config.head, &metrics.head, pressure);
-    let parts = open_parts(config, metrics).await?;
+    let parts = open_parts(config, upkeep, metrics).await?;
     check_together(&options, parts.stats().await?.flushed_through, config)?;
     let head = Head::open(options, parts.clone(), metrics.head.clone()).await?;
     Ok((Arc::new(head), parts))
@@ -183,11 +194,21 @@ fn cassandra_options(
     Ok(options)
 }
 
-async fn open_parts(config: &Config, metrics: &Metrics) -> Result<Arc<Parts>, StoreError> {
+async fn open_parts(
+    config: &Config,
+    upkeep: Upkeep,
+    metrics: &Metrics,
+) -> Result<Arc<Parts>, StoreError> {
     let folder = parts_dir(&config.data_dir);
-    let retention = config.retention.unwrap_or_default();
     let cache_bytes = usize::try_from(config.memory.blocks()).unwrap_or(usize::MAX);
-    let options = embedded::Options { retention, cache_bytes, ..embedded::Options::default() };
+    let options = embedded::Options { cache_bytes, ..embedded::Options::default() };
+    let options = match upkeep {
+        Upkeep::Done => {
+            let retention = config.retention.unwrap_or_default();
+            embedded::Options { retention, ..options }
+        }
+        Upkeep::Left => embedded::Options { maintenance: None, ..options },
+    };
     let metrics = metrics.store.clone();
     let parts = tokio::task::spawn_blocking(move || Parts::open(&folder, options, metrics));
     match parts.await {
@@ -199,7 +220,7 @@ async fn open_parts(config: &Config, metrics: &Metrics) -> Result<Arc<Parts>, St
 /// Log and part files go together: neither may be taken away from the other unnoticed.
 fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<(), StoreError> {
     let folder = parts_dir(&config.data_dir);
-    if flushed > 0 && wal::is_new(&log.dir) {
+    if flushed > 0 && wal::is_new(&log.dir, log.disk.as_ref())? {
         tracing::error!(
             "{} is gone: what it held and {} does not hold yet is lost",
             log.dir.display(),

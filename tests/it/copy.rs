@@ -3,6 +3,7 @@
 
 mod cut_off;
 mod found;
+mod kept;
 mod odd;
 mod served;
 mod serving;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::config::{CassandraConfig, Config};
 use crate::copy::{Remote, Side, Starts, StoreSide};
 use crate::limits::LEAST_RETRY;
-use crate::server::{Absent, EmbeddedFolder, ServerError, open_cassandra, open_embedded};
+use crate::server::{EmbeddedFolder, Purpose, ServerError, open_cassandra, open_embedded};
 use crate::storage::cassandra::Role;
 use crate::storage::{SharedStore, StoreError};
 
@@ -34,6 +34,8 @@ pub(super) enum Rank {
     Source,
     /// It is written to.
     Target,
+    /// It is what a target would be, and is only read.
+    Compared,
 }
 
 impl Place {
@@ -70,7 +72,9 @@ impl Place {
                 Rank::Source => {
                     "must be embedded:DIR, cassandra:HOSTS/KEYSPACE or http://HOST:PORT".into()
                 }
-                Rank::Target => "must be embedded:DIR or cassandra:HOSTS/KEYSPACE".into(),
+                Rank::Target | Rank::Compared => {
+                    "must be embedded:DIR or cassandra:HOSTS/KEYSPACE".into()
+                }
             });
         };
         Ok(Self { name: text.to_owned(), kind })
@@ -102,11 +106,11 @@ impl Place {
                 return Ok(Opened::Server(Side::Remote(remote)));
             }
             Kind::Embedded(folder) => {
-                let absent = match rank {
-                    Rank::Source => Absent::Refused,
-                    Rank::Target => Absent::Made,
+                let purpose = match rank {
+                    Rank::Source | Rank::Compared => Purpose::Reading,
+                    Rank::Target => Purpose::Writing,
                 };
-                let opened = open_embedded(config, folder, absent).await;
+                let opened = open_embedded(config, folder, purpose).await;
                 let opened = opened.map_err(|error| Self::not_opened(error, rank))?;
                 (opened.store.clone(), Starts::All, Some(opened))
             }
@@ -127,7 +131,7 @@ impl Place {
         rank: Rank,
     ) -> Result<SharedStore, CliError> {
         let role = match rank {
-            Rank::Source => Role::Read,
+            Rank::Source | Rank::Compared => Role::Read,
             Rank::Target => Role::Write,
         };
         let begun = Instant::now();
@@ -154,6 +158,9 @@ impl Place {
             (ServerError::Locked { .. }, Rank::Target) => CliError::Command(format!(
                 "{error}; end that one first, or copy into another folder"
             )),
+            (ServerError::Locked { .. }, Rank::Compared) => {
+                CliError::Command(format!("{error}; end that one first"))
+            }
             _ => CliError::Server(error),
         }
     }

@@ -1,0 +1,51 @@
+//! What a copy leaves alone: its source, and both sides where they are only compared.
+
+use std::path::Path;
+
+use promkairos::model::METRIC_NAME;
+
+use super::{AT, All, DAY, copy, embedded, keyspace, made, said, text};
+use crate::cassandra::keyspace::{Request, TestKeyspace, labels};
+use crate::support;
+
+/// Makes a store of a point a day, from 2023 on.
+async fn made_of_days(data: &Path, days: i64) {
+    let points: Vec<(i64, f64)> = (0..days).map(|day| (AT + day * DAY, day as f64)).collect();
+    made(data, &[Request::default().floats(&labels(&[(METRIC_NAME, "up")]), &points)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retention_takes_nothing_from_a_source_or_from_what_is_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [first, second, third] = ["first", "second", "third"].map(|name| folder.path().join(name));
+    made_of_days(&first, 5).await;
+    let before = All::in_folder(&first).await;
+    assert_eq!(before.points(), 5);
+    let (source, target) = (embedded(&first), embedded(&second));
+    said(&copy(folder.path(), &["--from", &source, "--to", &target]));
+    let compare = ["--from", &source, "--to", &target, "--verify-only", "--retention=30d"];
+    let report = said(&copy(folder.path(), &compare));
+    assert!(report.starts_with("The same on both sides: 5 points (checksum "), "{report}");
+    assert_eq!(All::in_folder(&first).await, before);
+    assert_eq!(All::in_folder(&second).await, before);
+    // A target is kept as a server keeps it: whatever goes there, the source has it.
+    let _ = copy(folder.path(), &["--from", &source, "--to", &embedded(&third), "--retention=30d"]);
+    assert_eq!(All::in_folder(&first).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_compared_has_to_be_there_and_is_not_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, absent) = (folder.path().join("data"), folder.path().join("absent"));
+    made_of_days(&data, 1).await;
+    let name = support::keyspace();
+    for target in [embedded(&absent), keyspace(&name)] {
+        let arguments = ["--from", &embedded(&data), "--to", &target, "--verify-only"];
+        let output = copy(folder.path(), &[&arguments[..], &["--patience=1s"]].concat());
+        assert!(!output.status.success(), "{}", text(&output));
+    }
+    assert!(!absent.exists());
+    let keys = TestKeyspace::named(name.clone()).await;
+    let cql = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = '{k}'";
+    assert!(keys.rows::<(String,)>(cql).await.is_empty(), "{name} was made");
+}
