@@ -3,11 +3,11 @@
 //! Samples in a log before Cassandra are nowhere else: a start that would leave them out is
 //! refused. The embedded store keeps its data until it is served again, so that is a warning.
 
-use std::fs::DirEntry;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::config::{Ack, Config, StoreConfig};
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, Folders};
 use crate::storage::head::wal;
 
 use super::ServerError;
@@ -35,9 +35,9 @@ pub(super) fn check(config: &Config) -> Result<(), ServerError> {
 
 /// Whether the embedded store in this folder has samples; one that cannot be told counts.
 fn has_data(embedded: &Path) -> bool {
-    let is_part = |entry: std::io::Result<DirEntry>| {
-        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|name| name == "part"))
+    let has_part = match Disk.list(&embedded.join("parts")) {
+        Ok(files) => files.iter().any(|file| file.ends_with(".part")),
+        Err(error) => error.kind() != ErrorKind::NotFound,
     };
-    std::fs::read_dir(embedded.join("parts")).is_ok_and(|mut entries| entries.any(is_part))
-        || wal::holds_unflushed(&embedded.join("wal"), &Disk).unwrap_or(true)
+    has_part || wal::holds_unflushed(&embedded.join("wal"), &Disk).unwrap_or(true)
 }

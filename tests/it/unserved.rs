@@ -43,6 +43,40 @@ async fn a_log_that_cassandra_does_not_have_is_not_left_out() {
     }
 }
 
+/// What lies where the log was cannot be listed, as a folder without a permission or on a disk with an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_listed_is_not_taken_for_none() {
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let ours = Backend::cassandra_wal();
+    let Backend::CassandraWal { address, .. } = ours.clone() else { unreachable!() };
+    let theirs = Backend::CassandraWal { address, keyspace: keyspace() };
+    let mut server = Promkairos::ready(data.path(), &ours, &[]).await;
+    let mut random = StdRng::seed_from_u64(seed());
+    assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+    server.process.kill();
+    let (log, away) = (data.path().join("cassandra/wal"), data.path().join("away"));
+    let home = data.path().join("cassandra/keyspace");
+    let known = std::fs::read(&home).expect("it is kept");
+    std::fs::rename(&log, &away).expect("renamed");
+    std::fs::write(&log, "").expect("written");
+    for other in [&theirs, &Backend::Embedded] {
+        let why = match Promkairos::try_start(data.path(), other, &[]) {
+            Err(log) => log,
+            Ok(mut server) => {
+                let status = server.ready_or_ended().await.expect_err("a log may be there");
+                format!("{status}\n{}", server.process.log())
+            }
+        };
+        assert!(why.contains("exit status: 1"), "{why}");
+        assert!(why.contains(&format!("{}: ", log.display())), "{why}");
+    }
+    assert_eq!(std::fs::read(&home).expect("it is kept"), known);
+    std::fs::remove_file(&log).expect("removed");
+    std::fs::rename(&away, &log).expect("renamed");
+    let server = Promkairos::ready(data.path(), &ours, &[]).await;
+    load.check(&server).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_embedded_store_is_told_of_once_it_has_samples() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());

@@ -22,6 +22,7 @@ mod unflushed;
 mod writer;
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,9 +54,13 @@ pub fn checkpoint(dir: &Path, disk: &dyn LogFiles) -> Result<u64, StoreError> {
     Ok(checkpoint::read(disk, dir)?.unwrap_or_default().through)
 }
 
-/// Whether no log was ever made in this folder.
-pub fn is_new(dir: &Path) -> bool {
-    std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none())
+/// Whether no log was ever made in this folder. A folder that cannot be listed is an error: it may hold one.
+pub fn is_new(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
+    match disk.list(dir) {
+        Ok(files) => Ok(files.is_empty()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(source) => Err(segment::io_error(dir, source)),
+    }
 }
 
 /// Takes the records of the log as they are read.

@@ -13,9 +13,9 @@ use super::{checkpoint, is_new};
 use crate::storage::StoreError;
 
 /// Whether the log in `dir` has a record that is not in the store below and that nobody serves.
-/// Fails when that cannot be told, as a file is damaged.
+/// Fails when that cannot be told, as a file is damaged or the folder cannot be read.
 pub fn holds_unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
-    if is_new(dir) {
+    if is_new(dir, disk)? {
         return Ok(false);
     }
     let lock = dir.join("lock");
