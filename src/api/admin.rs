@@ -44,7 +44,7 @@ async fn delete_or_preview(
     state: &AppState,
     parameters: &Parameters,
 ) -> Result<Response, ApiError> {
-    let range = parameters.range()?;
+    let range = parameters.strict_range()?;
     if range.end < range.start {
         return Err(invalid("end", BACKWARDS));
     }

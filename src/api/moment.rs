@@ -4,6 +4,8 @@
 //! seconds or written as in PromQL. Both are kept in nanoseconds, as Prometheus does, so that what
 //! is out of its range ends where it ends there.
 
+use jiff::civil::DateTime;
+
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP};
 use crate::promql::parse_duration;
 use crate::promql::quoted;
@@ -44,7 +46,7 @@ impl Moment {
 
     fn from_seconds(seconds: f64) -> Self {
         let whole = seconds.trunc();
-        if whole.is_nan() || whole.abs() >= i64::MAX as f64 {
+        if !is_held(seconds) {
             // Go takes what it cannot hold for the least there is, of what is no number twice.
             let fraction = if whole.is_finite() { 0 } else { i128::from(i64::MIN) };
             return Self(i128::from(i64::MIN) * SECOND + fraction);
@@ -65,10 +67,19 @@ impl Moment {
     }
 }
 
-/// A time as the parameters of the API have it, in milliseconds since 1970; what lies beyond all
-/// samples is put at their end. The error says that the text is none.
+/// A time as the parameters of the API have it, in milliseconds since 1970, where much hangs on it; what lies
+/// beyond all samples is put at their end. What Go takes for the least there is (`Inf`, `NaN`, `1e30`) is refused.
+/// The error says what is wrong with the text.
 pub fn parse_time(text: &str) -> Result<i64, String> {
-    Moment::parse(text).map(Moment::millis)
+    match number(text) {
+        Some(seconds) if !is_held(seconds) => Err(format!("{} is beyond all times", quoted(text))),
+        _ => Moment::parse(text).map(Moment::millis),
+    }
+}
+
+/// Whether 64 bits hold the whole seconds, without which Go makes something else of them.
+fn is_held(seconds: f64) -> bool {
+    seconds.trunc().abs() < i64::MAX as f64
 }
 
 /// The nanoseconds of a duration.
@@ -118,8 +129,20 @@ fn rfc3339(text: &str) -> Option<Moment> {
     if !formed || head.ends_with(b"60") {
         return None;
     }
-    let time: jiff::Timestamp = text.parse().ok()?;
-    Some(Moment(time.as_nanosecond()))
+    // Not as an instant of that library, whose last one lies a day before the last that is taken here.
+    let local: DateTime = text[..19 + fraction].parse().ok()?;
+    let since = local.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).as_nanos();
+    Some(Moment(since - offset(zone)? * SECOND))
+}
+
+/// Seconds by which a time zone, `Z` or `+01:00`, is ahead.
+fn offset(zone: &[u8]) -> Option<i128> {
+    let [sign, digits @ ..] = zone else { return None };
+    let [a, b, b':', c, d] = digits else { return Some(0) };
+    let number = |tens: &u8, ones: &u8| i128::from(tens - b'0') * 10 + i128::from(ones - b'0');
+    let (hours, minutes) = (number(a, b), number(c, d));
+    let seconds = (hours * 60 + minutes) * 60;
+    (hours <= 24 && minutes <= 60).then_some(if *sign == b'-' { -seconds } else { seconds })
 }
 
 #[cfg(test)]
@@ -141,6 +164,10 @@ mod tests {
         check(FAR[0].0, Some(MIN_TIMESTAMP));
         check(FAR[1].0, Some(MAX_TIMESTAMP));
         check("NaN", Some(MIN_TIMESTAMP));
+        check("9999-12-31T23:59:59.999Z", Some(MAX_TIMESTAMP));
+        check("0001-01-01T00:00:00Z", Some(MIN_TIMESTAMP));
+        check("2023-11-14T20:43:20-01:30", Some(1_700_000_000_000));
+        check("2023-11-14T22:13:20+25:00", None);
         for bad in ["", "yesterday", "1e400", " 1", "1__0", "_1", "0x10", "2023-11-14"] {
             check(bad, None);
         }
@@ -150,6 +177,17 @@ mod tests {
         for bad in ["2023-13-14T22:13:20Z", "2023-11-14T22:13:60Z", "2023-11-14T22:13:20.Z"] {
             check(bad, None);
         }
+    }
+
+    #[test]
+    fn where_much_hangs_on_a_time_it_has_to_be_one() {
+        for beyond in ["Inf", "-Inf", "NaN", "1e30", "-1e30", "9223372036854775807"] {
+            assert_eq!(parse_time(beyond), Err(format!("\"{beyond}\" is beyond all times")));
+        }
+        assert_eq!(parse_time("1e18"), Ok(MAX_TIMESTAMP));
+        assert_eq!(parse_time(FAR[0].0), Ok(MIN_TIMESTAMP));
+        assert_eq!(parse_time("-0.5"), Ok(-500));
+        assert!(parse_time("yesterday").is_err());
     }
 
     #[test]

@@ -95,6 +95,9 @@ async fn refusals_say_what_to_do() {
     for (arguments, reason) in [
         (&["--match=up{", "--start=0", "--end=1"][..], "invalid parameter \"match[]\""),
         (&["--match=up", "--start=yesterday", "--end=1"], "invalid parameter \"start\""),
+        (&["--match=up", "--start=Inf", "--end=1"], "\"Inf\" is beyond all times"),
+        (&["--match=up", "--start=0", "--end=1e30"], "\"1e30\" is beyond all times"),
+        (&["--match=up", "--start=NaN", "--end=1"], "\"NaN\" is beyond all times"),
         (&["--match=up", "--start=0", "--end=-5"], "must not be before start"),
         (&["--match={a=\"\"}", "--start=0", "--end=1"], "non-empty matcher"),
         (&["--match=up", "--start=0"], "--end"),
