@@ -232,4 +232,8 @@ impl LogFile for UnsyncedFile {
     fn release(&self, offset: u64) -> io::Result<()> {
         self.0.release(offset)
     }
+
+    fn is_at(&self, path: &Path) -> bool {
+        self.0.is_at(path)
+    }
 }

@@ -247,7 +247,7 @@ impl Footer {
         };
         let mut cursor = Cursor(unseal(sealed)?);
         if cursor.u32()? != u32::from(version) {
-            return Err(Damage("a part of another version"));
+            return Err(Damage("a part of a version that this program does not know"));
         }
         let footer = Self {
             version,

@@ -124,7 +124,9 @@ impl Manifest {
         let (version, content) = match (content.strip_prefix(HEAD), content.strip_prefix(HEAD_1)) {
             (Some(content), _) => (Version::V2, content),
             (_, Some(content)) => (Version::V1, content),
-            (None, None) => return Err(Damage("a manifest of another version")),
+            (None, None) => {
+                return Err(Damage("not a manifest of version 1 or 2, which this program knows"));
+            }
         };
         let mut cursor = Cursor(content);
         let mut manifest = Self {
@@ -274,7 +276,10 @@ mod tests {
         bytes.truncate(bytes.len() - 4);
         bytes[6] = 3;
         seal(&mut bytes, 0);
-        assert_eq!(Manifest::decode(&bytes), Err(Damage("a manifest of another version")));
+        assert_eq!(
+            Manifest::decode(&bytes),
+            Err(Damage("not a manifest of version 1 or 2, which this program knows"))
+        );
     }
 
     #[test]

@@ -37,7 +37,9 @@ pub fn encode(map: &MetadataMap) -> Vec<u8> {
 /// Reads what [`encode`] wrote; an error says what is wrong with the bytes.
 pub fn decode(bytes: &[u8]) -> Result<MetadataMap, Damage> {
     let content = unseal(bytes)?;
-    let content = content.strip_prefix(HEAD).ok_or(Damage("metadata of another version"))?;
+    let content = content
+        .strip_prefix(HEAD)
+        .ok_or(Damage("metadata of a version that this program does not know"))?;
     let mut cursor = Cursor(content);
     let mut map = MetadataMap::new();
     for _ in 0..cursor.varint()? {

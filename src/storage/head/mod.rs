@@ -371,12 +371,27 @@ impl Store for Head {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        if let Err(error) = self.inner.flush(WhenEmpty::Skip, Duration::ZERO).await {
-            warn!("the last flush failed, its samples stay in the log: {error}");
-        }
+        let flushed = self.inner.flush(WhenEmpty::Skip, Duration::ZERO).await;
+        // A full disk passes; a log that has failed may not have what was not flushed.
+        let lost = match &flushed {
+            Err(_) if self.inner.wal.has_failed() => true,
+            Err(error) => {
+                warn!("the last flush failed, its samples stay in the log: {error}");
+                false
+            }
+            Ok(()) => false,
+        };
         let inner = self.inner.clone();
         blocking(move || inner.wal.close()).await?;
-        self.inner.below.close().await
+        let closed = self.inner.below.close().await;
+        match flushed {
+            Err(error) if lost => Err(StoreError::Backend {
+                what: "the last flush failed, and the log cannot be relied on: samples may be lost"
+                    .into(),
+                source: Box::new(error),
+            }),
+            _ => closed,
+        }
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {

@@ -145,6 +145,10 @@ impl LogFiles for FaultyDisk {
 }
 
 impl LogFile for FaultyFile {
+    fn is_at(&self, path: &Path) -> bool {
+        self.file.is_at(path)
+    }
+
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }
@@ -583,6 +587,30 @@ async fn after_a_failed_sync_nothing_is_accepted_any_more() {
     assert!(matches!(wal.ready(), Err(StoreError::Unavailable { .. })));
     drop(wal);
     assert!(log.bodies().starts_with(&[b"first".to_vec()]));
+}
+
+#[tokio::test]
+async fn a_log_that_was_taken_away_accepts_nothing_any_more() {
+    let removed = |log: &Path| std::fs::remove_dir_all(log).expect("removed");
+    let moved = |log: &Path| std::fs::rename(log, log.with_extension("away")).expect("moved");
+    let replaced = |log: &Path| {
+        moved(log);
+        std::fs::create_dir(log).expect("made");
+    };
+    let takes: [&dyn Fn(&Path); 3] = [&removed, &moved, &replaced];
+    for take in takes {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("wal");
+        let options = WalOptions { dir: dir.clone(), segment_bytes: 1 << 20, disk: Arc::new(Disk) };
+        let read = wal::read(options, 0, &mut |_| Ok(())).expect("a log is made");
+        let wal = read.start(HeadMetrics::default()).expect("it starts");
+        put(&wal, b"first").await.expect("acknowledged");
+        take(&dir);
+        let error = put(&wal, b"second").await.expect_err("it would be lost").to_string();
+        assert!(error.contains("was removed or moved away"), "{error}");
+        assert!(matches!(wal.ready(), Err(StoreError::Unavailable { .. })));
+        put(&wal, b"third").await.expect_err("a restart is needed");
+    }
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 //! [`Folders`]. Nothing here retries or decides.
 
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
@@ -35,6 +35,8 @@ pub trait LogFile: Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
     /// Gives the space behind `offset` back to the file system and keeps the length.
     fn release(&self, offset: u64) -> io::Result<()>;
+    /// Whether `path` leads to this file. No longer when somebody has removed or moved it, or a folder above it.
+    fn is_at(&self, path: &Path) -> bool;
 }
 
 impl LogFiles for Disk {
@@ -87,6 +89,15 @@ impl LogFile for OpenLogFile {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(fallocate(&self.0, flags, offset, length)?)
     }
+
+    fn is_at(&self, path: &Path) -> bool {
+        let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        match std::fs::metadata(path) {
+            Ok(there) => self.0.metadata().is_ok_and(|this| place(this) == place(there)),
+            // What cannot be told is not held against the file.
+            Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+        }
+    }
 }
 
 /// Writes all of `bytes`. On failure says how many of them may have reached the file.
@@ -98,9 +109,9 @@ pub(super) fn write_all(
     let mut done = 0;
     while done < bytes.len() {
         match file.write_at(&bytes[done..], offset + done as u64) {
-            Ok(0) => return Err((done, io::ErrorKind::WriteZero.into())),
+            Ok(0) => return Err((done, ErrorKind::WriteZero.into())),
             Ok(written) => done += written.min(bytes.len() - done),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err((done, error)),
         }
     }

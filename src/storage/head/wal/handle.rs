@@ -196,6 +196,11 @@ impl Wal {
         Err(unavailable(&what))
     }
 
+    /// Whether nothing is accepted until a restart.
+    pub fn has_failed(&self) -> bool {
+        self.log.state.lock().failed.is_some()
+    }
+
     /// Lets the next record begin a new segment, so that [`Wal::forget`] can remove all before it.
     pub fn roll(&self) {
         self.log.state.lock().roll = true;

@@ -135,6 +135,11 @@ impl Segment {
             let _ = wipe(self.file.as_ref(), self.end, self.end + records.len() as u64);
             return Err(AppendError::Sync(error));
         }
+        if !self.file.is_at(&self.path) {
+            // What is written now is gone with the last process that has the file open.
+            let what = format!("{} was removed or moved away", self.path.display());
+            return Err(AppendError::Sync(io::Error::new(io::ErrorKind::NotFound, what)));
+        }
         self.end += records.len() as u64;
         self.littered = self.end;
         Ok(())

@@ -3,7 +3,7 @@
 //! A round is answered `Ok` only after the sync that covers it. When a write fails (disk full),
 //! the requests of that round fail, the file is put back, and the next round tries again. After a
 //! failed sync nothing is accepted any more: the kernel may have dropped the pages, and a second
-//! sync would lie.
+//! sync would lie. Nor is it once the file is no longer where a restart would look for it.
 
 use std::io;
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl Writer {
 
     /// Nothing is accepted from now on.
     fn fail(&self, error: &io::Error) -> String {
-        let what = format!("a sync of the log failed, a restart is needed: {error}");
+        let what = format!("the log cannot be relied on any more, a restart is needed: {error}");
         error!("{what}");
         self.log.state.lock().failed = Some(what.as_str().into());
         what
