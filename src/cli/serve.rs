@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
+use rustix::process::Signal;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -33,13 +34,15 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     if let Some(to) = &config.traces {
         tracing::info!(share = to.sampling, "traces go to {}", to.url);
     }
-    let served = tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(THREAD_STACK_BYTES)
         .thread_keep_alive(IDLE_THREAD_STAYS)
         .enable_all()
         .build()
-        .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?
-        .block_on(serve_on_runtime(config, (log, &traces), matches.clone()));
+        .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
+    let served = runtime.block_on(serve_on_runtime(config, (log, &traces), matches.clone()));
+    // All is closed: what still reads a file of the settings, from a disk that does not answer, keeps nobody.
+    runtime.shutdown_timeout(IDLE_THREAD_STAYS);
     traces.close();
     served
 }
@@ -70,6 +73,8 @@ async fn serve_on_runtime(
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(no_signals)?;
+    // Caught, so that a write beyond the size that the system lets files have fails as one on a full disk does.
+    let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(no_signals)?;
     let (hung_up, signals) = mpsc::channel(1);
     let listening = tokio::spawn(async move {
         while hangup.recv().await.is_some() {

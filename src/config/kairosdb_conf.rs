@@ -10,7 +10,7 @@ mod values;
 use std::path::{Path, PathBuf};
 
 use super::table::{self, Lines};
-use super::{ConfigError, clusters};
+use super::{ConfigError, clusters, file};
 use layers::Table;
 use values::{Value, Values};
 
@@ -77,8 +77,8 @@ const INDEXED: (&str, &str) =
 
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Read, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::File { path: path.into(), source })?;
+    let text =
+        file::read_text(path).map_err(|source| ConfigError::File { path: path.into(), source })?;
     let variable = |name: &str| std::env::var(name).ok();
     parse(&text, &variable).map_err(|reason| ConfigError::KairosDb { path: path.into(), reason })
 }

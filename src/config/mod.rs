@@ -12,6 +12,7 @@ mod choices;
 mod clusters;
 mod digest;
 mod environment;
+mod file;
 mod http;
 mod kairosdb_conf;
 mod keys;

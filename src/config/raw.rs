@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::kairosdb_conf::{self, KairosDbConf};
 use super::settings::{SETTINGS, Setting, Shape, nearest};
 use super::table::{self, EntryError, Lines};
-use super::{ConfigError, environment};
+use super::{ConfigError, environment, file};
 
 /// Who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -293,8 +293,8 @@ impl Raw {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let bytes = std::fs::read(path)
-            .map_err(|source| ConfigError::File { path: path.into(), source })?;
+        let bytes =
+            file::read(path).map_err(|source| ConfigError::File { path: path.into(), source })?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

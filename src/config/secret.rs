@@ -6,6 +6,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use super::file;
+
 /// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -19,7 +21,7 @@ impl Secret {
     /// The one line that a file holds, without its end. No line, or several, is an error.
     pub fn from_file(path: &Path) -> io::Result<Self> {
         let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
-        let text = std::fs::read_to_string(path)?;
+        let text = file::read_text(path)?;
         match text.trim_end_matches(['\r', '\n']) {
             "" => refused("the file is empty"),
             lines if lines.contains('\n') => refused("the file has more than one line"),

@@ -100,7 +100,7 @@ impl TlsConfig {
 }
 
 fn read(file: &Path, name: &'static str) -> Result<Vec<u8>, (&'static str, String)> {
-    std::fs::read(file).map_err(|why| (name, why.to_string()))
+    super::super::file::read(file).map_err(|why| (name, why.to_string()))
 }
 
 #[cfg(test)]

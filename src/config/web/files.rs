@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::digest::{Digest, sha256};
+use super::super::file;
 
 /// Files, and the digests of what was in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub(super) struct Files {
 impl Files {
     /// Reads a file and remembers it.
     pub(super) fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
-        let bytes = std::fs::read(path)?;
+        let bytes = file::read(path)?;
         self.read.push((path.to_owned(), sha256(&bytes)));
         Ok(bytes)
     }
@@ -29,6 +30,6 @@ impl Files {
 
     /// Whether any of them holds something else by now, or cannot be read.
     pub(super) fn have_changed(&self) -> bool {
-        self.read.iter().any(|(path, was)| !std::fs::read(path).is_ok_and(|is| sha256(&is) == *was))
+        self.read.iter().any(|(path, was)| !file::read(path).is_ok_and(|is| sha256(&is) == *was))
     }
 }

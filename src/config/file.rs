@@ -1,0 +1,60 @@
+//! Files that settings are read from: whole, of a bounded size, and without waiting for anybody.
+//!
+//! Some are read again while the server runs, and whoever may write them may put anything in their place: a pipe
+//! that nobody writes to, a device that never ends.
+
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Bytes that such a file may have.
+const MOST: u64 = 16 << 20;
+
+/// The bytes of a file; an error for a pipe or a socket, and for what is larger than 16 MiB.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let refused = |why: &str| Err(io::Error::new(ErrorKind::InvalidData, why));
+    // So that a pipe is opened without anybody at its other end.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of the system");
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_fifo() || kind.is_socket() {
+        return refused("a pipe or a socket, not a file");
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST {
+        return refused("larger than 16 MiB");
+    }
+    Ok(bytes)
+}
+
+/// The same as text.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    let not_utf8 = |_| io::Error::new(ErrorKind::InvalidData, "not UTF-8");
+    String::from_utf8(read(path)?).map_err(not_utf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_or_never_begins_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let why = |path: &Path| read(path).expect_err("refused").to_string();
+        assert_eq!(why(Path::new("/dev/zero")), "larger than 16 MiB");
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("made");
+        assert_eq!(why(&pipe), "a pipe or a socket, not a file");
+        let large = folder.path().join("large");
+        std::fs::File::create(&large).and_then(|file| file.set_len(MOST + 1)).expect("made");
+        assert_eq!(why(&large), "larger than 16 MiB");
+        assert_eq!(read(Path::new("/dev/null")).expect("nothing"), b"");
+        std::fs::write(&large, "a").expect("written");
+        assert_eq!(read_text(&large).expect("a text"), "a");
+    }
+}
