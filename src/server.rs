@@ -169,6 +169,8 @@ pub async fn run(
         Front { router: api::router(state.clone()), tls, metrics: Arc::new(metrics.http.clone()) };
     let stop = until_true(stopped.clone());
     let limits = Limits::of(&config.limits.http);
+    let connections = machine::affordable(limits.connections);
+    let limits = Limits { connections, ..limits };
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
     beside.spawn(web::follow(renewed, metrics.web.clone()));
     beside.spawn(memory::watch(state.clone(), stopped.clone()));

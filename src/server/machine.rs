@@ -9,6 +9,17 @@ use crate::limits::SPARE_CONNECTIONS;
 /// Descriptors for what is no connection: the log, part files being read and written, a cluster's connections.
 const OF_STORE: u64 = 384;
 
+/// So many of the connections that the settings allow have descriptors, without those of the store.
+pub(super) fn affordable(connections: usize) -> usize {
+    afforded(most_descriptors(), connections)
+}
+
+fn afforded(descriptors: u64, connections: usize) -> usize {
+    let of_store = OF_STORE.min(descriptors / 2) + SPARE_CONNECTIONS as u64;
+    let rest = usize::try_from(descriptors.saturating_sub(of_store)).unwrap_or(usize::MAX);
+    connections.min(rest.max(1))
+}
+
 /// What the settings count on that is not there.
 pub(super) fn missing(config: &Config) -> Vec<String> {
     let connections = config.limits.http.connections + SPARE_CONNECTIONS;
@@ -37,7 +48,8 @@ fn few_descriptors(descriptors: u64, connections: u64) -> Option<String> {
     (descriptors < needed).then(|| {
         format!(
             "the process may open {descriptors} files, and with the setting max-connections it may need \
-             {needed}: raise the limit (ulimit -n, LimitNOFILE) or lower the setting"
+             {needed}: it takes {} connections at a time; raise the limit (ulimit -n, LimitNOFILE)",
+            afforded(descriptors, (connections as usize).saturating_sub(SPARE_CONNECTIONS))
         )
     })
 }
@@ -63,6 +75,14 @@ mod tests {
         assert_eq!(little_memory(1 << 30, 1 << 30), None);
         let told = little_memory(1 << 30, 1 << 31).expect("little");
         assert!(told.contains("memory-limit is 2147483648 bytes"), "{told}");
+    }
+
+    #[test]
+    fn connections_leave_the_store_its_descriptors() {
+        assert_eq!(afforded(1024, 512), 512);
+        assert_eq!(afforded(600, 512), 600 - 384 - SPARE_CONNECTIONS);
+        assert_eq!(afforded(80, 512), 80 - 40 - SPARE_CONNECTIONS);
+        assert_eq!(afforded(20, 512), 1);
     }
 
     #[test]
