@@ -2,9 +2,10 @@
 use std::fs;
 use std::sync::{Arc, LazyLock};
 
+use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, StatusCode, header};
-use promkairos::api::AppState;
+use promkairos::api::{AppState, router};
 use promkairos::config::WebConfig;
 use promkairos::telemetry::Metrics;
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ const LOGIN: &str = "YWxpY2U6cGFzcy00Nw==";
 const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu30CKawx28a0DJZrl9dsPo2vDkFCbnNa";
 const TOKEN: &str = "t0k3n";
 
-static STATE: LazyLock<Arc<AppState>> = LazyLock::new(|| {
+static ROUTER: LazyLock<Router> = LazyLock::new(|| {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     fs::write(folder.path().join("token"), TOKEN).expect("a file");
     let yaml = format!(
@@ -28,14 +29,14 @@ static STATE: LazyLock<Arc<AppState>> = LazyLock::new(|| {
     let web = WebConfig::read(&path).expect("valid");
     // The last value stays when the sender is gone.
     let web = watch::Sender::new(Arc::new(web)).subscribe();
-    Arc::new(AppState::new(Arc::new(Metrics::new())).with_web(web))
+    router(Arc::new(AppState::new(Arc::new(Metrics::new())).with_web(web)))
 });
 
 pub(crate) fn check(data: &[u8]) {
     // No client can send the others.
     let Ok(value) = HeaderValue::from_bytes(data) else { return };
     let request = Request::get("/version").header(header::AUTHORIZATION, value);
-    let status = server::send(&STATE, request.body(Body::empty()).expect("a request"));
+    let status = server::send(&ROUTER, request.body(Body::empty()).expect("a request"));
     let want = if is_right(data) { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
     assert_eq!(status, want, "{}", data.escape_ascii());
 }

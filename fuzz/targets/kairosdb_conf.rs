@@ -1,33 +1,43 @@
 //! A `kairosdb.conf`: what is taken over of it means the same when flags say it, and what is refused
 //! names the file.
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use clap::Command;
+use clap::{ArgMatches, Command};
 use promkairos::config::{Config, ConfigError, Origin, Said, arguments};
+use tempfile::TempDir;
 
 static COMMAND: LazyLock<Command> =
     LazyLock::new(|| Command::new("fuzz").no_binary_name(true).args(arguments()));
+/// Where the file of each run is.
+static FOLDER: LazyLock<TempDir> =
+    LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a folder in memory"));
+static PATH: LazyLock<PathBuf> = LazyLock::new(|| FOLDER.path().join("kairosdb.conf"));
+/// The flags that name it: most files are refused before there are others to look at.
+static NAMED: LazyLock<ArgMatches> =
+    LazyLock::new(|| matches(&[format!("--kairosdb-config={}", PATH.display())]));
 
-fn load(flags: &[String]) -> Result<(Config, Vec<Said>), ConfigError> {
+fn matches(flags: &[String]) -> ArgMatches {
     let flags = [&["--store=cassandra".to_owned()][..], flags].concat();
-    let matches = COMMAND.clone().try_get_matches_from(flags).expect("flags that there are");
-    Config::check(&matches, None::<&Path>)
+    COMMAND.clone().try_get_matches_from(flags).expect("flags that there are")
+}
+
+fn load(flags: &ArgMatches) -> Result<(Config, Vec<Said>), ConfigError> {
+    Config::check(flags, None::<&Path>)
 }
 
 pub(crate) fn check(data: &[u8]) {
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let path = folder.path().join("kairosdb.conf");
-    fs::write(&path, data).expect("a file");
-    let (taken, said) = match load(&[format!("--kairosdb-config={}", path.display())]) {
+    fs::write(&*PATH, data).expect("a file");
+    let (taken, said) = match load(&NAMED) {
         Ok(taken) => taken,
         Err(error) => return assert!(error.to_string().contains("/kairosdb.conf"), "{error}"),
     };
     let of_file = said.iter().filter(|one| matches!(one.origin, Origin::KairosDb { .. }));
     let flags: Vec<String> = of_file.map(|one| format!("--{}={}", one.name, one.value)).collect();
     assert_eq!(flags.len(), taken.kairosdb.taken.len(), "{:?}", taken.kairosdb);
-    let (repeated, _) = load(&flags).unwrap_or_else(|error| panic!("{flags:?}: {error}"));
+    let repeated = load(&matches(&flags));
+    let (repeated, _) = repeated.unwrap_or_else(|error| panic!("{flags:?}: {error}"));
     let meaning = |config: &Config| format!("{:?} {:?}", config.store, config.retention);
     assert_eq!(meaning(&taken), meaning(&repeated), "{flags:?}");
 }

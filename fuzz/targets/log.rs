@@ -3,26 +3,38 @@
 //! Checksums are made here, as no random change would get past them; the layout is that of
 //! `src/storage/head/wal/record.rs`, said a second time.
 
-use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use promkairos::storage::disk::Disk;
+use promkairos::storage::StoreError;
 use promkairos::storage::head::wal::{self, RepairMode, WalOptions};
 use promkairos::telemetry::HeadMetrics;
+use tempfile::TempDir;
+
+use super::memory_disk::MemoryDisk;
 
 const KEY: u64 = 7;
-const BYTES: u64 = 1 << 16;
+const BYTES: u64 = 1 << 13;
+
+thread_local! {
+    /// The logs of all runs of a thread lie here, one after the other; their lock alone is a file.
+    static FOLDER: TempDir = tempfile::tempdir().expect("a folder for the lock");
+}
 
 /// Pieces of the segment, each an action and a length before its bytes: see [`piece`].
 pub(crate) fn check(data: &[u8]) {
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    write_segment(folder.path(), data);
-    replay_or_repair(folder.path());
+    let disk = MemoryDisk::default();
+    write_segment(&disk, data);
+    replay_or_repair(&disk);
+}
+
+/// Where the log lies.
+pub(super) fn dir() -> PathBuf {
+    FOLDER.with(|folder| folder.path().to_owned())
 }
 
 /// Writes the only segment of a log, made of pieces.
-pub(super) fn write_segment(dir: &Path, data: &[u8]) {
+pub(super) fn write_segment(disk: &MemoryDisk, data: &[u8]) {
     let mut segment = header();
     let mut rest = data;
     let mut sequence = 0;
@@ -32,22 +44,27 @@ pub(super) fn write_segment(dir: &Path, data: &[u8]) {
         rest = tail;
     }
     segment.resize(segment.len().max(BYTES as usize), 0);
-    fs::write(dir.join("00000000000000000001.wal"), &segment).expect("a file");
+    disk.put(dir().join("00000000000000000001.wal"), segment);
 }
 
-/// What can be opened has rising records; what was repaired can be opened.
-pub(super) fn replay_or_repair(dir: &Path) {
+/// What can be opened has rising records; what was repaired can be opened, and has nothing left to repair.
+pub(super) fn replay_or_repair(disk: &MemoryDisk) {
     let open = || {
         let mut last = 0;
-        let options =
-            WalOptions { dir: dir.to_owned(), segment_bytes: BYTES, disk: Arc::new(Disk) };
+        let disk = Arc::new(disk.clone());
+        let options = WalOptions { dir: dir(), segment_bytes: BYTES, disk };
         wal::open(options, HeadMetrics::default(), 0, &mut |entry| {
             assert!(entry.sequence > last, "{} after {last}", entry.sequence);
             last = entry.sequence;
             Ok(())
         })
     };
-    if open().is_err() && wal::repair(dir, RepairMode::Apply).is_ok() {
+    let repair = |mode| wal::repair_on(disk, &dir(), mode);
+    let Err(error) = open() else { return };
+    assert!(!matches!(error, StoreError::Invalid(_)), "{error}");
+    if repair(RepairMode::Apply).is_ok() {
+        let left = repair(RepairMode::Show).expect("it was read before").losses;
+        assert!(left.is_empty(), "{left:?}");
         open().map(drop).expect("a repaired log opens");
     }
 }

@@ -15,6 +15,7 @@ mod json_answer;
 mod kairosdb_conf;
 mod log;
 mod manifest;
+mod memory_disk;
 mod metadata_file;
 mod part_end;
 mod promql;

@@ -1,11 +1,13 @@
-//! The router over a store in memory that holds the series of `dataset`.
+//! A router over a store in memory that holds the series of `dataset`, made once.
 
 use std::sync::{Arc, LazyLock};
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use promkairos::api::proto::v1;
 use promkairos::api::{AppState, router};
+use promkairos::storage::SharedStore;
 use promkairos::storage::memory::MemoryStore;
 use promkairos::telemetry::Metrics;
 use promkairos::wire::snappy;
@@ -17,29 +19,30 @@ use super::dataset;
 
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
-static STATE: LazyLock<Arc<AppState>> = LazyLock::new(|| {
-    let state = AppState::new(Arc::new(Metrics::new()));
-    state.open(Arc::new(MemoryStore::new()));
-    Arc::new(state)
-});
-static FILLED: LazyLock<()> = LazyLock::new(|| {
+static FILLED: LazyLock<Router> = LazyLock::new(|| {
+    let router = over(Arc::new(MemoryStore::new()));
     let timeseries = dataset::series(1);
     let message = v1::WriteRequest { timeseries, ..v1::WriteRequest::default() }.encode_to_vec();
     let body = snappy::compress(&message).expect("a short message");
     let request = Request::post("/api/v1/write").body(Body::from(body)).expect("a request");
-    assert_eq!(send(&STATE, request), StatusCode::NO_CONTENT);
+    assert_eq!(send(&router, request), StatusCode::NO_CONTENT);
+    router
 });
+fn over(store: SharedStore) -> Router {
+    let state = AppState::new(Arc::new(Metrics::new()));
+    state.open(store);
+    router(Arc::new(state))
+}
 
 /// The status of the answer, whose body is read.
 pub(crate) fn ask(request: Request<Body>) -> StatusCode {
-    LazyLock::force(&FILLED);
-    send(&STATE, request)
+    send(&FILLED, request)
 }
 
-/// The same of a router with another state.
-pub(crate) fn send(state: &Arc<AppState>, request: Request<Body>) -> StatusCode {
+/// The same of any router.
+pub(crate) fn send(router: &Router, request: Request<Body>) -> StatusCode {
     RUNTIME.block_on(async {
-        let answer = router(state.clone()).oneshot(request).await.expect("an answer");
+        let answer = router.clone().oneshot(request).await.expect("an answer");
         let status = answer.status();
         // One that breaks off is an answer too.
         let _ = to_bytes(answer.into_body(), 1 << 24).await;

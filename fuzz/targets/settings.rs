@@ -1,26 +1,30 @@
 //! A file of settings: what is taken of it means the same when flags say it, and what is refused says
 //! where it stands.
 use std::fs;
-use std::path::Path;
 use std::sync::LazyLock;
 
-use clap::Command;
-use promkairos::config::{Config, ConfigError, Origin, Said, arguments};
+use clap::{ArgMatches, Command};
+use promkairos::config::{Config, ConfigError, Origin, arguments};
+use tempfile::TempDir;
 
 static COMMAND: LazyLock<Command> =
     LazyLock::new(|| Command::new("fuzz").no_binary_name(true).args(arguments()));
 
-fn load(flags: &[String], file: Option<&Path>) -> Result<(Config, Vec<Said>), ConfigError> {
-    let matches = COMMAND.clone().try_get_matches_from(flags).expect("flags that there are");
-    Config::check(&matches, file)
+/// Most files are refused before there is a flag to look at.
+static NO_FLAGS: LazyLock<ArgMatches> = LazyLock::new(|| matches(&[]));
+/// Where the file of each run is.
+static FOLDER: LazyLock<TempDir> =
+    LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a folder in memory"));
+
+fn matches(flags: &[String]) -> ArgMatches {
+    COMMAND.clone().try_get_matches_from(flags).expect("flags that there are")
 }
 
 pub(crate) fn check(data: &[u8]) {
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let path = folder.path().join("settings.toml");
+    let path = FOLDER.path().join("settings.toml");
     fs::write(&path, data).expect("a file");
     let lines = data.split(|byte| *byte == b'\n').count();
-    let (taken, said) = match load(&[], Some(&path)) {
+    let (taken, said) = match Config::check(&NO_FLAGS, Some(&path)) {
         Ok(taken) => taken,
         Err(error) => return refused(&error, lines),
     };
@@ -31,7 +35,8 @@ pub(crate) fn check(data: &[u8]) {
             flags.push(format!("--{}={}", one.name, one.value));
         }
     }
-    let (repeated, _) = load(&flags, None).unwrap_or_else(|error| panic!("{flags:?}: {error}"));
+    let repeated = Config::check(&matches(&flags), None);
+    let (repeated, _) = repeated.unwrap_or_else(|error| panic!("{flags:?}: {error}"));
     let meaning = |config: &Config| {
         let Config { listen, data_dir, store, retention, queries, limits, .. } = config;
         format!("{listen:?} {data_dir:?} {store:?} {retention:?} {queries:?} {limits:?}")

@@ -32,7 +32,7 @@ use crate::telemetry::HeadMetrics;
 pub use contents::Contents;
 pub use handle::{Admission, Commit, Wal};
 pub use record::{Entry, Record};
-pub use repair::{Loss, RepairMode, RepairReport, repair};
+pub use repair::{Loss, RepairMode, RepairReport, repair, repair_on};
 pub use unflushed::holds_unflushed;
 
 use files::LogFiles;

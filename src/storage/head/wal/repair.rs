@@ -65,11 +65,19 @@ pub struct RepairReport {
 
 /// Checks the log in `dir` and, if told to, takes damaged records out of it.
 pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> {
-    let disk = Disk;
+    repair_on(&Disk, dir, mode)
+}
+
+/// The same of a log on `disk`; its lock alone is a file of the operating system.
+pub fn repair_on(
+    disk: &dyn LogFiles,
+    dir: &Path,
+    mode: RepairMode,
+) -> Result<RepairReport, StoreError> {
     let _lock = super::lock(dir)?;
     let mut report = RepairReport::default();
-    let listed = segment::list(&disk, dir)?;
-    let found = Found::of(&disk, dir, &listed, &mut report)?;
+    let listed = segment::list(disk, dir)?;
+    let found = Found::of(disk, dir, &listed, &mut report)?;
     let through = found.checkpoint.through;
     let mut listed = listed.into_iter().peekable();
     let (mut last, mut newest, mut accepted) = (None, 0, None);
@@ -77,7 +85,7 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
     while let Some((first, path)) = listed.next() {
         // The first segment follows what is in the store below.
         let previous = last.unwrap_or_else(|| through.max(first.saturating_sub(1)));
-        let mut survey = Survey::of(&disk, &path, first, last, previous, &found.keys)?;
+        let mut survey = Survey::of(disk, &path, first, last, previous, &found.keys)?;
         survey.accepted = accepted;
         // What was torn off before a newer segment began is damage, if that one is gone too.
         let is_newest = listed.peek().is_none() && first >= found.checkpoint.newest;
@@ -86,14 +94,10 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
             bound(&mut report.losses, accepted);
         }
         if last.is_none() && survey.header.previous > through {
-            let what = match found.state {
-                State::Missing => UNTOLD,
-                State::Sound | State::Damaged => "the log begins too late",
-            };
-            survey.missing_before(through, what);
+            survey.missing_before(through, found.state.why_late());
         }
         if let Some((_, next)) = listed.peek() {
-            let expected = Reader::open(&disk, next).ok().map(|next| next.header.previous);
+            let expected = Reader::open(disk, next).ok().map(|next| next.header.previous);
             survey.expect_last(expected);
         }
         (last, accepted) = (Some(survey.last), survey.accepted);
@@ -101,7 +105,7 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
             newest = first;
         }
         if mode == RepairMode::Apply && !survey.losses.is_empty() {
-            report.kept.push(survey.rewrite(&disk, dir)?);
+            report.kept.push(survey.rewrite(disk, dir)?);
         }
         let torn = survey.torn.filter(|_| mode == RepairMode::Show || survey.losses.is_empty());
         report.torn = torn.map(|bytes| (path, bytes));
@@ -113,25 +117,31 @@ pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> 
     let is_told = report.losses.iter().any(|loss| loss.path == path && loss.last.is_none());
     // Behind the newest that is there.
     let accepted = (accepted.filter(|_| newest < known), None);
-    if known > 0 && !path.exists() {
+    if known > 0 && !is_there(disk, dir, known)? {
         let loss = Loss::of(path, 0..0, "the segment is missing", known);
         report.losses.push(Loss { accepted, ..loss });
     } else if newest < known && !is_told {
         // It had a durable record, and none is left: a file cut short.
         let size = disk.open(&path).and_then(|file| file.size());
         let size = size.map_err(|source| io_error(&path, source))?;
-        let first = known.max(through + 1);
+        let first = known.max(through.saturating_add(1));
         let loss = Loss::of(path, 0..size, "no record of the segment is left", first);
         report.losses.push(Loss { accepted, ..loss });
     }
     if mode == RepairMode::Apply && !report.losses.is_empty() {
         if found.state == State::Damaged {
-            report.kept.push(keep(&disk, dir, checkpoint::NAME)?);
+            report.kept.push(keep(disk, dir, checkpoint::NAME)?);
         }
-        let written = checkpoint::write(&disk, dir, Checkpoint { newest, ..found.checkpoint });
+        let written = checkpoint::write(disk, dir, Checkpoint { newest, ..found.checkpoint });
         written.map_err(|error| error.at(dir))?;
     }
     Ok(report)
+}
+
+/// Whether there is a file of the segment.
+fn is_there(disk: &dyn LogFiles, dir: &Path, first: u64) -> Result<bool, StoreError> {
+    let names = disk.list(dir).map_err(|source| io_error(dir, source))?;
+    Ok(names.contains(&segment::name(first)))
 }
 
 /// What is wrong with a log that begins late and has no checkpoint.
@@ -144,6 +154,16 @@ enum State {
     Sound,
     Damaged,
     Missing,
+}
+
+impl State {
+    /// What is wrong with a log that begins late.
+    fn why_late(self) -> &'static str {
+        match self {
+            Self::Missing => UNTOLD,
+            Self::Sound | Self::Damaged => "the log begins too late",
+        }
+    }
 }
 
 /// What the checkpoint and the headers of the segments say.
