@@ -33,7 +33,7 @@ mod cassandra;
 mod clusters;
 mod connection;
 mod copying;
-mod home;
+pub mod home;
 mod http;
 mod later;
 mod live;

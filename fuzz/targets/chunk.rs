@@ -1,38 +1,96 @@
 //! Chunks of every kind: any bytes decode or are refused; what decodes is encoded and read again.
 use bytes::Bytes;
-use promkairos::chunk::{self, Chunk, ChunkKind};
-use promkairos::model::Point;
+use promkairos::chunk::{self, Chunk, ChunkKind, Floats};
+use promkairos::model::{Point, TimeRange, Value};
 
 pub(crate) fn check(data: &[u8]) {
-    let [kind, count_high, count_low, columns, data @ ..] = data else { return };
-    let kind = match kind % 3 {
+    let [kind, count_high, count_low, columns, rest @ ..] = data else { return };
+    let kind = match kind % 4 {
         0 => ChunkKind::Xor,
         1 => ChunkKind::Histogram,
-        _ => ChunkKind::FloatHistogram,
+        2 => ChunkKind::FloatHistogram,
+        _ => ChunkKind::Packed,
     };
-    let split = usize::from(*columns).min(data.len());
-    let chunk = Chunk {
+    let split = usize::from(*columns).min(rest.len());
+    check_points(&Chunk {
         kind,
-        count: u16::from_be_bytes([*count_high, *count_low]),
+        count: u16::from_be_bytes([*count_high, *count_low]).max(1),
         min_time: 0,
         max_time: 0,
-        data: Bytes::copy_from_slice(&data[split..]),
-        starts: Bytes::copy_from_slice(&data[..split]).into(),
-        stamps: Bytes::copy_from_slice(&data[..split]).into(),
-    };
-    let _ = chunk.validate();
-    let _ = chunk.stamped_points().take(1000).count();
-    let points: Result<Vec<Point>, _> = chunk.points().collect();
-    if let Ok(points) = points
-        && points.is_sorted_by(|a, b| a.timestamp < b.timestamp)
-    {
-        let again: Vec<i64> = chunk::encode_points(&points)
-            .iter()
-            .flat_map(|chunk| chunk.points().map(|p| p.expect("our own chunk").timestamp))
-            .collect();
-        assert_eq!(again, points.iter().map(|p| p.timestamp).collect::<Vec<_>>());
+        data: Bytes::copy_from_slice(&rest[split..]),
+        starts: Bytes::copy_from_slice(&rest[..split]).into(),
+        stamps: Bytes::copy_from_slice(&rest[..split]).into(),
+    });
+    check_file(data);
+}
+
+/// The bytes of a file or a log: what is read is written as short and read again as the same.
+fn check_file(data: &[u8]) {
+    let Ok((read, len)) = chunk::decode_chunk(&Bytes::copy_from_slice(data)) else { return };
+    assert!(len <= data.len() && read.count > 0 && read.min_time <= read.max_time, "{read:?}");
+    let mut written = Vec::new();
+    chunk::encode_chunk(&read, &mut written);
+    assert!(written.len() <= len, "a number has no shorter form than the one written");
+    assert_eq!(chunk::decode_chunk(&written.clone().into()), Ok((read.clone(), written.len())));
+    written.truncate(written.len() - 1);
+    chunk::decode_chunk(&written.into()).expect_err("its end is missing");
+    check_points(&read);
+}
+
+fn check_points(chunk: &Chunk) {
+    let all: Vec<Result<Point, _>> = chunk.points().collect();
+    let is_broken = all.last().is_some_and(Result::is_err);
+    let points: Vec<Point> = all.into_iter().map_while(Result::ok).collect();
+    assert!(points.len() <= usize::from(chunk.count), "{} points", points.len());
+    let rise = points.is_sorted_by(|a, b| a.timestamp < b.timestamp);
+    let of_chunk = points.first().zip(points.last());
+    if chunk.validate().is_ok() {
+        let times = of_chunk.map(|(first, last)| (first.timestamp, last.timestamp));
+        assert!(!is_broken && rise && times == Some((chunk.min_time, chunk.max_time)));
     }
-    let mut framed = Vec::new();
-    chunk::encode_chunk(&chunk, &mut framed);
-    let _ = chunk::decode_chunk(&Bytes::copy_from_slice(data));
+    let stamped: Vec<i64> =
+        chunk.stamped_points().map_while(Result::ok).map(|(point, _)| point.timestamp).collect();
+    assert!(points.iter().map(|point| point.timestamp).take(stamped.len()).eq(stamped));
+    if is_broken {
+        return;
+    }
+    assert!(rise, "times that do not rise are refused");
+    if chunk.kind.is_floats() {
+        check_floats(chunk, &points);
+    }
+    let again: Vec<Point> = chunk::encode_points(&points)
+        .iter()
+        .flat_map(|chunk| chunk.points().map(|p| p.expect("our own chunk")).collect::<Vec<_>>())
+        .collect();
+    assert!(again.iter().map(|p| p.timestamp).eq(points.iter().map(|p| p.timestamp)));
+    assert!(again.iter().map(|p| p.start_timestamp).eq(points.iter().map(|p| p.start_timestamp)));
+    assert!(again.iter().map(bits).eq(points.iter().map(bits)));
+}
+
+/// The fast way to read floats gives the same, and packed they are the same.
+fn check_floats(chunk: &Chunk, points: &[Point]) {
+    let want = || points.iter().map(|point| (point.timestamp, bits(point)));
+    let mut floats = Vec::new();
+    chunk.floats(&mut floats).expect("what gives points gives floats");
+    assert!(floats.iter().map(|(time, value)| (*time, Some(value.to_bits()))).eq(want()));
+    let middle = points.get(points.len() / 2).map_or(0, |point| point.timestamp);
+    let (range, mut inside) = (TimeRange::new(middle, i64::MAX), Vec::new());
+    let visit =
+        |time, value: f64| inside.extend((time >= middle).then(|| (time, Some(value.to_bits()))));
+    chunk.visit_floats_in(range, visit).expect("the same");
+    assert!(inside.into_iter().eq(want().filter(|(time, _)| *time >= middle)));
+    let floats = Floats::of(std::slice::from_ref(chunk)).expect("the same");
+    let Some(packed) = chunk::pack(&floats, 0..floats.times.len()) else { return };
+    packed.validate().expect("our own chunk");
+    let again: Vec<Point> = packed.points().map(|point| point.expect("our own chunk")).collect();
+    assert!(again.iter().map(|point| (point.timestamp, bits(point))).eq(want()));
+    assert!(again.iter().map(|p| p.start_timestamp).eq(points.iter().map(|p| p.start_timestamp)));
+}
+
+/// Of a float.
+fn bits(point: &Point) -> Option<u64> {
+    match &point.value {
+        Value::Float(value) => Some(value.to_bits()),
+        Value::Histogram(_) => None,
+    }
 }

@@ -77,15 +77,20 @@ fn world() -> &'static (Runtime, Arc<dyn Store>) {
     WORLD.get_or_init(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let store = MemoryStore::new();
-        let timeseries = dataset::series(1);
-        let message = v1::WriteRequest { timeseries, ..v1::WriteRequest::default() };
-        let compressed = snappy::compress(&message.encode_to_vec()).expect("small");
-        let body = Body { protocol: Protocol::V1, compressed: &compressed };
-        let mut scratch = Scratch::default();
-        let batch = decode(body, &mut scratch, Policy::Accept).expect("a valid message");
-        let refused = runtime.block_on(store.write(batch)).expect("memory").rejections;
-        assert!(refused.is_empty(), "{refused:?}");
-        (runtime, Arc::new(store) as Arc<dyn Store>)
+        let store = runtime.block_on(store_of(dataset::series(1)));
+        (runtime, store)
     })
+}
+
+/// A store in memory that holds these series.
+pub(super) async fn store_of(timeseries: Vec<v1::TimeSeries>) -> Arc<dyn Store> {
+    let store = MemoryStore::new();
+    let message = v1::WriteRequest { timeseries, ..v1::WriteRequest::default() };
+    let compressed = snappy::compress(&message.encode_to_vec()).expect("small");
+    let body = Body { protocol: Protocol::V1, compressed: &compressed };
+    let mut scratch = Scratch::default();
+    let batch = decode(body, &mut scratch, Policy::Accept).expect("a valid message");
+    let refused = store.write(batch).await.expect("memory").rejections;
+    assert!(refused.is_empty(), "{refused:?}");
+    Arc::new(store)
 }

@@ -3,22 +3,28 @@
 //! The fuzzer calls them with bytes of its own (`fuzz_targets/`), the tests with those that are kept in
 //! `tests/data/fuzz/` and with changes of them (`tests/it/fuzz.rs`). They panic when something is wrong.
 
+mod answer_frames;
 mod authorization;
 mod checkpoint;
 mod chunk;
 mod client_names;
+mod compressed;
+mod copy_state;
 pub(crate) mod dataset;
 mod evaluation;
 pub(crate) mod expression;
+mod frame;
 mod index_row;
 mod json_answer;
 mod kairosdb_conf;
+mod keyspace_file;
 mod log;
 mod manifest;
 mod memory_disk;
 mod metadata_file;
 mod part_end;
 mod promql;
+mod quarantine;
 mod read_answer;
 mod regex;
 mod remote_read;
@@ -38,13 +44,19 @@ pub(crate) type Check = fn(&[u8]);
 pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("write_v1", write::check_v1),
     ("write_v2", write::check_v2),
+    ("compressed", compressed::check),
     ("remote_read", remote_read::check),
     ("read_answer", read_answer::check),
+    ("answer_frames", answer_frames::check),
     ("json_answer", json_answer::check),
+    ("copy_state", copy_state::check),
     ("request", request::check),
     ("log", log::check),
     ("checkpoint", checkpoint::check),
+    ("keyspace_file", keyspace_file::check),
+    ("quarantine", quarantine::check),
     ("chunk", chunk::check),
+    ("frame", frame::check),
     ("row_key", row_key::check),
     ("index_row", index_row::check),
     ("tag_index", tag_index::check),

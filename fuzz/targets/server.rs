@@ -1,4 +1,5 @@
-//! A router over a store in memory that holds the series of `dataset`, made once.
+//! Routers over stores in memory, made once: one whose store holds the series of `dataset`, one whose store is
+//! empty before each request.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,6 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use promkairos::api::proto::v1;
 use promkairos::api::{AppState, router};
+use promkairos::model::TimeRange;
 use promkairos::storage::SharedStore;
 use promkairos::storage::memory::MemoryStore;
 use promkairos::telemetry::Metrics;
@@ -28,6 +30,11 @@ static FILLED: LazyLock<Router> = LazyLock::new(|| {
     assert_eq!(send(&router, request), StatusCode::NO_CONTENT);
     router
 });
+static EMPTY: LazyLock<(Router, SharedStore)> = LazyLock::new(|| {
+    let store: SharedStore = Arc::new(MemoryStore::new());
+    (over(store.clone()), store)
+});
+
 fn over(store: SharedStore) -> Router {
     let state = AppState::new(Arc::new(Metrics::new()));
     state.open(store);
@@ -37,6 +44,16 @@ fn over(store: SharedStore) -> Router {
 /// The status of the answer, whose body is read.
 pub(crate) fn ask(request: Request<Body>) -> StatusCode {
     send(&FILLED, request)
+}
+
+/// The same of the router over the empty store, which is emptied again.
+pub(crate) fn ask_empty(request: Request<Body>) -> StatusCode {
+    let (router, store) = &*EMPTY;
+    let status = send(router, request);
+    if status.is_success() {
+        RUNTIME.block_on(store.delete(&[], TimeRange::ALL)).expect("a store in memory");
+    }
+    status
 }
 
 /// The same of any router.

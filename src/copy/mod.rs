@@ -16,7 +16,7 @@ mod progress;
 mod remote;
 mod runs;
 mod side;
-mod state;
+pub mod state;
 mod transfer;
 
 use crate::chunk::ChunkError;
@@ -25,7 +25,7 @@ use crate::storage::StoreError;
 
 pub use compare::{Compared, Difference, What};
 pub use progress::{Progress, Stage, Totals};
-pub use remote::{Remote, is_distrust};
+pub use remote::{Remote, is_distrust, read_answer};
 pub use side::{Side, Starts, StoreSide};
 pub use state::{JobText, StateFile};
 pub use transfer::Copier;

@@ -82,16 +82,21 @@ impl Totals {
 
     /// Points of both kinds.
     pub fn points(&self) -> u64 {
-        self.floats + self.histograms
+        self.floats.saturating_add(self.histograms)
     }
 
+    /// Counts that a file says may be any; they end at the largest.
     pub(super) fn add(&mut self, more: Self) {
-        self.floats += more.floats;
-        self.histograms += more.histograms;
-        self.exemplars += more.exemplars;
-        self.metadata += more.metadata;
-        self.starts_left_out += more.starts_left_out;
-        self.refused += more.refused;
+        for (count, more) in [
+            (&mut self.floats, more.floats),
+            (&mut self.histograms, more.histograms),
+            (&mut self.exemplars, more.exemplars),
+            (&mut self.metadata, more.metadata),
+            (&mut self.starts_left_out, more.starts_left_out),
+            (&mut self.refused, more.refused),
+        ] {
+            *count = count.saturating_add(more);
+        }
         let room = Self::REASONS.saturating_sub(self.reasons.len());
         self.reasons.extend(more.reasons.into_iter().take(room));
     }

@@ -6,6 +6,7 @@
 //! NaN.
 
 use std::io::{BufReader, ErrorKind, Read};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -151,29 +152,45 @@ impl Remote {
         }
         let mut body = BufReader::new(answer.into_body().into_reader());
         let (mut run, mut bytes) = (Run::new(), 0);
-        while let Some(message) = frame(&mut body)? {
-            let series = decode_frame(&message).map_err(|error| broken(&error.to_string()))?;
-            for series in series {
-                let (labels, chunks) = decoded(&series)?;
-                bytes += chunks.iter().map(|chunk| chunk.data.len() + 64).sum::<usize>();
-                // A large series comes in several frames, and is still one.
-                match run.last_mut() {
-                    Some((last, all)) if *last == labels => all.extend(chunks),
-                    _ => {
-                        if bytes >= RUN_BYTES && !run.is_empty() {
-                            bytes = 0;
-                            if sender.blocking_send(Ok(std::mem::take(&mut run))).is_err() {
-                                return Ok(());
-                            }
-                        }
-                        run.push((labels, chunks));
+        let mut is_wanted = true;
+        read_answer(&mut body, |labels, chunks| {
+            bytes += chunks.iter().map(|chunk| chunk.data.len() + 64).sum::<usize>();
+            // A large series comes in several frames, and is still one.
+            match run.last_mut() {
+                Some((last, all)) if *last == labels => all.extend(chunks),
+                _ => {
+                    if bytes >= RUN_BYTES && !run.is_empty() {
+                        bytes = 0;
+                        is_wanted = sender.blocking_send(Ok(std::mem::take(&mut run))).is_ok();
                     }
+                    run.push((labels, chunks));
                 }
             }
+            if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        if is_wanted {
+            let _ = sender.blocking_send(Ok(run));
         }
-        let _ = sender.blocking_send(Ok(run));
         Ok(())
     }
+}
+
+/// Reads an answer in streamed chunks to its end and hands each series of each frame to `take`, which says whether
+/// to go on. A frame that is not whole is an error; what was handed over before it was whole.
+pub fn read_answer(
+    body: &mut impl Read,
+    mut take: impl FnMut(Labels, Vec<Chunk>) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    while let Some(message) = frame(body)? {
+        let series = decode_frame(&message).map_err(|error| broken(&error.to_string()))?;
+        for series in series {
+            let (labels, chunks) = decoded(&series)?;
+            if take(labels, chunks).is_break() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The message of the next frame; none at the end of the answer.
@@ -196,8 +213,13 @@ fn frame(body: &mut impl Read) -> Result<Option<Vec<u8>>, StoreError> {
     if length > MAX_FRAME_MESSAGE as u64 {
         return Err(broken(&format!("a frame of {length} bytes")));
     }
-    let (mut checksum, mut message) = ([0; 4], vec![0; length as usize]);
-    body.read_exact(&mut checksum).and_then(|()| body.read_exact(&mut message)).map_err(cut)?;
+    let mut checksum = [0; 4];
+    body.read_exact(&mut checksum).map_err(cut)?;
+    // No more memory than there are bytes.
+    let mut message = Vec::with_capacity((length as usize).min(1 << 16));
+    if body.take(length).read_to_end(&mut message).map_err(cut)? < length as usize {
+        return Err(cut(ErrorKind::UnexpectedEof.into()));
+    }
     if crc32c::crc32c(&message).to_be_bytes() != checksum {
         return Err(broken("a frame with a wrong checksum"));
     }

@@ -41,21 +41,10 @@ impl StateFile {
     /// The file at `path`, which need not be there, and how far it says that this copy is. One of
     /// another copy, or of something else, is [`CopyError::OtherState`].
     pub fn open(path: &Path, job: JobText) -> Result<(Self, Progress), CopyError> {
-        let refused = |what: String| CopyError::OtherState(format!("{}: {what}", path.display()));
         let file = Self { path: path.to_owned(), job };
         let progress = match std::fs::read(path) {
-            Ok(bytes) => {
-                let content: Content = serde_json::from_slice(&bytes)
-                    .map_err(|error| refused(format!("not the progress of a copy: {error}")))?;
-                if content.job != file.job {
-                    let JobText { from, to, .. } = content.job;
-                    return Err(refused(format!(
-                        "the progress of another copy, from {from} to {to}: end that one with \
-                         the same arguments, remove the file, or name another by --state"
-                    )));
-                }
-                content.progress
-            }
+            Ok(bytes) => decode(&bytes, &file.job)
+                .map_err(|what| CopyError::OtherState(format!("{}: {what}", path.display())))?,
             Err(error) if error.kind() == ErrorKind::NotFound => Progress::start(),
             Err(error) => return Err(file.failed(&error)),
         };
@@ -64,12 +53,11 @@ impl StateFile {
 
     /// Replaces the file, durably.
     pub fn save(&self, progress: &Progress) -> Result<(), CopyError> {
-        let content = Content { job: self.job.clone(), progress: progress.clone() };
         let mut next = self.path.as_os_str().to_owned();
         next.push(".next");
         let write = || -> std::io::Result<()> {
             let mut file = File::create(&next)?;
-            file.write_all(&serde_json::to_vec(&content)?)?;
+            file.write_all(&encode(progress, &self.job)?)?;
             file.sync_all()?;
             std::fs::rename(&next, &self.path)?;
             let folder = match self.path.parent() {
@@ -97,6 +85,25 @@ impl StateFile {
     fn failed(&self, error: &std::io::Error) -> CopyError {
         CopyError::State(format!("{}: {error}", self.path.display()))
     }
+}
+
+/// The bytes of the file of a copy.
+pub fn encode(progress: &Progress, job: &JobText) -> std::io::Result<Vec<u8>> {
+    Ok(serde_json::to_vec(&Content { job: job.clone(), progress: progress.clone() })?)
+}
+
+/// How far the bytes say that this copy is; why not, where they are those of another copy or of something else.
+pub fn decode(bytes: &[u8], job: &JobText) -> Result<Progress, String> {
+    let content: Content = serde_json::from_slice(bytes)
+        .map_err(|error| format!("not the progress of a copy: {error}"))?;
+    if content.job != *job {
+        let JobText { from, to, .. } = content.job;
+        return Err(format!(
+            "the progress of another copy, from {from} to {to}: end that one with the same \
+             arguments, remove the file, or name another by --state"
+        ));
+    }
+    Ok(content.progress)
 }
 
 #[cfg(test)]

@@ -74,10 +74,7 @@ impl Home {
 
     /// Replaces the file, durably.
     fn write(&self) -> io::Result<()> {
-        let text = match &self.cluster {
-            Some(cluster) => format!("keyspace {}\ncluster {cluster}\n", self.keyspace),
-            None => format!("keyspace {}\n", self.keyspace),
-        };
+        let text = encode(&self.keyspace, self.cluster.as_deref());
         let unfinished = self.path.with_extension("new");
         let mut file = File::create(&unfinished)?;
         file.write_all(text.as_bytes())?;
@@ -97,17 +94,44 @@ fn read(path: &Path) -> Result<Option<(String, Option<String>)>, StoreError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(StoreError::Io { path: path.to_owned(), source }),
     };
-    let mut lines = text.lines();
-    let keyspace = lines.next().and_then(|line| line.strip_prefix("keyspace "));
-    let cluster = lines.next().map(|line| line.strip_prefix("cluster "));
-    match (keyspace, cluster, lines.next()) {
-        (Some(keyspace), None, None) => Ok(Some((keyspace.to_owned(), None))),
-        (Some(keyspace), Some(Some(name)), None) => {
-            Ok(Some((keyspace.to_owned(), Some(name.to_owned()))))
+    let what = "not the keyspace and the cluster of a log".into();
+    let damaged = || StoreError::Corrupt { path: path.to_owned(), offset: 0, what };
+    decode(&text).map(Some).ok_or_else(damaged)
+}
+
+/// The text of the file.
+pub fn encode(keyspace: &str, cluster: Option<&str>) -> String {
+    match cluster {
+        Some(cluster) => format!("keyspace {keyspace}\ncluster {cluster}\n"),
+        None => format!("keyspace {keyspace}\n"),
+    }
+}
+
+/// What [`encode`] was given; `None` for any other text. The name of a cluster may have line breaks.
+pub fn decode(text: &str) -> Option<(String, Option<String>)> {
+    let (keyspace, rest) = text.strip_prefix("keyspace ")?.split_once('\n')?;
+    let cluster = match rest {
+        "" => None,
+        _ => Some(rest.strip_prefix("cluster ")?.strip_suffix('\n')?.to_owned()),
+    };
+    Some((keyspace.to_owned(), cluster))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_and_half_a_text_is_refused() {
+        for cluster in [None, Some("Test Cluster"), Some(""), Some("a\nb\r"), Some("\n")] {
+            let text = encode("kairosdb", cluster);
+            let want = ("kairosdb".to_owned(), cluster.map(str::to_owned));
+            assert_eq!(decode(&text), Some(want), "{text:?}");
         }
-        _ => {
-            let what = "not the keyspace and the cluster of a log".into();
-            Err(StoreError::Corrupt { path: path.to_owned(), offset: 0, what })
+        for text in
+            ["", "keyspace", "keyspace a", "keyspace a\ncluster b", "keyspace a\nb\n", "x\n"]
+        {
+            assert_eq!(decode(text), None, "{text:?}");
         }
     }
 }

@@ -24,8 +24,8 @@ const READ_GAP: u64 = 16 << 10;
 /// Bytes read in one go at most, but for a single larger frame.
 const READ_SPAN: u64 = 4 << 20;
 
-/// Appends a frame; returns its length.
-pub(super) fn put_frame(out: &mut Vec<u8>, base: i64, chunks: &[Chunk]) -> usize {
+/// Appends a frame; returns its length. Times count from `base`, in milliseconds.
+pub fn put_frame(out: &mut Vec<u8>, base: i64, chunks: &[Chunk]) -> usize {
     let start = out.len();
     put_varint(out, chunks.len() as u64);
     let mut before = base;
@@ -46,8 +46,8 @@ pub(super) fn put_frame(out: &mut Vec<u8>, base: i64, chunks: &[Chunk]) -> usize
     out.len() - start
 }
 
-/// The chunks of a frame.
-pub(super) fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> {
+/// The chunks of a frame, written with the same `base`.
+pub fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> {
     let content = unseal(frame)?;
     let mut cursor = Cursor(content);
     let count = cursor.varint()?;

@@ -9,7 +9,7 @@ pub mod clusters;
 mod codec;
 pub mod disk;
 pub mod embedded;
-mod frame;
+pub mod frame;
 pub mod head;
 pub mod index;
 mod limited;
@@ -38,8 +38,8 @@ pub type SharedStore = Arc<dyn Store>;
 
 /// Where samples live.
 ///
-/// **Writing.** `Ok` from [`write`](Store::write) means durable *and* findable, data and index, for all that the outcome
-/// counts; a read that starts after it sees it. What is refused for good is in the outcome and never an
+/// **Writing.** `Ok` from [`write`](Store::write) means durable *and* findable, data and index, for all that the
+/// outcome counts; a read that starts after it sees it. What is refused for good is in the outcome and never an
 /// error; an error means that nothing is promised, and that the same batch may be sent
 /// again without harm. Any age and any order is welcome. A series has one
 /// point at a timestamp, whatever its kind: the last write wins, and within one batch a float

@@ -41,7 +41,7 @@ mod mtime;
 mod options;
 mod permissions;
 mod plan;
-mod quarantine;
+pub mod quarantine;
 mod read_cache;
 mod reader;
 mod retry;

@@ -137,42 +137,35 @@ fn append(path: &Path, lines: Vec<String>) -> io::Result<u64> {
     if is_new && let Some(folder) = path.parent() {
         File::open(folder)?.sync_all()?;
     }
-    let mut wanted: HashSet<&str> = lines.iter().map(|line| point_of(line)).collect();
-    let whole = strike_out(&file, &mut wanted)?;
+    let (whole, new) = missing(BufReader::new(&file), &lines)?;
     if whole < file.metadata()?.len() {
         // A last line that is not whole was never acknowledged.
         file.set_len(whole)?;
         file.seek(SeekFrom::End(0))?;
     }
-    let mut new = String::new();
-    let mut count = 0;
-    for line in &lines {
-        if wanted.remove(point_of(line)) {
-            new.push_str(line);
-            count += 1;
-        }
-    }
-    file.write_all(new.as_bytes())?;
+    file.write_all(new.concat().as_bytes())?;
     // Also where nothing is new: what is there may not have been synced by who wrote it.
     file.sync_all()?;
-    Ok(count)
+    Ok(new.len() as u64)
 }
 
-/// Takes out of `wanted` what stands in the file. Answers where its last whole line ends.
-fn strike_out(file: &File, wanted: &mut HashSet<&str>) -> io::Result<u64> {
-    let mut reader = BufReader::new(file);
+/// Where the last whole line of `file` ends, in bytes, and which of `lines` do not stand before that, each once.
+pub fn missing(mut file: impl BufRead, lines: &[String]) -> io::Result<(u64, Vec<&str>)> {
+    let mut wanted: HashSet<&str> = lines.iter().map(|line| point_of(line)).collect();
     let (mut line, mut whole) = (Vec::new(), 0);
     loop {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line)?;
+        let length = file.read_until(b'\n', &mut line)?;
         if line.last() != Some(&b'\n') {
-            return Ok(whole);
+            break;
         }
         whole += length as u64;
         if let Ok(line) = std::str::from_utf8(&line) {
             wanted.remove(point_of(line));
         }
     }
+    let new = lines.iter().map(String::as_str).filter(|line| wanted.remove(point_of(line)));
+    Ok((whole, new.collect()))
 }
 
 /// A line without its reason.
