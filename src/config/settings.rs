@@ -199,7 +199,8 @@ pub const SETTINGS: &[Setting] = &[
         "flush-interval",
         "DURATION",
         Some("2h"),
-        "How often samples go from the log to the store; to Cassandra they go spread over half of that, unless it is urgent",
+        "How often samples go from the log to the store; to Cassandra they go spread over half of \
+         that, unless it is urgent",
     ),
     setting("wal-limit", "SIZE", Some("8GiB"), "Largest log; beyond it writes are refused"),
     setting(
@@ -219,7 +220,8 @@ pub const SETTINGS: &[Setting] = &[
         "max-connections",
         "N",
         Some("512"),
-        "Connections at a time; a further one takes the place of one without a whole request, else it is told 503, but for health and metrics",
+        "Connections at a time; a further one takes the place of one without a whole request, else \
+         it is told 503, but for health and metrics",
     ),
     setting(
         "max-http2-streams",
@@ -402,7 +404,8 @@ pub const SETTINGS: &[Setting] = &[
         "log-level",
         "FILTER",
         Some("info"),
-        "off, error, warn, info, debug or trace of promkairos (libraries tell no more than info), or a filter such as info,promkairos::storage=debug",
+        "off, error, warn, info, debug or trace of promkairos (libraries tell no more than info), or \
+         a filter such as info,promkairos::storage=debug",
     ),
 ];
 

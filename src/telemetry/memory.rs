@@ -37,7 +37,8 @@ impl MemoryMetrics {
         let registry = registry.sub_registry_with_prefix("memory");
         let help = "Memory that the process may take";
         registry.register_with_unit("limit", help, Unit::Bytes, m.limit);
-        let help = "Shortage of memory: 0 none, 1 early flushes, 2 new series and large queries refused, 3 writes refused";
+        let help = "Shortage of memory: 0 none, 1 early flushes, 2 new series and large queries refused, \
+                    3 writes refused";
         registry.register("level", help, m.level);
         let help = "Early flushes and cleared caches because memory was short";
         registry.register("relieved", help, m.relieved);

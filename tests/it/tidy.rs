@@ -3,7 +3,7 @@
 //!
 //! Code below the line `#[cfg(test)]` of a file is test code: sizes and arrows do not count there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +11,8 @@ use std::process::Command;
 const FILE_LINES: usize = 500;
 /// Longest function, in lines.
 const FUNCTION_LINES: usize = 70;
+/// Longest line, in characters.
+const LINE: usize = 120;
 
 /// What each module may use of this crate: the drawing in ARCHITECTURE.md and in src/lib.rs.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -161,26 +163,118 @@ fn files_and_functions_stay_short() {
     none(&wrong);
 }
 
+/// From the files that Cargo compiles, along the `mod` lines.
 #[test]
 fn every_file_is_compiled() {
-    let files = rust_files();
-    let named: BTreeSet<&str> = files
-        .iter()
-        .flat_map(|file| file.text.lines())
-        .filter_map(|line| line.trim().split_once("mod "))
-        .filter_map(|(_, rest)| rest.strip_suffix(';'))
+    let files: BTreeMap<String, String> =
+        rust_files().into_iter().map(|file| (file.path, file.text)).collect();
+    let mut open: Vec<(String, ModulesIn)> = files
+        .keys()
+        .filter(|path| is_root(path))
+        .map(|path| (path.clone(), ModulesIn::SameFolder))
         .collect();
-    // These are found by their places.
-    let roots = ["main", "lib", "build"];
+    assert!(ROOTS.iter().all(|root| files.contains_key(*root)), "{ROOTS:?}");
+    let (mut compiled, mut wrong) = (BTreeSet::new(), Vec::new());
+    while let Some((path, modules_in)) = open.pop() {
+        if !compiled.insert(path.clone()) {
+            continue;
+        }
+        for (name, places) in modules_of(&path, &files[&path], modules_in) {
+            match places.into_iter().find(|(place, _)| files.contains_key(place)) {
+                Some(found) => open.push(found),
+                None => wrong.push(format!("{path}: no file for mod {name}")),
+            }
+        }
+    }
+    wrong.extend(files.keys().filter(|path| !compiled.contains(*path)).cloned());
+    none(&wrong);
+}
+
+/// What Cargo finds by itself or by a `Cargo.toml`, beside the files of [`ROOT_FOLDERS`].
+const ROOTS: [&str; 6] = [
+    "build.rs",
+    "src/lib.rs",
+    "src/main.rs",
+    "tests/it/main.rs",
+    "bench/load/src/main.rs",
+    "bench/micro/src/lib.rs",
+];
+/// Every file of them is a program.
+const ROOT_FOLDERS: [&str; 2] = ["fuzz/fuzz_targets", "bench/micro/benches"];
+
+fn is_root(path: &str) -> bool {
+    let folder = Path::new(path).parent().and_then(Path::to_str);
+    ROOTS.contains(&path) || folder.is_some_and(|folder| ROOT_FOLDERS.contains(&folder))
+}
+
+/// Where the modules of a file are.
+#[derive(Debug, Clone, Copy)]
+enum ModulesIn {
+    /// Beside it.
+    SameFolder,
+    /// In a folder of its name.
+    OwnFolder,
+}
+
+/// The `mod` lines of a file: their names, and the files that each may mean.
+fn modules_of(
+    path: &str,
+    text: &str,
+    modules_in: ModulesIn,
+) -> Vec<(String, Vec<(String, ModulesIn)>)> {
+    let beside = Path::new(path).parent().expect("a folder");
+    let folder = match modules_in {
+        ModulesIn::SameFolder => beside.to_owned(),
+        ModulesIn::OwnFolder => Path::new(path).with_extension(""),
+    };
+    let place = |path: PathBuf| plain(&path);
+    let (mut modules, mut said) = (Vec::new(), None);
+    for line in text.lines().map(str::trim) {
+        if let Some(path) = line.strip_prefix("#[path = \"") {
+            said = path.strip_suffix("\"]");
+        } else if let Some(name) = declared(line) {
+            let places = match said.take() {
+                Some(said) => vec![(place(beside.join(said)), ModulesIn::SameFolder)],
+                None => vec![
+                    (place(folder.join(format!("{name}.rs"))), ModulesIn::OwnFolder),
+                    (place(folder.join(name).join("mod.rs")), ModulesIn::SameFolder),
+                ],
+            };
+            modules.push((name.to_owned(), places));
+        }
+    }
+    modules
+}
+
+/// The name in a line such as `pub(crate) mod name;`.
+fn declared(line: &str) -> Option<&str> {
+    let (before, name) = line.strip_suffix(';')?.split_once("mod ")?;
+    let before = before.trim();
+    (before.is_empty() || before == "pub" || before.starts_with("pub(")).then_some(name)
+}
+
+/// A path without `..`.
+fn plain(path: &Path) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.iter().map(|part| part.to_str().expect("UTF-8")) {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// rustfmt decides on code, but leaves texts and comments as they are.
+#[test]
+fn lines_stay_short() {
     let mut wrong = Vec::new();
-    for file in &files {
-        let path = Path::new(&file.path).with_extension("");
-        let path = if path.ends_with("mod") { path.parent().expect("a folder") } else { &path };
-        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
-        let is_target =
-            path.starts_with("fuzz/fuzz_targets") || path.starts_with("bench/micro/benches");
-        if !roots.contains(&name) && !named.contains(name) && !is_target {
-            wrong.push(file.path.clone());
+    for file in rust_files() {
+        for (at, line) in file.text.lines().enumerate() {
+            let length = line.chars().count();
+            if length > LINE {
+                wrong.push(format!("{}:{}: {length} characters", file.path, at + 1));
+            }
         }
     }
     none(&wrong);
@@ -380,12 +474,14 @@ pub(crate) fn root() -> &'static Path {
 }
 
 fn rust_files() -> Vec<File> {
-    ["src", "tests", "bench", "benches", "fuzz", "build.rs"].into_iter().flat_map(sources).collect()
+    ["src", "tests", "bench", "fuzz", "build.rs"].into_iter().flat_map(sources).collect()
 }
 
+/// The files with code in a folder, which must be there and have some.
 fn sources(folder: &str) -> Vec<File> {
     let mut files = files_below(&root().join(folder));
     files.retain(|file| file.path.ends_with(".rs"));
+    assert!(!files.is_empty(), "{folder} has no code");
     files
 }
 

@@ -2,8 +2,9 @@
 //!
 //! What can never be accepted is 400 (or 413, 415) and the rest of the request is stored; trouble
 //! of ours is 503 or 500, which senders repeat. Type and encoding are judged before the body is
-//! read, and a rate that is a setting before anything is stored. Answers to version 2 say how much was stored, failures included; answers to
-//! version 1 never do, as senders take these headers for the sign of version 2.
+//! read, and a rate that is a setting before anything is stored. Answers to version 2 say how much
+//! was stored, failures included; answers to version 1 never do, as senders take these headers for
+//! the sign of version 2.
 
 mod active;
 mod gate;

@@ -3,8 +3,8 @@
 //! Prometheus' patterns are Go's RE2; the `regex` crate reads a slightly different
 //! language. [`translate()`] reads RE2 and writes text that means the same to the crate, or
 //! refuses. Differences that stay: nesting is limited to [`MAX_REGEX_DEPTH`], compiled size to
-//! [`MAX_REGEX_BYTES`](crate::limits::MAX_REGEX_BYTES), a group name that the crate cannot take becomes a group without one, and the
-//! tables of Unicode are those of the crate.
+//! [`MAX_REGEX_BYTES`](crate::limits::MAX_REGEX_BYTES), a group name that the crate cannot
+//! take becomes a group without one, and the tables of Unicode are those of the crate.
 
 mod class;
 mod error;

@@ -51,8 +51,8 @@ impl KeyLists {
     fn refuse(&self, why: &str) {
         if !self.refused.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "Cassandra takes no lists of {MOST} keys, so each is asked for alone from now on, which makes queries of \
-                 many metrics slower: {why}"
+                "Cassandra takes no lists of {MOST} keys, so each is asked for alone from now on, which makes \
+                 queries of many metrics slower: {why}"
             );
         }
     }

@@ -5,11 +5,11 @@
 //! still reads the old ones keeps them. One runs at a time.
 //!
 //! What it wrote it does not write again within an hour, not for a delete either unless very many of them wait:
-//! the manifest says when that was. Only a clock that is set by more than that ends a rest early. What a flush wrote may be merged or
-//! rewritten at once. So a day cannot grow without bound: what rests was written within the hour, from four
-//! parts at least in an open day and from two in a closed one; the others wait only until there are as many
-//! neighbours of about one size. Beside a few of each size a day has a third as many parts as flushes touched
-//! it within an hour; as many, if it is closed or something was deleted from it after each of them.
+//! the manifest says when that was. Only a clock that is set by more than that ends a rest early. What a flush
+//! wrote may be merged or rewritten at once. So a day cannot grow without bound: what rests was written within
+//! the hour, from four parts at least in an open day and from two in a closed one; the others wait only until
+//! there are as many neighbours of about one size. Beside a few of each size a day has a third as many parts as
+//! flushes touched it within an hour; as many, if it is closed or something was deleted from it after each.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -4,8 +4,9 @@
 //! damage: acknowledged data would be missing, so reading stops with an error that names file and
 //! offset. Behind the sealed end it is a torn tail, never acknowledged as durable by a seal:
 //! it is zeroed with a warning. What is sound there is written once more and synced: it may have been in
-//! the memory of the kernel alone, and what comes behind it relies on it. Between segments the sequence must go on, and the newest one that
-//! the checkpoint knows must be there, so that no segment can be missing or shorter than it was.
+//! the memory of the kernel alone, and what comes behind it relies on it. Between segments the sequence must
+//! go on, and the newest one that the checkpoint knows must be there, so that no segment can be missing or
+//! shorter than it was.
 
 use std::path::Path;
 
