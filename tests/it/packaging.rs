@@ -6,6 +6,7 @@
 mod system;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -51,10 +52,23 @@ fn the_dockerfile_keeps_its_settings_beside_arguments_and_copies_what_is_there()
 
 #[test]
 fn the_image_holds_every_member_of_the_workspace() {
-    let copied = instructions(&text("Dockerfile"), "COPY").join("\n");
-    for line in ["Cargo.toml", "Cargo.lock", "build.rs", "proto", "src", "bench"] {
-        assert!(root().join(line).exists(), "{line}");
-        assert!(copied.contains(line), "{line} is not copied");
+    let manifest: toml::Table = text("Cargo.toml").parse().expect("TOML");
+    let members = manifest["workspace"]["members"].as_array().expect("a list");
+    let members = members.iter().map(|member| member.as_str().expect("a path").to_owned());
+    let members: Vec<String> = members.collect();
+    assert!(members.len() > 1, "{members:?}");
+    let dockerfile = text("Dockerfile");
+    let copied: BTreeSet<String> = copied_paths(&dockerfile).collect();
+    // What it is built of, beside the members.
+    for path in ["Cargo.toml", "Cargo.lock", "build.rs", "proto", "src", "README.md"] {
+        assert!(copied.contains(path), "{path} is not copied: {copied:?}");
+    }
+    for member in &members {
+        let mut folders = Path::new(member).ancestors().filter_map(Path::to_str);
+        assert!(
+            folders.any(|folder| copied.contains(folder)),
+            "{member} is not copied: {copied:?}"
+        );
     }
 }
 
@@ -189,15 +203,20 @@ fn assert_known(used: &BTreeSet<String>) {
 }
 
 fn copied_paths_exist(dockerfile: &str) {
-    let copies = instructions(dockerfile, "COPY");
-    assert!(!copies.is_empty());
-    for copy in copies.iter().filter(|copy| !copy.starts_with("--from=")) {
-        let words: Vec<&str> = copy.split_whitespace().collect();
-        let (_, sources) = words.split_last().expect("a destination");
-        for source in sources {
-            assert!(root().join(source).exists(), "COPY {copy}: no {source}");
-        }
+    assert!(copied_paths(dockerfile).count() > 0);
+    for source in copied_paths(dockerfile) {
+        assert!(root().join(&source).exists(), "COPY: no {source}");
     }
+}
+
+/// What is copied of the project.
+fn copied_paths(dockerfile: &str) -> impl Iterator<Item = String> {
+    let copies = instructions(dockerfile, "COPY").into_iter();
+    copies.filter(|copy| !copy.starts_with("--from=")).flat_map(|copy| {
+        let mut words: Vec<String> = copy.split_whitespace().map(str::to_owned).collect();
+        words.pop().expect("a destination");
+        words
+    })
 }
 
 /// What follows each instruction of this name.
