@@ -55,10 +55,21 @@ async fn under_noise(noise: &Noise, server: &Promkairos, load: &Load, seed: u64)
         () = enough => {}
     }
     // Nobody writes now: what is read is all of it, or an error says that it cannot be read.
+    let mut read = 0;
     for _ in 0..20 {
-        if let Ok(Some(wrong)) = load.difference(server).await {
-            panic!("{wrong}");
+        match load.difference(server).await {
+            Ok(None) => read += 1,
+            Ok(Some(wrong)) => panic!("{wrong}"),
+            Err(_) => {}
         }
+    }
+    println!("{read} of 20 reads under noise passed");
+    if read == 0 {
+        eventually("reads pass at times", async || match load.difference(server).await? {
+            None => Ok(()),
+            Some(wrong) => panic!("{wrong}"),
+        })
+        .await;
     }
     assert_eq!(server.get("/-/healthy").await.expect("it answers").0, 200);
     noise.end();
