@@ -341,10 +341,15 @@ async fn what_is_in_memory_and_good_is_not_looked_up_in_the_index() {
     let store = keyspace.open_with(memory).await.expect("opens");
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["host"]);
-    // A read of all rows brings them to memory; nobody has written since.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(found(&store, &named("m"), TimeRange::ALL).await, scan(&all, &named("m")));
-    assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["memory"]);
+    // A read of all rows brings them to memory, once nobody has just written.
+    eventually("it is in memory", async || {
+        assert_eq!(found(&store, &named("m"), TimeRange::ALL).await, scan(&all, &named("m")));
+        match paths(&store, &matchers, TimeRange::ALL).await {
+            paths if paths == ["memory"] => Ok(()),
+            paths => Err(format!("{paths:?}")),
+        }
+    })
+    .await;
     assert_eq!(found(&store, &matchers, TimeRange::ALL).await, scan(&all, &matchers));
     // Somebody has: what is in memory may be too little, and the index is shorter than all rows.
     let new = series("m", &[("host", "a"), ("new", "1")]);

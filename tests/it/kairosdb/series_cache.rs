@@ -1,6 +1,6 @@
 //! The series of a window in memory: what is read, when it is read again, and what is never read.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use promkairos::model::{Labels, METRIC_NAME, MatchOp, Matcher, TimeRange};
 use promkairos::storage::cassandra::{CassandraStore, Options};
@@ -8,6 +8,7 @@ use promkairos::storage::{ListSize, SeriesQuery, Store};
 use promkairos::telemetry::CassandraMetrics;
 
 use crate::cassandra::keyspace::{Request, TestKeyspace, labels, matcher, named, read};
+use crate::support::eventually;
 
 async fn open(options: Options) -> (CassandraStore, CassandraMetrics) {
     let metrics = CassandraMetrics::default();
@@ -18,7 +19,8 @@ fn host(n: usize) -> Labels {
     labels(&[("__name__", "m"), ("host", &format!("h{n}")), ("group", &format!("g{}", n % 25))])
 }
 
-async fn fill(store: &CassandraStore, series: usize) {
+/// Writes that many series, and waits until what is read of them is good for the next query.
+async fn fill(keyspace: &TestKeyspace, store: &CassandraStore, series: usize) {
     for from in (0..series).step_by(2_000) {
         let mut request = Request::default();
         for n in from..(from + 2_000).min(series) {
@@ -26,8 +28,18 @@ async fn fill(store: &CassandraStore, series: usize) {
         }
         assert!(request.write(store).await.rejections.is_empty());
     }
-    // A window that was just written to is read once more.
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    // A window that was just written to is read once more: another reader sees when it is not.
+    let (other, metrics) = open(keyspace.options()).await;
+    eventually("the window is answered from memory", async || {
+        let hits = metrics.series_cache_hits.get();
+        count(&other, &named("m")).await;
+        match metrics.series_cache_hits.get() > hits {
+            true => Ok(()),
+            false => Err(format!("{hits} hits")),
+        }
+    })
+    .await;
+    other.close().await.expect("closes");
 }
 
 async fn count(store: &CassandraStore, matchers: &[Matcher]) -> usize {
@@ -40,7 +52,7 @@ async fn count(store: &CassandraStore, matchers: &[Matcher]) -> usize {
 async fn only_what_is_selected_is_read_and_the_index_only_once() {
     let keyspace = TestKeyspace::new().await;
     let (store, metrics) = open(keyspace.options()).await;
-    fill(&store, 10_000).await;
+    fill(&keyspace, &store, 10_000).await;
     let group = [Matcher::equal(METRIC_NAME, "m"), Matcher::equal("group", "g7")];
     assert_eq!(read(&store, &group, TimeRange::ALL).await.len(), 400);
     assert_eq!(metrics.rows_read.get(), 400, "no points of the other 9,600");
@@ -65,7 +77,7 @@ async fn only_what_is_selected_is_read_and_the_index_only_once() {
 async fn own_writes_are_seen_at_once_and_without_another_read() {
     let keyspace = TestKeyspace::new().await;
     let (store, metrics) = open(keyspace.options()).await;
-    fill(&store, 2_000).await;
+    fill(&keyspace, &store, 2_000).await;
     assert_eq!(count(&store, &named("m")).await, 2_000);
     let mut reads = metrics.series_cache_reads.get();
     for n in 2_000..2_020 {
@@ -99,7 +111,7 @@ async fn neighbour_writes(keyspace: &TestKeyspace, host: &str) {
 async fn a_neighbours_series_is_seen_by_the_next_query() {
     let keyspace = TestKeyspace::new().await;
     let (store, _) = open(keyspace.options()).await;
-    fill(&store, 10).await;
+    fill(&keyspace, &store, 10).await;
     for n in 0..20 {
         assert_eq!(count(&store, &named("m")).await, 10 + n);
         neighbour_writes(&keyspace, &format!("n{n}")).await;
@@ -113,7 +125,7 @@ async fn a_neighbours_series_is_seen_by_the_next_query() {
 async fn labels_are_answered_from_memory_until_an_index_row_is_written() {
     let keyspace = TestKeyspace::new().await;
     let (store, metrics) = open(keyspace.options()).await;
-    fill(&store, 3).await;
+    fill(&keyspace, &store, 3).await;
     let query = |end| SeriesQuery {
         matchers: vec![],
         range: TimeRange::new(0, end),
@@ -164,7 +176,7 @@ async fn a_window_larger_than_memory_is_read_row_by_row() {
     let keyspace = TestKeyspace::new().await;
     let options = Options { series_cache_bytes: 100_000, page_size: 300, ..keyspace.options() };
     let (store, metrics) = open(options).await;
-    fill(&store, 1_000).await;
+    fill(&keyspace, &store, 1_000).await;
     let group = [Matcher::equal(METRIC_NAME, "m"), Matcher::equal("group", "g7")];
     for _ in 0..3 {
         assert_eq!(read(&store, &group, TimeRange::ALL).await.len(), 40);
