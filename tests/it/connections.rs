@@ -120,6 +120,36 @@ async fn get(client: &SendRequest<Bytes>, server: &Promkairos, path: &str) -> h2
     answer.into_body()
 }
 
+/// Where the body of a request is not read, HTTP/1.1 says that the connection is closed. HTTP/2 has no such header:
+/// an answer with one would be malformed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_over_http2_says_nothing_of_the_connection() {
+    const OF_CONNECTIONS: [&str; 4] = ["connection", "keep-alive", "transfer-encoding", "upgrade"];
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(data.path(), &[]).await;
+    let mut plain = TcpStream::connect(server.address).await.expect("it listens");
+    let head = b"POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n";
+    plain.write_all(head).await.expect("it takes that");
+    let mut answer = Vec::new();
+    plain.read_to_end(&mut answer).await.expect("it is closed");
+    let answer = String::from_utf8(answer).expect("text");
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    let client = http2(server.address, 1 << 16).await;
+    for (method, path, status) in [("POST", "/nothing", 404), ("GET", "/-/healthy", 200)] {
+        let mut client = client.clone().ready().await.expect("the connection is there");
+        let request = Request::builder().method(method).uri(server.url(path)).body(());
+        let is_whole = method == "GET";
+        let sent = client.send_request(request.expect("a request"), is_whole);
+        let (answer, _body) = sent.expect("it is sent");
+        let answer = answer.await.expect("an answer");
+        assert_eq!(answer.status(), status, "{path}");
+        for name in OF_CONNECTIONS {
+            assert!(!answer.headers().contains_key(name), "{path}: {name}");
+        }
+    }
+}
+
 /// Takes what is left of a body; an error when it breaks off.
 async fn rest(mut body: h2::RecvStream) -> Result<Vec<u8>, h2::Error> {
     let mut taken = Vec::new();
