@@ -50,22 +50,31 @@ struct History {
     value: f64,
 }
 
-/// What the histories met, so that they cannot be about nothing.
+/// What the histories met, so that they cannot be about nothing: faults, and for what is done how often it went
+/// well and how often not.
 #[derive(Debug, Default)]
 struct Met {
-    acknowledged: u32,
-    refused: u32,
-    failures: u32,
-    cuts: u32,
-    jumps: u32,
+    failed_operations: u32,
+    failed_syncs: u32,
+    no_room: u32,
     short_writes: u32,
     failed_reads: u32,
-    read: u32,
-    not_read: u32,
-    opened: u32,
-    not_opened: u32,
-    damaged_opened: u32,
-    damaged_refused: u32,
+    kills: u32,
+    cuts: u32,
+    jumps: u32,
+    writes: [u32; 2],
+    deletes: [u32; 2],
+    flushes: [u32; 2],
+    maintained: [u32; 2],
+    closed: [u32; 2],
+    read: [u32; 2],
+    opened: [u32; 2],
+    damaged: [u32; 2],
+}
+
+/// Counts in the first place what went well, in the second what did not.
+fn count(counts: &mut [u32; 2], went_well: bool) {
+    counts[usize::from(!went_well)] += 1;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,13 +91,19 @@ async fn what_was_acknowledged_is_found_or_an_error_says_why_not() {
         history.end(&mut met).await;
     }
     println!("{met:?}");
-    let faults = [met.failures, met.cuts, met.jumps, met.short_writes, met.failed_reads];
-    let outcomes = [
-        [met.acknowledged, met.refused],
-        [met.read, met.not_read],
-        [met.opened, met.not_opened],
-        [met.damaged_opened, met.damaged_refused],
+    let faults = [
+        met.failed_operations,
+        met.failed_syncs,
+        met.no_room,
+        met.short_writes,
+        met.failed_reads,
+        met.kills,
+        met.cuts,
+        met.jumps,
+        met.closed[0],
     ];
+    let outcomes =
+        [met.writes, met.deletes, met.flushes, met.maintained, met.read, met.opened, met.damaged];
     assert!(faults.iter().chain(outcomes.as_flattened()).all(|count| *count > 2), "{met:?}");
 }
 
@@ -146,9 +161,15 @@ impl History {
     async fn step(mut self, met: &mut Met) -> Self {
         match self.random.random_range(0..24) {
             0..9 => self.write(met).await,
-            9 => self.delete().await,
-            10 | 11 => drop(self.head.flush().await),
-            12 => drop(self.parts.maintain(self.clock.load(Ordering::SeqCst))),
+            9 => self.delete(met).await,
+            10 | 11 => {
+                let flushed = self.head.flush().await;
+                self.look(&mut met.flushes, "a flush", flushed);
+            }
+            12 => {
+                let maintained = self.parts.maintain(self.clock.load(Ordering::SeqCst));
+                self.look(&mut met.maintained, "maintenance", maintained);
+            }
             13 => self.disk.fail(self.random.random_range(3..60)),
             14 => self.disk.fill(true),
             15 => self.disk.fill(false),
@@ -162,6 +183,14 @@ impl History {
         self
     }
 
+    /// Counts how something ended, which may fail only where something of the disk has failed before.
+    fn look(&self, counts: &mut [u32; 2], what: &str, outcome: Result<(), StoreError>) {
+        count(counts, outcome.is_ok());
+        if let Err(error) = outcome {
+            assert!(self.disk.failed().any(), "{what} fails on a disk that did not: {error}");
+        }
+    }
+
     /// The clock is set right, or far ahead or back.
     fn jump(&mut self, met: &mut Met) {
         let years = [0, 1, 10, -1, -10][self.random.random_range(0..5)];
@@ -171,11 +200,9 @@ impl History {
 
     /// Reads on a disk that may fail: an error, or what may be, and all of it.
     async fn read(&mut self, met: &mut Met) {
-        let Ok(mut found) = found(&self.head).await else {
-            met.not_read += 1;
-            return;
-        };
-        met.read += 1;
+        let found = found(&self.head).await;
+        count(&mut met.read, found.is_ok());
+        let Ok(mut found) = found else { return };
         for ((host, time), possible) in &self.points {
             let bits = found.remove(&((*host).to_owned(), *time));
             assert!(
@@ -200,7 +227,7 @@ impl History {
             }
         }
         let acknowledged = self.head.write(batch.build()).await.is_ok();
-        *if acknowledged { &mut met.acknowledged } else { &mut met.refused } += 1;
+        count(&mut met.writes, acknowledged);
         for (point, bits) in written {
             let possible = self.points.entry(point).or_insert_with(|| vec![None]);
             if acknowledged {
@@ -210,12 +237,13 @@ impl History {
         }
     }
 
-    async fn delete(&mut self) {
+    async fn delete(&mut self, met: &mut Met) {
         let host = SERIES[self.random.random_range(0..SERIES.len())];
         let matcher = Matcher::new(MatchOp::Equal, "host", host).expect("a matcher");
         let start = 19_000 * DAY + self.random.random_range(0..400) * (DAY / 100);
         let range = TimeRange::new(start, start + DAY / 2);
         let deleted = self.head.delete(&[matcher], range).await.is_ok();
+        count(&mut met.deletes, deleted);
         let inside =
             self.points.iter_mut().filter(|((of, time), _)| *of == host && range.contains(*time));
         for (_, possible) in inside {
@@ -228,28 +256,36 @@ impl History {
 
     /// Closed as far as the disk lets it, and opened again on a sound disk.
     async fn restart(self, met: &mut Met) -> Self {
-        let _ = self.head.close().await;
+        let closed = self.head.close().await;
+        self.look(&mut met.closed, "a close", closed);
         self.crash(met).await
     }
 
     /// A kill, or a power cut; then all must be there, and the disk is sound.
     async fn crash(mut self, met: &mut Met) -> Self {
-        met.cuts += 1;
-        met.failures += self.disk.failures();
-        met.failed_reads += self.disk.failed_reads();
-        met.short_writes += self.disk.short_writes();
+        let failed = self.disk.failed();
+        met.failed_operations += failed.operations;
+        met.failed_syncs += failed.syncs;
+        met.no_room += failed.full;
+        met.short_writes += failed.short_writes;
+        met.failed_reads += failed.reads;
         let disk = match self.random.random_bool(0.5) {
-            true => self.disk.after_cut(),
-            false => self.disk.after_kill(),
+            true => {
+                met.cuts += 1;
+                self.disk.after_cut()
+            }
+            false => {
+                met.kills += 1;
+                self.disk.after_kill()
+            }
         };
         let Self { dir, clock, points, mut random, value, head, parts, .. } = self;
         drop((head, parts));
         // First on a disk that does not read all: that is told, and takes nothing away.
         disk.fail_reads(random.random_range(0..40));
-        match open(&disk, dir.path(), &clock).await {
-            Ok(_) => met.opened += 1,
-            Err(_) => met.not_opened += 1,
-        }
+        let opened = open(&disk, dir.path(), &clock).await;
+        count(&mut met.opened, opened.is_ok());
+        drop(opened);
         disk.fail_reads(0);
         let opened = open(&disk, dir.path(), &clock).await;
         let (parts, head) = opened.expect("nothing is damaged");
@@ -290,6 +326,6 @@ impl History {
             }
             Err(error) => Err(error),
         };
-        *if opened.is_ok() { &mut met.damaged_opened } else { &mut met.damaged_refused } += 1;
+        count(&mut met.damaged, opened.is_ok());
     }
 }

@@ -37,11 +37,31 @@ struct State {
     /// Operations until the power goes.
     power: Option<u32>,
     dead: bool,
-    failures: u32,
-    failed_reads: u32,
-    short_writes: u32,
+    met: Failed,
     /// A write was done in part: the next operation fails.
     breaks_off: bool,
+}
+
+/// What has failed of a disk, by what it was.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Failed {
+    /// Operations that change something: at random, or for the power that is gone.
+    pub(super) operations: u32,
+    /// Those of them that were a sync, of a file or of a folder, with the power on.
+    pub(super) syncs: u32,
+    /// For want of room.
+    pub(super) full: u32,
+    /// Writes into reserved space that were done in part.
+    pub(super) short_writes: u32,
+    /// Reads.
+    pub(super) reads: u32,
+}
+
+impl Failed {
+    /// Whether anything has.
+    pub(super) fn any(self) -> bool {
+        self.operations + self.full + self.short_writes + self.reads > 0
+    }
 }
 
 type Inode = Arc<Mutex<Content>>;
@@ -105,9 +125,7 @@ impl PowerDisk {
             full: false,
             power: None,
             dead: false,
-            failures: 0,
-            failed_reads: 0,
-            short_writes: 0,
+            met: Failed::default(),
             breaks_off: false,
         };
         Self(Arc::new(Mutex::new(state)))
@@ -133,19 +151,9 @@ impl PowerDisk {
         self.state().power = Some(operations);
     }
 
-    /// How many operations failed.
-    pub(super) fn failures(&self) -> u32 {
-        self.state().failures
-    }
-
-    /// How many reads failed.
-    pub(super) fn failed_reads(&self) -> u32 {
-        self.state().failed_reads
-    }
-
-    /// How many writes into reserved space were done in part, and then failed.
-    pub(super) fn short_writes(&self) -> u32 {
-        self.state().short_writes
+    /// What has failed so far.
+    pub(super) fn failed(&self) -> Failed {
+        self.state().met
     }
 
     /// A healthy disk with what a power cut leaves. This one is dead.
@@ -217,7 +225,7 @@ impl PowerDisk {
         let mut state = self.state();
         let one_in = state.reads_one_in;
         if one_in > 0 && state.reads.random_ratio(1, one_in) {
-            state.failed_reads += 1;
+            state.met.reads += 1;
             return Err(Errno::IO.into());
         }
         Ok(state)
@@ -234,17 +242,27 @@ impl PowerDisk {
         let fails = one_in > 0 && state.random.random_ratio(1, one_in);
         let fails = std::mem::take(&mut state.breaks_off) || fails;
         if state.dead || fails {
-            state.failures += 1;
+            state.met.operations += 1;
             return Err(io::Error::other("simulated fault"));
         }
         Ok(state)
+    }
+
+    /// The same for a sync.
+    fn sync(&self) -> io::Result<MutexGuard<'_, State>> {
+        let operated = self.operate();
+        if operated.is_err() {
+            let mut state = self.state();
+            state.met.syncs += u32::from(!state.dead);
+        }
+        operated
     }
 
     /// The same for what takes space.
     fn grow(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.operate()?;
         if state.full {
-            state.failures += 1;
+            state.met.full += 1;
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(state)
@@ -285,7 +303,7 @@ struct Handle {
 
 impl Handle {
     fn sync_content(&self) -> io::Result<()> {
-        let operated = self.disk.operate().map(drop);
+        let operated = self.disk.sync().map(drop);
         let mut content = lock(&self.inode);
         match operated {
             Ok(()) => content.sync(),
@@ -313,7 +331,7 @@ impl Handle {
         match operated {
             Ok(()) => Ok(bytes),
             Err(_) if !state.dead && bytes > 1 => {
-                state.short_writes += 1;
+                state.met.short_writes += 1;
                 state.breaks_off = true;
                 Ok(state.random.random_range(1..bytes))
             }
@@ -353,7 +371,7 @@ impl Folders for PowerDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let mut state = self.operate()?;
+        let mut state = self.sync()?;
         let State { names, durable_names, .. } = &mut *state;
         durable_names.retain(|path, _| path.parent() != Some(dir));
         let inside = names.iter().filter(|(path, _)| path.parent() == Some(dir));
