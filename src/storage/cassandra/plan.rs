@@ -27,7 +27,7 @@ pub(super) struct Plan {
     /// Points and exemplars that lost the digits below a second.
     pub(super) floored: u64,
     keys: Vec<u8>,
-    /// Series that occur again, by the position in the request.
+    /// Positions in [`Plan::series`] of those that occur again, with where in the request; in order.
     again: Vec<(u32, u32)>,
 }
 
@@ -198,8 +198,10 @@ impl Plan {
             let reason = RejectReason::Store(why.to_string());
             outcome.rejections.push(Target::Histogram(*index), reason, || shortened(labels));
         }
-        for (slot, series) in self.series.iter().enumerate() {
-            let slot = slot as u32;
+        let mut left = self.again.as_slice();
+        for (slot, series) in (0..).zip(&self.series) {
+            let again;
+            (again, left) = left.split_at(left.iter().take_while(|(of, _)| *of == slot).count());
             let reason = match &series.refused {
                 Some(error) => Some(error.to_string()),
                 None => refused.get(&slot).cloned(),
@@ -210,9 +212,8 @@ impl Plan {
                 outcome.exemplars += series.exemplars;
                 continue;
             };
-            let again = self.again.iter().filter(|(s, _)| *s == slot).map(|(_, index)| *index);
             let mut points = series.samples + series.histograms;
-            for index in [series.index].into_iter().chain(again) {
+            for index in [series.index].into_iter().chain(again.iter().map(|(_, index)| *index)) {
                 let reason = RejectReason::Store(reason.clone());
                 let series = || shortened(&series.labels);
                 // All of them count with the first of its names.

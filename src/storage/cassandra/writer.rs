@@ -4,7 +4,7 @@
 //! handled where its data lives. What Cassandra refuses for good is found row by row; anything
 //! else fails the whole write, and the caller may repeat it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -94,10 +94,9 @@ impl Shared {
         let rows = last.into_iter();
         let rows = rows.map(|(family, metadata)| MetadataRow { family: family.into(), metadata });
         let refused = self.write_metadata(rows.collect(), deadline).await?;
+        let refused: HashSet<&str> = refused.iter().map(|family| &**family).collect();
         let entries = batch.metadata.iter();
-        let stored =
-            entries.filter(|entry| !refused.iter().any(|family| **family == *entry.family));
-        Ok(stored.count() as u64)
+        Ok(entries.filter(|entry| !refused.contains(entry.family)).count() as u64)
     }
 
     /// Metadata, each family once. Answers the families that Cassandra refuses for good.

@@ -234,6 +234,7 @@ impl Planner {
 
     fn finish_by(self, rank: impl Fn(&Item) -> (bool, u32)) -> Plan {
         let Self { spec, mut plan, mut items, .. } = self;
+        plan.again.sort_unstable();
         let cell = |i: &Item| (i.series, i.row_time, i.offset, i.kind.exemplar());
         let refused = |item: &mut Item| plan.series[item.series as usize].refused.is_some();
         let unplaced: Vec<_> = items.extract_if(.., refused).collect();
@@ -477,6 +478,36 @@ mod tests {
         assert_eq!((outcome.samples, outcome.histograms), (1, 0));
         let (first, second) = (Target::Histogram(0), Target::Series(0));
         assert_eq!(outcome.rejections.targets(), [first, first, second]);
+    }
+
+    #[test]
+    fn refused_series_that_occur_again_are_told_each_with_its_own() {
+        let named = |name: &str| Labels::from_pairs([(METRIC_NAME, name)]).expect("labels");
+        let mut planner = Planner::new(RowSpec::DEFAULT);
+        for (index, name) in (0..).zip(["a\0", "b", "c\0", "b", "a\0", "c\0", "a\0"]) {
+            let slot = planner.series(named(name), index);
+            planner.float(slot, i64::from(index), 1.0);
+        }
+        let mut outcome = WriteOutcome::default();
+        planner.finish().account(&HashMap::new(), &mut outcome);
+        assert_eq!(outcome.samples, 2);
+        assert_eq!(outcome.rejections.targets(), [0, 4, 6, 2, 5].map(Target::Series));
+        assert_eq!(outcome.rejections.points(), [("store", 5)]);
+    }
+
+    /// If each of them looked through all that occur again, this would take hours.
+    #[test]
+    fn many_refused_series_that_occur_again_are_told_in_one_go() {
+        const COUNT: u32 = 1 << 19;
+        let mut planner = Planner::new(RowSpec::DEFAULT);
+        for index in 0..2 * COUNT {
+            let name = format!("\0{}", index % COUNT);
+            planner.series(Labels::from_pairs([(METRIC_NAME, &*name)]).expect("labels"), index);
+        }
+        let mut outcome = WriteOutcome::default();
+        planner.finish().account(&HashMap::new(), &mut outcome);
+        assert_eq!(outcome.rejections.len(), 2 * COUNT as usize);
+        assert_eq!(outcome.rejections.targets()[..2], [0, COUNT].map(Target::Series));
     }
 
     #[test]
