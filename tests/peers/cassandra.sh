@@ -3,8 +3,8 @@
 # usage: cassandra.sh fetch JARS | up JARS RUN | up-secure JARS RUN | up-durable JARS RUN | join JARS RUN FIRST HOST
 # usage: cassandra.sh await-up RUN HOST TIMES | again JARS RUN | down RUN
 # RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
-# and password (cassandra, cassandra) and for a certificate: see RUN/tls; to all but that user it refuses a SELECT
-# of more than three partitions. A durable one has a write on disk before it answers. CASSANDRA_OPTIONS go to its
+# and password (cassandra, cassandra) and for a certificate: see RUN/tls; it refuses mutations above 256 KiB, and
+# to all but that user cells above 1 KiB and a SELECT of more than three partitions. A durable one has a write on disk before it answers. CASSANDRA_OPTIONS go to its
 # Java, CASSANDRA_YAML stands at the end of its settings. `again` starts one that was ended with its address and
 # data. `join` starts a further node of the cluster whose first one is in FIRST and has no samples yet, on the same
 # ports of another address of the loopback, as 127.0.0.2; it is up when the first one has seen that. `await-up`
@@ -78,6 +78,8 @@ authenticator: PasswordAuthenticator
 authorizer: CassandraAuthorizer
 permissions_validity: 100ms
 permissions_update_interval: 100ms
+max_mutation_size: 256KiB
+column_value_size_fail_threshold: 1KiB
 partition_keys_in_select_fail_threshold: 3
 client_encryption_options:
   enabled: true

@@ -4,8 +4,8 @@
 //! the driver itself never repeats anything, pacing is the executor's.
 //!
 //! Cassandra answers with one code, `Invalid`, both what is wrong with a row and what is wrong with a
-//! table that was dropped or altered. Only what its text certainly says of a row is the row's;
-//! whatever else it may be, no row is given up for it.
+//! table that was dropped or altered; older ones answer an error of their own for a row that is too large. Only
+//! what the text certainly says of a row is the row's; whatever else it may be, no row is given up for it.
 
 use std::time::Duration;
 
@@ -59,6 +59,9 @@ fn judge_attempt(error: &RequestAttemptError) -> Verdict {
         | RequestAttemptError::RepreparedIdChanged { .. }
         | RequestAttemptError::RepreparedIdMissingInBatch => Verdict::Again,
         RequestAttemptError::DbError(DbError::Invalid, why) => judge_invalid(why),
+        RequestAttemptError::DbError(DbError::ServerError, why) if is_oversized(why) => {
+            Verdict::Refused
+        }
         RequestAttemptError::DbError(error, _) => judge_answer(error),
         _ => Verdict::Broken,
     }
@@ -81,9 +84,20 @@ fn judge_answer(error: &DbError) -> Verdict {
     }
 }
 
-/// How the answers of Cassandra begin that are about the size of rows, the last two also about that of a
-/// batch of them.
-const TOO_LARGE: [&str; 3] = ["Key length of ", "Request is too big", "Batch too large"];
+/// How the answers of Cassandra begin that are about the size of rows, all but the first two also about that
+/// of a batch of them.
+const TOO_LARGE: [&str; 5] = [
+    "Key length of ",
+    // The operator's limit of one cell.
+    "Guardrail column_value_size violated",
+    "Request is too big",
+    "Batch too large",
+    OVERSIZED,
+];
+/// The same of the limit of a mutation, which is all that a request writes to one partition.
+const OVERSIZED: &str = "Rejected an oversized mutation (";
+/// How servers say it that answer it as an error of their own: Cassandra 4, and those before it.
+const OVERSIZED_OF_OLD: [&str; 2] = ["Encountered an oversized mutation (", "Mutation of "];
 
 /// The same of those about how many keys a SELECT lists.
 const TOO_MANY_KEYS: [&str; 2] = [
@@ -97,6 +111,14 @@ fn judge_invalid(why: &str) -> Verdict {
     } else {
         Verdict::Broken
     }
+}
+
+/// Whether an error of the server is about the size of a mutation; its text begins with the class.
+fn is_oversized(why: &str) -> bool {
+    let text = why.split_once("Exception: ").map_or(why, |(_, text)| text);
+    let [four, before] = OVERSIZED_OF_OLD;
+    text.starts_with(four)
+        || text.starts_with(before) && text.contains(" is too large for the maximum size of ")
 }
 
 /// How long to wait before attempt number `attempt` (the first repetition is 1).
@@ -140,6 +162,43 @@ mod tests {
             (invalid("Key length of 70000 is longer than maximum of 65535"), Verdict::Refused),
             (invalid("Request is too big: length 17825872 exceeds"), Verdict::Refused),
             (invalid("Batch too large"), Verdict::Refused),
+            (
+                invalid(
+                    "Guardrail column_value_size violated: Value of column 'value' has size 3.164KiB, \
+                     this exceeds the failure threshold of 1KiB.",
+                ),
+                Verdict::Refused,
+            ),
+            (
+                invalid(
+                    "Rejected an oversized mutation (270045/262144) for keyspace: k. Top keys are: \
+                     data_points.7570",
+                ),
+                Verdict::Refused,
+            ),
+            (
+                said(
+                    DbError::ServerError,
+                    "org.apache.cassandra.db.MutationExceededMaxSizeException: Encountered an \
+                     oversized mutation (270045/262144) for keyspace: k. Top keys are: data_points.75",
+                ),
+                Verdict::Refused,
+            ),
+            (
+                said(
+                    DbError::ServerError,
+                    "java.lang.IllegalArgumentException: Mutation of 17.000MiB is too large for the \
+                     maximum size of 16.000MiB",
+                ),
+                Verdict::Refused,
+            ),
+            (said(DbError::ServerError, "Mutation of a schema failed"), Verdict::Again),
+            (
+                invalid(
+                    "Guardrail user_timestamps violated: User provided timestamps is not allowed",
+                ),
+                Verdict::Broken,
+            ),
             (invalid("table data_points does not exist"), Verdict::Broken),
             (invalid("keyspace k does not exist"), Verdict::Broken),
             (invalid("Undefined column name value in table k.data_points"), Verdict::Broken),

@@ -1,10 +1,19 @@
-//! A Cassandra whose operator has forbidden statements of many partitions, which holds for all but superusers:
-//! queries of many metrics are answered all the same, by statements of one.
+//! A Cassandra whose operator has set limits, most of which hold for all but superusers: queries of many metrics
+//! are answered by statements of one partition where others are forbidden, and a row that is too large is refused
+//! alone.
 
-use promkairos::model::{MatchOp, Matcher, TimeRange};
+use std::path::Path;
+use std::sync::Arc;
+
+use promkairos::chunk::ChunkBuilder;
+use promkairos::model::{
+    Counts, Histogram, MatchOp, Matcher, Point, ResetHint, Span, TimeRange, Value,
+};
 use promkairos::storage::cassandra::{CassandraStore, Credentials, Options};
-use promkairos::telemetry::Metrics;
+use promkairos::storage::{SeriesRun, Store};
+use promkairos::telemetry::{CassandraMetrics, Metrics};
 
+use super::deletes::{flush, now, quarantined};
 use super::keyspace::{Request, labels, read};
 use super::read_cache::cache_in;
 use super::secure::{Superuser, options};
@@ -14,16 +23,21 @@ use crate::support::promkairos::statements;
 const METRICS: usize = 25;
 const LISTS: [&str; 3] = ["select_many_row_times", "select_mtimes", "select_epochs"];
 
+/// A role that is no superuser, in a keyspace with tables.
+async fn ordinary() -> Options {
+    let options = options();
+    let root = Superuser::of(&options).await;
+    let keyspace = options.keyspace.as_str();
+    let role = format!("g{keyspace}");
+    root.role(&role, "g", &["SELECT", "MODIFY"], keyspace).await;
+    Options { credentials: Credentials::new(&role, "g"), ..options }
+}
+
 #[tokio::test]
 async fn queries_of_many_metrics_are_answered_by_statements_of_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (options, metrics) = (options(), Metrics::new());
-    let root = Superuser::of(&options).await;
-    let keyspace = options.keyspace.as_str().to_owned();
-    let role = format!("g{keyspace}");
-    root.role(&role, "g", &["SELECT", "MODIFY"], &keyspace).await;
-    let credentials = Credentials::new(&role, "g");
-    let ordinary = Options { credentials, read_cache: Some(cache_in(folder.path())), ..options };
+    let metrics = Metrics::new();
+    let ordinary = Options { read_cache: Some(cache_in(folder.path())), ..ordinary().await };
     let store = CassandraStore::open(ordinary, metrics.cassandra.clone()).await.expect("opens");
     let request = (0..METRICS).fold(Request::default(), |request, metric| {
         request.floats(&labels(&[("__name__", &format!("many_{metric:02}"))]), &[(5, 1.0)])
@@ -44,4 +58,84 @@ async fn queries_of_many_metrics_are_answered_by_statements_of_one() {
     // The first list was refused, and so were those on their way with it; no other was tried.
     assert!((1..=3).contains(&asked[0][0]), "{asked:?}");
     assert_eq!(asked, [asked[0]; 3]);
+}
+
+/// A float histogram whose cell has eight bytes a bucket.
+fn histogram(buckets: u32) -> Histogram {
+    Histogram {
+        schema: 3,
+        zero_threshold: 0.001,
+        sum: 12.5,
+        reset_hint: ResetHint::Unknown,
+        positive_spans: vec![Span { offset: 0, length: buckets }],
+        negative_spans: vec![],
+        custom_values: vec![],
+        counts: Counts::Float {
+            count: f64::from(buckets) * 1.5,
+            zero_count: 0.0,
+            positive: vec![1.5; buckets as usize],
+            negative: vec![],
+        },
+    }
+}
+
+/// Of one metric with a histogram of so many buckets, and others beside it, the histogram alone is refused, and
+/// for this reason; whether Cassandra acknowledges or the log does.
+async fn refused_alone(options: Options, quarantine: &Path, buckets: u32, why: &str) {
+    let options = Options { quarantine: Some(quarantine.to_owned()), ..options };
+    let opened = CassandraStore::open(options, CassandraMetrics::default()).await;
+    let store = opened.expect("the role gets in");
+    let [wide, small, plain] = ["wide", "small", "plain"].map(|name| labels(&[("__name__", name)]));
+    let request = Request::default()
+        .floats(&plain, &[(1, 1.0), (2, f64::INFINITY)])
+        .histogram(&wide, 1, histogram(buckets))
+        .histogram(&small, 1, histogram(5));
+    let outcome = request.write(&store).await;
+    assert_eq!((outcome.samples, outcome.histograms, outcome.rejections.len()), (2, 1, 1));
+    let told = outcome.rejections.kept()[0].to_string();
+    assert!(told.contains(why) && told.contains("wide"), "{told}");
+
+    let stamp = now();
+    let run = |labels: &_, points: &[(i64, Value)]| {
+        let mut builder = ChunkBuilder::default();
+        for (timestamp, value) in points {
+            let value = value.clone();
+            builder.push(&Point { timestamp: *timestamp, start_timestamp: 0, value }, stamp);
+        }
+        SeriesRun { labels: Clone::clone(labels), chunks: builder.finish() }
+    };
+    let many: Vec<_> = (10..2_010).map(|time| (time, Value::Float(time as f64))).collect();
+    let flushed = || {
+        let [wide, small] = [(&wide, buckets), (&small, 5)].map(|(labels, buckets)| {
+            run(labels, &[(20, Value::Histogram(Arc::new(histogram(buckets))))])
+        });
+        flush(vec![run(&plain, &many), wide, small])
+    };
+    for _ in 0..2 {
+        let absorbed = store.absorb(flushed()).await.expect("absorbed");
+        assert_eq!((absorbed.points, absorbed.refused), (many.len() as u64 + 1, 1));
+    }
+    let lines = quarantined(quarantine);
+    assert_eq!((lines.len(), &lines[0]["metric"]), (1, &"wide".into()));
+    assert!(lines[0]["reason"].as_str().is_some_and(|told| told.contains(why)), "{lines:?}");
+    let all = [Matcher::new(MatchOp::Regex, "__name__", ".+").expect("a matcher")];
+    let found = read(&store, &all, TimeRange::new(0, 3_000)).await;
+    let counts: Vec<(&str, usize)> =
+        found.iter().map(|(labels, points)| (labels.get("__name__"), points.len())).collect();
+    assert_eq!(counts, [("plain", many.len() + 2), ("small", 2)]);
+}
+
+#[tokio::test]
+async fn a_value_that_is_too_large_is_refused_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let quarantine = folder.path().join("quarantine.jsonl");
+    refused_alone(ordinary().await, &quarantine, 400, "Guardrail column_value_size violated").await;
+}
+
+/// The limit of a mutation holds for everybody.
+#[tokio::test]
+async fn a_row_that_makes_an_oversized_mutation_is_refused_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let quarantine = folder.path().join("quarantine.jsonl");
+    refused_alone(options(), &quarantine, 40_000, "Rejected an oversized mutation").await;
 }
