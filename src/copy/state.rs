@@ -3,13 +3,13 @@
 //! It is replaced as a whole and synced, so that after a crash there is the old one or the new
 //! one. It says which copy it belongs to, and no other goes on from it.
 
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::{CopyError, Progress};
+use crate::storage::disk::{Disk, replace};
 
 /// The copy as its user asked for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,15 +56,8 @@ impl StateFile {
         let mut next = self.path.as_os_str().to_owned();
         next.push(".next");
         let write = || -> std::io::Result<()> {
-            let mut file = File::create(&next)?;
-            file.write_all(&encode(progress, &self.job)?)?;
-            file.sync_all()?;
-            std::fs::rename(&next, &self.path)?;
-            let folder = match self.path.parent() {
-                Some(folder) if folder != Path::new("") => folder,
-                _ => Path::new("."),
-            };
-            File::open(folder)?.sync_all()
+            let bytes = encode(progress, &self.job)?;
+            Ok(replace(&Disk, &self.path, next.as_ref(), |path| Disk::write_new(path, &bytes))?)
         };
         write().map_err(|error| self.failed(&error))
     }

@@ -9,14 +9,13 @@
 //! cluster Test Cluster       once it was reached
 //! ```
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::storage::cassandra::ExpectedCluster;
-use crate::storage::disk::{Disk, Folders};
+use crate::storage::disk::{Disk, Folders, replace};
 use crate::storage::head::wal;
 
 /// Where the records of a log go.
@@ -76,14 +75,8 @@ impl Home {
     fn write(&self) -> io::Result<()> {
         let text = encode(&self.keyspace, self.cluster.as_deref());
         let unfinished = self.path.with_extension("new");
-        let mut file = File::create(&unfinished)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&unfinished, &self.path)?;
-        match self.path.parent() {
-            Some(folder) => File::open(folder)?.sync_all(),
-            None => Ok(()),
-        }
+        let write = |path: &Path| Disk::write_new(path, text.as_bytes());
+        Ok(replace(&Disk, &self.path, &unfinished, write)?)
     }
 }
 

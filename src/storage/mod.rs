@@ -13,6 +13,7 @@ pub mod frame;
 pub mod head;
 pub mod index;
 mod limited;
+pub mod log_files;
 pub mod memory;
 pub mod merge;
 mod pace;

@@ -14,7 +14,7 @@ use promkairos::model::{
     Labels, MetricType, Point, Protocol, RawLabels, Sample, SeriesEntry, Value, WriteBatch, varint,
 };
 use promkairos::storage::disk::{Disk, Folders};
-use promkairos::storage::head::wal::files::{LogFile, LogFiles};
+use promkairos::storage::log_files::{LogFile, LogFiles};
 use promkairos::wire::{encode_v1, snappy};
 
 /// Series of a body.

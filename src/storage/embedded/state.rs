@@ -6,7 +6,8 @@
 //! until a later manifest is durable for certain.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::model::{Metadata, TimeRange};
 use crate::storage::codec::Damage;
+use crate::storage::disk::{NotReplaced, place, replace};
 use crate::storage::{Clock, Stats, StoreError};
 use crate::telemetry::StoreMetrics;
 
@@ -198,20 +200,18 @@ impl PartStore {
 
     /// Writes a file whole and durable, but for its name in the folder.
     pub(super) fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let temporary = self.dir.join(names::temporary(name));
-        let written = self.files.create(&temporary).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync()
-        });
-        if let Err(source) = written {
-            self.remove(&names::temporary(name));
-            return Err(io_error(&temporary, source));
-        }
-        let path = self.dir.join(name);
-        self.files.rename(&temporary, &path).map_err(|source| {
-            self.remove(&names::temporary(name));
-            io_error(&path, source)
+        let (path, temporary) = (self.dir.join(name), self.dir.join(names::temporary(name)));
+        let written = place(&*self.files, &path, &temporary, |path| self.write_new(path, bytes));
+        written.map_err(|error| match error {
+            NotReplaced::Write(source) => io_error(&temporary, source),
+            NotReplaced::Rename(source) | NotReplaced::Sync(source) => io_error(&path, source),
         })
+    }
+
+    fn write_new(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.files.create(path)?;
+        file.write_all(bytes)?;
+        file.sync()
     }
 
     fn list(&self) -> Result<Vec<String>, StoreError> {
@@ -277,24 +277,17 @@ impl PartStore {
     }
 
     fn write_manifest(&self, manifest: &Manifest) -> Result<(), Failed> {
-        let sync = || self.files.sync_dir(&self.dir).map_err(|source| io_error(&self.dir, source));
         // The names of new parts come before the manifest that lists them.
-        sync().map_err(Failed::Before)?;
-        let temporary = self.dir.join(names::temporary(names::MANIFEST));
-        let written = self.files.create(&temporary).and_then(|mut file| {
-            file.write_all(&manifest.encode())?;
-            file.sync()
-        });
-        if let Err(source) = written {
-            self.remove(&names::temporary(names::MANIFEST));
-            return Err(Failed::Before(io_error(&temporary, source)));
-        }
+        let synced = self.files.sync_dir(&self.dir);
+        synced.map_err(|source| Failed::Before(io_error(&self.dir, source)))?;
         let path = self.dir.join(names::MANIFEST);
-        if let Err(source) = self.files.rename(&temporary, &path) {
-            self.remove(&names::temporary(names::MANIFEST));
-            return Err(Failed::Unknown(io_error(&path, source)));
-        }
-        sync().map_err(Failed::Unknown)
+        let temporary = self.dir.join(names::temporary(names::MANIFEST));
+        let write = |path: &Path| self.write_new(path, &manifest.encode());
+        replace(&*self.files, &path, &temporary, write).map_err(|error| match error {
+            NotReplaced::Write(source) => Failed::Before(io_error(&temporary, source)),
+            NotReplaced::Rename(source) => Failed::Unknown(io_error(&path, source)),
+            NotReplaced::Sync(source) => Failed::Unknown(io_error(&self.dir, source)),
+        })
     }
 
     /// Removes a file nobody needs; when that fails the next start tries again.

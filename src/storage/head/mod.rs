@@ -43,6 +43,7 @@ use crate::model::{
     WriteOutcome,
 };
 use crate::storage::disk::Disk;
+use crate::storage::log_files::LogFiles;
 use crate::telemetry::HeadMetrics;
 use crate::wire;
 
@@ -50,7 +51,6 @@ use applier::{Answered, Applier, Step, answered};
 use flush::{Flusher, WhenEmpty};
 use memory::{Memory, Resolved};
 use prepared::Judge;
-use wal::files::LogFiles;
 use wal::{Record, Wal};
 
 pub use prepared::Refuse;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use promkairos::storage::disk::Folders;
 use promkairos::storage::embedded::{Files, NewFile, OpenFile};
-use promkairos::storage::head::wal::files::{LogFile, LogFiles};
+use promkairos::storage::log_files::{LogFile, LogFiles};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::io::Errno;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use promkairos::model::{Matcher, Protocol, Target, TimeRange};
 use promkairos::storage::StoreError;
 use promkairos::storage::disk::{Disk, Folders};
-use promkairos::storage::head::wal::files::{LogFile, LogFiles};
 use promkairos::storage::head::wal::{self, Loss, Record, RepairMode, Wal, WalOptions};
+use promkairos::storage::log_files::{LogFile, LogFiles};
 use promkairos::telemetry::HeadMetrics;
 use tempfile::TempDir;
 

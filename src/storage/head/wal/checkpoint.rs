@@ -14,9 +14,10 @@
 use std::io;
 use std::path::Path;
 
-use super::files::{LogFiles, write_all};
 use super::segment::{self, AppendError, io_error};
 use crate::storage::StoreError;
+use crate::storage::disk::{NotReplaced, replace};
+use crate::storage::log_files::{LogFiles, write_new};
 
 pub(super) const NAME: &str = "checkpoint";
 /// The file while it is written; a leftover is removed at start.
@@ -53,14 +54,13 @@ pub(super) fn write(
     }
     let crc = crc32c::crc32c(&bytes[..LEN - 4]);
     bytes[LEN - 4..].copy_from_slice(&crc.to_le_bytes());
-    let replace = || {
-        let file = disk.create(&unfinished, LEN as u64)?;
-        write_all(file.as_ref(), &bytes, 0).map_err(|(_, error)| error)?;
-        file.sync_data()?;
-        disk.rename(&unfinished, &path)
-    };
-    replace().map_err(|error| AppendError::Write(explain(&error, &path)))?;
-    disk.sync_dir(dir).map_err(|error| AppendError::Sync(explain(&error, &path)))
+    let write = |path: &Path| write_new(disk, path, &bytes);
+    replace(disk, &path, &unfinished, write).map_err(|error| match error {
+        NotReplaced::Write(error) | NotReplaced::Rename(error) => {
+            AppendError::Write(explain(&error, &path))
+        }
+        NotReplaced::Sync(error) => AppendError::Sync(explain(&error, &path)),
+    })
 }
 
 /// The checkpoint; `None` when there is none yet.

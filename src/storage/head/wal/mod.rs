@@ -10,7 +10,6 @@
 
 mod checkpoint;
 mod contents;
-pub mod files;
 mod handle;
 mod log;
 mod record;
@@ -27,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::storage::StoreError;
+use crate::storage::log_files::LogFiles;
 use crate::telemetry::HeadMetrics;
 
 pub use contents::Contents;
@@ -34,8 +34,6 @@ pub use handle::{Admission, Commit, Wal};
 pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair, repair_on};
 pub use unflushed::holds_unflushed;
-
-use files::LogFiles;
 
 /// Where the log lies and how it is cut.
 #[derive(Clone)]

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use super::checkpoint::{self, Checkpoint};
 use super::contents::{Contents, Tally};
-use super::files::LogFiles;
 use super::record::Header;
 use super::segment::{self, Reader, io_error};
 use super::survey::Survey;
 use crate::storage::StoreError;
 use crate::storage::disk::Disk;
+use crate::storage::log_files::LogFiles;
 
 /// Whether to look or to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

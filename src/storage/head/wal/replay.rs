@@ -13,10 +13,10 @@ use std::path::Path;
 use tracing::warn;
 
 use super::checkpoint;
-use super::files::LogFiles;
 use super::record::{Entry, HEADER_LEN, Record};
 use super::segment::{self, Closed, Frame, Reader, UNFINISHED, io_error};
 use crate::storage::StoreError;
+use crate::storage::log_files::LogFiles;
 
 /// What is wrong with a record that is sound but not in its place.
 pub(super) const OUT_OF_ORDER: &str = "the record's number is out of order";

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use super::files::{LogFile, LogFiles, write_all};
 use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, KEY_AT, Record, SEAL_LEN};
 use crate::storage::StoreError;
+use crate::storage::log_files::{LogFile, LogFiles, write_all};
 
 const SUFFIX: &str = ".wal";
 /// Suffix of a segment that is being made; leftovers are removed at start.

@@ -8,12 +8,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, Tally};
-use super::files::{LogFiles, write_all};
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
 use super::repair::{Loss, bound, keep};
 use super::replay::OUT_OF_ORDER;
 use super::segment::{self, Frame, Reader, io_error};
 use crate::storage::StoreError;
+use crate::storage::disk::replace;
+use crate::storage::log_files::{LogFiles, write_new};
 
 /// One segment, read as far as it can be.
 pub(super) struct Survey {
@@ -241,14 +242,11 @@ impl Survey {
 
         let kept = keep(disk, dir, &segment::name(self.header.first))?;
         let unfinished = self.path.with_extension(&segment::UNFINISHED[1..]);
-        let replace = || {
-            let file = disk.create(&unfinished, self.header.bytes)?;
-            write_all(file.as_ref(), &out, 0).map_err(|(_, error)| error)?;
-            file.sync_data()?;
-            disk.rename(&unfinished, &self.path)?;
-            disk.sync_dir(dir)
-        };
-        replace().map_err(|source| io_error(&self.path, source))?;
+        // Behind the last record a segment has zeros.
+        out.resize(self.header.bytes as usize, 0);
+        let write = |path: &Path| write_new(disk, path, &out);
+        let replaced = replace(disk, &self.path, &unfinished, write);
+        replaced.map_err(|error| io_error(&self.path, error.into()))?;
         Ok(kept)
     }
 }

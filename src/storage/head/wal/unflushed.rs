@@ -6,11 +6,11 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::files::LogFiles;
 use super::record::{Entry, HEADER_LEN, Record};
 use super::segment::{self, Frame, Reader, io_error};
 use super::{checkpoint, is_new};
 use crate::storage::StoreError;
+use crate::storage::log_files::LogFiles;
 
 /// Whether the log in `dir` has a record that is not in the store below and that nobody serves.
 /// Fails when that cannot be told, as a file is damaged or the folder cannot be read.

@@ -1,5 +1,5 @@
-//! The files of the log: made with their space, written and read at any place. Names and folders are
-//! [`Folders`]. Nothing here retries or decides.
+//! Files that are appended to, as those of the log: made with their space, written and read at any place. Names
+//! and folders are [`Folders`]. Nothing here retries or decides.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -8,9 +8,9 @@ use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 
-use crate::storage::disk::{Disk, Folders};
+use super::disk::{Disk, Folders};
 
-/// A place where the files of a log are.
+/// A place where such files are.
 pub trait LogFiles: Folders {
     /// Creates `path` with `bytes` zeros, the space reserved where the file system can. An old
     /// file of that name is replaced.
@@ -98,6 +98,13 @@ impl LogFile for OpenLogFile {
             Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
         }
     }
+}
+
+/// A new file of these bytes, synced.
+pub(super) fn write_new(disk: &dyn LogFiles, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = disk.create(path, bytes.len() as u64)?;
+    write_all(file.as_ref(), bytes, 0).map_err(|(_, error)| error)?;
+    file.sync_data()
 }
 
 /// Writes all of `bytes`. On failure says how many of them may have reached the file.
