@@ -6,6 +6,7 @@
 //! there or not, but nothing else may. A history is known by its seed, which is printed when it breaks the law.
 
 mod disk;
+mod quarantine;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -74,6 +74,7 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 pub use certificates::Certificates;
 pub use credentials::Credentials;
 pub use options::{ExpectedCluster, Keyspace, Options, OptionsError, Replication, Role, TlsConfig};
+pub use quarantine::Quarantine;
 pub use read_cache::ReadCacheOptions;
 pub use scylla::client::Compression;
 pub use scylla::statement::Consistency;
@@ -91,13 +92,13 @@ use self::label_answers::LabelAnswers;
 use self::legacy_index::LegacyIndex;
 use self::lifetime::Lifetimes;
 use self::mtime::Mtimes;
-use self::quarantine::Quarantine;
 use self::read_cache::ReadCache;
 use self::reader::CassandraReader;
 use self::series_cache::SeriesCache;
 use self::shared::Shared;
 use self::statements::{Preparer, Statements};
 use self::tag_index::TagIndex;
+use super::disk::Disk;
 use super::{
     Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
 };
@@ -155,7 +156,10 @@ impl CassandraStore {
             skew: Skew::default(),
             index_gate: RwLock::default(),
             index_delete: Arc::default(),
-            quarantine: options.quarantine.clone().map(Quarantine::new),
+            quarantine: options
+                .quarantine
+                .clone()
+                .map(|path| Quarantine::new(path, Arc::new(Disk))),
             tags: TagIndex::new(options.tag_index.metrics.clone()),
             epochs,
             read_cache: read_cache.map(Arc::new),

@@ -1,13 +1,13 @@
 //! The quarantine file: points of a flush that Cassandra refuses for good, one JSON object a line.
 //!
 //! A line is on disk before the flush that brought it is acknowledged, and stands there once
-//! however often the flush comes again: all of a line but its reason says what it is. The
-//! layout is in `docs/FORMAT.md`. Nothing here is ever read back into a store.
+//! however often the flush comes again: all of a line but its reason says what it is. After a failed
+//! write or sync the file is written anew. The layout is in `docs/FORMAT.md`. Nothing here is ever read back into a
+//! store.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -16,15 +16,30 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::kairos::DataType;
 use crate::model::{Labels, METRIC_NAME};
 use crate::storage::StoreError;
+use crate::storage::disk::replace;
+use crate::storage::log_files::{LogFile, LogFiles, write_all};
 
 /// What comes between what a line is and its reason. Inside a text its quotes would be escaped.
 const REASON: &str = r#","reason":"#;
+/// Bytes copied or read at once.
+const BLOCK: usize = 64 << 10;
 
-/// The file, made when it is needed.
-#[derive(Debug, Clone)]
-pub(super) struct Quarantine {
+/// The file, made when it is needed. Clones are the same one.
+#[derive(Clone)]
+pub struct Quarantine {
     /// One at a time reads and appends.
-    path: Arc<Mutex<PathBuf>>,
+    file: Arc<Mutex<Lines>>,
+}
+
+/// The file and what is known of it.
+struct Lines {
+    disk: Arc<dyn LogFiles>,
+    path: PathBuf,
+    /// So many bytes of it are acknowledged, or were there before this process; none = it has not been looked at.
+    known: Option<u64>,
+    /// This process has made them durable, and no write or sync has failed since: after one, what can be read may
+    /// be in memory alone, and another sync would not say so.
+    is_durable: bool,
 }
 
 /// A point that is refused.
@@ -113,16 +128,19 @@ impl Serialize for CellText<'_> {
 }
 
 impl Quarantine {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path: Arc::new(Mutex::new(path)) }
+    /// The file at `path`, which need not be there, on this disk.
+    pub fn new(path: PathBuf, disk: Arc<dyn LogFiles>) -> Self {
+        let lines = Lines { disk, path, known: None, is_durable: false };
+        Self { file: Arc::new(Mutex::new(lines)) }
     }
 
-    /// Puts lines on disk that are not there yet. Answers how many those were.
-    pub(super) async fn keep(&self, lines: Vec<String>) -> Result<u64, StoreError> {
-        let path = Arc::clone(&self.path);
+    /// Puts lines on disk that are not there yet; each ends with `\n`. Answers how many those were.
+    pub async fn keep(&self, lines: Vec<String>) -> Result<u64, StoreError> {
+        let file = Arc::clone(&self.file);
         let kept = tokio::task::spawn_blocking(move || {
-            let path = path.lock();
-            append(&path, lines).map_err(|source| StoreError::Io { path: path.clone(), source })
+            let mut file = file.lock();
+            let kept = file.keep(&lines);
+            kept.map_err(|source| StoreError::Io { path: file.path.clone(), source })
         });
         kept.await.map_err(|error| StoreError::Backend {
             what: "the quarantine file".into(),
@@ -131,22 +149,52 @@ impl Quarantine {
     }
 }
 
-fn append(path: &Path, lines: Vec<String>) -> io::Result<u64> {
-    let is_new = !path.try_exists()?;
-    let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
-    if is_new && let Some(folder) = path.parent() {
-        File::open(folder)?.sync_all()?;
+impl Lines {
+    /// Appends to what this process knows to be durable. Anything else is written anew, to another file that takes
+    /// the place of this one: a sync that comes after a failed one answers for nothing, and what an earlier process
+    /// left may never have been synced.
+    fn keep(&mut self, lines: &[String]) -> io::Result<u64> {
+        let file = match self.disk.open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            file => Some(file?),
+        };
+        let size = file.as_ref().map_or(Ok(0), |file| file.size())?;
+        // What is behind a failure was never acknowledged, whether it can be read or not.
+        let known = self.known.filter(|_| !self.is_durable).unwrap_or(size).min(size);
+        let (kept, new) = match &file {
+            Some(file) => {
+                let reading = Reading { file: &**file, at: 0, end: known };
+                missing(BufReader::with_capacity(BLOCK, reading), lines)?
+            }
+            None => missing(io::empty(), lines)?,
+        };
+        let (count, new) = (new.len() as u64, new.concat());
+        // Somebody else may have cut it or taken it away.
+        let is_durable = self.is_durable && self.known == Some(size) && kept == size;
+        let end = kept + new.len() as u64;
+        (self.known, self.is_durable) = (Some(kept), false);
+        match file {
+            Some(_) if is_durable && new.is_empty() => {}
+            Some(file) if is_durable => {
+                write_all(&*file, new.as_bytes(), kept).map_err(|(_, error)| error)?;
+                file.sync_data()?;
+            }
+            file => {
+                let mut unfinished = self.path.clone().into_os_string();
+                unfinished.push(".new");
+                replace(&*self.disk, &self.path, unfinished.as_ref(), |path| {
+                    let anew = self.disk.create(path, end)?;
+                    if let Some(old) = &file {
+                        copy(&**old, &*anew, kept)?;
+                    }
+                    write_all(&*anew, new.as_bytes(), kept).map_err(|(_, error)| error)?;
+                    anew.sync_data()
+                })?;
+            }
+        }
+        (self.known, self.is_durable) = (Some(end), true);
+        Ok(count)
     }
-    let (whole, new) = missing(BufReader::new(&file), &lines)?;
-    if whole < file.metadata()?.len() {
-        // A last line that is not whole was never acknowledged.
-        file.set_len(whole)?;
-        file.seek(SeekFrom::End(0))?;
-    }
-    file.write_all(new.concat().as_bytes())?;
-    // Also where nothing is new: what is there may not have been synced by who wrote it.
-    file.sync_all()?;
-    Ok(new.len() as u64)
 }
 
 /// Where the last whole line of `file` ends, in bytes, and which of `lines` do not stand before that, each once.
@@ -168,6 +216,38 @@ pub fn missing(mut file: impl BufRead, lines: &[String]) -> io::Result<(u64, Vec
     Ok((whole, new.collect()))
 }
 
+/// Copies the first `bytes` of a file.
+fn copy(from: &dyn LogFile, to: &dyn LogFile, bytes: u64) -> io::Result<()> {
+    let mut reading = Reading { file: from, at: 0, end: bytes };
+    let (mut block, mut at) = (vec![0; BLOCK], 0);
+    while at < bytes {
+        let length = match reading.read(&mut block) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        write_all(to, &block[..length], at).map_err(|(_, error)| error)?;
+        at += length as u64;
+    }
+    Ok(())
+}
+
+/// A file read from one place to another.
+struct Reading<'a> {
+    file: &'a dyn LogFile,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Reading<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.file.read_at(&mut buffer[..left], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 /// A line without its reason.
 fn point_of(line: &str) -> &str {
     line.rfind(REASON).map_or(line, |end| &line[..end])
@@ -175,7 +255,10 @@ fn point_of(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+    use crate::storage::disk::Disk;
 
     fn line(tag: &str, timestamp: i64, value: f64, reason: &str) -> String {
         let labels = Labels::from_pairs([(METRIC_NAME, "up"), ("tag", tag)]).expect("labels");
@@ -206,13 +289,23 @@ mod tests {
     fn a_line_stands_once_and_a_torn_one_not_at_all() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("quarantine.jsonl");
+        let append = |lines: Vec<String>| {
+            Quarantine::new(path.clone(), Arc::new(Disk)).file.lock().keep(&lines)
+        };
         let (a, b) = (line("x\",\"reason\":\"y", 1, 1.0, "no"), line("b", 1, 1.0, "no"));
-        assert_eq!(append(&path, vec![a.clone(), b.clone(), a.clone()]).expect("appended"), 2);
+        assert_eq!(append(vec![a.clone(), b.clone(), a.clone()]).expect("appended"), 2);
         let again = line("b", 1, 1.0, "another reason");
         let c = line("b", 2, 1.0, "no");
-        let mut file = OpenOptions::new().append(true).open(&path).expect("there");
+        let mut file = std::fs::File::options().append(true).open(&path).expect("there");
         file.write_all(&c.as_bytes()[..20]).expect("written");
-        assert_eq!(append(&path, vec![a.clone(), again, c.clone()]).expect("appended"), 1);
-        assert_eq!(std::fs::read_to_string(&path).expect("text"), a + &b + &c);
+        assert_eq!(append(vec![a.clone(), again, c.clone()]).expect("appended"), 1);
+        assert_eq!(std::fs::read_to_string(&path).expect("text"), a.clone() + &b + &c);
+        // Who removes it does so for good; what comes again is new.
+        let quarantine = Quarantine::new(path.clone(), Arc::new(Disk));
+        let keep = |line: &String| quarantine.file.lock().keep(std::slice::from_ref(line));
+        assert_eq!([keep(&a), keep(&c)].map(|kept| kept.expect("kept")), [0, 0]);
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!([keep(&b), keep(&b), keep(&a)].map(|kept| kept.expect("kept")), [1, 0, 1]);
+        assert_eq!(std::fs::read_to_string(&path).expect("text"), b + &a);
     }
 }

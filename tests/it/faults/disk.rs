@@ -28,6 +28,8 @@ struct State {
     random: StdRng,
     /// One in so many operations fails; 0 = none.
     one_in: u32,
+    /// Operations until one fails that would not; 0 = none does.
+    fails_in: u32,
     /// Decides about reads alone.
     reads: StdRng,
     /// One in so many reads fails; 0 = none.
@@ -121,6 +123,7 @@ impl PowerDisk {
             reads: StdRng::seed_from_u64(random.random()),
             random,
             one_in: 0,
+            fails_in: 0,
             reads_one_in: 0,
             full: false,
             power: None,
@@ -134,6 +137,11 @@ impl PowerDisk {
     /// From now on one in so many operations fails; 0 = none.
     pub(super) fn fail(&self, one_in: u32) {
         self.state().one_in = one_in;
+    }
+
+    /// The operation of this number from now on fails, from 1; 0 = none.
+    pub(super) fn fail_once(&self, number: u32) {
+        self.state().fails_in = number;
     }
 
     /// From now on one in so many reads fails, which change nothing; 0 = none.
@@ -240,7 +248,8 @@ impl PowerDisk {
         }
         let one_in = state.one_in;
         let fails = one_in > 0 && state.random.random_ratio(1, one_in);
-        let fails = std::mem::take(&mut state.breaks_off) || fails;
+        let fails = std::mem::take(&mut state.breaks_off) || fails || state.fails_in == 1;
+        state.fails_in = state.fails_in.saturating_sub(1);
         if state.dead || fails {
             state.met.operations += 1;
             return Err(io::Error::other("simulated fault"));
