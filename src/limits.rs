@@ -123,6 +123,11 @@ pub const LIST_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of the names, values or label sets in the answer of a label endpoint. The first ones are listed,
 /// and that there are more is told. Less where there is little memory.
 pub const MAX_LIST_BYTES: usize = 32 << 20;
+/// Bytes of what is known of metric families: of each its name, help and unit, and [`FAMILY_BYTES`]. Less where there
+/// is little memory.
+pub const MAX_METADATA_BYTES: usize = 64 << 20;
+/// What a family counts beside its texts: its type and its place in memory.
+pub const FAMILY_BYTES: usize = 100;
 /// Names, values or series in the answer of a label endpoint; what is cut off is told.
 pub const MAX_LABEL_RESULTS: usize = 500_000;
 /// Series listed in the answer that says what a delete would take.

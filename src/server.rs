@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::api::{self, AppState};
-use crate::config::{CassandraConfig, Config, WebConfig};
+use crate::config::{CassandraConfig, Config, StoreConfig, WebConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::cassandra::Options;
 use crate::storage::{SharedStore, StoreError};
@@ -292,6 +292,10 @@ async fn open_patiently(
             }
             result => {
                 if let Ok(store) = &result {
+                    // Cassandra has it, and not this process.
+                    if matches!(config.store, StoreConfig::Embedded) {
+                        api::learn_metadata(state, store).await;
+                    }
                     api::learn_series(state, store).await;
                 }
                 return result;

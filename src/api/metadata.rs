@@ -39,12 +39,12 @@ async fn families(
     count(parameters, "limit_per_metric")?;
     let metric = Some(parameters.first("metric")).filter(|metric| !metric.is_empty());
     let store = state.store()?;
-    let families = state.in_turn(async { Ok(store.metadata(metric).await?) }).await?;
+    let families = state.in_turn(async { Ok(store.metadata(metric, limit).await?) }).await?;
     let entry = |(name, metadata): (String, crate::model::Metadata)| {
         let kind = metadata.kind.as_str();
         (name, [Entry { kind, unit: metadata.unit, help: metadata.help }])
     };
-    Ok(families.into_iter().take(limit).map(entry).collect())
+    Ok(families.into_iter().map(entry).collect())
 }
 
 /// A number of things; below 0 or absent means all.

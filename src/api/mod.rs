@@ -57,7 +57,7 @@ use concurrency::RequestLimit;
 use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
-pub use remote_write::learn_series;
+pub use remote_write::{learn_metadata, learn_series};
 use turns::Turns;
 use workers::Workers;
 

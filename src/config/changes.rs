@@ -4,7 +4,7 @@ use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 33] = [
+const LIVE: [&str; 34] = [
     "cassandra-username",
     PASSWORD_FILE,
     FILES[0],
@@ -20,6 +20,7 @@ const LIVE: [&str; 33] = [
     "max-samples-per-second",
     "max-active-series",
     "max-active-series-per-metric",
+    "max-metadata-size",
     "series-limit-answer",
     "max-labels-per-series",
     "max-label-name-size",

@@ -36,7 +36,9 @@ pub struct WriteLimits {
     pub active_series: Option<u64>,
     /// The same of one metric.
     pub active_series_per_metric: Option<u64>,
-    /// What the sender of a series beyond them is told.
+    /// Bytes of what is known of metric families, counted as `crate::limits` says.
+    pub metadata_bytes: usize,
+    /// What the sender of a series or a family beyond them is told.
     pub series_answer: SeriesAnswer,
     /// Floats and histograms a second; `None` = no limit.
     pub samples_per_second: Option<u64>,
@@ -94,7 +96,7 @@ impl ListLimits {
     }
 }
 
-/// What the sender of a series beyond a limit is told. The rest of its request is stored.
+/// What the sender of a series or a family beyond a limit is told. The rest of its request is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesAnswer {
     /// 400: it goes on without the series.
@@ -113,6 +115,7 @@ impl Default for WriteLimits {
             labels: limits::LABEL_LIMITS,
             active_series: None,
             active_series_per_metric: None,
+            metadata_bytes: limits::MAX_METADATA_BYTES,
             series_answer: SeriesAnswer::Drop,
             samples_per_second: None,
         }
@@ -144,11 +147,21 @@ impl LimitsConfig {
                 },
                 active_series: unless_zero(raw, "max-active-series")?,
                 active_series_per_metric: unless_zero(raw, "max-active-series-per-metric")?,
+                metadata_bytes: metadata_bytes(raw, memory)?,
                 series_answer: choice(raw, "series-limit-answer", &series_answer)?,
                 samples_per_second: unless_zero(raw, "max-samples-per-second")?,
             },
         })
     }
+}
+
+/// Of a flush the old metadata, the new and what comes meanwhile are in memory at the same time.
+pub const METADATA_COPIES: usize = 4;
+
+fn metadata_bytes(raw: &Raw, memory: &MemoryConfig) -> Result<usize, ConfigError> {
+    let (share, copies) = (memory.metadata(), METADATA_COPIES as u64);
+    let bytes = memory.size_or(raw, "max-metadata-size", share, copies)?;
+    Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 /// A number of at least 1 and at most `most`.
@@ -210,6 +223,7 @@ mod tests {
             "--remote-read-max-concurrency=3",
             "--max-label-results=7",
             "--max-label-results-size=1MiB",
+            "--max-metadata-size=3MiB",
             "--label-max-concurrency=2",
             "--label-max-wait=3s",
         ]);
@@ -222,6 +236,7 @@ mod tests {
         assert_eq!(limits.lists, lists);
         assert_eq!(limits.writes.active_series, Some(1_000_000));
         assert_eq!(limits.writes.active_series_per_metric, Some(5_000));
+        assert_eq!(limits.writes.metadata_bytes, 3 << 20);
         assert_eq!(limits.writes.series_answer, SeriesAnswer::Retry);
         assert_eq!((limits.writes.body_bytes, limits.writes.labels.labels), (1 << 20, 30));
     }

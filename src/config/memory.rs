@@ -10,7 +10,7 @@ use super::raw::Raw;
 use super::{ConfigError, parse_size};
 use crate::limits::{
     MAX_BODY_BYTES, MAX_BODY_BYTES_IN_FLIGHT, MAX_DECODED_BYTES, MAX_DECODED_BYTES_IN_FLIGHT,
-    MAX_LIST_BYTES, MAX_READ_RESPONSE_BYTES,
+    MAX_LIST_BYTES, MAX_METADATA_BYTES, MAX_READ_RESPONSE_BYTES,
 };
 
 /// Least memory that the program works with.
@@ -50,6 +50,11 @@ impl MemoryConfig {
     /// Bytes of one answer of a label endpoint: a sixteenth, at most 32 MiB.
     pub fn list(&self) -> u64 {
         (self.limit / 16).min(MAX_LIST_BYTES as u64)
+    }
+
+    /// Bytes of what is known of metric families: a sixteenth, at most 64 MiB.
+    pub fn metadata(&self) -> u64 {
+        (self.limit / 16).min(MAX_METADATA_BYTES as u64)
     }
 
     /// Bytes of compressed bodies on their way, of writes, of remote reads and of forms each: from 32 to

@@ -46,7 +46,7 @@ pub use clusters::{Cluster, ReadClusterConfig};
 pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use keys::{Key, KeyTable, key_tables};
-pub use limits::{LimitsConfig, ListLimits, SeriesAnswer, WriteLimits};
+pub use limits::{LimitsConfig, ListLimits, METADATA_COPIES, SeriesAnswer, WriteLimits};
 pub use memory::{MemoryConfig, available as memory_of_machine};
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};

@@ -297,10 +297,17 @@ pub const SETTINGS: &[Setting] = &[
         "The same for the series of each metric; 0 = no limit",
     ),
     setting(
+        "max-metadata-size",
+        "SIZE",
+        None,
+        "Names, helps and units of all metric families, and 100 bytes for each; new ones beyond are refused; a \
+         sixteenth of --memory-limit, at most 64MiB",
+    ),
+    setting(
         "series-limit-answer",
         "CODE",
         Some("400"),
-        "What the sender of a series beyond these limits is told: 400 (it goes on without it) or 429",
+        "What the sender of a series or a family beyond these limits is told: 400 (it goes on without it) or 429",
     ),
     setting("max-labels-per-series", "N", Some("128"), "Labels of a series, the name included"),
     setting("max-label-name-size", "SIZE", Some("1KiB"), "Longest name of a label"),

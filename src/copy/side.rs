@@ -124,7 +124,7 @@ impl Side {
     /// Metadata of all families.
     pub(super) async fn metadata(&self) -> Result<Vec<(String, Metadata)>, CopyError> {
         let found = match self {
-            Self::Store(side) => side.store.metadata(None).await,
+            Self::Store(side) => side.store.metadata(None, usize::MAX).await,
             Self::Remote(remote) => remote.metadata().await,
         };
         found.map_err(|source| self.failed(source))

@@ -105,6 +105,8 @@ pub struct WriteBatch<'a> {
     pub exemplars: Vec<ExemplarEntry<'a>>,
     /// Metadata of families.
     pub metadata: Vec<MetadataEntry<'a>>,
+    /// What each of these entries is called when it is refused; of a batch that is no request there are none.
+    pub metadata_targets: Vec<Target>,
     /// What the decoder refused already.
     pub rejections: Rejections,
 }
@@ -123,6 +125,8 @@ pub enum Target {
     Exemplar(u32),
     /// One metadata entry.
     Metadata(u32),
+    /// All that a request of version 2 says of a family, by the number of the first series that says it.
+    Family(u32),
 }
 
 /// Why a part of a request can never be accepted.

@@ -176,8 +176,12 @@ impl Store for Later {
         self.store().await?.exemplars(matchers, range).await
     }
 
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
-        self.store().await?.metadata(family).await
+    async fn metadata(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+        self.store().await?.metadata(family, limit).await
     }
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {

@@ -9,7 +9,9 @@ use tokio::sync::mpsc;
 
 use super::live::Live;
 use crate::api::{AppState, Reload};
-use crate::config::{Config, ConfigError, MemoryConfig, changed, is_live};
+use crate::config::{
+    Config, ConfigError, LimitsConfig, METADATA_COPIES, MemoryConfig, changed, is_live,
+};
 use crate::storage::Clock;
 use crate::storage::embedded::Expired;
 use crate::telemetry::LogFilter;
@@ -121,11 +123,13 @@ struct Taken {
 fn hold_back(config: &mut Config, of_start: MemoryConfig) -> Option<String> {
     const HALF: &str = "half of the memory-limit of the start";
     let half = usize::try_from(of_start.queries()).unwrap_or(usize::MAX);
-    let lists = &mut config.limits.lists;
+    let LimitsConfig { lists, writes, .. } = &mut config.limits;
     let each = format!("{HALF} over label-max-concurrency");
+    let metadata = format!("{HALF} over {METADATA_COPIES}");
     let wishes = [
         ("query-max-memory", &mut config.queries.max_memory, half, HALF),
         ("max-label-results-size", &mut lists.bytes, half / lists.at_once, &each),
+        ("max-metadata-size", &mut writes.metadata_bytes, half / METADATA_COPIES, &metadata),
     ];
     let mut told = Vec::new();
     for (setting, wanted, most, why) in wishes {

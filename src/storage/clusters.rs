@@ -219,9 +219,13 @@ impl Store for Clusters {
         Ok(merged.map(|(labels, all)| (labels, all.into_values().collect())).collect())
     }
 
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
-        let Some(store) = &self.metadata else { return self.write.metadata(family).await };
-        store.metadata(family).await.map_err(|error| named("metadata cluster", error))
+    async fn metadata(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+        let Some(store) = &self.metadata else { return self.write.metadata(family, limit).await };
+        store.metadata(family, limit).await.map_err(|error| named("metadata cluster", error))
     }
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {

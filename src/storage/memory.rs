@@ -115,9 +115,14 @@ impl Store for MemoryStore {
         Ok(result)
     }
 
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
+    async fn metadata(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let state = self.state.lock();
         let wanted = state.metadata.iter().filter(|(name, _)| family.is_none_or(|f| f == *name));
+        let wanted = wanted.take(limit);
         Ok(wanted.map(|(name, metadata)| (name.clone(), metadata.clone())).collect())
     }
 

@@ -94,8 +94,12 @@ pub trait Store: Send + Sync {
         range: TimeRange,
     ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError>;
 
-    /// Metadata of one family or, without a name, of all, sorted by name.
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError>;
+    /// Metadata of one family or, without a name, of the first ones by name, so many at most; sorted by name.
+    async fn metadata(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Metadata)>, StoreError>;
 
     /// Deletes points and exemplars of the series that match.
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError>;

@@ -31,6 +31,8 @@ pub struct IngestMetrics {
     refused: Family<ReasonLabels, Counter>,
     /// Series written to within the last hour.
     pub active_series: Gauge,
+    /// Bytes of what is known of metric families, as they are counted for the limit.
+    pub metadata_bytes: Gauge,
     /// Answered requests.
     pub requests: Family<WriteLabels, Counter>,
     /// Seconds from the request's head to the answer.
@@ -64,6 +66,7 @@ impl IngestMetrics {
             rejected: Family::default(),
             refused: Family::default(),
             active_series: Gauge::default(),
+            metadata_bytes: Gauge::default(),
             requests: Family::default(),
             duration: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
             in_flight: Gauge::default(),
@@ -92,6 +95,11 @@ impl IngestMetrics {
             "active_series",
             "Series written to within the last hour, and after a start those that the store has of it",
             metrics.active_series.clone(),
+        );
+        registry.register(
+            "metadata_bytes",
+            "Metadata of metric families as --max-metadata-size counts it; over Cassandra that taken since the start",
+            metrics.metadata_bytes.clone(),
         );
         registry.register(
             "write_requests",

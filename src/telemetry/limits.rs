@@ -9,13 +9,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 /// The settings at whose limits a part of a remote write is refused, or with the others all of it.
-pub(super) const OF_WRITES: [&str; 9] = [
+pub(super) const OF_WRITES: [&str; 10] = [
     "memory-limit",
     "max-series-per-request",
     "max-samples-per-request",
     "max-samples-per-second",
     "max-active-series",
     "max-active-series-per-metric",
+    "max-metadata-size",
     "max-labels-per-series",
     "max-label-name-size",
     "max-label-value-size",
@@ -75,7 +76,7 @@ impl LimitMetrics {
         }
         registry.register(
             "limits_reached",
-            "Series, requests, queries, statements, connections and answers refused, cut or given up at a limit, \
+            "Series, metadata entries, requests, queries, statements, connections and answers refused, cut or given up at a limit, \
              by its setting; http-head-size and rate_limit are none",
             metrics.reached.clone(),
         );

@@ -301,11 +301,12 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds what is known of a family: the next metadata entry of the request, or the one
-    /// numbered `number`. Gives its position in the batch.
+    /// Adds what is known of a family, the metadata entry numbered `number`; `named` is what it is called when all that
+    /// the request says of the family is refused. Gives its position in the batch.
     pub(super) fn add_metadata(
         &mut self,
         number: u32,
+        named: Target,
         entry: Result<MetadataEntry<'a>, RejectReason>,
     ) -> Result<Option<usize>, WireError> {
         let target = Target::Metadata(number);
@@ -318,6 +319,7 @@ impl<'a> Collector<'a> {
         match entry.and_then(|entry| self.check_metadata(entry)) {
             Ok(entry) => {
                 self.batch.metadata.push(entry);
+                self.batch.metadata_targets.push(named);
                 Ok(Some(self.batch.metadata.len() - 1))
             }
             Err(reason) => {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::model::{MetadataEntry, MetricType, Sample, WriteBatch};
+use crate::model::{MetadataEntry, MetricType, Sample, Target, WriteBatch};
 
 use super::collect::{Collector, Draft, LabelBytes, text};
 use super::proto::{BYTES, Broken, FIXED64, Reader, VARINT, key};
@@ -27,7 +27,7 @@ pub fn decode<'a>(
             TIMESERIES => series(reader.bytes()?, &mut collector)?,
             METADATA => {
                 let entry = metadata_entry(reader.bytes()?)?;
-                collector.add_metadata(metadata, entry.check())?;
+                collector.add_metadata(metadata, Target::Metadata(metadata), entry.check())?;
                 metadata += 1;
             }
             _ => reader.skip(key, &[1, 3])?,

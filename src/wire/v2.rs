@@ -11,7 +11,7 @@
 //! On demand the type and unit in the metadata of a series are labels of it as well. They depend
 //! on the message alone, not on whether the metadata was taken, so a replay gives the same labels.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::limits::{self, LABEL_LIMITS};
 use crate::model::{
@@ -109,6 +109,8 @@ struct Decoder<'a> {
 struct Families {
     /// Positions in the batch, by the reference of the metric name.
     positions: HashMap<u32, usize>,
+    /// References of those that a replay leaves out.
+    omitted: HashSet<u32>,
     /// What the batch got last, and the reference of its metric name: the next series mostly
     /// brings the same.
     last: Option<(u32, MetadataRefs)>,
@@ -291,6 +293,12 @@ impl<'a> Decoder<'a> {
         if is_known || self.collector.omits(Target::Metadata(number)) {
             return Ok(Ok(added));
         }
+        if self.collector.omits(Target::Family(number)) {
+            self.families.omitted.insert(reference);
+        }
+        if self.families.omitted.contains(&reference) {
+            return Ok(Ok(added));
+        }
         let entry = text(family).and_then(|family| {
             Ok(MetadataEntry { family, kind, help: text(help)?, unit: text(unit)? })
         });
@@ -298,7 +306,9 @@ impl<'a> Decoder<'a> {
             && self.collector.replace_metadata(*at, *entry)
         {
             self.families.last = Some((reference, metadata));
-        } else if let Some(at) = self.collector.add_metadata(number, entry)? {
+        } else if let Some(at) =
+            self.collector.add_metadata(number, Target::Family(number), entry)?
+        {
             self.families.positions.insert(reference, at);
             self.families.last = Some((reference, metadata));
         }

@@ -137,7 +137,7 @@ async fn old_data_of_a_kairosdb_is_read_beside_a_new_keyspace() {
     assert_eq!(bits(&found[&series]), all(&[(20, 2.5), (40, 2.5)]), "no more than its range");
 
     // The metadata of metrics lies in its own cluster.
-    assert_eq!(clusters.metadata(None).await.expect("metadata").len(), 1);
+    assert_eq!(clusters.metadata(None, usize::MAX).await.expect("metadata").len(), 1);
     let families = "SELECT key FROM {k}.service_index WHERE service = 'prometheus' \
                     AND service_key = 'metadata'";
     assert_eq!(metadata.rows::<(String,)>(families).await, [(metric.clone(),)]);
@@ -341,7 +341,7 @@ async fn a_read_cluster_is_left_as_it_is() {
         SeriesQuery { matchers: named("m"), range: TimeRange::ALL, limit: ListSize::UNLIMITED };
     assert_eq!(old.label_values("host", &query).await.expect("values").items, ["a"]);
     assert_eq!(old.explain(&matchers, TimeRange::ALL).await.expect("explained").series, 1);
-    assert_eq!(old.metadata(None).await.expect("none"), []);
+    assert_eq!(old.metadata(None, usize::MAX).await.expect("none"), []);
     old.delete(&matchers, TimeRange::ALL).await.expect("deleted");
     assert!(read(&old, &matchers, TimeRange::ALL).await.is_empty());
     old.close().await.expect("closed");

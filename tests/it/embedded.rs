@@ -58,7 +58,7 @@ async fn content(store: &Parts) -> Result<Model, StoreError> {
     for (labels, exemplars) in store.exemplars(&[], TimeRange::ALL).await? {
         exemplars.into_iter().for_each(|exemplar| model.insert_exemplar(&labels, exemplar));
     }
-    model.metadata = store.metadata(None).await?.into_iter().collect();
+    model.metadata = store.metadata(None, usize::MAX).await?.into_iter().collect();
     model.flushed_through = store.stats().await?.flushed_through;
     Ok(model)
 }

@@ -1,6 +1,8 @@
 //! Limits that are settings, and settings that are read again while the server runs, on the real
 //! program with both stores.
 
+mod metadata;
+
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 

@@ -186,6 +186,7 @@ const LIVE: &[(&str, &str)] = &[
     ("max-samples-per-second", "7"),
     ("max-active-series", "7"),
     ("max-active-series-per-metric", "7"),
+    ("max-metadata-size", "\"1MiB\""),
     ("series-limit-answer", "429"),
     ("max-labels-per-series", "7"),
     ("max-label-name-size", "\"512B\""),

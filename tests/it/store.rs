@@ -693,13 +693,15 @@ async fn metadata_is_kept(mut h: Harness) {
         .metadata("t", MetricType::Counter, "Time \"spent\"\n🦀", "seconds");
     assert_eq!(write(&*h.store, &batch).await.metadata, 3);
     for _ in 0..2 {
-        let all = h.store.metadata(None).await.expect("metadata");
+        let all = h.store.metadata(None, usize::MAX).await.expect("metadata");
         assert_eq!(all.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>(), ["t", "up"]);
         assert_eq!(all[0].1.help, "Time \"spent\"\n🦀");
         assert_eq!((all[0].1.kind, &all[0].1.unit[..]), (MetricType::Counter, "seconds"));
-        let one = h.store.metadata(Some("up")).await.expect("metadata");
+        let first = h.store.metadata(None, 1).await.expect("metadata");
+        assert_eq!(first, all[..1]);
+        let one = h.store.metadata(Some("up"), usize::MAX).await.expect("metadata");
         assert_eq!(one, vec![all[1].clone()]);
-        assert_eq!(h.store.metadata(Some("nope")).await.expect("metadata"), []);
+        assert_eq!(h.store.metadata(Some("nope"), usize::MAX).await.expect("metadata"), []);
         h.reopen().await;
     }
 }

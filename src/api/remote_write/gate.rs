@@ -7,6 +7,7 @@ use std::time::Instant;
 use parking_lot::RwLock;
 
 use super::Refusal;
+use super::families::Families;
 use super::guard::Guard;
 use super::rate::Rate;
 use super::told::Told;
@@ -24,8 +25,10 @@ pub(super) const SAMPLES_PER_SECOND: &str = "max-samples-per-second";
 pub(crate) struct Gate {
     limits: RwLock<WriteLimits>,
     pub(super) guard: Guard,
+    pub(super) families: Families,
     rate: Rate,
     told: Told,
+    told_of_metadata: Told,
     told_of_requests: Told,
 }
 
@@ -35,8 +38,10 @@ impl Default for Gate {
         Self {
             limits: RwLock::default(),
             guard: Guard::new(now),
+            families: Families::default(),
             rate: Rate::new(now),
             told: Told::new("series"),
+            told_of_metadata: Told::new("metadata entries"),
             told_of_requests: Told::new("remote writes"),
         }
     }
@@ -59,8 +64,10 @@ impl Gate {
         let now = Instant::now();
         self.guard.sweep(now);
         self.told.catch_up(now);
+        self.told_of_metadata.catch_up(now);
         self.told_of_requests.catch_up(now);
         metrics.ingest.active_series.set(self.guard.active() as i64);
+        metrics.ingest.metadata_bytes.set(self.families.bytes() as i64);
     }
 
     /// Tells the log that a whole request is refused for the limit of a setting.
@@ -68,17 +75,18 @@ impl Gate {
         self.told_of_requests.count(setting, 1, why.to_string(), Instant::now());
     }
 
-    /// The same of series.
-    fn tell_of_series(&self, refused: &Rejections, now: Instant) {
+    /// The same of what is refused of others: counted, and told to the log.
+    fn tell_of_parts(told: &Told, refused: &Rejections, metrics: &Metrics, now: Instant) {
         for &(setting, count) in refused.counts() {
             let last = refused.kept().iter().rfind(|reject| reject.reason.as_str() == setting);
             let last =
                 last.map_or_else(|| format!("beyond the setting {setting}"), ToString::to_string);
-            self.told.count(setting, count, last, now);
+            metrics.http.limits.add(setting, count);
+            told.count(setting, count, last, now);
         }
     }
 
-    /// Refuses a request that has too much, and takes the series that are refused out of others.
+    /// Refuses a request that has too much, and takes the series and the metadata that are refused out of others.
     pub(super) fn judge(
         &self,
         limits: &WriteLimits,
@@ -107,10 +115,11 @@ impl Gate {
         }
         let refused = self.guard.judge(limits, store_refuses_new, batch, now);
         metrics.ingest.active_series.set(self.guard.active() as i64);
-        for &(setting, count) in refused.counts() {
-            metrics.http.limits.add(setting, count);
-        }
-        self.tell_of_series(&refused, now);
+        Self::tell_of_parts(&self.told, &refused, metrics, now);
+        batch.rejections.extend(refused);
+        let refused = self.families.judge(limits.metadata_bytes, batch);
+        metrics.ingest.metadata_bytes.set(self.families.bytes() as i64);
+        Self::tell_of_parts(&self.told_of_metadata, &refused, metrics, now);
         batch.rejections.extend(refused);
         Ok(())
     }

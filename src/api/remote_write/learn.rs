@@ -1,4 +1,5 @@
-//! What the guard of new series is told after a start: the series that the store has of the last hour.
+//! What the guards of new series and families are told after a start: the series that the store has of the last
+//! hour, and all its metadata where that is in memory.
 //!
 //! A metric after the other, so that not all label sets are in memory at a time. Over Cassandra the
 //! answer is coarse: the series of a whole window of the index count, those of other writers too. A
@@ -56,6 +57,16 @@ pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
     if limits.active_series.is_some() || limits.active_series_per_metric.is_some() {
         // An error is its end.
         let _ = timeout(WAIT, learned).await;
+    }
+}
+
+/// Tells the guard of metadata which families a store has that keeps them in memory.
+pub async fn learn_metadata(state: &AppState, store: &SharedStore) {
+    match store.metadata(None, usize::MAX).await {
+        Ok(known) => state.writes.families.learn(&known),
+        Err(error) => tracing::warn!(
+            "the store does not tell its metadata, and what it has does not count: {error}"
+        ),
     }
 }
 

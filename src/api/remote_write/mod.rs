@@ -7,6 +7,7 @@
 //! the sign of version 2.
 
 mod active;
+mod families;
 mod gate;
 mod guard;
 mod intake;
@@ -33,7 +34,7 @@ use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use gate::Gate;
 pub(crate) use intake::Intake;
-pub use learn::learn_series;
+pub use learn::{learn_metadata, learn_series};
 
 /// The handler. One request is one batch for the store.
 pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
@@ -206,7 +207,9 @@ fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> Statu
     let only = |passes: fn(&str) -> bool| rejections.counts().iter().all(|(why, _)| passes(why));
     let is_short = |why: &str| why == MEMORY_LIMIT;
     let may_pass = match beyond_series {
-        SeriesAnswer::Retry => only(|why| why == MEMORY_LIMIT || guard::SETTINGS.contains(&why)),
+        SeriesAnswer::Retry => only(|why| {
+            why == MEMORY_LIMIT || why == families::SETTING || guard::SETTINGS.contains(&why)
+        }),
         SeriesAnswer::Drop => only(is_short),
     };
     if may_pass { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::BAD_REQUEST }

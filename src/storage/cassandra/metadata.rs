@@ -14,14 +14,16 @@ impl Shared {
     pub(super) async fn metadata(
         &self,
         family: Option<&str>,
+        limit: usize,
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
         let Some(statements) = &self.statements.metadata else { return Ok(Vec::new()) };
         match family {
             Some(family) => {
-                self.metadata_rows(&statements.select, (service, service_key, family)).await
+                let values = (service, service_key, family);
+                self.metadata_rows(&statements.select, values, limit).await
             }
-            None => self.metadata_rows(&statements.select_all, (service, service_key)).await,
+            None => self.metadata_rows(&statements.select_all, (service, service_key), limit).await,
         }
     }
 
@@ -29,12 +31,17 @@ impl Shared {
         &self,
         select: &Prepared,
         values: impl scylla::serialize::row::SerializeRow,
+        limit: usize,
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let mut all = Vec::new();
         self.executor
             .pages(select, values, |page| {
                 type Row<'f> = (&'f str, Option<&'f str>);
                 for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                    // They come sorted by the name of the family.
+                    if all.len() >= limit {
+                        return Ok(ControlFlow::Break(()));
+                    }
                     let (family, value) = row.map_err(|e| unreadable(select.name, e))?;
                     match MetadataRow::decode(family, value.unwrap_or_default()) {
                         Ok(row) => all.push((family.to_owned(), row.metadata)),

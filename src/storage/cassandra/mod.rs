@@ -317,8 +317,12 @@ impl Store for CassandraStore {
         self.shared.exemplars(matchers, range).await
     }
 
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
-        self.shared.metadata(family).await
+    async fn metadata(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+        self.shared.metadata(family, limit).await
     }
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {

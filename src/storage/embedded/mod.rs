@@ -160,12 +160,16 @@ impl Store for Parts {
         blocking(move || listing::exemplars(&state, &matchers, range, &mut || {})).await
     }
 
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
+    async fn metadata(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let all = self.store.state().metadata.clone();
         let pair = |(family, metadata): (&String, &Metadata)| (family.clone(), metadata.clone());
         Ok(match family {
-            Some(family) => all.get_key_value(family).map(pair).into_iter().collect(),
-            None => all.iter().map(pair).collect(),
+            Some(family) => all.get_key_value(family).into_iter().take(limit).map(pair).collect(),
+            None => all.iter().take(limit).map(pair).collect(),
         })
     }
 

@@ -240,6 +240,17 @@ impl Memory {
         self.metadata.lock().clone()
     }
 
+    /// The same of one family, or of the first ones by name.
+    pub(super) fn metadata_of(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Vec<(String, Metadata)> {
+        let known = self.metadata.lock();
+        let wanted = known.iter().filter(|(name, _)| family.is_none_or(|family| family == *name));
+        wanted.take(limit).map(|(name, metadata)| (name.clone(), metadata.clone())).collect()
+    }
+
     /// Bytes of points, about; those of the flush under way are in memory until its end.
     pub(super) fn bytes(&self) -> u64 {
         self.unflushed_bytes() + self.flushing_bytes.load(Ordering::Relaxed)

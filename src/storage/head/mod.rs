@@ -336,8 +336,12 @@ impl Store for Head {
         self.inner.exemplars(matchers, range).await
     }
 
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
-        self.inner.metadata(family).await
+    async fn metadata(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+        self.inner.metadata(family, limit).await
     }
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {

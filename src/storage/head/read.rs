@@ -102,13 +102,13 @@ impl Inner {
     pub(super) async fn metadata(
         &self,
         family: Option<&str>,
+        limit: usize,
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
-        let mut recent = self.memory.metadata();
-        recent.retain(|name, _| family.is_none_or(|family| family == name));
+        let recent = self.memory.metadata_of(family, limit);
         let mut all: BTreeMap<String, Metadata> =
-            self.below.metadata(family).await?.into_iter().collect();
+            self.below.metadata(family, limit).await?.into_iter().collect();
         all.extend(recent);
-        Ok(all.into_iter().collect())
+        Ok(all.into_iter().take(limit).collect())
     }
 }
 

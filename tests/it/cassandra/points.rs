@@ -202,9 +202,9 @@ async fn metadata_is_kept_by_family() {
     let metadata = |kind, help: &str| Metadata { kind, help: help.into(), unit: "s".into() };
     let a = ("a".to_owned(), metadata(MetricType::Summary, "new"));
     let b = ("b".to_owned(), metadata(MetricType::Gauge, "two\nlines"));
-    assert_eq!(store.metadata(None).await.expect("all"), [a.clone(), b]);
-    assert_eq!(store.metadata(Some("a")).await.expect("one"), [a]);
-    assert_eq!(store.metadata(Some("c")).await.expect("none"), []);
+    assert_eq!(store.metadata(None, usize::MAX).await.expect("all"), [a.clone(), b]);
+    assert_eq!(store.metadata(Some("a"), usize::MAX).await.expect("one"), [a]);
+    assert_eq!(store.metadata(Some("c"), usize::MAX).await.expect("none"), []);
     keyspace.drop().await;
 }
 

@@ -250,7 +250,7 @@ async fn a_login_for_metadata_needs_one_table() {
     let store = opened.expect("the role gets in");
     let batch = Batch::new().metadata("up", MetricType::Gauge, "help", "");
     assert_eq!(store.write(batch.build()).await.expect("written").metadata, 1);
-    assert_eq!(store.metadata(Some("up")).await.expect("metadata").len(), 1);
+    assert_eq!(store.metadata(Some("up"), usize::MAX).await.expect("metadata").len(), 1);
     let cql = format!("SELECT service_key FROM {keyspace}.service_index");
     let rows = root.0.query_unpaged(cql, ()).await.expect("rows");
     let rows = rows.into_rows_result().expect("rows");

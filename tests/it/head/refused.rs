@@ -73,7 +73,7 @@ async fn see(store: &dyn Store) -> Seen {
         names: names(store).await,
         up: values(store, "up").await.expect("readable"),
         exemplars: exemplars.iter().map(|(_, exemplars)| exemplars.len()).sum(),
-        metadata: store.metadata(None).await.expect("readable").len(),
+        metadata: store.metadata(None, usize::MAX).await.expect("readable").len(),
     }
 }
 

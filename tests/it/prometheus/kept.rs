@@ -171,7 +171,7 @@ pub(super) async fn same_in_the_store(
     assert!(more.is_empty(), "{}: {more:?}", message.name());
 
     let found: BTreeMap<_, _> =
-        store.metadata(None).await.expect("it answers").into_iter().collect();
+        store.metadata(None, usize::MAX).await.expect("it answers").into_iter().collect();
     let sent = known.sent_metadata(message);
     let is_more = |name: &str| {
         !(sent.contains_key(name) || message == Message::V2 && OF_SCRAPES.contains(&name))

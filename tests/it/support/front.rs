@@ -80,8 +80,12 @@ impl<F: Front> Store for Fronted<F> {
         self.0.behind()?.exemplars(matchers, range).await
     }
 
-    async fn metadata(&self, family: Option<&str>) -> Result<Vec<(String, Metadata)>, StoreError> {
-        self.0.behind()?.metadata(family).await
+    async fn metadata(
+        &self,
+        family: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+        self.0.behind()?.metadata(family, limit).await
     }
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {

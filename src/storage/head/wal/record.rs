@@ -288,6 +288,7 @@ fn target_bytes(target: Target) -> (u8, u32) {
         Target::Histogram(n) => (2, n),
         Target::Exemplar(n) => (3, n),
         Target::Metadata(n) => (4, n),
+        Target::Family(n) => (5, n),
     }
 }
 
@@ -298,6 +299,7 @@ fn target_of(kind: u8, number: u32) -> Option<Target> {
         2 => Target::Histogram(number),
         3 => Target::Exemplar(number),
         4 => Target::Metadata(number),
+        5 => Target::Family(number),
         _ => return None,
     })
 }
@@ -348,6 +350,7 @@ mod tests {
             Target::Histogram(0),
             Target::Exemplar(1),
             Target::Metadata(u32::MAX),
+            Target::Family(6),
         ];
         let matchers = vec![
             Matcher::equal("__name__", "up"),
