@@ -1,8 +1,10 @@
 //! Decoding a body; finding its series; the log; chunks as they grow; all of these in one; reading
 //! the log back; decoding chunks; finding series by their labels; windows of `rate` and folds.
-//! `cargo bench -p micro` times them, and compares with the run before.
+//! `cargo bench -p micro` times them, and compares with the run before. `cargo test -p micro` runs
+//! each once, on less, so that none is left behind by what it times.
 //!
-//! Windows and folds are timed as queries over a head, whose chunks are ready.
+//! Windows and folds are timed as queries over a head, whose chunks are ready, and over part files,
+//! whose chunks are read and packed; the pages of the files are in memory.
 
 #![allow(missing_docs, reason = "criterion's macros make functions without")]
 
@@ -14,20 +16,26 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use micro::{BEGIN, SCRAPE, SERIES, Unsynced, body, chunks, labels_of_many, value};
 use promkairos::chunk::{Appended, Chunk, Floats, OpenChunk, pack};
 use promkairos::model::{Body, Labels, MatchOp, Matcher, Protocol};
-use promkairos::promql::{Engine, Features, QueryOptions, Settings, Steps, parse};
+use promkairos::promql::{Engine, Features, QueryOptions, QueryValue, Settings, Steps, parse};
+use promkairos::storage::embedded::{self, Parts};
 use promkairos::storage::head::wal::{self, Record, WalOptions};
 use promkairos::storage::head::{Head, Options};
 use promkairos::storage::index::{MemoryIndex, evaluate};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{SharedStore, Store};
-use promkairos::telemetry::HeadMetrics;
+use promkairos::telemetry::{HeadMetrics, StoreMetrics};
 use promkairos::wire::{self, Policy, Scratch};
 use tokio::runtime::Runtime;
 
-/// Scrapes of an hour.
+/// Samples of a series in the chunks that are decoded: an hour.
 const HOUR: i64 = 240;
 const PROTOCOLS: [(&str, Protocol); 2] =
     [("remote write 1.0", Protocol::V1), ("remote write 2.0", Protocol::V2)];
+
+/// So many when it is timed, few when it is only run.
+fn when_timed<T>(many: T, few: T) -> T {
+    if std::env::args().any(|argument| argument == "--bench") { many } else { few }
+}
 
 fn series() -> Vec<u32> {
     (0..SERIES).collect()
@@ -228,13 +236,15 @@ fn chunk(criterion: &mut Criterion) {
 }
 
 fn index(criterion: &mut Criterion) {
-    let sets: Vec<Labels> = (0..1_000_000).map(labels_of_many).collect();
+    let all = when_timed(1_000_000, 8_000);
+    let sets: Vec<Labels> = (0..all).map(labels_of_many).collect();
     let mut index = MemoryIndex::new();
     (0..).zip(&sets).for_each(|(id, set)| index.add(id, set.as_ref()));
     let mut group = criterion.benchmark_group("index");
     group.sample_size(20);
     let matcher = |op, name, value| Matcher::new(op, name, value).expect("a valid pattern");
-    let metric = || matcher(MatchOp::Equal, "__name__", "metric_01234_total");
+    let middle = format!("metric_{:05}_total", all / 400 / 2);
+    let metric = || matcher(MatchOp::Equal, "__name__", &middle);
     let cluster = || matcher(MatchOp::Equal, "cluster", "cluster-3");
     let names = matcher(MatchOp::Regex, "__name__", ".*_0.*3.*_total");
     for (name, matchers) in [
@@ -263,15 +273,27 @@ fn index(criterion: &mut Criterion) {
 fn query(criterion: &mut Criterion) {
     let (runtime, dir) =
         (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
-    let store = Arc::new(runtime.block_on(open(dir.path())));
-    for scrape in 0..HOUR {
+    let head = Arc::new(runtime.block_on(open(&dir.path().join("head"))));
+    let maintained = embedded::Options { maintenance: None, ..embedded::Options::default() };
+    let parts = Parts::open(&dir.path().join("parts"), maintained, StoreMetrics::default());
+    let parts: SharedStore = Arc::new(parts.expect("it opens"));
+    let above = options(&dir.path().join("above"));
+    let above = runtime.block_on(Head::open(above, parts.clone(), HeadMetrics::default()));
+    let above = above.expect("it opens");
+    let scrapes = when_timed(HOUR, 24);
+    for scrape in 0..scrapes {
         let block = body(Protocol::V1, &series(), scrape);
-        runtime.block_on(write(&*store, Protocol::V1, &block, &mut Scratch::default()));
+        for store in [&*head, &above] {
+            runtime.block_on(write(store, Protocol::V1, &block, &mut Scratch::default()));
+        }
     }
+    runtime.block_on(above.flush()).expect("flushed");
+    drop(above);
     let engine = Engine::new(Settings::default());
-    let end = BEGIN + (HOUR - 1) * SCRAPE;
+    let end = BEGIN + (scrapes - 1) * SCRAPE;
     let mut group = criterion.benchmark_group("query");
-    group.sample_size(20).throughput(Throughput::Elements(HOUR as u64 * u64::from(SERIES)));
+    group.sample_size(20).throughput(Throughput::Elements(scrapes as u64 * u64::from(SERIES)));
+    let stores: [(&str, SharedStore); 2] = [("", head), (", part files", parts)];
     for (name, text, interval) in [
         ("evenly spaced rates", "sum(rate({job=\"node\"}[1m]))", SCRAPE),
         ("rates", "sum(rate({job=\"node\"}[1m]))", SCRAPE + 1),
@@ -279,12 +301,14 @@ fn query(criterion: &mut Criterion) {
     ] {
         let expr = parse(text, Features::Stable).expect("a query");
         let steps = Steps { start: BEGIN, end, interval };
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| {
+        for (place, store) in &stores {
+            let ask = || {
                 let (store, options) = (store.clone(), QueryOptions::default());
                 runtime.block_on(engine.range(store, &expr, steps, &options)).expect("an answer")
-            });
-        });
+            };
+            assert!(matches!(ask().value, QueryValue::Matrix(series) if !series.is_empty()));
+            group.bench_function(format!("{name}{place}"), |bencher| bencher.iter(ask));
+        }
     }
     group.finish();
 }
