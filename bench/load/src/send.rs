@@ -241,3 +241,39 @@ fn wait_until(due: Instant) -> Instant {
     thread::sleep(wait);
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::http::tests::{Act, serve};
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn what_a_server_refuses_is_sent_again_until_it_takes_it_also_where_it_closes_then() {
+        let (address, server) = serve(&[
+            Act::Close(503),
+            Act::Close(503),
+            Act::Keep(204),
+            Act::Keep(503),
+            Act::Keep(204),
+        ]);
+        let address = format!("--address={address}");
+        let shape = ["load", &address, "--series=3", "--scrapes=2", "--connections=1"];
+        let options = Arguments::parse_from(shape).options;
+        let sent = send_scrapes(&options, &mut lanes(&options), 0..2).expect("all taken");
+        let bodies = server.join().expect("a server");
+        assert_eq!(bodies[..2], [&bodies[2][..]; 2]);
+        assert_ne!(bodies[2], bodies[3]);
+        assert_eq!(bodies[3], bodies[4]);
+        assert_eq!((sent.refused, sent.latencies.len()), (3, 2));
+        assert!(sent.latencies[0] >= 2 * RETRY && sent.latencies[1] >= RETRY);
+        assert!(sent.seconds >= 3.0 * RETRY.as_secs_f64());
+    }
+}
