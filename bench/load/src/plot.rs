@@ -50,7 +50,7 @@ enum By {
 }
 
 pub fn run(options: &Options) -> io::Result<()> {
-    let records = record::read(&options.records)?;
+    let records = record::read(&options.records)?.records;
     let panels: Vec<(String, Panel)> = COSTS
         .into_iter()
         .map(|(cost, unit)| (format!("{cost} [{unit}]"), panel(&records, cost, options.by)))

@@ -70,14 +70,59 @@ fn first() -> u32 {
     1
 }
 
-/// The records of a file in their order. Lines about the machine are no records.
-pub fn read(path: &Path) -> io::Result<Vec<Record>> {
-    let mut records = Vec::new();
+/// What was to be measured, where and of what.
+#[derive(Debug, Default, Deserialize)]
+pub struct Run {
+    pub date: String,
+    pub commit: String,
+    pub mode: String,
+    /// Names with blanks between.
+    pub parts: String,
+    pub scale: u32,
+    pub cores: u32,
+    pub cpu: String,
+    pub memory: String,
+}
+
+/// A part that was finished.
+#[derive(Debug, Deserialize)]
+pub struct Part {
+    pub part: String,
+    pub seconds: u64,
+}
+
+/// Who was measured after whom.
+#[derive(Debug, Deserialize)]
+pub struct Order {
+    pub load: String,
+    pub round: u32,
+    pub order: Vec<String>,
+}
+
+/// The lines of a file, each kind in its order.
+#[derive(Debug, Default)]
+pub struct Lines {
+    pub run: Option<Run>,
+    pub parts: Vec<Part>,
+    pub orders: Vec<Order>,
+    pub records: Vec<Record>,
+}
+
+/// Reads a file; lines of other kinds are passed over.
+pub fn read(path: &Path) -> io::Result<Lines> {
+    let mut lines = Lines::default();
     for line in BufReader::new(std::fs::File::open(path)?).lines() {
         let line: serde_json::Value = serde_json::from_str(&line?)?;
-        if line.get("figure").is_some() {
-            records.push(serde_json::from_value(line)?);
+        let has = |key: &str| line.get(key).is_some();
+        if has("figure") {
+            lines.records.push(serde_json::from_value(line)?);
+        } else if has("order") {
+            lines.orders.push(serde_json::from_value(line)?);
+        } else if has("part") {
+            lines.parts.push(serde_json::from_value(line)?);
+        } else if has("parts") {
+            lines.run = Some(serde_json::from_value(line)?);
         }
     }
-    Ok(records)
+    Ok(lines)
 }

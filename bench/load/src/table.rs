@@ -3,7 +3,8 @@
 //! A row is a figure of a load, a column a server. Several turns give their median. Beside the
 //! value of a peer stands how far promkairos is ahead of it: its rate divided by the peer's, or the
 //! peer's time or size divided by its own, the median of the ratios within a turn. Below 1 it is
-//! behind.
+//! behind. Above the table stands where it was measured and which parts were finished, below it the
+//! order of the servers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::record::{self, Record};
+use crate::record::{self, Lines, Order, Part, Record, Run};
 
 /// The server that the others are held against.
 const OURS: &str = "promkairos";
@@ -23,8 +24,46 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> io::Result<()> {
-    print!("{}", table(&record::read(&options.records)?));
+    let Lines { run, parts, orders, records } = record::read(&options.records)?;
+    if let Some(run) = run {
+        println!("{}\n", head(&run, &parts));
+    }
+    print!("{}", table(&records));
+    print!("{}", order(&orders));
     Ok(())
+}
+
+/// Where and of what, and which parts there are from beginning to end.
+fn head(run: &Run, parts: &[Part]) -> String {
+    let Run { date, commit, mode, scale, cores, cpu, memory, .. } = run;
+    let mut head = format!("{date}, commit {commit}, {mode}, {cores} cores of {cpu}, {memory}");
+    if *scale != 1 {
+        head += &format!(", a {scale}th of the series");
+    }
+    if parts.is_empty() {
+        return head + &format!(". None of these parts is recorded as finished: {}.", run.parts);
+    }
+    let finished: Vec<String> =
+        parts.iter().map(|part| format!("{} ({} s)", part.part, part.seconds)).collect();
+    head += &format!(". Finished: {}", finished.join(", "));
+    let unfinished: Vec<&str> =
+        run.parts.split(' ').filter(|name| parts.iter().all(|part| part.part != *name)).collect();
+    if !unfinished.is_empty() {
+        head += &format!(". **Not finished: {}**", unfinished.join(", "));
+    }
+    head + "."
+}
+
+/// Who was measured after whom, a line a load and turn.
+fn order(orders: &[Order]) -> String {
+    if orders.is_empty() {
+        return String::new();
+    }
+    let mut out = "\nThe order of the servers:\n\n".to_owned();
+    for Order { load, round, order } in orders {
+        out += &format!("- {load}, turn {round}: {}\n", order.join(", then "));
+    }
+    out
 }
 
 /// Values by turn.
@@ -122,7 +161,7 @@ fn digits(value: f64) -> String {
         0.0 => "0".to_owned(),
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
-        0.1.. => format!("{value:.2}"),
+        1.0.. => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
 }
@@ -161,6 +200,46 @@ mod tests {
 | 200 k series | counted back, % of what was sent |  | 100 |
 ";
         assert_eq!(table(&records), expected);
+    }
+
+    #[test]
+    fn the_head_says_which_parts_are_missing() {
+        let text = |text: &str| text.to_owned();
+        let run = Run {
+            date: text("2026-11-25T02:49:52Z"),
+            commit: text("0f84cbc"),
+            mode: text("full"),
+            parts: text("loads sizes kill"),
+            scale: 1,
+            cores: 2,
+            cpu: text("a processor"),
+            memory: text("25 GB"),
+        };
+        let part = |name: &str| Part { part: text(name), seconds: 562 };
+        let about = "2026-11-25T02:49:52Z, commit 0f84cbc, full, 2 cores of a processor, 25 GB";
+        for (parts, expected) in [
+            (vec![], ". None of these parts is recorded as finished: loads sizes kill."),
+            (vec![part("loads")], ". Finished: loads (562 s). **Not finished: sizes, kill**."),
+            (
+                vec![part("loads"), part("sizes"), part("kill")],
+                ". Finished: loads (562 s), sizes (562 s), kill (562 s).",
+            ),
+        ] {
+            assert_eq!(head(&run, &parts), format!("{about}{expected}"));
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_servers_stands_below() {
+        let order = Order {
+            load: "200 k series".to_owned(),
+            round: 1,
+            order: ["VictoriaMetrics", "promkairos"].map(str::to_owned).to_vec(),
+        };
+        let expected = "\nThe order of the servers:\n\n\
+                        - 200 k series, turn 1: VictoriaMetrics, then promkairos\n";
+        assert_eq!(super::order(&[order]), expected);
+        assert_eq!(super::order(&[]), "");
     }
 
     #[test]
