@@ -1,12 +1,13 @@
 //! `load kairosdb-send` and `load kairosdb-query`: KairosDB's own REST, for comparison.
 //!
-//! KairosDB answers a write before it is stored, so the clock goes on until it is.
+//! KairosDB answers a write before it is stored, so the clock goes on until it is. How long a request
+//! takes is until that answer, and is no figure of what stores first.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use crate::process::CpuClock;
 use crate::record::Subject;
 use crate::rows::{self, Stored};
 use crate::shape::{SCRAPE_INTERVAL, Shape, Values};
+use crate::timing::quantile_ms;
 
 #[derive(Args)]
 pub struct SendOptions {
@@ -51,11 +53,15 @@ pub fn send(options: &SendOptions) -> io::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let (next, cpu) = (AtomicUsize::new(0), CpuClock::start(&options.pids));
     let began = Instant::now();
-    thread::scope(|scope| {
+    let latencies = thread::scope(|scope| {
         let workers: Vec<_> = (0..options.connections)
             .map(|_| scope.spawn(|| post_all(options, &bodies, &next)))
             .collect();
-        workers.into_iter().try_for_each(|w| w.join().expect("a worker that does not panic"))
+        let mut latencies = Vec::new();
+        for worker in workers {
+            latencies.extend(worker.join().expect("a worker that does not panic")?);
+        }
+        Ok::<_, io::Error>(latencies)
     })?;
     let accepted = began.elapsed().as_secs_f64();
     let scrapes = (options.start, options.scrapes);
@@ -68,17 +74,28 @@ pub fn send(options: &SendOptions) -> io::Result<()> {
     subject.print("ingest", points / stored, "samples/s");
     subject.print("ingest per server CPU second", points / cpu, "samples/CPU s");
     subject.print("accepted before it is stored", points / accepted, "samples/s");
+    for (figure, share) in [("request p50", 0.5), ("request p99", 0.99)] {
+        let figure = format!("{figure}, accepted before it is stored");
+        subject.print(&figure, quantile_ms(&latencies, share), "ms");
+    }
     Ok(())
 }
 
-fn post_all(options: &SendOptions, bodies: &[Vec<u8>], next: &AtomicUsize) -> io::Result<()> {
+/// How long each request took until it was accepted.
+fn post_all(
+    options: &SendOptions,
+    bodies: &[Vec<u8>],
+    next: &AtomicUsize,
+) -> io::Result<Vec<Duration>> {
     let headers = "Content-Type: application/json\r\n";
     let mut connection = Connection::open(options.address, "/api/v1/datapoints", headers)?;
+    let mut latencies = Vec::new();
     while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let answer = connection.ask(body)?;
-        answer.expect_success()?;
+        let began = Instant::now();
+        connection.ask(body)?.expect_success()?;
+        latencies.push(began.elapsed());
     }
-    Ok(())
+    Ok(latencies)
 }
 
 fn bodies(options: &SendOptions) -> Vec<Vec<u8>> {
