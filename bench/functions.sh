@@ -1,10 +1,14 @@
 # shellcheck shell=bash
-# Sourced by run.sh: the folder of the run, starting and stopping a server, and records. A server keeps
+# Sourced by run.sh and soak.sh: the folder of the run, starting and stopping a server, and records. A server keeps
 # its data in $work/NAME; `pid`, `address` and `ready` are those of the one that runs.
 . tests/peers/functions.sh
 peers=${PROMKAIROS_PEERS:-.peers}
 scale=${BENCH_SCALE:-1}
 work=$(mktemp -d)
+# Which server is the first one of the first load: by chance, so that none always is.
+first_in_order=${BENCH_FIRST:-$((RANDOM % 12))}
+# The number of each load, in the order in which they came first.
+declare -A number_of_load=()
 # Where promkairos and load are.
 programs=target/release
 pid=
@@ -13,6 +17,8 @@ finish() {
   local status=$? run
   trap - EXIT
   [ -z "$pid" ] || kill_server
+  # What a run makes of its records, also of one that broke off.
+  if declare -F at_end > /dev/null; then at_end || true; fi
   for run in "$work"/kairosdb*; do
     [ ! -d "$run" ] || tests/peers/kairosdb.sh down "$run"
   done
@@ -87,6 +93,20 @@ measure() {
   echo "$SECONDS s: $1, $2" >&2
 }
 
+# in_order LOAD COMMAND SERVER ...: COMMAND SERVER for each of them, another one first in each turn and for each load;
+# the order is a line of the record.
+in_order() {
+  local load_name=$1 command=$2 servers=("${@:3}") order=() names="" at shown
+  number_of_load[$load_name]=${number_of_load[$load_name]:-${#number_of_load[@]}}
+  for at in "${!servers[@]}"; do
+    at=$(((at + first_in_order + number_of_load[$load_name] + round) % ${#servers[@]}))
+    order+=("${servers[$at]}") shown=shown_${servers[$at]}
+    names+="${names:+,}\"${!shown}\""
+  done
+  printf '{"load":"%s","round":%s,"order":[%s]}\n' "$load_name" "$round" "$names"
+  for at in "${order[@]}"; do "$command" "$at"; done
+}
+
 # in_turns COMMAND: once for each round, after a turn that warms up and is recorded nowhere.
 in_turns() {
   local turn
@@ -102,6 +122,23 @@ record() {
     "$measured_server" "$measured_load" "$round" "$1" "$2" "$3"
 }
 
+# The highest resident memory of a process so far, in bytes; nothing where it has ended.
+peak_memory() { awk '/^VmHWM:/ { printf "%d", $2 * 1024 }' "/proc/$1/status" 2> /dev/null || true; }
+
+# Ends the server as stop_server does; sets peak to its highest resident memory, which is looked at ten times a second.
+stop_and_watch() {
+  local watched=$pid watcher
+  peak_memory "$watched" > "$work/peak"
+  while [ -n "$(peak_memory "$watched" | tee "$work/peak.part")" ]; do
+    mv "$work/peak.part" "$work/peak"
+    sleep 0.1
+  done &
+  watcher=$!
+  stop_server
+  wait $watcher
+  peak=$(cat "$work/peak")
+}
+
 # record_disk BYTES SAMPLES: what the samples take without the log.
 record_disk() {
   record disk "$1" B
@@ -110,3 +147,12 @@ record_disk() {
 
 # value_of FIGURE: the value of the last record of it that this run has made.
 value_of() { sed -n "s|.*\"figure\":\"$1\",\"value\":\([^,]*\),.*|\1|p" "$records" | tail -1; }
+
+# unused NAME: NAME, or with a number behind it where a result has that name: none is written over.
+unused() {
+  local name=$1 number=1
+  while compgen -G "$name.*" > /dev/null; do
+    number=$((number + 1)) name=$1-$number
+  done
+  echo "$name"
+}

@@ -4,9 +4,12 @@
 # quick takes less than 5 minutes, full less than 90, building and fetching apart. PART is one of loads, sizes, kill,
 # cassandra_writes, cassandra_reads, three_nodes: only these; the last one runs only when it is named. The peers are
 # fetched by tests/peers/; everything stays on the loopback.
-# The table, its records and the plots are kept in BENCH_RESULTS, bench/results without it. BENCH_SCALE=N takes
-# an N-th of the series and BENCH_ROUNDS=3 three turns instead of one in a full run, of which the table has the medians.
+# The table, its records and the plots are kept in BENCH_RESULTS, bench/results without it; their name tells the
+# parts where those are not all of the mode, and none is written over. BENCH_SCALE=N takes an N-th of the series,
+# BENCH_ROUNDS=3 three turns instead of one in a full run, of which the table has the medians, and BENCH_FIRST=N says
+# which server begins. BENCH_PROGRAMS: a folder with promkairos and load, which are then not built: to try a part out.
 set -euo pipefail
+given=${BENCH_PROGRAMS:+$(realpath "$BENCH_PROGRAMS")}
 cd "$(dirname "$0")/.."
 
 mode=${1:-quick}
@@ -15,7 +18,9 @@ case $mode in
   full) parts=(loads sizes kill cassandra_writes cassandra_reads) rounds=${BENCH_ROUNDS:-1} query_minutes=15 ;;
   *) sed -n 's/^# usage: /usage: /p' "$0" >&2; exit 2 ;;
 esac
+all=${parts[*]} named=
 if [ $# -gt 1 ]; then parts=("${@:2}"); fi
+if [ "${parts[*]}" != "$all" ]; then named=$(printf -- '-%s' "${parts[@]//_/-}"); fi
 
 . bench/functions.sh
 . bench/queries.sh
@@ -24,14 +29,16 @@ for part in "${parts[@]}"; do
   declare -F "part_$part" > /dev/null || { echo "there is no part $part" >&2; exit 2; }
 done
 
+programs=${given:-$programs}
 # Which commit it is stands in the records; in the program it would compile everything anew at each one.
-BUILD_COMMIT= cargo build --release --workspace >&2
+[ -n "$given" ] || BUILD_COMMIT= cargo build --release --workspace >&2
+commit=$([ -n "$given" ] && echo unknown || git describe --always --dirty)
 tests/peers/fetch.sh "$peers" >&2
-load=$PWD/target/release/load
+load=$(realpath "$programs/load")
 results=${BENCH_RESULTS:-bench/results}
-name=$results/$(date -u +%F)-$mode-$(git rev-parse --short HEAD)
-records=$name.jsonl
 mkdir -p "$results"
+result=$(unused "$results/$(date -u +%F)-$mode-$commit$named")
+records=$result.jsonl
 SECONDS=0
 
 # Where and what is measured.
@@ -44,10 +51,18 @@ victoria_metrics=$(zcat "$peers/victoria-metrics/usr/share/doc/victoria-metrics/
 cassandra_jar=$(basename "$peers"/cassandra/lib/cassandra-all-*.jar .jar)
 kairosdb_jar=$(basename "$peers"/kairosdb/lib/kairosdb-[0-9]*.jar .jar)
 printf '{"date":"%s","commit":"%s","mode":"%s","parts":"%s","scale":%s,"cores":%s,"cpu":"%s","memory":"%s",' \
-  "$(date -u +%FT%TZ)" "$(git describe --always --dirty)" "$mode" "${parts[*]}" "$scale" "$(nproc)" "$cpu" "$memory" \
+  "$(date -u +%FT%TZ)" "$commit" "$mode" "${parts[*]}" "$scale" "$(nproc)" "$cpu" "$memory" \
   > "$records"
 printf '"kernel":"%s","prometheus":"%s","victoria_metrics":"%s","cassandra":"%s","kairosdb":"%s"}\n' "$(uname -sr)" \
   "$prometheus" "$victoria_metrics" "${cassandra_jar#cassandra-all-}" "${kairosdb_jar#kairosdb-}" >> "$records"
+
+# Also of a run that breaks off in a part, whose output goes into the records: the table says what is missing.
+exec 3>&1
+at_end() {
+  "$load" table "$records" > "$result.md"
+  echo "$SECONDS s; records in $records" >&2
+  cat "$result.md" >&3
+}
 
 for part in "${parts[@]}"; do
   from=$SECONDS
@@ -55,10 +70,7 @@ for part in "${parts[@]}"; do
   printf '{"part":"%s","seconds":%s}\n' "$part" $((SECONDS - from)) >> "$records"
 done
 
-"$load" table "$records" > "$name.md"
 if [ "$mode" = full ] && [[ " ${parts[*]} " = *" sizes "* ]]; then
-  "$load" plot "$records" --by series --svg "$name-series.svg"
-  "$load" plot "$records" --by hours --svg "$name-hours.svg"
+  "$load" plot "$records" --by series --svg "$result-series.svg"
+  "$load" plot "$records" --by hours --svg "$result-hours.svg"
 fi
-echo "$SECONDS s; records in $records" >&2
-cat "$name.md"

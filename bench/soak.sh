@@ -28,9 +28,9 @@ programs=${given:-$programs}
 load=$(realpath "$programs/load")
 version="promkairos $(git describe --always --dirty)"
 results=${BENCH_RESULTS:-bench/results}
-name=$results/$(date -u +%F)-soak
-records=$name.jsonl
 mkdir -p "$results"
+name=$(unused "$results/$(date -u +%F)-soak")
+records=$name.jsonl
 
 # A scrape of all series is 15 s of the samples' time, and takes a part of a second.
 series=20000 rate=50000 first=1700000000 interval=15

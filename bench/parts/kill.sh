@@ -3,25 +3,25 @@
 # takes longer to write gets fewer scrapes; the time for 1 M samples can be compared all the same.
 
 part_kill() {
+  local series name
+  local -A scrapes
   round=1
   if [ "$mode" = quick ]; then
-    killed promkairos 200000 15
-    killed victoria_metrics 200000 10
-    killed prometheus 200000 2
+    series=200000 scrapes=([promkairos]=15 [victoria_metrics]=10 [prometheus]=2)
   else
-    killed promkairos 1000000 120
-    killed victoria_metrics 1000000 60
-    killed prometheus 1000000 15
+    series=1000000 scrapes=([promkairos]=120 [victoria_metrics]=60 [prometheus]=15)
   fi
+  series=$(scaled $series)
+  name="$(short "$series") series in the log, killed"
+  in_order "$name" killed promkairos victoria_metrics prometheus
 }
 
-# killed SERVER SERIES SCRAPES
+# killed SERVER: of part_kill.
 killed() {
-  local server=$1 series scrapes=$3 shown=shown_$1 samples
-  series=$(scaled "$2")
+  local server=$1 scrapes=${scrapes[$1]} shown=shown_$1 samples
   samples=$((series * scrapes))
   "start_$server"
-  measure "${!shown}" "$(short "$series") series in the log, killed"
+  measure "${!shown}" "$name"
   "$load" send "${subject[@]}" --address "$address" --pid "$pid" --series "$series" --scrapes "$scrapes" \
     --only "peak memory" --only sent
   kill_server

@@ -4,7 +4,6 @@
 # which all series are new, is a figure of its own.
 
 part_loads() {
-  local turn=0
   for round in $(seq "$rounds"); do
     if [ "$mode" = quick ]; then
       beside=yes load_in_turn 200000 ", 2,000 a request" 40 16 6
@@ -21,24 +20,23 @@ part_loads() {
 
 # load_in_turn SERIES NAME SCRAPES_PROMKAIROS SCRAPES_VICTORIA_METRICS SCRAPES_PROMETHEUS [OPTION ...]
 load_in_turn() {
-  local series name servers=(promkairos victoria_metrics prometheus) scrapes=("${@:3:3}") at
+  local series name options=("${@:6}") servers=() server
+  local -A scrapes=([promkairos]=$3 [victoria_metrics]=$4 [prometheus]=$5)
   series=$(scaled "$1") name="$(short "$(scaled "$1")") series$2"
-  for at in 0 1 2; do
-    at=$(((at + turn) % 3))
-    load_one "${servers[$at]}" "$series" "$name" "${scrapes[$at]}" "${@:6}"
+  for server in promkairos victoria_metrics prometheus; do
+    # Without scrapes: it does not speak the protocol.
+    [ "${scrapes[$server]}" = 0 ] || servers+=("$server")
   done
-  turn=$((turn + 1))
+  in_order "$name" load_one "${servers[@]}"
 }
 
-# load_one SERVER SERIES LOAD SCRAPES [OPTION ...]
+# load_one SERVER: of load_in_turn.
 load_one() {
-  local server=$1 series=$2 name=$3 scrapes=$4 shown=shown_$1
-  shift 4
-  # It does not speak the protocol.
-  if [ "$scrapes" = 0 ]; then return; fi
+  local server=$1 scrapes=${scrapes[$1]} shown=shown_$1
   "start_$server"
   measure "${!shown}" "$name"
-  "$load" send "${subject[@]}" --address "$address" --pid "$pid" --series "$series" --first --scrapes "$scrapes" "$@"
+  "$load" send "${subject[@]}" --address "$address" --pid "$pid" --series "$series" --first --scrapes "$scrapes" \
+    "${options[@]}"
   "settle_$server"
   "$load" stored "${subject[@]}" --address "$address" --scrapes "$scrapes" --expected $((series * scrapes))
   # A quick run has no time for the slowest.

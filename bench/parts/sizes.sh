@@ -17,17 +17,17 @@ part_sizes() {
 
 # size SERIES HOURS SERVER ...
 size() {
-  local series hours=$2 server
-  series=$(scaled "$1")
-  for server in "${@:3}"; do size_of_one "$server" "$series" "$hours"; done
+  local series hours=$2 name
+  series=$(scaled "$1") name="$(short "$(scaled "$1")") series x $2 h"
+  in_order "$name" size_of_one "${@:3}"
 }
 
-# size_of_one SERVER SERIES HOURS
+# size_of_one SERVER: of size.
 size_of_one() {
-  local server=$1 series=$2 hours=$3 shown=shown_$1 scrapes=$(($3 * 240))
+  local server=$1 shown=shown_$1 scrapes=$((hours * 240))
   local end=$((1700000000 + hours * 3600 - 15))
   "start_$server"
-  measure "${!shown}" "$(short "$series") series x $hours h"
+  measure "${!shown}" "$name"
   "$load" send "${subject[@]}" --address "$address" --pid "$pid" --series "$series" --scrapes "$scrapes" \
     --only ingest --only "ingest per server CPU second" --only "peak memory"
   record "server CPU" "$(calculate "$series * $scrapes / $(value_of "ingest per server CPU second")")" s
