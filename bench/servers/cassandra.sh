@@ -1,11 +1,15 @@
 # shellcheck shell=bash
 # One Cassandra for a whole part, or several nodes, and a KairosDB over it. They are not the server that runs: pid
 # and address stay those of promkairos.
+shown_driver="bare driver"
+shown_kairosdb=KairosDB
 
 # start_cassandra: one node. KairosDB joins the index rows of several requests in one batch, which a Cassandra as it
 # is installed refuses above 50 KiB; KairosDB goes on without them.
 start_cassandra() {
+  nodetool_port=$(free_port)
   CASSANDRA_HEAP=2g CASSANDRA_YAML="batch_size_fail_threshold: 5MiB" \
+    CASSANDRA_OPTIONS="-Dcassandra.jmx.local.port=$nodetool_port" \
     tests/peers/cassandra.sh up "$peers/cassandra" "$work/cassandra-1" >&2
   know_nodes 1
   cluster=Cassandra
@@ -15,6 +19,7 @@ start_cassandra() {
 # Both set cluster to what loads are named after.
 start_nodes() {
   local count=$1 node
+  nodetool_port=
   export CASSANDRA_HEAP=1g
   tests/peers/cassandra.sh up "$peers/cassandra" "$work/cassandra-1" >&2
   for node in $(seq 2 "$count"); do
@@ -43,6 +48,14 @@ stop_cassandra() {
     tests/peers/cassandra.sh down "$work/cassandra-$node"
     rm -rf "$work/cassandra-$node"
   done
+}
+
+# disk_of_keyspace KEYSPACE: sets disk to the bytes of its tables on one node, once what is in memory is flushed.
+disk_of_keyspace() {
+  "$(find_java)" --add-exports java.base/jdk.internal.ref=ALL-UNNAMED --add-exports java.base/sun.nio.ch=ALL-UNNAMED \
+    -Duser.home="$work" -cp "$work/cassandra-1/conf:$peers/cassandra/lib/*" org.apache.cassandra.tools.NodeTool \
+    -h 127.0.0.1 -p "$nodetool_port" flush "$1" >&2
+  disk=$(bytes "$work/cassandra-1/data/data/$1")
 }
 
 # over_cassandra KEYSPACE ACK [FLAG ...]: starts promkairos over it.
