@@ -61,7 +61,7 @@ fn order(orders: &[Order]) -> String {
     }
     let mut out = "\nThe order of the servers:\n\n".to_owned();
     for Order { load, round, order } in orders {
-        out += &format!("- {load}, turn {round}: {}\n", order.join(", then "));
+        out += &format!("- {load}, turn {round}: {}\n", order.join("; "));
     }
     out
 }
@@ -237,7 +237,7 @@ mod tests {
             order: ["VictoriaMetrics", "promkairos"].map(str::to_owned).to_vec(),
         };
         let expected = "\nThe order of the servers:\n\n\
-                        - 200 k series, turn 1: VictoriaMetrics, then promkairos\n";
+                        - 200 k series, turn 1: VictoriaMetrics; promkairos\n";
         assert_eq!(super::order(&[order]), expected);
         assert_eq!(super::order(&[]), "");
     }
