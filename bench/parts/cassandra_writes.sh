@@ -94,8 +94,8 @@ flushed() {
   series=$(scaled $series)
   name="$cluster, $rows samples a series flushed from the log"
   in_order "$name" flushed_by driver promkairos
-  # Not of several nodes: each has its own part of them.
-  if [ "$nodes" = 1 ]; then
+  # Not where there may be several nodes, of which each has its own part.
+  if [ -n "$nodetool_port" ]; then
     measure promkairos "$name"
     disk_of_keyspace "$keyspace"
     record_disk "$disk" $((series * (rows + 1)))
