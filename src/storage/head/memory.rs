@@ -225,9 +225,7 @@ impl Memory {
         let mut pager = map.pager();
         let mut found = Vec::new();
         for id in map.matching(matchers)? {
-            let all = pager.series(id).exemplars();
-            let inside: Vec<Exemplar> =
-                all.iter().filter(|e| range.contains(e.timestamp)).cloned().collect();
+            let inside: Vec<Exemplar> = pager.series(id).exemplars(range).collect();
             if !inside.is_empty() {
                 found.push((map.labels(id), inside));
             }
@@ -315,7 +313,8 @@ impl Memory {
         begun.front().filter(|(_, at)| is_old(*at)).map(|(number, _)| *number)
     }
 
-    /// Forgets what the store below has taken, and series that have had nothing for a while.
+    /// Forgets what the store below has taken, and series that have had nothing for a while. The exemplars
+    /// of a series are in the order in which [`exemplars`](Self::exemplars) gave them.
     pub(super) fn end_flush(
         &self,
         exemplars: &[(Labels, Vec<Exemplar>)],

@@ -6,10 +6,11 @@
 //! here, and in reads, until the store below shows it.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use crate::chunk::{Chunk, ChunkBuilder, ChunkError, OpenChunk};
 use crate::limits::{MAX_CHUNK_POINTS, PARTITION_MS};
-use crate::model::{Exemplar, Point, Sample, TimeRange, Value};
+use crate::model::{Exemplar, Labels, Point, Sample, TimeRange, Value};
 use crate::storage::merge;
 
 /// Late points that are kept as points; more are encoded.
@@ -47,7 +48,8 @@ struct Rare {
     /// Late points with their acceptance times, by timestamp.
     late: Vec<(Point, i64)>,
     late_sealed: Vec<Chunk>,
-    exemplars: Vec<Exemplar>,
+    /// The values, by what identifies an exemplar within its series.
+    exemplars: BTreeMap<(i64, Labels), f64>,
 }
 
 /// How a point was taken.
@@ -143,13 +145,8 @@ impl MemSeries {
 
     /// Keeps an exemplar; the same labels and time again replace it.
     pub(super) fn push_exemplar(&mut self, exemplar: Exemplar) {
-        let exemplars = &mut self.rare.get_or_insert_default().exemplars;
-        let same =
-            |e: &&mut Exemplar| e.timestamp == exemplar.timestamp && e.labels == exemplar.labels;
-        match exemplars.iter_mut().find(same) {
-            Some(old) => *old = exemplar,
-            None => exemplars.push(exemplar),
-        }
+        let Exemplar { labels, value, timestamp } = exemplar;
+        self.rare.get_or_insert_default().exemplars.insert((timestamp, labels), value);
     }
 
     /// The chunks that share time with `range`, in order of acceptance; they may overlap.
@@ -198,9 +195,19 @@ impl MemSeries {
         (count, chunks.chain(late).reduce(|a, b| a.hull(b)))
     }
 
-    /// The exemplars.
-    pub(super) fn exemplars(&self) -> &[Exemplar] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.exemplars)
+    /// The exemplars in `range`, by time and then by labels.
+    pub(super) fn exemplars(&self, range: &TimeRange) -> impl Iterator<Item = Exemplar> + '_ {
+        let end = range.end;
+        // No label set comes before the empty one.
+        let from = (range.start, Labels::default());
+        let all = self.rare.iter().flat_map(move |rare| rare.exemplars.range(from.clone()..));
+        all.take_while(move |((timestamp, _), _)| *timestamp <= end).map(
+            |((timestamp, labels), value)| Exemplar {
+                labels: labels.clone(),
+                value: *value,
+                timestamp: *timestamp,
+            },
+        )
     }
 
     /// Lets the flush with this number have all points there are, once.
@@ -236,7 +243,8 @@ impl MemSeries {
         &self.flushing
     }
 
-    /// Forgets what was flushed; the store below shows it now.
+    /// Forgets what was flushed; the store below shows it now. `exemplars` are sorted by time and then by
+    /// labels; one that was given another value meanwhile stays.
     pub(super) fn end_flush(&mut self, exemplars: &[Exemplar]) {
         self.flushing = Vec::new();
         // What is older than all that is left counts as in order again.
@@ -245,7 +253,16 @@ impl MemSeries {
         let late = rare.late.last().map(|(point, _)| point.timestamp);
         let late_sealed = rare.late_sealed.iter().map(|chunk| chunk.max_time).max();
         self.newest = self.newest.max(late).max(late_sealed);
-        rare.exemplars.retain(|exemplar| !exemplars.contains(exemplar));
+        let key = |flushed: &Exemplar, kept: &(i64, Labels)| {
+            (flushed.timestamp, &flushed.labels).cmp(&(kept.0, &kept.1))
+        };
+        // Both are sorted.
+        let mut flushed = exemplars.iter().peekable();
+        rare.exemplars.retain(|kept, value| {
+            while flushed.next_if(|flushed| key(flushed, kept).is_lt()).is_some() {}
+            let same = flushed.next_if(|flushed| key(flushed, kept).is_eq());
+            same.is_none_or(|flushed| flushed.value.to_bits() != value.to_bits())
+        });
         if rare.late.is_empty() && rare.late_sealed.is_empty() && rare.exemplars.is_empty() {
             self.rare = None;
         }
@@ -253,7 +270,8 @@ impl MemSeries {
 
     /// Whether there is nothing.
     pub(super) fn is_empty(&self) -> bool {
-        !self.may_have(&TimeRange::ALL) && self.exemplars().is_empty()
+        let exemplars = self.rare.as_ref().is_some_and(|rare| !rare.exemplars.is_empty());
+        !self.may_have(&TimeRange::ALL) && !exemplars
     }
 
     /// Takes the points and exemplars in `range` out.
@@ -271,7 +289,7 @@ impl MemSeries {
         let Some(rare) = &mut self.rare else { return Ok(()) };
         rare.late_sealed = merge::cut(std::mem::take(&mut rare.late_sealed), *range)?;
         rare.late.retain(|(point, _)| !range.contains(point.timestamp));
-        rare.exemplars.retain(|exemplar| !range.contains(exemplar.timestamp));
+        rare.exemplars.retain(|(timestamp, _), _| !range.contains(*timestamp));
         Ok(())
     }
 
@@ -386,6 +404,51 @@ mod tests {
         assert_eq!(points(&series), [(30, 7.0)]);
     }
 
+    fn exemplar(timestamp: i64, id: &str, value: f64) -> Exemplar {
+        let labels = Labels::from_pairs([("trace_id", id)]).expect("valid");
+        Exemplar { labels, value, timestamp }
+    }
+
+    #[test]
+    fn an_exemplar_is_its_time_and_labels_and_the_last_value_stays_through_a_flush() {
+        let mut series = MemSeries::new(0);
+        let all = |series: &MemSeries| series.exemplars(&TimeRange::ALL).collect::<Vec<_>>();
+        let (a, b, c) = (exemplar(1, "a", 1.0), exemplar(2, "a", 2.0), exemplar(2, "b", f64::NAN));
+        for pushed in [&c, &b, &exemplar(1, "a", 0.5), &a, &c] {
+            series.push_exemplar(pushed.clone());
+        }
+        let flushed = all(&series);
+        assert_eq!(flushed, [a, b.clone(), c]);
+        assert_eq!(series.exemplars(&TimeRange::new(2, 2)).collect::<Vec<_>>(), flushed[1..]);
+        assert_eq!(series.exemplars(&TimeRange::new(3, 2)).count(), 0);
+        // What comes during a flush stays: a new one, and a new value of an old one.
+        let (new, changed) = (exemplar(2, "aa", 3.0), exemplar(2, "b", 4.0));
+        series.push_exemplar(new.clone());
+        series.push_exemplar(changed.clone());
+        series.end_flush(&flushed);
+        assert_eq!(all(&series), [new.clone(), changed]);
+        series.delete(&TimeRange::new(1, 1)).expect("own chunks");
+        assert_eq!(all(&series).len(), 2);
+        series.end_flush(&[exemplar(0, "a", 1.0), new, b, exemplar(2, "b", 4.0)]);
+        assert!(series.is_empty() && series.rare.is_none());
+    }
+
+    /// With a look at all for each one this would take many minutes.
+    #[test]
+    fn very_many_exemplars_of_one_series_are_sorted_once() {
+        const MANY: i64 = 100_000;
+        let mut series = MemSeries::new(0);
+        // Rising, falling between them, and all again.
+        let rising = (0..MANY).step_by(2);
+        let times = rising.clone().chain((0..MANY).rev().step_by(2)).chain(rising);
+        times.for_each(|time| series.push_exemplar(exemplar(time, "a", 1.0)));
+        let flushed: Vec<Exemplar> = series.exemplars(&TimeRange::ALL).collect();
+        assert!(flushed.iter().map(|exemplar| exemplar.timestamp).eq(0..MANY));
+        series.push_exemplar(exemplar(MANY, "a", 1.0));
+        series.end_flush(&flushed);
+        assert_eq!(series.exemplars(&TimeRange::ALL).count(), 1);
+    }
+
     #[test]
     fn chunks_end_at_partitions_and_a_delete_leaves_the_rest() {
         let mut series = MemSeries::new(0);
@@ -425,7 +488,7 @@ mod tests {
         assert_eq!(chunk_lengths(0, 300, 0), (vec![120, 120, 60], vec![]));
         assert_eq!(chunk_lengths(20, 300, 330), (vec![100, 120, 80], vec![100, 120]));
         let firsts = (0..=u8::MAX).map(|place| chunk_lengths(place, full + 1, 0).0[0]);
-        let mut at_once = std::collections::BTreeMap::new();
+        let mut at_once = BTreeMap::new();
         firsts.for_each(|first| *at_once.entry(first).or_insert(0) += 1);
         let each = 256 / FIRST_ENDS;
         assert!(at_once.values().all(|count| *count == each), "{at_once:?}");
