@@ -13,12 +13,16 @@ use super::quarantine::{CellText, RefusedPoint};
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::writer::{RefusedRow, pause};
+use crate::kairos::RowSpec;
 use crate::kairos::index::MetadataRow;
-use crate::model::{Rejections, WriteOutcome};
+use crate::model::{Exemplar, Labels, Rejections, WriteOutcome};
 use crate::storage::{Absorbed, Flush, SeriesRun, StoreError};
 
-/// Points planned at a time; a run is never cut.
+/// Points planned at a time, a run being never cut, and exemplars. Each plan has a deadline of its own: however
+/// much a flush has, it ends.
 const POINTS_AT_ONCE: usize = 20_000;
+/// Families of metadata that are written within the time of one request.
+const FAMILIES_IN_TIME: usize = 1_000;
 
 impl Shared {
     /// [`Store::absorb`](crate::storage::Store::absorb)
@@ -51,22 +55,18 @@ impl Shared {
             }
             self.absorb_plan(planner.finish_in_order(), late, &mut absorbed).await?;
         }
-        let mut planner = Planner::new(self.spec);
-        for (labels, exemplars) in exemplars {
-            let slot = planner.series(labels, 0);
-            for exemplar in exemplars {
-                planner.exemplar(slot, exemplar.timestamp, &exemplar.labels, exemplar.value);
-            }
+        for mut plan in plans_of_exemplars(self.spec, exemplars) {
+            let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);
+            pause(wait).await;
+            plan.stamp(stamp);
+            self.absorb_plan(plan, late, &mut absorbed).await?;
         }
-        let mut plan = planner.finish_in_order();
-        let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);
-        pause(wait).await;
-        plan.stamp(stamp);
-        self.absorb_plan(plan, late, &mut absorbed).await?;
         let metadata = metadata.into_iter();
         let rows =
             metadata.map(|(family, metadata)| MetadataRow { family: family.into(), metadata });
-        self.write_metadata(rows.collect(), self.executor.deadline()).await?;
+        for rows in in_pieces(FAMILIES_IN_TIME, rows) {
+            self.write_metadata(rows, self.executor.deadline()).await?;
+        }
         Ok(absorbed)
     }
 
@@ -148,6 +148,41 @@ impl Shared {
     }
 }
 
+/// Plans of all exemplars, of so many each as are planned at a time. What one series has may stand in several.
+fn plans_of_exemplars(
+    spec: RowSpec,
+    exemplars: Vec<(Labels, Vec<Exemplar>)>,
+) -> impl Iterator<Item = Plan> + Send {
+    let each = |(labels, own): (Labels, Vec<Exemplar>)| {
+        own.into_iter().map(move |exemplar| (labels.clone(), exemplar))
+    };
+    in_pieces(POINTS_AT_ONCE, exemplars.into_iter().flat_map(each)).map(move |piece| {
+        let mut planner = Planner::new(spec);
+        let mut last: Option<(Labels, u32)> = None;
+        for (labels, exemplar) in piece {
+            let slot = match &last {
+                Some((known, slot)) if *known == labels => *slot,
+                _ => planner.series(labels.clone(), 0),
+            };
+            planner.exemplar(slot, exemplar.timestamp, &exemplar.labels, exemplar.value);
+            last = Some((labels, slot));
+        }
+        planner.finish_in_order()
+    })
+}
+
+/// Items in their order, so many at a time; the last piece may have fewer, and none is empty.
+fn in_pieces<T: Send>(
+    most: usize,
+    items: impl Iterator<Item = T> + Send,
+) -> impl Iterator<Item = Vec<T>> + Send {
+    let mut items = items;
+    std::iter::from_fn(move || {
+        let piece: Vec<T> = items.by_ref().take(most).collect();
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 fn add_run(planner: &mut Planner, run: SeriesRun) -> Result<(), StoreError> {
     let slot = planner.series(run.labels, 0);
     for chunk in &run.chunks {
@@ -160,4 +195,49 @@ fn add_run(planner: &mut Planner, run: SeriesRun) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kairos::TimeUnit;
+
+    /// Exemplars of so many series, so many of each.
+    fn exemplars(series: usize, of_each: usize) -> Vec<(Labels, Vec<Exemplar>)> {
+        let labels = |name, value| Labels::from_pairs([(name, value)]).expect("valid");
+        let exemplar = |n: usize| Exemplar {
+            labels: labels("trace_id", format!("{n}")),
+            value: 1.0,
+            timestamp: n as i64,
+        };
+        let of_series =
+            |n| (labels("__name__", format!("m{n:06}")), (0..of_each).map(exemplar).collect());
+        (0..series).map(of_series).collect()
+    }
+
+    /// Series and exemplars of each plan.
+    fn planned(exemplars: Vec<(Labels, Vec<Exemplar>)>) -> Vec<(usize, usize)> {
+        let spec = RowSpec::new(TimeUnit::Milliseconds, 1_814_400_000).expect("valid");
+        let plans = plans_of_exemplars(spec, exemplars);
+        plans.map(|plan| (plan.series.len(), plan.cells.len())).collect()
+    }
+
+    #[test]
+    fn exemplars_are_planned_some_at_a_time() {
+        const MOST: usize = POINTS_AT_ONCE;
+        assert_eq!(planned(Vec::new()), []);
+        assert_eq!(planned(exemplars(3, 2)), [(3, 6)]);
+        assert_eq!(planned(exemplars(MOST, 1)), [(MOST, MOST)]);
+        // What one series has is cut, and a plan may end with the one and begin with the next.
+        assert_eq!(planned(exemplars(1, 2 * MOST + 1)), [(1, MOST), (1, MOST), (1, 1)]);
+        assert_eq!(planned(exemplars(3, MOST - 1)), [(2, MOST), (2, MOST), (1, MOST - 3)]);
+    }
+
+    #[test]
+    fn pieces_hold_everything_in_order() {
+        let pieces = |count: usize| in_pieces(3, 0..count).collect::<Vec<_>>();
+        assert_eq!(pieces(0), [[0_usize; 0]; 0]);
+        assert_eq!(pieces(3), [[0, 1, 2]]);
+        assert_eq!(pieces(7), [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use promkairos::chunk::ChunkBuilder;
-use promkairos::model::{Labels, Matcher, Point, TimeRange, Value};
+use promkairos::model::{Exemplar, Labels, Matcher, Metadata, MetricType, Point, TimeRange, Value};
 use promkairos::storage::{Flush, SeriesRun, Store};
 use scylla::value::CqlTimestamp;
 
@@ -189,6 +189,38 @@ fn run(points: &[(i64, f64, i64)]) -> Vec<promkairos::chunk::Chunk> {
 pub(super) fn flush(runs: Vec<SeriesRun>) -> Flush<'static> {
     let (exemplars, metadata, pace) = Default::default();
     Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, metadata, pace }
+}
+
+#[tokio::test]
+async fn a_flush_of_very_many_exemplars_and_families_comes_back_whole() {
+    const EXEMPLARS: i64 = 45_000;
+    const FAMILIES: usize = 2_500;
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let series = ["a", "b"].map(|job| labels(&[("__name__", "rpc"), ("job", job)]));
+    let exemplar = |n: i64| Exemplar {
+        labels: labels(&[("trace_id", &format!("{n:016x}"))]),
+        value: n as f64,
+        timestamp: n / 2,
+    };
+    let half = EXEMPLARS / 2;
+    let exemplars: Vec<(Labels, Vec<Exemplar>)> = vec![
+        (series[0].clone(), (0..half).map(exemplar).collect()),
+        (series[1].clone(), (half..EXEMPLARS).map(exemplar).collect()),
+    ];
+    let metadata = |n: usize| {
+        let kind = MetricType::Counter;
+        (format!("f{n:06}"), Metadata { kind, help: format!("help {n}"), unit: String::new() })
+    };
+    let metadata: Vec<(String, Metadata)> = (0..FAMILIES).map(metadata).collect();
+    let (sent, told) = (exemplars.clone(), metadata.clone());
+    let flush = Flush { exemplars, metadata, ..flush(Vec::new()) };
+    assert_eq!(store.absorb(flush).await.expect("absorbed").refused, 0);
+    let found = store.exemplars(&named("rpc"), TimeRange::ALL).await.expect("exemplars");
+    // Not `assert_eq`, which would print all of them.
+    assert!(found == sent, "{} series", found.len());
+    assert!(store.metadata(None).await.expect("metadata") == told);
+    keyspace.drop().await;
 }
 
 #[tokio::test]
