@@ -20,11 +20,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::api::parse_time;
 use crate::config::{CassandraConfig, Config, parse_duration};
 use crate::copy::{
-    Compared, Copier, CopyError, Job, JobText, Progress, Selector, Stage, StateFile, Totals,
+    Compared, Copier, CopyError, Job, JobText, Progress, Selector, Stage, Starts, StateFile, Totals,
 };
 use crate::limits::DRAIN_TIMEOUT;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
 use crate::promql::parse_selector;
+use crate::storage::cassandra::LeftOutByReason;
 use crate::telemetry;
 
 use super::client::{Access, access_arguments};
@@ -43,6 +44,10 @@ struct Report {
     /// None when both sides were only compared.
     copied: Option<Totals>,
     compared: Compared,
+    /// Which start timestamps the source tells: where it is none, nobody knows how many were left out.
+    source_starts: Starts,
+    /// What the source holds that is none to us, which nobody copies.
+    left_out: LeftOutByReason,
 }
 
 impl Report {
@@ -280,7 +285,8 @@ async fn work(
     if let Some(file) = file {
         file.remove().map_err(failed)?;
     }
-    Ok(Report { from: source, to: target, copied, compared })
+    let (source_starts, left_out) = (from.side().starts(), from.left_out());
+    Ok(Report { from: source, to: target, copied, compared, source_starts, left_out })
 }
 
 /// What a second try does: nothing is kept before the first piece, or where the file cannot be
@@ -340,9 +346,10 @@ impl Bar {
             Stage::Copying { done, days } => (format!("copying, {points} points"), done, days),
             Stage::Comparing { done, days } => ("comparing".to_owned(), done, days),
         };
-        self.0.set_message(what);
+        // Each of them draws it: without a length it is full.
         self.0.set_length(days as u64);
         self.0.set_position(done as u64);
+        self.0.set_message(what);
     }
 }
 

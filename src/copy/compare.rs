@@ -36,6 +36,12 @@ pub struct Compared {
     pub target_checksum: String,
     /// Exemplars of the source.
     pub exemplars: u64,
+    /// Families of metadata of the source.
+    pub metadata: u64,
+    /// Those of them that the target describes otherwise, which is no difference: what it knows stays.
+    pub metadata_otherwise: u64,
+    /// The first of them.
+    pub first_otherwise: Option<String>,
     /// Series and days, families of metadata included, that are not the same.
     pub differences: u64,
     /// The first of them.
@@ -80,6 +86,29 @@ impl Compared {
     }
 }
 
+/// A family, what the source says of it, and what the target does, if it knows it.
+type BothMetadata = (String, Metadata, Option<Metadata>);
+
+impl Compared {
+    fn compare_metadata(&mut self, both: Vec<BothMetadata>) {
+        for (family, said, known) in both {
+            self.metadata += 1;
+            match known {
+                None => {
+                    let (day, what) = (None, What::Metadata);
+                    let (missing, different, too_many) = (1, 0, 0);
+                    self.note(Difference { of: family, day, what, missing, different, too_many });
+                }
+                Some(known) if known != said => {
+                    self.metadata_otherwise += 1;
+                    self.first_otherwise.get_or_insert(family);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
 impl Copier {
     /// Compares both sides. `moved` is told of each day.
     pub async fn compare(
@@ -100,12 +129,8 @@ impl Copier {
             source.add(of_source);
             target.add(of_target);
         }
-        let missing = async || self.missing_metadata().await;
-        for (family, _) in Patience::over(self.patience, missing).await? {
-            let (day, what) = (None, What::Metadata);
-            let of = family;
-            compared.note(Difference { of, day, what, missing: 1, different: 0, too_many: 0 });
-        }
+        let whole = async || self.metadata_of_both().await;
+        compared.compare_metadata(Patience::over(self.patience, whole).await?);
         compared.points = source.points;
         compared.target_points = target.points;
         compared.checksum = format!("{:016x}", source.checksum);
@@ -133,11 +158,22 @@ impl Copier {
 
     /// Metadata of the families that the target knows nothing of.
     pub(super) async fn missing_metadata(&self) -> Result<Vec<(String, Metadata)>, CopyError> {
+        let both = self.metadata_of_both().await?.into_iter();
+        Ok(both
+            .filter(|(_, _, known)| known.is_none())
+            .map(|(family, said, _)| (family, said))
+            .collect())
+    }
+
+    async fn metadata_of_both(&self) -> Result<Vec<BothMetadata>, CopyError> {
         let known = Side::Store(self.to.clone()).metadata().await?;
-        let known: BTreeMap<String, Metadata> = known.into_iter().collect();
-        let mut all = self.from.metadata().await?;
-        all.retain(|(family, _)| !known.contains_key(family));
-        Ok(all)
+        let mut known: BTreeMap<String, Metadata> = known.into_iter().collect();
+        let all = self.from.metadata().await?.into_iter();
+        let with_known = |(family, said)| {
+            let there = known.remove(&family);
+            (family, said, there)
+        };
+        Ok(all.map(with_known).collect())
     }
 }
 

@@ -12,7 +12,7 @@ use crate::limits::READ_RUN_SERIES;
 use crate::model::Labels;
 use crate::storage::{Selection, SeriesReader, StoreError};
 
-/// Bytes of chunks that a run has, about: some hundred thousand points.
+/// Bytes of chunks that a run has, about: 30,000 to 170,000 points.
 pub(super) const RUN_BYTES: usize = 256 << 10;
 
 /// Series with their chunks.

@@ -2,6 +2,8 @@
 //!
 //! Both are asked the same questions; only a store can be written to.
 
+use serde::Serialize;
+
 use super::remote::Remote;
 use super::runs::Runs;
 use super::{CopyError, Selector};
@@ -9,7 +11,8 @@ use crate::model::{Exemplar, Labels, METRIC_NAME, Metadata, Point, TimeRange, Va
 use crate::storage::{ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
 
 /// Of which points a side keeps, or tells, the start timestamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Starts {
     /// Of none.
     None,

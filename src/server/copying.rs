@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::{CassandraConfig, Config, StoreConfig};
-use crate::storage::cassandra::{CassandraStore, Role};
+use crate::storage::cassandra::{CassandraStore, LeftOut, Role};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
@@ -57,14 +57,17 @@ pub async fn open_embedded(
     Ok(EmbeddedFolder { store, _lock: lock })
 }
 
-/// Opens a keyspace. Nothing is made in one that is only read.
+/// Opens a keyspace. Nothing is made in one that is only read. `left_out` takes in what is read there and is
+/// none to us.
 pub async fn open_cassandra(
     config: &Config,
     cassandra: &CassandraConfig,
     role: Role,
+    left_out: Arc<LeftOut>,
 ) -> Result<SharedStore, StoreError> {
     let mut options = cassandra_options(config, cassandra)?;
     options.role = role;
+    options.left_out = Some(left_out);
     // The files of the cache are those of a server.
     options.read_cache = None;
     let store = CassandraStore::open(options, Metrics::new().cassandra.clone()).await?;

@@ -4,6 +4,7 @@
 mod cut_off;
 mod found;
 mod kept;
+mod left_out;
 mod odd;
 mod served;
 mod serving;

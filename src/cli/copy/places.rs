@@ -3,13 +3,14 @@
 //! A folder that a server has open is never read beside it: the server knows what is in its memory.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::{CassandraConfig, Config};
 use crate::copy::{Remote, Side, Starts, StoreSide};
 use crate::limits::LEAST_RETRY;
 use crate::server::{EmbeddedFolder, Purpose, ServerError, open_cassandra, open_embedded};
-use crate::storage::cassandra::Role;
+use crate::storage::cassandra::{LeftOut, LeftOutByReason, Role};
 use crate::storage::{SharedStore, StoreError};
 
 use crate::cli::CliError;
@@ -100,6 +101,7 @@ impl Place {
         patience: Duration,
         rank: Rank,
     ) -> Result<Opened, CliError> {
+        let left_out = Arc::<LeftOut>::default();
         let (store, starts, folder) = match &self.kind {
             Kind::Server(Access { tls, authorization }) => {
                 let remote = Remote::new(&self.name, tls.clone(), authorization.clone());
@@ -115,12 +117,13 @@ impl Place {
                 (opened.store.clone(), Starts::All, Some(opened))
             }
             Kind::Cassandra(cassandra) => {
-                let store = self.open_keyspace(config, cassandra, patience, rank).await?;
+                let store =
+                    self.open_keyspace(config, cassandra, patience, (rank, &left_out)).await?;
                 (store, Starts::Histograms, None)
             }
         };
         let side = StoreSide { name: self.name.clone(), store, starts };
-        Ok(Opened::Store { read: Side::Store(side.clone()), side, _folder: folder })
+        Ok(Opened::Store { read: Side::Store(side.clone()), side, left_out, _folder: folder })
     }
 
     async fn open_keyspace(
@@ -128,7 +131,7 @@ impl Place {
         config: &Config,
         cassandra: &CassandraConfig,
         patience: Duration,
-        rank: Rank,
+        (rank, left_out): (Rank, &Arc<LeftOut>),
     ) -> Result<SharedStore, CliError> {
         let role = match rank {
             Rank::Source | Rank::Compared => Role::Read,
@@ -136,7 +139,7 @@ impl Place {
         };
         let begun = Instant::now();
         loop {
-            match open_cassandra(config, cassandra, role).await {
+            match open_cassandra(config, cassandra, role, left_out.clone()).await {
                 Err(StoreError::Unavailable { what, .. }) if begun.elapsed() < patience => {
                     tracing::warn!("{}: tried again: {what}", self.name);
                     tokio::time::sleep(LEAST_RETRY * 5).await;
@@ -176,6 +179,8 @@ pub(super) enum Opened {
         read: Side,
         /// For writing.
         side: StoreSide,
+        /// What was read there and is none to us.
+        left_out: Arc<LeftOut>,
         /// Its lock.
         _folder: Option<EmbeddedFolder>,
     },
@@ -186,6 +191,14 @@ impl Opened {
     pub(super) fn side(&self) -> &Side {
         match self {
             Self::Server(side) | Self::Store { read: side, .. } => side,
+        }
+    }
+
+    /// What was read and left out so far, by reason.
+    pub(super) fn left_out(&self) -> LeftOutByReason {
+        match self {
+            Self::Server(_) => LeftOutByReason::new(),
+            Self::Store { left_out, .. } => left_out.so_far(),
         }
     }
 

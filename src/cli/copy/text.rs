@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::cli::output;
-use crate::copy::{Difference, Totals, What};
+use crate::copy::{Difference, Starts, Totals, What};
+use crate::storage::cassandra::Skipped;
 
 use super::Report;
 
@@ -18,6 +19,7 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(copied) = &report.copied {
         write_copied(text, copied, &report.to)?;
     }
+    write_left_out(text, report)?;
     let compared = &report.compared;
     for difference in &compared.listed {
         write_difference(text, difference)?;
@@ -27,6 +29,13 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(text, "and {more} differences more")?;
     }
     let (from, to) = (&report.from, &report.to);
+    if let Some(first) = &compared.first_otherwise {
+        let (otherwise, all) = (compared.metadata_otherwise, compared.metadata);
+        writeln!(
+            text,
+            "{to} describes {otherwise} of {all} families of metadata otherwise, which stays (the first: {first})."
+        )?;
+    }
     match compared.differences {
         0 => writeln!(
             text,
@@ -61,6 +70,34 @@ fn write_copied(text: &mut String, copied: &Totals, to: &str) -> std::fmt::Resul
     Ok(())
 }
 
+/// What the source has, or may have, and nobody copies.
+fn write_left_out(text: &mut String, report: &Report) -> std::fmt::Result {
+    let from = &report.from;
+    if report.source_starts == Starts::None {
+        writeln!(
+            text,
+            "{from} tells no start timestamps: none is copied or compared, and how many it has is unknown."
+        )?;
+    }
+    if !report.left_out.is_empty() {
+        writeln!(text, "{from} holds what is none to promkairos, and is left out:")?;
+    }
+    for (reason, Skipped { count, at_least, first }) in &report.left_out {
+        let what = match *reason {
+            "data_type" => "rows of series with a data type of others",
+            "labels" => "rows of series with tags that are no labels",
+            "row_key" => "rows of an index that lead to no data",
+            "column" => "cells whose column is no time",
+            "value" => "cells whose value cannot be read",
+            "metadata" => "families whose metadata cannot be read",
+            other => other,
+        };
+        let at_least = if *at_least { "at least " } else { "" };
+        writeln!(text, "  {reason}: {at_least}{count} {what}; the first: {first}")?;
+    }
+    Ok(())
+}
+
 fn write_difference(text: &mut String, difference: &Difference) -> std::fmt::Result {
     let Difference { of, day, what, missing, different, too_many } = difference;
     let what = match what {
@@ -82,6 +119,7 @@ fn write_difference(text: &mut String, difference: &Difference) -> std::fmt::Res
 mod tests {
     use super::*;
     use crate::copy::Compared;
+    use crate::storage::cassandra::LeftOutByReason;
 
     fn compared() -> Compared {
         let checksum = "00000000000000ff".to_owned();
@@ -90,12 +128,49 @@ mod tests {
         Compared { points, target_points, checksum, target_checksum, ..Compared::default() }
     }
 
+    fn report(compared: Compared) -> Report {
+        Report {
+            from: "embedded:a".into(),
+            to: "cassandra:b/c".into(),
+            copied: None,
+            compared,
+            source_starts: Starts::All,
+            left_out: LeftOutByReason::new(),
+        }
+    }
+
+    #[test]
+    fn what_nobody_copies_is_said_and_is_no_difference() {
+        let of_type = Skipped { count: 3, at_least: false, first: "m{} kairos_string, x".into() };
+        let values = Skipped { count: 9, at_least: true, first: "v".into() };
+        let compared = Compared {
+            metadata: 4,
+            metadata_otherwise: 2,
+            first_otherwise: Some("up".into()),
+            ..compared()
+        };
+        let report = Report {
+            source_starts: Starts::None,
+            left_out: [("data_type", of_type), ("value", values)].into(),
+            ..report(compared)
+        };
+        assert!(report.is_good());
+        assert_eq!(
+            describe(&report),
+            "embedded:a tells no start timestamps: none is copied or compared, and how many it has is unknown.\n\
+             embedded:a holds what is none to promkairos, and is left out:\n\
+             \x20 data_type: 3 rows of series with a data type of others; the first: m{} kairos_string, x\n\
+             \x20 value: at least 9 cells whose value cannot be read; the first: v\n\
+             cassandra:b/c describes 2 of 4 families of metadata otherwise, which stays (the first: up).\n\
+             The same on both sides: 7 points (checksum 00000000000000ff) and 0 exemplars.\n"
+        );
+    }
+
     #[test]
     fn a_copy_that_is_whole() {
         let copied =
             Totals { floats: 5, histograms: 2, exemplars: 1, metadata: 3, ..Totals::default() };
-        let (from, to) = ("embedded:a".to_owned(), "cassandra:b/c".to_owned());
-        let report = Report { from, to, copied: Some(copied), compared: compared() };
+        let report = Report { copied: Some(copied), ..report(compared()) };
         assert!(report.is_good());
         assert_eq!(
             describe(&report),
@@ -121,8 +196,7 @@ mod tests {
             Difference { of: "up".into(), day: None, what: What::Metadata, ..points.clone() };
         let listed = vec![points, family];
         let compared = Compared { differences: 9, listed, target_points: 6, ..compared() };
-        let (from, to) = ("embedded:a".to_owned(), "cassandra:b/c".to_owned());
-        let report = Report { from, to, copied: Some(copied), compared };
+        let report = Report { copied: Some(copied), ..report(compared) };
         assert!(!report.is_good());
         assert_eq!(
             describe(&report),

@@ -7,7 +7,9 @@
 //! do not hold up the data of known ones. Those that write points take no more than the servers keep up
 //! with (`write_turns`). It knows no table.
 
+use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -24,6 +26,7 @@ use tracing::{Span, info_span};
 use super::cause;
 use super::concurrency::Reply;
 use super::key_lists::KeyLists;
+use super::left_out::LeftOut;
 use super::options::Options;
 use super::retry::{self, Verdict};
 use super::statements::{Batches, Lane, Prepared};
@@ -50,6 +53,7 @@ pub(super) struct Executor {
     index_permits: Semaphore,
     points: WriteTurns,
     pub(super) key_lists: KeyLists,
+    left_out: Option<Arc<LeftOut>>,
     patience: Duration,
     contact_points: String,
 }
@@ -100,11 +104,20 @@ impl Executor {
             session,
             points: WriteTurns::new(options.in_flight, metrics.clone()),
             key_lists: KeyLists::default(),
+            left_out: options.left_out.clone(),
             metrics,
             permits: Semaphore::new(options.in_flight.max(1)),
             index_permits: Semaphore::new((options.in_flight / INDEX_SHARE).max(1)),
             patience: options.request_timeout,
             contact_points: options.contact_points.join(", "),
+        }
+    }
+
+    /// Counts something that a read left out; `what` tells it from all others, for people.
+    pub(super) fn skip<T: fmt::Display>(&self, reason: &'static str, what: impl FnOnce() -> T) {
+        self.metrics.skip(reason, 1);
+        if let Some(left_out) = &self.left_out {
+            left_out.note(reason, &what().to_string());
         }
     }
 

@@ -4,6 +4,7 @@
 //! Where the rows of a window come from is known to [`Shared::scan_among`] alone.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use super::window::{Window, WindowKey};
 use super::window_reader::LastInsert;
 use crate::kairos::index::StringIndexRow;
 use crate::kairos::{DataType, RowKey, RowTime, TableName};
-use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
+use crate::model::{Labels, METRIC_NAME, Matcher, ShownTime, TimeRange};
 use crate::storage::{StoreError, check_label_bytes};
 
 /// Metrics and windows looked at at the same time by one query.
@@ -99,6 +100,13 @@ impl FoundRow {
     }
 }
 
+/// As a person reads it, as a whole.
+impl fmt::Display for FoundRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}, {}", self.row.labels, self.data_type(), ShownTime(self.row_time.millis()))
+    }
+}
+
 /// Takes index rows with their row times.
 pub(super) type Visit<'a> =
     &'a mut (dyn FnMut(&Arc<IndexRow>, RowTime) -> Result<(), StoreError> + Send);
@@ -138,7 +146,7 @@ impl Shared {
         let mut bytes = 0;
         self.scan_among(metrics, route, range, wanted, &mut |row, row_time| {
             if !row.has_key() {
-                self.executor.metrics.skip("row_key", 1);
+                self.executor.skip("row_key", || FoundRow { row: Arc::clone(row), row_time });
                 return Ok(());
             }
             let id = row.series();
@@ -234,20 +242,15 @@ impl Shared {
         if let Some((rows, _)) = self.look_up(key, route).await? {
             let is_all = self.options.tag_index.trust == TagIndexTrust::Configured;
             for (data_type, tags) in rows {
-                match data_type {
-                    // Where `row_keys` is read too, they are counted there.
-                    DataType::String | DataType::Other(_) if is_all => {
-                        self.executor.metrics.skip("data_type", 1);
-                    }
-                    data_type if wanted(&data_type) => {
-                        let tags: Vec<_> =
-                            tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                        match IndexRow::of_tags(key.metric, data_type, &tags) {
-                            Some(row) => visit.lock()(&Arc::new(row), key.row_time)?,
-                            None => self.executor.metrics.skip("labels", 1),
-                        }
-                    }
-                    _ => {}
+                let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+                // Where `row_keys` is read too, what is left out is counted there.
+                let row = match is_all {
+                    true => self.row_of(key, (data_type, &tags), wanted),
+                    false if wanted(&data_type) => IndexRow::of_tags(key.metric, data_type, &tags),
+                    false => None,
+                };
+                if let Some(row) = row {
+                    visit.lock()(&Arc::new(row), key.row_time)?;
                 }
             }
             if is_all {
@@ -300,9 +303,10 @@ impl Shared {
                         for row in
                             page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name, e))?
                         {
-                            match std::str::from_utf8(row.map_err(wrong)?.0) {
+                            let (name,) = row.map_err(wrong)?;
+                            match std::str::from_utf8(name) {
                                 Ok(name) => inside = take(name),
-                                Err(_) => self.executor.metrics.skip("metric_name", 1),
+                                Err(_) => self.executor.skip("metric_name", || name.escape_ascii()),
                             }
                         }
                     }

@@ -18,10 +18,10 @@ use parking_lot::Mutex;
 use super::executor::{all, unreadable};
 use super::finder::Visit;
 use super::identity::Identity;
-use super::index_row::IndexRow;
 use super::routing::Route;
 use super::shared::Shared;
 use super::statements::Prepared;
+use super::window::WindowKey;
 use crate::kairos::index::{LegacyIndexRow, LegacySlice};
 use crate::kairos::{DataType, RowKey};
 use crate::model::TimeRange;
@@ -183,22 +183,17 @@ impl Shared {
                     let (column,) = row.map_err(|e| unreadable(select.name, e))?;
                     let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
                     let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
-                        self.executor.metrics.skip("row_key", 1);
+                        let shown = || format!("{metric}: {}", column.escape_ascii());
+                        self.executor.skip("row_key", shown);
                         continue;
                     };
                     let tags: Vec<(&str, &str)> = key.tags.iter().collect();
                     if !route.passes(&tags) {
                         continue;
                     }
-                    if !wanted(&key.data_type) {
-                        if matches!(key.data_type, DataType::String | DataType::Other(_)) {
-                            self.executor.metrics.skip("data_type", 1);
-                        }
-                        continue;
-                    }
-                    match IndexRow::of_tags(metric, key.data_type.clone(), &tags) {
-                        Some(row) => visit(&Arc::new(row), key.row_time)?,
-                        None => self.executor.metrics.skip("labels", 1),
+                    let typed = (key.data_type.clone(), &tags[..]);
+                    if let Some(row) = self.row_of(WindowKey::from(&key), typed, wanted) {
+                        visit(&Arc::new(row), key.row_time)?;
                     }
                 }
                 Ok(ControlFlow::Continue(()))

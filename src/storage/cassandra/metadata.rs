@@ -47,7 +47,7 @@ impl Shared {
                         Ok(row) => all.push((family.to_owned(), row.metadata)),
                         Err(error) => {
                             tracing::warn!(family, %error, "metadata cannot be read");
-                            self.executor.metrics.skip("metadata", 1);
+                            self.executor.skip("metadata", || family);
                         }
                     }
                 }

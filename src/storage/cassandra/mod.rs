@@ -34,6 +34,7 @@ mod key_lists;
 mod label_answers;
 mod labels;
 mod late;
+mod left_out;
 mod legacy_index;
 mod lifetime;
 mod metadata;
@@ -73,6 +74,7 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 pub use certificates::Certificates;
 pub use credentials::Credentials;
+pub use left_out::{LeftOut, LeftOutByReason, Skipped};
 pub use options::{ExpectedCluster, Keyspace, Options, OptionsError, Replication, Role, TlsConfig};
 pub use quarantine::Quarantine;
 pub use read_cache::ReadCacheOptions;

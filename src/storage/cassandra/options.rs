@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::client::Compression;
@@ -12,6 +13,7 @@ use scylla::statement::Consistency;
 
 use super::certificates::Certificates;
 use super::credentials::Credentials;
+use super::left_out::LeftOut;
 use super::lifetime::Lifetimes;
 use super::read_cache::ReadCacheOptions;
 use super::tag_index::TagIndexOptions;
@@ -79,6 +81,8 @@ pub struct Options {
     pub quarantine: Option<PathBuf>,
     /// Another cluster is refused before anything is made there; none = any will do.
     pub expected_cluster: Option<ExpectedCluster>,
+    /// Takes in what is read and is none to us; none = that is only counted.
+    pub left_out: Option<Arc<LeftOut>>,
 }
 
 /// The cluster that it has to be.
@@ -120,6 +124,7 @@ impl Default for Options {
             read_cache: None,
             quarantine: None,
             expected_cluster: None,
+            left_out: None,
         }
     }
 }

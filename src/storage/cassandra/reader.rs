@@ -221,8 +221,9 @@ impl Shared {
         column: &[u8],
         value: &[u8],
     ) -> Result<Option<Found<'a>>, StoreError> {
+        let shown = |column: &[u8]| format!("{row}, column 0x{}", hex(column));
         let Ok(column) = <[u8; 4]>::try_from(column) else {
-            self.executor.metrics.skip("column", 1);
+            self.executor.skip("column", || shown(column));
             return Ok(None);
         };
         let decoded = Offset::from_bytes(&column, self.spec.unit())
@@ -231,7 +232,7 @@ impl Shared {
             Ok(decoded) => decoded,
             Err(error) if is_ours(row.data_type()) => return Err(damaged(row, error)),
             Err(_) => {
-                self.executor.metrics.skip("value", 1);
+                self.executor.skip("value", || shown(&column));
                 return Ok(None);
             }
         };
@@ -290,6 +291,11 @@ pub(super) fn windows_of(rows: &[FoundRow]) -> impl Iterator<Item = &[FoundRow]>
 /// The sooner one of two ends, of which none is later than any.
 fn sooner(a: Option<i32>, b: Option<i32>) -> Option<i32> {
     a.into_iter().chain(b).min()
+}
+
+/// Bytes in hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Only we write these, so that bytes we cannot read are damage or from a later version.

@@ -18,6 +18,7 @@ use super::executor::{Failure, all, unreadable};
 use super::finder::{READS_AT_ONCE, Visit};
 use super::identity::Identity;
 use super::index_row::{IndexRow, each_row};
+use super::left_out::ShownRow;
 use super::mtime::Mtime;
 use super::routing::Route;
 use super::shared::Shared;
@@ -188,12 +189,8 @@ impl Shared {
         let most = self.series.most_bytes_of_window();
         let mut rows = Rows::default();
         self.row_keys(key, |data_type, tags| {
-            match data_type {
-                DataType::String | DataType::Other(_) => metrics.skip("data_type", 1),
-                data_type => match IndexRow::of_tags(key.metric, data_type, tags) {
-                    Some(row) => rows.push(row),
-                    None => metrics.skip("labels", 1),
-                },
+            if let Some(row) = self.row_of(key, (data_type, tags), |_| true) {
+                rows.push(row);
             }
             let fits = rows.bytes() <= most;
             Ok(if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -216,15 +213,38 @@ impl Shared {
         visit: &Mutex<Visit<'_>>,
     ) -> Result<(), StoreError> {
         self.row_keys(key, |data_type, tags| {
-            if wanted(&data_type)
-                && route.passes(tags)
-                && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags)
+            if route.passes(tags)
+                && let Some(row) = self.row_of(key, (data_type, tags), wanted)
             {
                 visit.lock()(&Arc::new(row), key.row_time)?;
             }
             Ok(ControlFlow::Continue(()))
         })
         .await
+    }
+
+    /// A row of a window, if its type is wanted; none where it is no series to us, which is counted.
+    pub(super) fn row_of(
+        &self,
+        window: WindowKey<'_>,
+        (data_type, tags): (DataType, &[(&str, &str)]),
+        wanted: fn(&DataType) -> bool,
+    ) -> Option<IndexRow> {
+        let skip = |reason, data_type: &DataType| {
+            self.executor.skip(reason, || ShownRow { window, data_type, tags });
+        };
+        if matches!(data_type, DataType::String | DataType::Other(_)) {
+            skip("data_type", &data_type);
+            return None;
+        }
+        if !wanted(&data_type) {
+            return None;
+        }
+        let row = IndexRow::of_tags(window.metric, data_type.clone(), tags);
+        if row.is_none() {
+            skip("labels", &data_type);
+        }
+        row
     }
 
     /// Calls `take` with type and tags of every row of a window, until it breaks.

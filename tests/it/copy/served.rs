@@ -46,6 +46,9 @@ async fn a_running_server_is_copied_over_http() {
     assert!(report.starts_with("Copied 45001 points"), "{report}");
     let same = "The same on both sides: 45001 points (checksum ";
     assert!(report.contains(same) && report.ends_with("and 1 exemplars.\n"), "{report}");
+    let untold =
+        format!("{url} tells no start timestamps: none is copied or compared, and how many");
+    assert!(report.contains(&untold), "{report}");
     assert_eq!(All::in_folder(&second).await, before);
     // The folder itself has the same, once nobody else has it.
     assert!(server.process.terminate().success());
@@ -57,6 +60,7 @@ async fn a_running_server_is_copied_over_http() {
     assert_eq!(report["compared"]["points"], 45_001, "{report}");
     assert_eq!(report["compared"]["checksum"], report["compared"]["target_checksum"], "{report}");
     assert_eq!(report["copied"], Json::Null, "{report}");
+    assert_eq!(report["source_starts"], "all", "{report}");
     // Nobody listens there any more.
     let gone = copy(folder.path(), &["--from", &url, "--to", &target, "--patience", "0s"]);
     assert_eq!(gone.status.code(), Some(1), "{}", text(&gone));

@@ -41,6 +41,8 @@ async fn a_progress_bar_is_on_a_terminal_and_nowhere_else() {
     for part in ["copying, 1 points", "0/3 days", "The same on both sides: 3 points"] {
         assert!(shown.contains(part), "no {part:?} in {}", shown.escape_debug());
     }
+    // A bar without a length would be full.
+    assert!(!shown.contains("0/0 days"), "{}", shown.escape_debug());
     // It is gone before the report.
     let (bar, report) = (shown.rfind(" days"), shown.find("Copied 3 points"));
     let between = bar.zip(report).and_then(|(bar, report)| shown.get(bar..report));
