@@ -48,7 +48,10 @@ fn write_all(
         (0, _) => writeln!(text, "\nAll is mended."),
         (left, 0) => writeln!(text, "\n{left} findings are left."),
         (left, mendable) => {
-            writeln!(text, "\n{left} findings; promkairos doctor --fix mends {mendable} of them.")
+            writeln!(
+                text,
+                "\n{left} findings; promkairos doctor --fix can try to mend {mendable} of them."
+            )
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use promkairos::kairos::{DataType, RowSpec, TimeUnit};
-use promkairos::model::{Labels, TimeRange};
+use promkairos::model::{Labels, MatchOp, TimeRange};
 use promkairos::storage::cassandra::Options;
 use promkairos::storage::cassandra::doctor::{
     Depth, Doctor, Kind, Largest, Partition, Progress, Report, Settings, Stage,
@@ -20,7 +20,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
 use self::defects::{DEFECTS, Defect, stamp};
-use super::keyspace::{Request, TestKeyspace, bits, key, labels, named, read};
+use super::keyspace::{Request, TestKeyspace, bits, key, labels, matcher, named, read};
 use crate::support;
 
 const WIDTH: i64 = 1_814_400_000;
@@ -166,6 +166,36 @@ async fn each_defect_is_found_and_mended() {
                 assert_eq!(bits(&after[&labels]), bits(&points), "{metric}");
             }
         }
+    }
+    keyspace.drop().await;
+}
+
+/// Nothing but queries by name finds what is in no list, native histograms and NaN too.
+#[tokio::test]
+async fn lists_of_names_that_are_gone_are_written_again() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    fill(&store, "m").await;
+    fill_nan(&store).await;
+    let all = [matcher("__name__", MatchOp::Regex, ".+")];
+    let before = read(&store, &all, TimeRange::ALL).await;
+    assert_eq!(before.len(), 4);
+    let own = "DELETE FROM {k}.string_index USING TIMESTAMP {now} \
+               WHERE key = 0x70726f6d6574686575735f6d65747269635f6e616d6573";
+    for (gone, found) in [(own, 3), ("TRUNCATE {k}.string_index", 0)] {
+        defects::delete(&keyspace, gone).await;
+        let store = keyspace.open().await;
+        assert_eq!(read(&store, &all, TimeRange::ALL).await.len(), found, "{gone}");
+        let name = || BTreeSet::from([Kind::MissingName]);
+        let want = BTreeMap::from([("m".to_owned(), name()), ("nan".to_owned(), name())]);
+        assert_eq!(left(&examine(&keyspace, settings()).await), want, "{gone}");
+        let report = examine(&keyspace, fixing()).await;
+        assert_eq!(left(&report), BTreeMap::new(), "{gone}: {report:#?}");
+        let after = read(&keyspace.open().await, &all, TimeRange::ALL).await;
+        for (labels, points) in &before {
+            assert_eq!(bits(&after[labels]), bits(points), "{gone}");
+        }
+        assert!(examine(&keyspace, fixing()).await.findings.is_empty(), "{gone}");
     }
     keyspace.drop().await;
 }

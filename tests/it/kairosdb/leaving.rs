@@ -1,14 +1,17 @@
 //! Leaving again, step by step as docs/kairosdb.md has it: KairosDB goes on alone, and what is
 //! removed is in nobody's way when promkairos comes back.
 
-use promkairos::model::{Labels, TimeRange};
+use std::collections::{BTreeMap, BTreeSet};
+
+use promkairos::model::{Labels, MatchOp, TimeRange};
+use promkairos::storage::cassandra::doctor::Kind;
 use serde_json::json;
 
 use super::both_ways::{AT, labels, tags, unique};
 use super::deletes::now;
 use super::points::{kairosdb_shows, send, store_shows};
-use crate::cassandra::doctor::{examine, fixing};
-use crate::cassandra::keyspace::{Request, TestKeyspace, named, read};
+use crate::cassandra::doctor::{examine, fixing, left, settings};
+use crate::cassandra::keyspace::{Request, TestKeyspace, matcher, named, read};
 use crate::support;
 use crate::support::kairosdb::KairosDb;
 use crate::support::promkairos::{Backend, Promkairos};
@@ -46,9 +49,10 @@ async fn kairosdb_goes_on_alone() {
         .rows("SELECT key FROM {k}.service_index WHERE service = 'prometheus' ALLOW FILTERING")
         .await;
     assert!(ours.iter().all(|(key,)| key.is_none()), "{ours:?}");
-    // Nothing of what was taken away is missed, nor comes back.
-    let report = examine(&keyspace, fixing()).await;
-    assert!(report.findings.is_empty(), "{report:#?}");
+    // KairosDB misses nothing of what was taken away; who comes back would, and is told so.
+    let report = examine(&keyspace, settings()).await;
+    let want = BTreeMap::from([(metric.clone(), BTreeSet::from([Kind::MissingName]))]);
+    assert_eq!(left(&report), want, "{report:#?}");
     let names = "SELECT column1 FROM {k}.string_index WHERE key = \
                  0x70726f6d6574686575735f6d65747269635f6e616d6573";
     assert!(keyspace.rows::<(String,)>(names).await.is_empty());
@@ -58,6 +62,11 @@ async fn kairosdb_goes_on_alone() {
     kairosdb_shows(&kairosdb, metric, &[]).await;
     // Back again: what KairosDB cannot see is all that is left, and both go on.
     let store = keyspace.open().await;
+    let all = [matcher("__name__", MatchOp::Regex, &format!("{metric}.*"))];
+    assert!(read(&store, &all, TimeRange::ALL).await.is_empty(), "no list has it");
+    let report = examine(&keyspace, fixing()).await;
+    assert_eq!(left(&report), BTreeMap::new(), "{report:#?}");
+    assert_eq!(read(&store, &all, TimeRange::ALL).await.len(), 1);
     let left = read(&store, &named(metric), TimeRange::ALL).await;
     assert_eq!(left.values().flatten().map(|p| p.timestamp).collect::<Vec<_>>(), [AT + 2]);
     let series = Labels::from_pairs(labels(metric)).expect("labels");

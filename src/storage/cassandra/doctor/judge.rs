@@ -12,7 +12,7 @@ use super::finding::{Finding, Fix};
 use super::kind::Kind;
 use super::shown::{Cut, Shown};
 use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
-use crate::kairos::{RowKey, RowSpec, RowTime};
+use crate::kairos::{RowKey, RowSpec, RowTime, TableName};
 use crate::limits::MAX_TTL_SECONDS;
 use crate::model::ShownTime;
 
@@ -151,8 +151,12 @@ pub(super) fn judge_data(row: &DataRow<'_>, at: &Moment) -> Vec<Finding> {
         _ => {}
     }
     if !row.is_named {
-        let fix = Fix::WriteName(StringIndexRow::of(row.key));
-        add(Kind::MissingName, "", Some(fix));
+        let name = StringIndexRow::of(row.key);
+        let list = match name.table_name {
+            TableName::DataPoints => "",
+            TableName::Prometheus => "in promkairos' own list: ",
+        };
+        add(Kind::MissingName, list, Some(Fix::WriteName(name)));
     }
     if let Some(cells) = row.cells.filter(|cells| cells.later > 0) {
         let what = format!("{} of {} cells of ", cells.later, cells.count);
@@ -309,6 +313,21 @@ mod tests {
         let nothing = DataRow { row_key: None, time: None, is_named: false, ..sound(&key) };
         let all = [Kind::UnindexedData, Kind::MissingTimeIndex, Kind::MissingName];
         assert_eq!(judge(nothing), all);
+    }
+
+    #[test]
+    fn a_name_is_missing_in_the_list_of_its_type() {
+        for (data_type, said) in [
+            (DataType::Double, "m{"),
+            (DataType::PromHistogram, "in promkairos' own list: m{"),
+            (DataType::PromExemplar, "in promkairos' own list: m{"),
+        ] {
+            let key = key(0, data_type);
+            let found = judge_data(&DataRow { is_named: false, ..sound(&key) }, &at());
+            assert_eq!(kinds(&found), [Kind::MissingName]);
+            assert!(found[0].subject.starts_with(said), "{found:?}");
+            assert_eq!(found[0].fix, Some(Fix::WriteName(StringIndexRow::of(&key))));
+        }
     }
 
     #[test]

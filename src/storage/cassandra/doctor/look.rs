@@ -185,16 +185,6 @@ impl Doctor {
         Ok(found)
     }
 
-    /// Whether a list of names is to have them all. The one of promkairos is taken away as a whole by who
-    /// goes back to KairosDB alone, and nobody misses it.
-    pub(super) async fn is_kept(&self, table_name: TableName) -> Result<bool, StoreError> {
-        if table_name == TableName::DataPoints {
-            return Ok(true);
-        }
-        let (any, list) = (&self.statements.names.any, StringIndexRow::key(table_name));
-        Ok(!self.rows::<(scylla::value::CqlValue,)>(any, (list,)).await?.is_empty())
-    }
-
     /// Whether the legacy index leads to a row of data.
     pub(super) async fn is_in_legacy(&self, metric: &str, key: &[u8]) -> Result<bool, StoreError> {
         let Some(legacy) = &self.statements.legacy else { return Ok(false) };

@@ -93,7 +93,7 @@ impl Doctor {
         let row_key = self.row_key(&RowKeyRow::of(&key)).await?;
         let time = self.time(&TimeIndexRow::of(&key)).await?;
         let name = StringIndexRow::of(&key);
-        let is_named = self.is_named(&name).await? || !self.is_kept(name.table_name).await?;
+        let is_named = self.is_named(&name).await?;
         let is_found = row_key.is_some() && time.is_some();
         let is_legacy = !is_found && self.is_in_legacy(&key.metric, bytes).await?;
         let cells = match self.settings.depth {

@@ -67,8 +67,6 @@ pub(super) struct Times {
 pub(super) struct Names {
     /// list: names
     pub(super) list: Prepared,
-    /// list; one name, if there is any
-    pub(super) any: Prepared,
     /// list, name
     pub(super) get: Prepared,
     /// list, name, stamp
@@ -224,7 +222,6 @@ impl Names {
             format!("INSERT INTO {table} (key, column1, value) VALUES (?, ?, 0x00) {STAMPED}");
         Ok(Self {
             get: on.read("get_name", format!("{list} AND column1 = ?")).await?,
-            any: on.read("any_name", format!("{list} LIMIT 1")).await?,
             list: on.read("list_names", list).await?,
             put: on.write("put_name", put).await?,
         })
