@@ -54,7 +54,7 @@ pub(super) fn beside(
         Some(cluster) => {
             let mut options = metadata_options(config, cluster)?;
             live.follow(&Cluster::Metadata, &mut options);
-            Some(open("the metadata cluster".into(), options, metrics, obstacles))
+            Some(open("metadata cluster".into(), options, metrics, obstacles))
         }
         None => None,
     };

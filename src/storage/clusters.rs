@@ -59,17 +59,19 @@ impl Part<'_> {
     }
 }
 
-/// The same error, which says whose it is.
+/// The same error, which says whose it is; one that begins with that says it already.
 fn named(whose: &str, error: StoreError) -> StoreError {
+    let of = |what: String| match what.starts_with(whose) {
+        true => what,
+        false => format!("{whose}: {what}"),
+    };
     match error {
         StoreError::Unavailable { what, retry_after } => {
-            StoreError::Unavailable { what: format!("{whose}: {what}"), retry_after }
+            StoreError::Unavailable { what: of(what), retry_after }
         }
-        StoreError::Denied(what) => StoreError::Denied(format!("{whose}: {what}")),
-        StoreError::Invalid(what) => StoreError::Invalid(format!("{whose}: {what}")),
-        StoreError::Backend { what, source } => {
-            StoreError::Backend { what: format!("{whose}: {what}"), source }
-        }
+        StoreError::Denied(what) => StoreError::Denied(of(what)),
+        StoreError::Invalid(what) => StoreError::Invalid(of(what)),
+        StoreError::Backend { what, source } => StoreError::Backend { what: of(what), source },
         limit_or_file => limit_or_file,
     }
 }

@@ -1,4 +1,4 @@
-//! The local data centre: that there is one of the name, and which of its nodes are asked.
+//! Data centres: that there are those that settings name, and which nodes of the local one are asked.
 //!
 //! Only local nodes are asked, the replicas of a row first. `SimpleStrategy` knows no data centres
 //! and puts copies anywhere, so the replicas of a row may all be elsewhere: there a local node is
@@ -17,7 +17,7 @@ use scylla::policies::load_balancing::{
 };
 use scylla::routing::Shard;
 
-use super::options::Options;
+use super::options::{Options, Replication};
 use crate::storage::StoreError;
 
 /// Which nodes are asked.
@@ -42,14 +42,9 @@ pub(super) fn policy(local: Option<&str>) -> Arc<dyn LoadBalancingPolicy> {
 pub(super) fn check(session: &Session, options: &Options) -> Result<(), StoreError> {
     let Some(local) = &options.local_datacenter else { return Ok(()) };
     let cluster = session.get_cluster_state();
-    let nodes = cluster.get_nodes_info();
-    let seen: BTreeSet<&str> = nodes.iter().filter_map(|node| node.datacenter.as_deref()).collect();
+    let seen = seen(&cluster);
     if !seen.contains(local.as_str()) {
-        let seen: Vec<&str> = seen.into_iter().collect();
-        return Err(StoreError::Invalid(format!(
-            "the cluster has no data centre {local:?}, but {}",
-            seen.join(", ")
-        )));
+        return Err(unknown("cassandra-local-datacenter", local, &seen));
     }
     if seen.len() > 1 && is_simple(&cluster, options.keyspace.as_str()) {
         tracing::warn!(
@@ -59,6 +54,28 @@ pub(super) fn check(session: &Session, options: &Options) -> Result<(), StoreErr
         );
     }
     Ok(())
+}
+
+/// Refuses copies in a data centre that the cluster does not have: the keyspace could not be made.
+pub(super) fn check_copies(session: &Session, replication: &Replication) -> Result<(), StoreError> {
+    let Replication::ByDatacenter(copies) = replication else { return Ok(()) };
+    let cluster = session.get_cluster_state();
+    let seen = seen(&cluster);
+    match copies.iter().find(|(name, _)| !seen.contains(name.as_str())) {
+        Some((name, _)) => Err(unknown("cassandra-replication", name, &seen)),
+        None => Ok(()),
+    }
+}
+
+/// The data centres of the cluster.
+fn seen(cluster: &ClusterState) -> BTreeSet<&str> {
+    cluster.get_nodes_info().iter().filter_map(|node| node.datacenter.as_deref()).collect()
+}
+
+fn unknown(setting: &str, name: &str, seen: &BTreeSet<&str>) -> StoreError {
+    let seen: Vec<&str> = seen.iter().copied().collect();
+    let seen = seen.join(", ");
+    StoreError::Invalid(format!("--{setting}: the cluster has no data centre {name:?}, but {seen}"))
 }
 
 fn is_simple(cluster: &ClusterState, keyspace: &str) -> bool {

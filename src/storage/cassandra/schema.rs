@@ -7,6 +7,7 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, PrepareError, RequestAttemptError};
 
 use super::cause;
+use super::datacenter;
 use super::executor::unreadable;
 use super::options::{Keyspace, Options, Role, replication_cql};
 use super::permissions;
@@ -121,6 +122,9 @@ async fn create_keyspace(session: &Session, options: &Options) -> Result<(), Sto
     let keyspace = &options.keyspace;
     let listed = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let listed: Vec<(String,)> = rows(session, listed, (keyspace.as_str(),)).await?;
+    if listed.is_empty() {
+        datacenter::check_copies(session, &options.replication)?;
+    }
     let replication = replication_cql(&options.replication);
     let cql = format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH REPLICATION = {replication}");
     match run(session, &cql, ()).await {

@@ -1,7 +1,8 @@
-//! The local data centre: one that is not there is refused, and one of a keyspace that knows none
-//! asks the nodes that it should, without a word of the driver.
+//! Data centres: one that is not there is refused by the setting that names it, and the local one of a
+//! keyspace that knows none asks the nodes that it should, without a word of the driver.
 
 use promkairos::storage::StoreError;
+use promkairos::storage::cassandra::{Keyspace, Options, Replication};
 
 use super::keyspace::TestKeyspace;
 use crate::support::load::Load;
@@ -19,12 +20,24 @@ async fn datacenter(keyspace: &TestKeyspace) -> String {
 #[tokio::test]
 async fn a_data_centre_that_is_not_there_is_refused_with_those_that_are() {
     let keyspace = TestKeyspace::new().await;
-    let mut options = keyspace.options();
-    options.local_datacenter = Some("nowhere".into());
-    let error = keyspace.open_with(options).await.err().expect("refused");
     let there = datacenter(&keyspace).await;
-    let want = format!("the cluster has no data centre \"nowhere\", but {there}");
-    assert!(matches!(&error, StoreError::Invalid(what) if *what == want), "{error:?}");
+    let check = async |options: Options, setting: &str| {
+        let error = keyspace.open_with(options).await.err().expect("refused");
+        let want = format!("--{setting}: the cluster has no data centre \"nowhere\", but {there}");
+        assert!(matches!(&error, StoreError::Invalid(what) if *what == want), "{error:?}");
+    };
+    let local_datacenter = Some("nowhere".into());
+    let options = || keyspace.options();
+    check(Options { local_datacenter, ..options() }, "cassandra-local-datacenter").await;
+    let copies = [(there.clone(), 1), ("nowhere".to_owned(), 3)];
+    let replication = Replication::ByDatacenter(copies.into());
+    let absent: Keyspace = support::keyspace().parse().expect("a name");
+    let elsewhere = Options { keyspace: absent, replication: replication.clone(), ..options() };
+    check(elsewhere, "cassandra-replication").await;
+    // It is for a keyspace that has to be made.
+    keyspace.open().await;
+    keyspace.open_with(Options { replication, ..options() }).await.expect("is there already");
+    keyspace.drop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
