@@ -41,6 +41,7 @@ mod lock;
 mod machine;
 mod memory;
 mod obstacles;
+mod owner;
 mod places;
 mod readiness;
 mod reload;
@@ -58,6 +59,7 @@ use reload::Reloader;
 use tls::Tls;
 
 pub use copying::{EmbeddedFolder, Purpose, open_cassandra, open_embedded};
+pub use owner::refuse_foreign;
 pub use reload::Rereading;
 pub use stores::wal_dir;
 
@@ -69,6 +71,18 @@ pub enum ServerError {
     Locked {
         /// The data folder.
         path: PathBuf,
+    },
+    /// The data folder is that of another user, who could not use it afterwards.
+    #[error(
+        "{path} belongs to the user {user}, who could not use what root writes there: run this as that \
+         user (sudo -u {user} promkairos ...)",
+        path = path.display()
+    )]
+    Foreign {
+        /// The data folder.
+        path: PathBuf,
+        /// As `sudo -u` takes it.
+        user: String,
     },
     /// The data folder cannot be used.
     #[error("{}", crate::storage::file_failed(path, source))]
@@ -89,7 +103,7 @@ pub enum ServerError {
         log: PathBuf,
     },
     /// The store cannot be opened, or does not close.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}{}", remedy(source))]
     Store {
         /// What was being done.
         what: &'static str,
@@ -99,6 +113,30 @@ pub enum ServerError {
     /// The listener broke.
     #[error("cannot serve: {0}")]
     Serve(std::io::Error),
+}
+
+/// What to do about a file of the data folder that keeps the store from opening, for the end of its error.
+fn remedy(error: &StoreError) -> &'static str {
+    let path = match error {
+        StoreError::Corrupt { path, .. } => path,
+        StoreError::Io { path, source } if source.kind() == std::io::ErrorKind::NotFound => path,
+        _ => return "",
+    };
+    let is_of_log = path.extension().is_some_and(|extension| extension == "wal")
+        || path.file_name().is_some_and(|name| name == "checkpoint");
+    let is_of_parts = [Some(path.as_path()), path.parent()]
+        .into_iter()
+        .any(|folder| folder.is_some_and(|folder| folder.ends_with("embedded/parts")));
+    match (is_of_log, is_of_parts) {
+        (true, _) => {
+            "; promkairos wal repair shows what of the log is lost, and takes the damage out (see \
+             docs/recovering.md)"
+        }
+        (false, true) => {
+            "; it has to come back from a copy: docs/recovering.md, \"A part file is damaged or missing\""
+        }
+        (false, false) => "",
+    }
 }
 
 /// The options of the Cassandra store, for commands that work on a keyspace themselves. What of them
@@ -141,6 +179,13 @@ pub async fn run(
 ) -> Result<(), ServerError> {
     let keeps_files = config.keeps_files();
     let _lock = keeps_files.then(|| DataLock::acquire(&config.data_dir)).transpose()?;
+    if let Some(user) = owner::foreign(&config.data_dir).filter(|_| keeps_files) {
+        tracing::warn!(
+            "{} belongs to the user {user}, who cannot use what root writes there: a server of that user does \
+             not start on it afterwards",
+            config.data_dir.display()
+        );
+    }
     check(&config)?;
     unserved::check(&config)?;
     prepare(&config);
@@ -308,6 +353,36 @@ async fn open_patiently(
 mod tests {
     use super::*;
     use crate::storage::memory::MemoryStore;
+
+    #[test]
+    fn what_keeps_a_store_from_opening_says_what_to_do() {
+        let damaged = |path: &str| StoreError::Corrupt {
+            path: path.into(),
+            offset: 7,
+            what: "checksum".into(),
+        };
+        let gone = |path: &str| StoreError::Io {
+            path: path.into(),
+            source: std::io::ErrorKind::NotFound.into(),
+        };
+        let (log, copy) = ("promkairos wal repair", "from a copy: docs/recovering.md");
+        for (source, want) in [
+            (damaged("d/embedded/wal/0000000001.wal"), log),
+            (damaged("d/cassandra/wal/checkpoint"), log),
+            (damaged("d/embedded/parts/2026-11-21.0000000012.part"), copy),
+            (damaged("d/embedded/parts/MANIFEST"), copy),
+            (damaged("d/embedded/parts"), copy),
+            (gone("d/embedded/parts/2026-11-21.0000000012.part"), copy),
+            (damaged("d/cassandra/keyspace"), ""),
+            (StoreError::Invalid("x".into()), ""),
+        ] {
+            let text = source.to_string();
+            let error = ServerError::Store { what: "cannot open", source }.to_string();
+            let told =
+                error.strip_prefix(&format!("cannot open: {text}")).expect("its error first");
+            assert!(told.contains(want) && told.is_empty() == want.is_empty(), "{error}");
+        }
+    }
 
     #[tokio::test]
     async fn a_server_that_breaks_ends_the_process_with_an_error() {

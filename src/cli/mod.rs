@@ -86,7 +86,7 @@ impl CliError {
 
 fn of_server(error: &ServerError) -> u8 {
     match error {
-        ServerError::Unserved { .. } => WRONG,
+        ServerError::Unserved { .. } | ServerError::Foreign { .. } => WRONG,
         ServerError::DataDir { source, .. } => match source.kind() {
             IoErrorKind::NotADirectory | IoErrorKind::NotFound => WRONG,
             _ => FAULT,

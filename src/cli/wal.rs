@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{Config, StoreConfig};
 use crate::model::ShownTime;
-use crate::server::wal_dir;
+use crate::server::{refuse_foreign, wal_dir};
 use crate::storage::head::wal::{Contents, Loss, RepairMode, RepairReport, repair};
 
 use super::output::print;
@@ -49,6 +49,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         let what = format!("no log of the {store} store at {}", folder.display());
         return Err(CliError::Refused(what));
     }
+    refuse_foreign(&config.data_dir)?;
     let report = repair(&folder, mode).map_err(|error| CliError::Command(error.to_string()))?;
     print(&describe(&report, mode))?;
     Ok(match (report.losses.is_empty(), mode) {

@@ -13,6 +13,7 @@ use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 use super::lock::DataLock;
+use super::owner::refuse_foreign;
 use super::stores::{self, Upkeep};
 use super::{ServerError, cassandra_options};
 
@@ -44,6 +45,7 @@ pub async fn open_embedded(
         let source = std::io::Error::new(std::io::ErrorKind::NotFound, why);
         return Err(ServerError::DataDir { path: parts, source });
     }
+    refuse_foreign(folder)?;
     let lock = DataLock::acquire(folder)?;
     let data_dir = folder.to_owned();
     let config = Config { data_dir, store: StoreConfig::Embedded, ..config.clone() };

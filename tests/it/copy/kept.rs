@@ -7,6 +7,7 @@ use promkairos::model::METRIC_NAME;
 use super::{AT, All, DAY, copy, embedded, keyspace, made, said, text};
 use crate::cassandra::keyspace::{Request, TestKeyspace, labels};
 use crate::support;
+use crate::support::promkairos::{Backend, Promkairos};
 
 /// Makes a store of a point a day, from 2023 on.
 async fn made_of_days(data: &Path, days: i64) {
@@ -48,4 +49,42 @@ async fn what_is_compared_has_to_be_there_and_is_not_made() {
     let keys = TestKeyspace::named(name.clone()).await;
     let cql = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = '{k}'";
     assert!(keys.rows::<(String,)>(cql).await.is_empty(), "{name} was made");
+}
+
+/// What root writes into the folder of a service the service could not replace.
+#[tokio::test(flavor = "multi_thread")]
+async fn root_is_refused_in_the_folder_of_another_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [data, other] = ["data", "other"].map(|name| folder.path().join(name));
+    made_of_days(&data, 1).await;
+    made_of_days(&other, 1).await;
+    // Only root can give it away, and whoever is not root is not refused.
+    let is_root = std::os::unix::fs::chown(&data, Some(65_533), None).is_ok();
+    let code = Some(if is_root { 2 } else { 0 });
+    let names = || {
+        let files = std::fs::read_dir(data.join("embedded/wal")).expect("a log");
+        let name = |file: std::io::Result<std::fs::DirEntry>| file.expect("a file").file_name();
+        files.map(name).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names();
+    let refused = |output: &std::process::Output| {
+        assert_eq!(output.status.code(), code, "{}", text(output));
+        let told = "belongs to the user '#65533', who could not use what root writes there";
+        assert_eq!(text(output).contains(told), is_root, "{}", text(output));
+    };
+    let (source, target) = (embedded(&data), embedded(&other));
+    refused(&copy(folder.path(), &["--from", &source, "--to", &target]));
+    refused(&copy(folder.path(), &["--from", &target, "--to", &source]));
+    let repair = std::process::Command::new(env!("CARGO_BIN_EXE_promkairos"))
+        .args(["wal", "repair", "--data-dir"])
+        .arg(&data)
+        .output();
+    refused(&repair.expect("it runs"));
+    if is_root {
+        assert_eq!(names(), before);
+    }
+    // A server is not: it warns.
+    let server = Promkairos::ready(&data, &Backend::Embedded, &[]).await;
+    let log = server.process.log();
+    assert_eq!(log.contains("belongs to the user '#65533'"), is_root, "{log}");
 }

@@ -1,0 +1,67 @@
+//! Whose a data folder is. What root writes into the folder of another user that user's process cannot
+//! read or replace afterwards: a command refuses, a server warns.
+//!
+//! A folder that is not there yet has no owner; any other user than root is refused by the system itself.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::geteuid;
+
+use super::ServerError;
+
+/// Where the system keeps the names of users.
+const USERS: &str = "/etc/passwd";
+
+/// Refuses to write into the folder of another user as root.
+pub fn refuse_foreign(folder: &Path) -> Result<(), ServerError> {
+    match foreign(folder) {
+        None => Ok(()),
+        Some(user) => Err(ServerError::Foreign { path: folder.to_owned(), user }),
+    }
+}
+
+/// The other user whose folder it is, where this process is root's; a name, or `'#1234'` with its number: as a
+/// shell hands them to `sudo -u`.
+pub(super) fn foreign(folder: &Path) -> Option<String> {
+    let owner = std::fs::metadata(folder).ok()?.uid();
+    if !geteuid().is_root() || owner == 0 {
+        return None;
+    }
+    let users = std::fs::read_to_string(USERS).unwrap_or_default();
+    Some(name(&users, owner).map_or_else(|| format!("'#{owner}'"), str::to_owned))
+}
+
+/// The name that lines of `name:password:uid:...` give a user.
+fn name(users: &str, uid: u32) -> Option<&str> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, number) = (fields.next()?, fields.next()?, fields.next()?);
+        (number.parse() == Ok(uid) && !name.is_empty()).then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_have_names() {
+        let users =
+            "root:x:0:0:root:/:/bin/sh\nbroken\n:x:7:\npk:x:901:901::/var/lib/pk:/bin/false\n";
+        for (uid, want) in [(0, Some("root")), (901, Some("pk")), (7, None), (90, None)] {
+            assert_eq!(name(users, uid), want, "{uid}");
+        }
+    }
+
+    #[test]
+    fn only_root_in_the_folder_of_another_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(refuse_foreign(folder.path()).is_ok(), "our own");
+        assert!(refuse_foreign(&folder.path().join("absent")).is_ok(), "nobody's yet");
+        // Nobody else can give a folder away.
+        let given = std::os::unix::fs::chown(folder.path(), Some(65_533), None);
+        assert_eq!(given.is_ok(), geteuid().is_root());
+        assert_eq!(foreign(folder.path()).is_some(), geteuid().is_root());
+    }
+}
