@@ -152,6 +152,19 @@ pub fn cassandra_options(
     Ok(options)
 }
 
+/// That a file of KairosDB asks for TLS, where a cluster has none.
+fn tls_not_taken(config: &Config) -> Option<String> {
+    let asked = &config.kairosdb.tls;
+    let is_plain = config.clusters().any(|(_, cluster)| cluster.tls.is_none());
+    (is_plain && !asked.is_empty()).then(|| {
+        format!(
+            "KairosDB connects with TLS ({}), which is not taken over: without --cassandra-tls, or tls of that \
+             cluster's own table, promkairos connects in plain text",
+            asked.join(", ")
+        )
+    })
+}
+
 /// Refuses what can be known to be wrong before any store is opened; touches no file.
 pub fn check(config: &Config) -> Result<(), ServerError> {
     stores::check(config)
@@ -163,6 +176,7 @@ pub fn check(config: &Config) -> Result<(), ServerError> {
 pub fn warnings(config: &Config) -> Vec<String> {
     let mut all = machine::missing(config);
     all.extend(stores::warnings(config));
+    all.extend(tls_not_taken(config));
     all.extend(config.web.warnings.iter().cloned());
     all
 }

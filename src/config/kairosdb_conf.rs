@@ -23,6 +23,8 @@ pub struct KairosDbConf {
     pub taken: Vec<String>,
     /// Entries that mean nothing to promkairos, or that it could not read.
     pub ignored: Vec<String>,
+    /// Entries that ask for TLS, each with its line: it is not taken over, as promkairos has other files for it.
+    pub tls: Vec<String>,
 }
 
 /// A setting, its value, and the entry it comes from.
@@ -35,6 +37,8 @@ pub(super) struct Read {
     pub(super) entries: Vec<Entry>,
     /// The entries that were not understood.
     pub(super) ignored: Vec<String>,
+    /// Those of them that ask for TLS, with their lines.
+    pub(super) tls: Vec<String>,
     /// Where all entries stand, and what is within them.
     lines: Lines,
 }
@@ -75,8 +79,17 @@ const TEXTS: [(&str, &str); 5] = [
 const INDEXED: (&str, &str) =
     ("tag_indexed_row_key_lookup_metrics", "tag-indexed-row-key-lookup-metrics");
 
+/// Entries of a `kairosdb.properties`, from before there were clusters.
+const OLD: [&str; 3] = ["cql_host_list", "host_list", "keyspace"];
+
+const PROPERTIES: &str = "is of a KairosDB before 1.3 (kairosdb.properties), and is not read: give \
+    --cassandra-contact-points, --cassandra-keyspace and, for datapoint_ttl, --retention";
+
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Read, ConfigError> {
+    if path.extension().is_some_and(|extension| extension == "properties") {
+        return Err(ConfigError::KairosDb { path: path.into(), reason: PROPERTIES.into() });
+    }
     let text =
         file::read_text(path).map_err(|source| ConfigError::File { path: path.into(), source })?;
     let variable = |name: &str| std::env::var(name).ok();
@@ -92,6 +105,9 @@ fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Read, 
     };
     let mut lines = Lines::new();
     add_lines(&mut lines, String::new(), &datastore);
+    if let Some(line) = OLD.iter().find_map(|entry| lines.get(*entry)) {
+        return Err(format!("line {line}: {PROPERTIES}"));
+    }
     let mut entries = Vec::new();
     let mut ignored = Vec::new();
     for (path, value) in leaves(&datastore) {
@@ -104,7 +120,23 @@ fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Read, 
             None => ignored.push(path),
         }
     }
-    Ok(Read { entries, ignored, lines })
+    let tls = asks_for_tls(String::new(), &datastore);
+    let tls = tls.into_iter().map(|entry| match lines.get(&entry) {
+        Some(line) => format!("{entry} (line {line})"),
+        None => entry,
+    });
+    Ok(Read { entries, ignored, tls: tls.collect(), lines })
+}
+
+/// The entries of clusters that switch TLS on.
+fn asks_for_tls(path: String, value: &Value<'_>) -> Vec<String> {
+    let items = value.list().unwrap_or_default().iter().enumerate();
+    let items = items.flat_map(|(at, item)| asks_for_tls(format!("{path}[{at}]"), item));
+    let entries = value.table().into_iter().flatten();
+    let entries = entries.flat_map(|(key, value)| asks_for_tls(below(&path, key), value));
+    let is_asked =
+        path.ends_with(".use_ssl") && matches!(value.text(), Some("true" | "yes" | "on"));
+    items.chain(entries).chain(is_asked.then(|| path.clone())).collect()
 }
 
 /// An entry whose value is of another kind than KairosDB takes.
@@ -300,6 +332,26 @@ mod tests {
             ]
         );
         assert_eq!(ignored, ["simultaneous_cql_queries", "write_cluster.auth.user_name"]);
+    }
+
+    #[test]
+    fn what_asks_for_tls_is_told_apart() {
+        let Read { ignored, tls, .. } = parse(
+            "kairosdb.datastore.cassandra: {\n write_cluster: { use_ssl: true }\n read_clusters: [\n\
+             { use_ssl: false },\n { name: b, use_ssl: true } ]\n meta_cluster: { use_ssl: no }\n}",
+        )
+        .expect("HOCON");
+        assert_eq!(tls, ["read_clusters[1].use_ssl (line 5)", "write_cluster.use_ssl (line 2)"]);
+        assert!(tls.iter().all(|entry| ignored.iter().any(|all| entry.starts_with(all))));
+    }
+
+    #[test]
+    fn the_file_of_an_old_kairosdb_is_refused() {
+        let old = "# old\nkairosdb.port=4242\nkairosdb.datastore.cassandra.cql_host_list=h1,h2\n";
+        let refused = parse(old).expect_err("refused");
+        assert!(refused.starts_with("line 3: is of a KairosDB before 1.3"), "{refused}");
+        let refused = read(Path::new("kairosdb.properties")).expect_err("refused").to_string();
+        assert!(refused.contains("is not read: give --cassandra-contact-points"), "{refused}");
     }
 
     #[test]

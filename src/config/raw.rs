@@ -288,7 +288,8 @@ impl Raw {
                 self.values.insert(name, (value, origin));
             }
         }
-        self.kairosdb = KairosDbConf { path: Some(path), taken, ignored: read.ignored };
+        self.kairosdb =
+            KairosDbConf { path: Some(path), taken, ignored: read.ignored, tls: read.tls };
         Ok(())
     }
 
