@@ -14,7 +14,8 @@ use crate::config::AdminApi;
 use crate::model::{Matcher, TimeRange};
 
 /// `POST` or `PUT`, parameters `match[]` (one or more), `start`, `end` in the URL or a form. With
-/// `dry_run=true` nothing is deleted, and the answer says what would be.
+/// `dry_run=true` nothing is deleted, and the answer says what would be; with `count_series=true` it says how
+/// many series matched, which Prometheus does not.
 pub(super) async fn delete_series(
     State(state): State<Arc<AppState>>,
     request: Request,
@@ -51,7 +52,15 @@ async fn delete_or_preview(
     let mode = Mode::parse(parameters)?;
     let selectors = matches::required(state, parameters).await?;
     match mode {
-        Mode::Delete => delete(state, &selectors, range).await,
+        Mode::Delete => {
+            delete(state, &selectors, range).await?;
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
+        Mode::CountedDelete => {
+            let matched = delete_preview::matched(state, &selectors, range).await?;
+            delete(state, &selectors, range).await?;
+            Ok(json::answer(Ok(matched)))
+        }
         Mode::DryRun => {
             let data = delete_preview::preview(state, &selectors, range).await?;
             Ok(json::answer(Ok(data)))
@@ -63,17 +72,24 @@ async fn delete_or_preview(
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     Delete,
+    /// It says how many series matched.
+    CountedDelete,
     DryRun,
 }
 
 impl Mode {
-    /// The value of `dry_run`: one that is misread would delete.
+    /// The values of `dry_run` and `count_series`: one that is misread would delete.
     fn parse(parameters: &Parameters) -> Result<Self, ApiError> {
-        match parameters.all("dry_run").next() {
-            Some("true" | "1") => Ok(Self::DryRun),
-            None | Some("false" | "0") => Ok(Self::Delete),
-            Some(text) => Err(invalid("dry_run", format!("{text:?} is not true or false"))),
-        }
+        let is_set = |name: &'static str| match parameters.all(name).next() {
+            Some("true" | "1") => Ok(true),
+            None | Some("false" | "0") => Ok(false),
+            Some(text) => Err(invalid(name, format!("{text:?} is not true or false"))),
+        };
+        Ok(match (is_set("dry_run")?, is_set("count_series")?) {
+            (true, _) => Self::DryRun,
+            (false, true) => Self::CountedDelete,
+            (false, false) => Self::Delete,
+        })
     }
 }
 
@@ -81,11 +97,11 @@ async fn delete(
     state: &AppState,
     selectors: &[Vec<Matcher>],
     range: TimeRange,
-) -> Result<Response, ApiError> {
+) -> Result<(), ApiError> {
     for matchers in selectors {
         state.store()?.delete(matchers, range).await?;
     }
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(())
 }
 
 /// The answer where the admin API is off.

@@ -10,6 +10,7 @@ use super::selected::{Points, of_each_series};
 use super::{ApiError, AppState};
 use crate::limits::MAX_PREVIEW_SERIES;
 use crate::model::{Labels, Matcher, TimeRange};
+use crate::storage::{Limited, ListSize, SeriesQuery};
 
 /// Points and exemplars.
 type Count = (u64, u64);
@@ -38,6 +39,23 @@ pub(super) async fn preview(
         "points": counts.values().map(|(points, _)| points).sum::<u64>(),
         "exemplars": counts.values().map(|(_, exemplars)| exemplars).sum::<u64>(),
     }))
+}
+
+/// How many series these selectors select that may have points in the range, from the index; counted up to
+/// [`MAX_PREVIEW_SERIES`], and whether there are more.
+pub(super) async fn matched(
+    state: &AppState,
+    selectors: &[Vec<Matcher>],
+    range: TimeRange,
+) -> Result<Value, ApiError> {
+    let limit = ListSize::items(MAX_PREVIEW_SERIES);
+    let mut lists = Vec::with_capacity(selectors.len());
+    for matchers in selectors {
+        let query = SeriesQuery { matchers: matchers.clone(), range, limit };
+        lists.push(state.store()?.series(&query).await?);
+    }
+    let matched = Limited::union(lists, limit);
+    Ok(json!({ "series": matched.items.len(), "more": matched.truncated }))
 }
 
 /// A series and its points in the range, if it has any.

@@ -21,6 +21,13 @@ struct Preview {
     selected: Vec<Selected>,
 }
 
+/// What the server answers when it deleted.
+#[derive(Debug, Deserialize)]
+struct Matched {
+    series: u64,
+    more: bool,
+}
+
 /// One series of it.
 #[derive(Debug, Deserialize)]
 struct Selected {
@@ -64,16 +71,30 @@ pub(super) fn run_delete(matches: &ArgMatches) -> Result<(), CliError> {
     let selectors = matches.get_many::<String>("match").into_iter().flatten();
     form.extend(selectors.map(|selector| ("match[]", selector.as_str())));
     let is_dry = matches.get_flag("dry-run");
-    if is_dry {
-        form.push(("dry_run", "true"));
-    }
+    form.push((if is_dry { "dry_run" } else { "count_series" }, "true"));
     let data = Client::of(matches)?.post("/api/v1/admin/tsdb/delete_series", &form)?;
+    let wrong = |error| CliError::Command(format!("not the expected answer: {error}"));
     if !is_dry {
-        return output::print("Deleted.\n");
+        // A Prometheus says nothing.
+        let matched: Option<Matched> = serde_json::from_value(data).map_err(wrong)?;
+        return output::print(&done(matched.as_ref()));
     }
-    let preview: Preview = serde_json::from_value(data)
-        .map_err(|error| CliError::Command(format!("not the expected answer: {error}")))?;
+    let preview: Preview = serde_json::from_value(data).map_err(wrong)?;
     output::print(&describe(&preview))
+}
+
+/// What was done, as far as the server told it: series may match and have no points in the range.
+fn done(matched: Option<&Matched>) -> String {
+    match matched {
+        None => "Deleted.\n".to_owned(),
+        Some(Matched { series: 0, .. }) => {
+            "No series matched: there was nothing to delete.\n".to_owned()
+        }
+        Some(Matched { series, more }) => {
+            let more = if *more { " or more" } else { "" };
+            format!("Deleted what {series}{more} series had in that time.\n")
+        }
+    }
 }
 
 fn describe(preview: &Preview) -> String {
@@ -99,6 +120,15 @@ fn describe(preview: &Preview) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_delete_says_how_much_matched() {
+        let said = |series, more| done(Some(&Matched { series, more }));
+        assert_eq!(done(None), "Deleted.\n");
+        assert_eq!(said(0, false), "No series matched: there was nothing to delete.\n");
+        assert_eq!(said(7, false), "Deleted what 7 series had in that time.\n");
+        assert_eq!(said(1_000, true), "Deleted what 1000 or more series had in that time.\n");
+    }
 
     #[test]
     fn a_preview_lists_series_and_counts_all() {

@@ -68,7 +68,13 @@ async fn a_dry_run_shows_what_a_delete_takes() {
         let read = async || server.read("__name__", "up").await.expect("it can be read");
         assert_eq!(times(&read().await), all, "{backend:?}");
         let done = delete(data.path(), &[&selected[..], &range].concat());
-        assert_eq!(said(&done), "Deleted.\n");
+        let told = said(&done).strip_prefix("Deleted what ").and_then(|rest| rest.split_once(' '));
+        let (series, rest) = told.expect("how many");
+        assert_eq!(rest, "series had in that time.\n");
+        assert!(series.parse::<u32>().is_ok_and(|series| series >= 2), "{backend:?}: {series}");
+        let none = [&["--match", "nosuch"][..], &range].concat();
+        let none = delete(data.path(), &none);
+        assert_eq!(said(&none), "No series matched: there was nothing to delete.\n");
         assert_eq!(times(&read().await), [("a", vec![5000]), ("c", vec![9000])], "{backend:?}");
         let dry = delete(data.path(), &[&selected[..], &range, &["--dry-run"]].concat());
         assert_eq!(said(&dry), "0 series with 0 points would go. Nothing was deleted.\n");
