@@ -24,8 +24,9 @@ The flag `--a-b` is also the environment variable `PROMKAIROS_A_B`, and the key 
 file that `--config FILE` (`PROMKAIROS_CONFIG`) names. Flags win over the environment, the environment
 over the file. `promkairos check-config` says whether they are valid, and who said what.
 
-Durations are written `15s`, `2h`, `1h30m`, `2y`; sizes `512MB`, `8GiB`. A flag of `true|false` may
-stand alone, which means `true`. In the file a list may be an array.
+Durations are written `15s`, `2h`, `1h30m`, `2y`; sizes `512MB`, `8GiB`. The value of a flag may
+stand behind a `=` or a space, but for `[=true|false]`: such a flag stands alone, which means `true`, or has its value
+behind a `=`. In the file a list may be an array.
 
 `promkairos settings` prints this page, from the definitions that `--help` has.
 
@@ -128,7 +129,12 @@ fn page(settings: &[Setting]) -> String {
     let mut text = HEAD.to_owned();
     for Setting { name, value, default, help } in settings {
         let default = default.map_or_else(String::new, |text| format!("`{text}`"));
-        writeln!(text, "| `--{name}` {} | {default} | {} |", escaped(value), escaped(help))
+        let flag = match *value {
+            // Behind a space it would be a command.
+            "true|false" => format!(r"`--{name}[=true\|false]`"),
+            value => format!("`--{name}` {}", escaped(value)),
+        };
+        writeln!(text, "| {flag} | {default} | {} |", escaped(help))
             .expect("writing to a String does not fail");
     }
     text
@@ -210,7 +216,7 @@ mod tests {
         assert_eq!(
             rows[1..],
             [
-                r#"| `--a-b` true\|false | `false` | Make \_\_type\_\_ of {"n\_.\*" = 1} |"#,
+                r#"| `--a-b[=true\|false]` | `false` | Make \_\_type\_\_ of {"n\_.\*" = 1} |"#,
                 r"| `--c` FILE |  | \[a] \<b> |",
             ]
         );

@@ -58,7 +58,7 @@ impl Shared {
             }
             JobKind::Drop if document.written(metric).is_some() => {
                 let what = format!(
-                    "{metric} is in tag_indexed_row_key_lookup_metrics of a running adapter, or \
+                    "{metric} is in tag_indexed_row_key_lookup_metrics of a running promkairos, or \
                      not all have seen that it is not: its index cannot be dropped"
                 );
                 return Err(StoreError::Invalid(what));
