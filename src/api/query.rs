@@ -21,7 +21,7 @@ use crate::promql::{
     Cost, Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse,
 };
 use crate::storage::MEMORY_LIMIT;
-use crate::telemetry::{self, QueryKind, QueryOutcome};
+use crate::telemetry::{self, QueryKind, QueryOutcome, RunningQuery};
 
 /// Most points of a series in an answer.
 const MAX_POINTS: i128 = 11_000;
@@ -147,23 +147,57 @@ fn record(span: &Span, result: &Result<QueryResult, QueryError>) {
     }
 }
 
-/// What the evaluation gives, counted in the metrics and, if it was slow, logged.
-async fn counted(
-    state: &AppState,
-    asked: Asked<'_>,
-    evaluation: impl Future<Output = Result<QueryResult, QueryError>>,
-) -> Result<QueryResult, QueryError> {
-    let metrics = &state.metrics.queries;
-    let running = metrics.begin(asked.kind);
-    let start = Instant::now();
-    let span = asked.span();
-    let result = evaluation.instrument(span.clone()).await;
-    record(&span, &result);
-    if start.elapsed() > state.evaluator().slow {
-        log_slow(&asked, start.elapsed(), &result);
+/// A query under way. What it cost is counted, and logged if it was slow, when this is dropped: before it has
+/// ended, its client has gone away.
+struct UnderWay<'a> {
+    state: &'a AppState,
+    asked: Asked<'a>,
+    running: RunningQuery<'a>,
+    start: Instant,
+    /// What the log says of its end.
+    end: String,
+}
+
+impl<'a> UnderWay<'a> {
+    /// Begins now.
+    fn new(state: &'a AppState, asked: Asked<'a>) -> Self {
+        let running = state.metrics.queries.begin(asked.kind);
+        let end = ": the client went away".to_owned();
+        Self { state, asked, running, start: Instant::now(), end }
     }
-    metrics.samples_read.inc_by(asked.cost.samples_read());
-    let outcome = match &result {
+
+    /// It has ended so.
+    fn ended(&mut self, result: &Result<QueryResult, QueryError>) {
+        self.running.ended(outcome(result));
+        self.end = result.as_ref().err().map(|error| format!(": {error}")).unwrap_or_default();
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let (took, cost) = (self.start.elapsed(), self.asked.cost);
+        self.state.metrics.queries.samples_read.inc_by(cost.samples_read());
+        if took <= self.state.evaluator().slow {
+            return;
+        }
+        let Steps { start, end, interval } = self.asked.steps;
+        tracing::warn!(
+            seconds = took.as_secs_f64(),
+            queued = cost.queued().as_secs_f64(),
+            samples_read = cost.samples_read(),
+            samples_seen = cost.queryable_samples(),
+            start,
+            end,
+            step = interval,
+            "slow query: {}{}",
+            self.asked.shown(),
+            self.end
+        );
+    }
+}
+
+fn outcome(result: &Result<QueryResult, QueryError>) -> QueryOutcome {
+    match result {
         Ok(_) => QueryOutcome::Ok,
         Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
         Err(
@@ -172,29 +206,26 @@ async fn counted(
         Err(QueryError::TimedOut { .. }) => QueryOutcome::TimedOut,
         Err(QueryError::Canceled) => QueryOutcome::Canceled,
         Err(QueryError::Store(_)) => QueryOutcome::Store,
-    };
-    running.end(outcome);
+    }
+}
+
+/// What the evaluation gives, counted in the metrics and, if it was slow, logged.
+async fn counted(
+    state: &AppState,
+    asked: Asked<'_>,
+    evaluation: impl Future<Output = Result<QueryResult, QueryError>>,
+) -> Result<QueryResult, QueryError> {
+    let span = asked.span();
+    let mut under_way = UnderWay::new(state, asked);
+    let result = evaluation.instrument(span.clone()).await;
+    record(&span, &result);
+    under_way.ended(&result);
     let reached = result.as_ref().err().and_then(QueryError::setting);
     // What memory is short for is counted where it is refused.
     if let Some(setting) = reached.filter(|setting| *setting != MEMORY_LIMIT) {
         state.metrics.http.limits.reached(setting);
     }
     result
-}
-
-fn log_slow(asked: &Asked<'_>, took: Duration, result: &Result<QueryResult, QueryError>) {
-    let Steps { start, end, interval } = asked.steps;
-    let failed = result.as_ref().err().map(|error| format!(": {error}")).unwrap_or_default();
-    tracing::warn!(
-        seconds = took.as_secs_f64(),
-        samples_read = asked.cost.samples_read(),
-        samples_seen = asked.cost.queryable_samples(),
-        start,
-        end,
-        step = interval,
-        "slow query: {}{failed}",
-        asked.shown()
-    );
 }
 
 /// What a query sets for itself.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::handler::Handler;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, get, on, post};
@@ -30,6 +30,9 @@ type Shared = Arc<AppState>;
 /// By which data comes and goes. Failures here are told from the first one on.
 const WATCHED: [&str; 4] =
     ["/api/v1/write", "/api/v1/read", "/api/v1/query", "/api/v1/query_range"];
+
+/// What counts a request whose client went away before its answer, as other servers write it.
+const GIVEN_UP: u16 = 499;
 
 /// All routes. Each stands with those that need the same right; health needs none.
 pub fn router(state: Shared) -> Router {
@@ -203,24 +206,55 @@ async fn say_when_to_return(request: Request, next: Next) -> Response {
 
 /// Counts and times every request, and traces some.
 async fn observe(State(state): State<Shared>, request: Request, next: Next) -> Response {
-    let http = &state.metrics.http;
-    let handler = match request.extensions().get::<MatchedPath>() {
-        Some(path) => path.as_str().to_owned(),
-        None => "other".to_owned(),
-    };
-    let _in_flight = InFlight::enter(&http.in_flight);
-    let start = Instant::now();
-    let asked = tracing::enabled!(tracing::Level::DEBUG)
-        .then(|| (request.method().clone(), request.uri().path().to_owned()));
+    let mut asked = Asked::new(&state, &request);
     let headers = request.headers();
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let span = state.traces.request(request.method().as_str(), &handler, header);
+    let span = state.traces.request(request.method().as_str(), &asked.handler, header);
     let response = next.run(request).instrument(span.clone()).await;
     let response = traced::answer(response, span);
-    if let Some((method, path)) = asked {
-        let (code, seconds) = (response.status().as_u16(), start.elapsed().as_secs_f64());
-        tracing::debug!(%method, path, code, seconds, "request");
-    }
-    http.answered(handler, response.status().as_u16(), start.elapsed());
+    asked.code = response.status().as_u16();
     response
+}
+
+/// A request until the head of its answer. It is counted, and told at level debug, when this is dropped.
+struct Asked {
+    state: Shared,
+    handler: String,
+    /// Method and path, for the log.
+    told: Option<(Method, String)>,
+    start: Instant,
+    /// The status; before there is an answer, that of a request that its client has given up.
+    code: u16,
+    _in_flight: InFlight,
+}
+
+impl Asked {
+    /// Begins now.
+    fn new(state: &Shared, request: &Request) -> Self {
+        let handler = match request.extensions().get::<MatchedPath>() {
+            Some(path) => path.as_str().to_owned(),
+            None => "other".to_owned(),
+        };
+        let told = tracing::enabled!(tracing::Level::DEBUG)
+            .then(|| (request.method().clone(), request.uri().path().to_owned()));
+        Self {
+            state: state.clone(),
+            handler,
+            told,
+            start: Instant::now(),
+            code: GIVEN_UP,
+            _in_flight: InFlight::enter(&state.metrics.http.in_flight),
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let (code, took) = (self.code, self.start.elapsed());
+        if let Some((method, path)) = &self.told {
+            let seconds = took.as_secs_f64();
+            tracing::debug!(%method, path, code, seconds, "request");
+        }
+        self.state.metrics.http.answered(std::mem::take(&mut self.handler), code, took);
+    }
 }

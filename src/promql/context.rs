@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::annotations::{Annotation, Annotations};
 use super::budget::Budget;
 use super::counts::SampleCounts;
-use super::error::{QueryError, TimeLimit};
+use super::error::{EVALUATION, QueryError, TimeLimit};
 use super::settings::{CounterSign, NameRemoval, Settings, StartTimestamps};
 
 /// What the operators of one query share.
@@ -69,8 +69,7 @@ impl Context {
             return Err(QueryError::Canceled);
         }
         if Instant::now() > self.deadline {
-            let place = "expression evaluation";
-            return Err(self.late(place));
+            return Err(self.late(EVALUATION));
         }
         Ok(())
     }

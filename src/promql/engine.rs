@@ -4,8 +4,8 @@
 //! and waits for nothing but reads of these selections. A query whose future is dropped is
 //! canceled.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -17,7 +17,7 @@ use super::ast::Expr;
 use super::collect::collect;
 use super::context::Context;
 use super::counts::{Counting, SampleCounts};
-use super::error::{QueryError, joined};
+use super::error::{EVALUATION, QUEUE, QueryError, joined};
 use super::operators::build::{Builder, Scope};
 use super::plan::{Node, Plan, Query, plan};
 use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings};
@@ -55,6 +55,8 @@ pub struct QueryOptions {
 pub struct Cost {
     read: AtomicU64,
     queryable: AtomicU64,
+    /// Nanoseconds.
+    queued: AtomicU64,
 }
 
 impl Cost {
@@ -68,7 +70,13 @@ impl Cost {
         self.queryable.load(Relaxed)
     }
 
-    fn set(&self, counts: &SampleCounts) {
+    /// How long it waited for its turn.
+    pub fn queued(&self) -> Duration {
+        Duration::from_nanos(self.queued.load(Relaxed))
+    }
+
+    fn set(&self, counts: &SampleCounts, queued: Duration) {
+        self.queued.store(u64::try_from(queued.as_nanos()).unwrap_or(u64::MAX), Relaxed);
         self.read.store(counts.read(), Relaxed);
         self.queryable.store(counts.queryable(), Relaxed);
     }
@@ -164,13 +172,14 @@ impl Engine {
         let counts = SampleCounts::new(options.counting, query.steps);
         let context = Context::new(&self.settings, query.lookback, counts, timeout, begin);
         let context = Arc::new(context);
-        let guard = CancelOnDrop(Arc::clone(&context));
+        let guard = CancelOnDrop::new(Arc::clone(&context), Arc::clone(&options.cost), begin);
         let deadline = tokio::time::Instant::from_std(context.deadline());
-        let mut place = "query queue";
+        let mut place = QUEUE;
         let work = async {
             let _turn = self.turn().instrument(info_span!("wait")).await?;
-            place = "expression evaluation";
+            place = EVALUATION;
             let queued = begin.elapsed();
+            let _ = guard.queued.set(queued);
             let Plan { root, selections } = plan(expr, &query)?;
             let selections = select_all(&*store, &selections, &context.budget);
             let selections = selections.instrument(info_span!("select")).await?;
@@ -188,9 +197,8 @@ impl Engine {
         };
         let result = timeout_at(deadline, work).await;
         let result = result.unwrap_or_else(|_| Err(context.late(place)));
-        options.cost.set(&context.counts);
         drop(guard);
-        result
+        result.map_err(|error| error.after_waiting(options.cost.queued()))
     }
 
     /// Waits until the query may begin.
@@ -228,12 +236,26 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Cancels a query whose future is dropped.
-struct CancelOnDrop(Arc<Context>);
+/// Cancels a query whose future is dropped, and says what it cost until then.
+struct CancelOnDrop {
+    context: Arc<Context>,
+    cost: Arc<Cost>,
+    begin: Instant,
+    /// How long it waited; not there while it waits.
+    queued: OnceLock<Duration>,
+}
+
+impl CancelOnDrop {
+    fn new(context: Arc<Context>, cost: Arc<Cost>, begin: Instant) -> Self {
+        Self { context, cost, begin, queued: OnceLock::new() }
+    }
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.context.cancel();
+        let queued = self.queued.get_or_init(|| self.begin.elapsed());
+        self.cost.set(&self.context.counts, *queued);
     }
 }
 

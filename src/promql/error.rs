@@ -63,6 +63,11 @@ pub enum QueryError {
     Store(#[from] StoreError),
 }
 
+/// Where a query is, as Prometheus names it: waiting for its turn.
+pub(super) const QUEUE: &str = "query queue";
+/// The same, after that.
+pub(super) const EVALUATION: &str = "expression evaluation";
+
 /// Who says how long a query may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeLimit {
@@ -105,6 +110,17 @@ impl QueryError {
         }
     }
 
+    /// The same of a query that waited so long for its turn. Where that was nearly all of its time, its time was
+    /// over in the queue: a turn comes at last when others, which began with it, run out of theirs.
+    pub(super) fn after_waiting(self, queued: Duration) -> Self {
+        match self {
+            Self::TimedOut { limit, of, .. } if queued >= limit - limit / 10 => {
+                Self::TimedOut { place: QUEUE, limit, of }
+            }
+            error => error,
+        }
+    }
+
     /// An error of the evaluation with this text.
     pub fn execution(text: impl Into<String>) -> Self {
         Self::Execution(text.into())
@@ -130,5 +146,27 @@ impl QueryError {
 impl From<DurationError> for QueryError {
     fn from(error: DurationError) -> Self {
         Self::Invalid(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waited_nearly_all_of_its_time_ran_out_of_it_in_the_queue() {
+        let limit = Duration::from_secs(2);
+        let late = || QueryError::TimedOut { place: EVALUATION, limit, of: TimeLimit::Setting };
+        let told = |waited: u64| late().after_waiting(Duration::from_millis(waited)).to_string();
+        for waited in [0, 1_799] {
+            let why = told(waited);
+            assert!(why.starts_with("query timed out in expression evaluation: "), "{why}");
+        }
+        for waited in [1_800, 2_001] {
+            let why = told(waited);
+            assert!(why.starts_with("query timed out in query queue: longer than 2s"), "{why}");
+        }
+        let other = QueryError::Canceled.after_waiting(limit);
+        assert!(matches!(other, QueryError::Canceled), "{other}");
     }
 }

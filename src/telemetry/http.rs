@@ -11,6 +11,10 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::LimitMetrics;
 
+/// Buckets of durations, each four times the one before, from a millisecond to the first beyond the default of
+/// `--query-timeout`: 262 s. Few, as each route has them.
+pub(super) const BUCKETS: u16 = 10;
+
 /// The status of what failed by our fault.
 const FAILED: u16 = 500;
 
@@ -51,7 +55,7 @@ impl HttpMetrics {
         let metrics = Self {
             requests: Family::default(),
             duration: Family::new_with_constructor(|| {
-                Histogram::new(exponential_buckets(0.001, 4.0, 8))
+                Histogram::new(exponential_buckets(0.001, 4.0, BUCKETS))
             }),
             in_flight: Gauge::default(),
             read_series: Counter::default(),
@@ -110,5 +114,25 @@ impl HttpMetrics {
         self.duration.get_or_create(&labels).observe(took.as_secs_f64());
         let HandlerLabels { handler } = labels;
         self.requests.get_or_create(&RequestLabels { handler, code }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn a_request_of_two_minutes_has_a_bucket_of_its_own() {
+        let metrics = Metrics::new();
+        metrics.http.answered("/x".to_owned(), 200, Duration::from_secs(120));
+        let text = metrics.encode();
+        for (bound, count) in [("65.536", 0), ("262.144", 1), ("+Inf", 1)] {
+            let line = format!(
+                "promkairos_http_request_duration_seconds_bucket{{le=\"{bound}\",handler=\"/x\"}} {count}\n"
+            );
+            assert!(text.contains(&line), "{line}{text}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::InFlight;
+use super::http::BUCKETS;
 
 /// How a query is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl QueryMetrics {
         let metrics = Self {
             ended: Family::default(),
             duration: Family::new_with_constructor(|| {
-                Histogram::new(exponential_buckets(0.001, 4.0, 9))
+                Histogram::new(exponential_buckets(0.001, 4.0, BUCKETS))
             }),
             in_flight: Gauge::default(),
             concurrent_max: Gauge::default(),
@@ -142,7 +143,7 @@ impl QueryMetrics {
 
 impl RunningQuery<'_> {
     /// It is over.
-    pub fn end(mut self, outcome: QueryOutcome) {
+    pub fn ended(&mut self, outcome: QueryOutcome) {
         self.outcome = outcome;
     }
 }
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn a_query_that_nobody_ends_was_canceled() {
         let metrics = Metrics::new();
-        metrics.queries.begin(QueryKind::Range).end(QueryOutcome::TimedOut);
+        metrics.queries.begin(QueryKind::Range).ended(QueryOutcome::TimedOut);
         let running = metrics.queries.begin(QueryKind::Instant);
         assert!(metrics.encode().contains("promkairos_queries_in_flight 1\n"));
         drop(running);
@@ -174,6 +175,8 @@ mod tests {
             "promkairos_queries_total{kind=\"instant\",outcome=\"canceled\"} 1\n",
             "promkairos_query_duration_seconds_count{kind=\"instant\"} 1\n",
             "promkairos_queries_in_flight 0\n",
+            // A time-out of 2 minutes is not beyond all of them.
+            "promkairos_query_duration_seconds_bucket{le=\"262.144\",kind=\"instant\"} 1\n",
         ] {
             assert!(text.contains(line), "{line}{text}");
         }

@@ -108,7 +108,8 @@ async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_whose_client_goes_away_ends() {
     let data = tempfile::tempdir().expect("a folder");
-    let server = with_counters(data.path(), &["--query-max-concurrency=1"]).await;
+    let flags = ["--query-max-concurrency=1", "--slow-query-log=1ms", "--log-level=debug"];
+    let server = with_counters(data.path(), &flags).await;
     let is = async |name: &str, value: f64| match metric(&server, name).await {
         Some(found) if found == value => Ok(()),
         other => Err(format!("{name} is {other:?}")),
@@ -123,6 +124,18 @@ async fn a_query_whose_client_goes_away_ends() {
     drop(client);
     let canceled = "promkairos_queries_total{kind=\"instant\",outcome=\"canceled\"} ";
     eventually("it is canceled", async || is(canceled, 1.0).await).await;
+    // It leaves the traces of any other: what it cost, its status and its time.
+    let given_up = "promkairos_http_requests_total{handler=\"/api/v1/query\",code=\"499\"} ";
+    eventually("it is counted", async || is(given_up, 1.0).await).await;
+    let timed = "promkairos_http_request_duration_seconds_count{handler=\"/api/v1/query\"} ";
+    is(timed, 1.0).await.expect("timed");
+    let log = server.process.log();
+    let told =
+        |level: &str, what: &str| log.lines().find(|one| one.contains(level) && one.contains(what));
+    let slow = told("WARN", "slow query: sum(max_over_time(").expect(&log);
+    assert!(slow.contains(": the client went away"), "{slow}");
+    assert!(slow.contains("samples_read=") && slow.contains("queued="), "{slow}");
+    told("DEBUG", "code=499").expect(&log);
     let (status, answer) = query(&url, "1").await;
     assert_eq!(status, 200, "{answer}");
 }

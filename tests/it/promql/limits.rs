@@ -156,6 +156,25 @@ async fn a_dropped_query_ends() {
     while weak.upgrade().is_some() {
         tokio::task::yield_now().await;
     }
+    // What it read until then is known all the same. A series is counted when it is done.
+    let store = counters(50, 2_000).await;
+    let series = "sum(max_over_time(sum(quantile_over_time(0.5, m[5m]))[5h:1s]))";
+    let expr = parse(series, Features::Stable).expect("a query");
+    for doubled in 0..32 {
+        {
+            let query = engine.instant(Arc::clone(&store), &expr, 30_000_000, &options);
+            let mut query = std::pin::pin!(query);
+            for _ in 0..1_u64 << doubled {
+                let polled = futures::poll!(query.as_mut());
+                assert!(polled.is_pending(), "of 50 series one is soon done");
+                tokio::task::yield_now().await;
+            }
+        }
+        if options.cost.samples_read() > 0 {
+            return;
+        }
+    }
+    panic!("it never cost anything");
 }
 
 /// Results that clients read slowly are not held without a bound.
