@@ -24,7 +24,7 @@ use crate::api::{self, AppState};
 use crate::config::{CassandraConfig, Config, StoreConfig, WebConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::cassandra::Options;
-use crate::storage::{SharedStore, StoreError};
+use crate::storage::{Clock, SharedStore, StoreError};
 use crate::telemetry::{Metrics, Traces};
 
 mod allocator;
@@ -178,6 +178,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
     all.extend(stores::warnings(config));
     all.extend(tls_not_taken(config));
     all.extend(config.web.warnings.iter().cloned());
+    all.extend(config.web.certificate_warning(Clock::default().now_ms() / 1_000));
     all
 }
 
@@ -217,7 +218,8 @@ pub async fn run(
     let live = Arc::new(Live::new(&config));
     let (reload, reloads) = mpsc::channel(1);
     state.reload_by(reload);
-    beside.spawn(Reloader::new(rereading, &config, state.clone(), live.clone()).run(reloads));
+    let reloader = Reloader::new(rereading, &config, state.clone(), live.clone(), renewed.clone());
+    beside.spawn(reloader.run(reloads));
     let tls = Tls::of(web, metrics.web.clone());
     let address = listener.local_addr();
     if let Ok(address) = &address {

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::live::Live;
+use super::web;
 use crate::api::{AppState, Reload};
 use crate::config::{
-    Config, ConfigError, LimitsConfig, METADATA_COPIES, MemoryConfig, changed, is_live,
+    Config, ConfigError, LimitsConfig, METADATA_COPIES, MemoryConfig, WebConfig, changed, is_live,
 };
 use crate::storage::Clock;
 use crate::storage::embedded::Expired;
@@ -35,7 +36,12 @@ pub(super) struct Reloader {
     last: Config,
     state: Arc<AppState>,
     live: Arc<Live>,
+    /// The web configuration in force.
+    web: watch::Sender<Arc<WebConfig>>,
 }
+
+/// What the answer calls what the file of `--web-config-file` says, and what that names.
+const WEB: &str = "web configuration";
 
 impl Reloader {
     pub(super) fn new(
@@ -43,9 +49,10 @@ impl Reloader {
         config: &Config,
         state: Arc<AppState>,
         live: Arc<Live>,
+        web: watch::Sender<Arc<WebConfig>>,
     ) -> Self {
         let (started, last) = (config.clone(), config.clone());
-        Self { rereading, started, last, state, live }
+        Self { rereading, started, last, state, live, web }
     }
 
     /// Reads whenever somebody wants it.
@@ -76,10 +83,19 @@ impl Reloader {
         self.state.set_retention(config.retention);
         self.state.set_query_config(&config.queries);
         self.rereading.log.set(&config.log);
-        let live: Vec<&str> =
+        let web = web::take_at_once(&self.web, &config.web, &self.state.metrics.web);
+        let mut live: Vec<&str> =
             changed(&self.last, &config).into_iter().filter(|name| is_live(name)).collect();
-        let later: Vec<&str> =
-            changed(&self.started, &config).into_iter().filter(|name| !is_live(name)).collect();
+        let mut later: Vec<String> = changed(&self.started, &config)
+            .into_iter()
+            .filter(|name| !is_live(name))
+            .map(str::to_owned)
+            .collect();
+        match web {
+            Some(Ok(())) => live.push(WEB),
+            Some(Err(why)) => later.push(format!("{WEB} ({why})")),
+            None => {}
+        }
         let mut said = match live.is_empty() {
             true => "nothing that holds at once has changed".to_owned(),
             false => format!("changed: {}", live.join(", ")),

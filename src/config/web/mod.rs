@@ -32,6 +32,8 @@ pub struct WebConfig {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// When the first certificate of its chain ends, in seconds since 1970; `None` = plain text.
     pub certificate_not_after: Option<i64>,
+    /// When the last one of it begins, likewise.
+    pub certificate_not_before: Option<i64>,
     /// Headers of every answer: a name in small letters, and a value. An empty value is no header.
     pub headers: Vec<(&'static str, String)>,
     /// How many requests are answered; `None` = all.
@@ -115,10 +117,12 @@ impl WebConfig {
         };
         let users = access::users(table.get("basic_auth_users"), table.get("basic_auth_rights"))?;
         let tokens = access::tokens(table.get("bearer_tokens"), files)?;
-        let (tls, certificate_not_after) = tls.unzip();
+        let (tls, validity) = tls.unzip();
+        let (certificate_not_before, certificate_not_after) = validity.unzip();
         Ok(Self {
             tls,
             certificate_not_after,
+            certificate_not_before,
             headers,
             rate_limit,
             users,
@@ -142,6 +146,19 @@ impl WebConfig {
     /// The file; `None` = there is none.
     pub fn path(&self) -> Option<&Path> {
         self.files.first()
+    }
+
+    /// What is to be known of the time of the certificates at `now`, in seconds since 1970.
+    pub fn certificate_warning(&self, now: i64) -> Option<String> {
+        let told = |seconds: i64, what: &str| {
+            let time = jiff::Timestamp::from_second(seconds).map(|time| time.to_string());
+            let time = time.unwrap_or_else(|_| format!("{seconds} s since 1970"));
+            format!("a certificate of tls_server_config {what} {time}: clients refuse it")
+        };
+        let ended = self.certificate_not_after.filter(|end| *end < now);
+        let begins = self.certificate_not_before.filter(|begin| *begin > now);
+        let ended = ended.map(|end| told(end, "has ended at"));
+        ended.or_else(|| begins.map(|begin| told(begin, "is not valid before")))
     }
 
     /// Whether nobody has to say who they are.
@@ -343,6 +360,30 @@ mod tests {
         assert_eq!(ends([1, 2]), Some(of_2100));
         assert_eq!(ends([3, 2]), Some(of_2100 + 86_400));
         assert_eq!(folder.read("").expect("valid").certificate_not_after, None);
+    }
+
+    #[test]
+    fn a_certificate_whose_time_is_not_now_is_warned_of() {
+        let folder = Folder::new();
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut params =
+            rcgen::CertificateParams::new(vec!["a.example".to_owned()]).expect("a name");
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        folder.write("server.crt", &params.self_signed(&key).expect("signed").pem());
+        folder.write("server.key", &key.serialize_pem());
+        let config = folder.read(TLS).expect("valid");
+        let (begin, end) = (978_307_200, 1_009_843_200);
+        assert_eq!(
+            (begin..=end).step_by(86_400).find_map(|at| config.certificate_warning(at)),
+            None
+        );
+        let ended = "a certificate of tls_server_config has ended at 2002-01-01T00:00:00Z: clients refuse it";
+        assert_eq!(config.certificate_warning(end + 1).as_deref(), Some(ended));
+        let early = "a certificate of tls_server_config is not valid before 2001-01-01T00:00:00Z: clients \
+                     refuse it";
+        assert_eq!(config.certificate_warning(begin - 1).as_deref(), Some(early));
+        assert_eq!(folder.read("").expect("valid").certificate_warning(end + 1), None);
     }
 
     #[test]

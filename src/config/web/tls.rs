@@ -105,14 +105,17 @@ fn known_curves() -> [(&'static str, &'static dyn SupportedKxGroup); 3] {
 
 type Versions = Vec<&'static SupportedProtocolVersion>;
 
-/// TLS of the listener, and when the first certificate of its chain ends, in seconds since 1970; `None`
+/// From when until when all certificates of a chain hold, in seconds since 1970.
+type Validity = (i64, i64);
+
+/// TLS of the listener, and when its certificates hold; `None`
 /// where nothing says that it is wanted, as in Prometheus.
 pub(super) fn server_config(
     entry: &Entry<'_>,
     http2: Http2,
     files: &mut Files,
     warnings: &mut Vec<String>,
-) -> Result<Option<(Arc<ServerConfig>, i64)>, ConfigError> {
+) -> Result<Option<(Arc<ServerConfig>, Validity)>, ConfigError> {
     let table = entry.table(&KEYS)?;
     let mut otherwise = Vec::new();
     let versions = versions(&table, &mut otherwise)?;
@@ -137,7 +140,7 @@ pub(super) fn server_config(
     let (key, key_pem) = pem(&table, "key", files)?
         .ok_or_else(|| entry.refuse("needs key_file (or key) for TLS"))?;
     let chain = certificates(cert, &cert_pem)?;
-    let not_after = not_after(cert, &chain)?;
+    let validity = validity(cert, &chain)?;
     // The error has no part of the key in it.
     let der = PrivateKeyDer::from_pem_slice(&key_pem)
         .map_err(|_| key.refuse("holds no private key in PEM"))?;
@@ -152,7 +155,7 @@ pub(super) fn server_config(
         Some(entry) => entry.switch()?,
         None => true,
     };
-    Ok(Some((Arc::new(config), not_after)))
+    Ok(Some((Arc::new(config), validity)))
 }
 
 /// The PEM that stands under a key, or in the file under the key with `_file`; and the key's entry.
@@ -177,19 +180,20 @@ pub(super) fn certificates(
     super::super::pem::certificates(pem).map_err(|why| entry.refuse(why))
 }
 
-/// When the first of these certificates ends. The server's own is refused in words where rustls does not
-/// take it.
-fn not_after(entry: &Entry<'_>, chain: &[CertificateDer<'_>]) -> Result<i64, ConfigError> {
-    let mut first = i64::MAX;
+/// When all of these certificates have begun, and when the first of them ends, in seconds since 1970. The
+/// server's own is refused in words where rustls does not take it.
+fn validity(entry: &Entry<'_>, chain: &[CertificateDer<'_>]) -> Result<Validity, ConfigError> {
+    let (mut begun, mut first) = (i64::MIN, i64::MAX);
     for (number, certificate) in chain.iter().enumerate() {
         let (_, parsed) = X509Certificate::from_der(certificate)
             .map_err(|error| entry.refuse(format!("holds a certificate that is none: {error}")))?;
         if number == 0 {
             check_own(entry, &parsed)?;
         }
+        begun = begun.max(parsed.validity().not_before.timestamp());
         first = first.min(parsed.validity().not_after.timestamp());
     }
-    Ok(first)
+    Ok((begun, first))
 }
 
 fn check_own(entry: &Entry<'_>, own: &X509Certificate<'_>) -> Result<(), ConfigError> {

@@ -56,6 +56,12 @@ impl Client {
         answer(request.call())
     }
 
+    /// A POST of nothing.
+    pub(super) fn post(&self, path: &str, said: &str) -> Answer {
+        let request = self.agent.post(format!("{}{path}", self.base));
+        answer(request.header("Authorization", said).send_empty())
+    }
+
     /// A remote write of a snappy block.
     pub(super) fn write(&self, block: &[u8], said: &str) -> Answer {
         let request = self

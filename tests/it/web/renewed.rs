@@ -100,3 +100,36 @@ async fn users_and_tokens_follow_their_files() {
     assert_eq!(is(get(BOB), 401), Ok(()));
     assert!(!secured.server.process.log().contains("s3cr3t"));
 }
+
+/// Who revokes a token and asks for a reading need not wait for the next look at the files.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_takes_the_web_configuration_over_at_once() {
+    let users = format!("{TLS}basic_auth_users: {{alice: {HASH}}}\n");
+    let token = "bearer_tokens: [{name: reader, token_file: agents.token, rights: [read]}]\n";
+    let secured = Secured::start(&format!("{users}{token}"), &["--enable-admin-api"]);
+    secured.ready().await;
+    let file = secured.path().join("web.yml");
+    let write = |yaml: &str| std::fs::write(&file, yaml).expect("written");
+    let client = secured.client();
+    let reload = || client.post("/-/reload", ALICE).expect("an answer");
+    let said = |text: &str| (200, format!("{text}\n"));
+    let reader = "Bearer t0k3n-of-agents";
+    assert_eq!(reload(), said("nothing that holds at once has changed"));
+    assert_eq!(is(client.get(PAGE, Some(reader)), 200), Ok(()));
+    write(&users);
+    assert_eq!(reload(), said("changed: web configuration"));
+    assert_eq!(is(client.get(PAGE, Some(reader)), 401), Ok(()));
+    assert_eq!(reload(), said("nothing that holds at once has changed"));
+    // What is for a restart is said to be.
+    for (yaml, why) in [
+        (TLS.to_owned(), "the last credentials are taken away by a restart only"),
+        (users.replace(TLS, ""), "TLS is switched on and off by a restart only"),
+    ] {
+        write(&yaml);
+        let waits = format!(
+            "nothing that holds at once has changed; needs a restart: web configuration ({why})"
+        );
+        assert_eq!(reload(), said(&waits));
+        assert_eq!(is(client.get(PAGE, Some(reader)), 401), Ok(()));
+    }
+}
