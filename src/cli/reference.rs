@@ -127,14 +127,16 @@ fn without_help(command: Command) -> Command {
 /// The page of these settings.
 fn page(settings: &[Setting]) -> String {
     let mut text = HEAD.to_owned();
-    for Setting { name, value, default, help } in settings {
+    for setting in settings {
+        let Setting { name, value, default, .. } = setting;
+        let help = setting.meaning();
         let default = default.map_or_else(String::new, |text| format!("`{text}`"));
         let flag = match *value {
             // Behind a space it would be a command.
             "true|false" => format!(r"`--{name}[=true\|false]`"),
             value => format!("`--{name}` {}", escaped(value)),
         };
-        writeln!(text, "| {flag} | {default} | {} |", escaped(help))
+        writeln!(text, "| {flag} | {default} | {} |", escaped(&help))
             .expect("writing to a String does not fail");
     }
     text

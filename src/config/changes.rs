@@ -4,7 +4,7 @@ use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 34] = [
+const LIVE: [&str; 36] = [
     "cassandra-username",
     PASSWORD_FILE,
     FILES[0],
@@ -15,6 +15,7 @@ const LIVE: [&str; 34] = [
     "retention",
     "max-concurrent-requests",
     "max-request-body-size",
+    "max-decoded-body-size",
     "max-series-per-request",
     "max-samples-per-request",
     "max-samples-per-second",
@@ -25,6 +26,7 @@ const LIVE: [&str; 34] = [
     "max-labels-per-series",
     "max-label-name-size",
     "max-label-value-size",
+    "max-labels-size",
     "max-label-results",
     "max-label-results-size",
     "label-max-concurrency",

@@ -13,9 +13,10 @@
 
 use jiff::Timestamp;
 
+use super::arguments::nearest;
 use super::keys::{Key, KeyTable, REFUSED};
 use super::raw::Raw;
-use super::settings::{SETTINGS, nearest};
+use super::settings::SETTINGS;
 use super::table::{EntryError, below, value_of};
 use super::{CassandraConfig, Config, ConfigError, Shown, StoreConfig};
 

@@ -5,7 +5,8 @@
 //! alone, and so are those that tell the scripts of this project where things are.
 
 use super::ConfigError;
-use super::settings::{SETTINGS, Setting, nearest};
+use super::arguments::nearest;
+use super::settings::{SETTINGS, Setting};
 
 const PREFIX: &str = "PROMKAIROS_";
 

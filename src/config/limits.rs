@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::bounds::Bounds;
 use super::raw::Raw;
 use super::{ConfigError, HttpConfig, MemoryConfig, choice, count, parse_size, positive};
 use crate::limits;
@@ -26,6 +27,8 @@ pub struct LimitsConfig {
 pub struct WriteLimits {
     /// Bytes of a body as it comes, those that are no remote writes included.
     pub body_bytes: usize,
+    /// Bytes of a body when it is decoded, those of remote reads included.
+    pub decoded_bytes: usize,
     /// Series in one request.
     pub series_per_request: usize,
     /// Floats and histograms in one request.
@@ -110,6 +113,7 @@ impl Default for WriteLimits {
     fn default() -> Self {
         Self {
             body_bytes: limits::MAX_BODY_BYTES,
+            decoded_bytes: limits::MAX_DECODED_BYTES,
             series_per_request: limits::MAX_SERIES_PER_REQUEST,
             samples_per_request: limits::MAX_SAMPLES_PER_REQUEST,
             labels: limits::LABEL_LIMITS,
@@ -124,26 +128,21 @@ impl Default for WriteLimits {
 
 impl LimitsConfig {
     pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
-        let most = WriteLimits::default();
-        let body_bytes = size(raw, "max-request-body-size", 1 << 10, most.body_bytes)?;
         let series_answer = [("400", SeriesAnswer::Drop), ("429", SeriesAnswer::Retry)];
         Ok(Self {
             http: HttpConfig::from_raw(raw)?,
             reads: count(raw, "remote-read-max-concurrency", 1)?,
             lists: ListLimits::from_raw(raw, memory)?,
             writes: WriteLimits {
-                body_bytes,
-                series_per_request: up_to(raw, "max-series-per-request", most.series_per_request)?,
-                samples_per_request: up_to(
-                    raw,
-                    "max-samples-per-request",
-                    most.samples_per_request,
-                )?,
+                body_bytes: size(raw, "max-request-body-size")?,
+                decoded_bytes: size(raw, "max-decoded-body-size")?,
+                series_per_request: up_to(raw, "max-series-per-request")?,
+                samples_per_request: up_to(raw, "max-samples-per-request")?,
                 labels: LabelLimits {
-                    labels: up_to(raw, "max-labels-per-series", most.labels.labels)?,
-                    name_bytes: size(raw, "max-label-name-size", 8, most.labels.name_bytes)?,
-                    value_bytes: size(raw, "max-label-value-size", 8, most.labels.value_bytes)?,
-                    total_bytes: most.labels.total_bytes,
+                    labels: up_to(raw, "max-labels-per-series")?,
+                    name_bytes: size(raw, "max-label-name-size")?,
+                    value_bytes: size(raw, "max-label-value-size")?,
+                    total_bytes: size(raw, "max-labels-size")?,
                 },
                 active_series: unless_zero(raw, "max-active-series")?,
                 active_series_per_metric: unless_zero(raw, "max-active-series-per-metric")?,
@@ -164,12 +163,17 @@ fn metadata_bytes(raw: &Raw, memory: &MemoryConfig) -> Result<usize, ConfigError
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// A number of at least 1 and at most `most`.
-pub(super) fn up_to(raw: &Raw, name: &'static str, most: usize) -> Result<usize, ConfigError> {
+/// A number of at least 1, within its [`Bounds`].
+pub(super) fn up_to(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
+    let most = bounds(name).most;
     match count(raw, name, 1)? {
-        many if many > most => Err(raw.refuse(name, format!("must be at most {most}"))),
+        many if many as u64 > most => Err(raw.refuse(name, format!("must be at most {most}"))),
         few => Ok(few),
     }
+}
+
+fn bounds(name: &str) -> Bounds {
+    Bounds::of(name).expect("a setting with bounds")
 }
 
 /// A number; 0 = none.
@@ -177,10 +181,11 @@ fn unless_zero(raw: &Raw, name: &'static str) -> Result<Option<u64>, ConfigError
     count(raw, name, 0).map(|count| (count > 0).then_some(count as u64))
 }
 
-/// A size within bounds, in bytes.
-fn size(raw: &Raw, name: &'static str, least: u64, most: usize) -> Result<usize, ConfigError> {
+/// A size within its [`Bounds`], in bytes.
+fn size(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
+    let Bounds { least, most, .. } = bounds(name);
     let bytes = parse_size(raw.required(name)).map_err(|error| raw.refuse(name, error))?;
-    if bytes < least || bytes > most as u64 {
+    if bytes < least || bytes > most {
         let reason = format!("must be at least {least} and at most {most} bytes");
         return Err(raw.refuse(name, reason));
     }
@@ -217,7 +222,9 @@ mod tests {
             "--max-active-series-per-metric=5000",
             "--series-limit-answer=429",
             "--max-request-body-size=1MiB",
+            "--max-decoded-body-size=2MiB",
             "--max-labels-per-series=30",
+            "--max-labels-size=4KiB",
             "--max-connections=9",
             "--http-answer-timeout=5s",
             "--remote-read-max-concurrency=3",
@@ -238,7 +245,9 @@ mod tests {
         assert_eq!(limits.writes.active_series_per_metric, Some(5_000));
         assert_eq!(limits.writes.metadata_bytes, 3 << 20);
         assert_eq!(limits.writes.series_answer, SeriesAnswer::Retry);
-        assert_eq!((limits.writes.body_bytes, limits.writes.labels.labels), (1 << 20, 30));
+        let labels = limits.writes.labels;
+        assert_eq!((labels.labels, labels.total_bytes), (30, 4 << 10));
+        assert_eq!((limits.writes.body_bytes, limits.writes.decoded_bytes), (1 << 20, 2 << 20));
     }
 
     #[test]
@@ -269,6 +278,14 @@ mod tests {
         check(
             "--max-request-body-size=64MiB",
             "--max-request-body-size \"64MiB\": must be at least 1024 and at most 33554432 bytes",
+        );
+        check(
+            "--max-decoded-body-size=33MiB",
+            "--max-decoded-body-size \"33MiB\": must be at least 1024 and at most 33554432 bytes",
+        );
+        check(
+            "--max-labels-size=15B",
+            "--max-labels-size \"15B\": must be at least 16 and at most 32768 bytes",
         );
         check(
             "--series-limit-answer=500",

@@ -6,6 +6,8 @@
 //! connected here, but for the file of settings, the files with passwords, and the web
 //! configuration with what it names.
 
+mod arguments;
+mod bounds;
 mod cassandra;
 mod changes;
 mod choices;
@@ -37,6 +39,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 
+pub use arguments::arguments;
 pub use cassandra::{
     CassandraConfig, Compression, Consistency, Credentials, Replication, TlsConfig,
 };
@@ -52,12 +55,13 @@ pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
 pub use secret::Secret;
-pub use settings::{SETTINGS, Setting, arguments};
+pub use settings::{SETTINGS, Setting};
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
 pub use traces::TracesConfig;
 pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{RateLimit, Right, Rights, Token, User, WebConfig, certificate_names};
 
+use bounds::Bounds;
 use raw::{Raw, describe};
 
 use crate::limits::REFUSE_AT;
@@ -402,18 +406,18 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
 }
 
 fn head(raw: &Raw, memory: &MemoryConfig) -> Result<HeadConfig, ConfigError> {
-    const LEAST_WAL: u64 = 64 << 20;
-    const LEAST_MEMORY: u64 = 16 << 20;
     let flush_interval = positive(raw, "flush-interval")?;
-    let at_least = |name, bytes: u64, least: u64, said: &str| match bytes < least {
-        true => Err(raw.refuse(name, format!("must be at least {said}"))),
-        false => Ok(bytes),
+    let enough = |name, bytes: u64| match Bounds::of(name) {
+        Some(bounds) if bytes < bounds.least => {
+            Err(raw.refuse(name, format!("must be {}", bounds.told())))
+        }
+        _ => Ok(bytes),
     };
     let wal_limit = parse_size(raw.required("wal-limit"));
     let wal_limit = wal_limit.map_err(|error| raw.refuse("wal-limit", error))?;
-    let wal_limit = at_least("wal-limit", wal_limit, LEAST_WAL, "64MiB")?;
+    let wal_limit = enough("wal-limit", wal_limit)?;
     let points = memory.size_or(raw, "flush-memory", memory.flush(), REFUSE_AT)?;
-    let flush_memory = at_least("flush-memory", points, LEAST_MEMORY, "16MiB")?;
+    let flush_memory = enough("flush-memory", points)?;
     Ok(HeadConfig { flush_interval, wal_limit, flush_memory })
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::limits::up_to;
 use super::raw::Raw;
 use super::{ConfigError, MemoryConfig, count, duration, positive, switch};
-use crate::limits::MAX_QUERY_DEPTH;
 
 /// How queries are evaluated.
 #[derive(Debug, Clone)]
@@ -49,7 +48,7 @@ impl QueryConfig {
             max_memory: usize::try_from(max_memory).unwrap_or(usize::MAX),
             max_concurrency: count(raw, "query-max-concurrency", 1)?,
             max_queue: count(raw, "query-max-queue", 0)?,
-            max_depth: up_to(raw, "query-max-depth", MAX_QUERY_DEPTH)?,
+            max_depth: up_to(raw, "query-max-depth")?,
             lookback_delta: positive("query-lookback-delta")?,
             slow: match duration(raw, "slow-query-log")? {
                 Duration::ZERO => Duration::MAX,

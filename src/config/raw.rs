@@ -11,6 +11,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use toml::de::{DeTable, DeValue};
 
+use super::arguments::{Shape, nearest};
 use super::kairosdb_conf::{self, KairosDbConf};
 use super::settings::{SETTINGS, Setting, Shape, nearest};
 use super::table::{self, EntryError, Lines};

@@ -1,9 +1,7 @@
 //! Every setting: its name, its default and its help, in one table.
 //!
 //! The name `a-b` stands for the flag `--a-b`, the variable `PROMKAIROS_A_B` and the key `a_b` of
-//! the file. The table makes the flags, the help and the list of keys that a file may hold.
-
-use clap::{Arg, ArgAction};
+//! the file. The table makes the flags, the help and the list of keys that a file may hold (`arguments`).
 
 /// One setting.
 pub struct Setting {
@@ -15,19 +13,6 @@ pub struct Setting {
     pub default: Option<&'static str>,
     /// One sentence.
     pub help: &'static str,
-}
-
-/// What the value of a setting may be in the file, besides a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// A text, a number, true or false.
-    Scalar,
-    /// The same, or a list of them: in text they have commas between them.
-    List,
-    /// A table.
-    Table,
-    /// A list, whose items may have commas, or a table.
-    ListOrTable,
 }
 
 const fn setting(
@@ -271,6 +256,12 @@ pub const SETTINGS: &[Setting] = &[
         Some("32MiB"),
         "Largest body of a request, as it comes: those of remote writes and reads are compressed",
     ),
+    setting(
+        "max-decoded-body-size",
+        "SIZE",
+        Some("32MiB"),
+        "Largest body of a remote write or read once it is decoded",
+    ),
     setting("max-series-per-request", "N", Some("262144"), "Series in one remote write"),
     setting(
         "max-samples-per-request",
@@ -312,6 +303,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("max-labels-per-series", "N", Some("128"), "Labels of a series, the name included"),
     setting("max-label-name-size", "SIZE", Some("1KiB"), "Longest name of a label"),
     setting("max-label-value-size", "SIZE", Some("16KiB"), "Longest value of a label"),
+    setting(
+        "max-labels-size",
+        "SIZE",
+        Some("32KiB"),
+        "All labels of a series together, names and values",
+    ),
     setting(
         "max-label-results",
         "N",
@@ -415,83 +412,3 @@ pub const SETTINGS: &[Setting] = &[
          a filter such as info,promkairos::storage=debug",
     ),
 ];
-
-impl Setting {
-    /// Its key in the file, which is its id among the arguments too.
-    pub fn key(&self) -> String {
-        self.name.replace('-', "_")
-    }
-
-    /// Its environment variable.
-    pub fn variable(&self) -> String {
-        format!("PROMKAIROS_{}", self.key().to_ascii_uppercase())
-    }
-
-    /// What its value may be in the file.
-    pub(super) fn shape(&self) -> Shape {
-        match self.value {
-            "TABLE" => Shape::Table,
-            "LIST|TABLE" => Shape::ListOrTable,
-            list if list.ends_with(",...") => Shape::List,
-            _ => Shape::Scalar,
-        }
-    }
-
-    /// Whether its value is a list or a table: it is never repeated in an error.
-    pub(super) fn is_structured(&self) -> bool {
-        matches!(self.shape(), Shape::Table | Shape::ListOrTable)
-    }
-
-    /// Whether the flag may stand without a value, meaning `true`.
-    fn is_switch(&self) -> bool {
-        self.value == "true|false"
-    }
-
-    /// Whether the value begins with a digit.
-    fn is_quantity(&self) -> bool {
-        ["DURATION", "SIZE", "SIZE|PERCENT", "N", "SHARE"].contains(&self.value)
-    }
-
-    fn argument(&self) -> Arg {
-        let help = match self.default {
-            Some(default) => format!("{} [default: {default}]", self.help),
-            None => self.help.to_owned(),
-        };
-        let argument = Arg::new(self.key())
-            .long(self.name)
-            .env(self.variable())
-            .value_name(self.value)
-            .help(help)
-            .help_heading("Settings")
-            .hide_env_values(true)
-            .action(ArgAction::Set)
-            .global(true);
-        if self.is_switch() {
-            argument.num_args(0..=1).require_equals(true).default_missing_value("true")
-        } else {
-            // So that a negative number is refused as a value, not as a flag that nobody knows.
-            argument.allow_hyphen_values(self.is_quantity())
-        }
-    }
-}
-
-/// The flags of all settings, and `--config`.
-pub fn arguments() -> Vec<Arg> {
-    let file = Arg::new("config")
-        .long("config")
-        .env("PROMKAIROS_CONFIG")
-        .value_name("FILE")
-        .help("TOML file with settings; flags and the environment win over it")
-        .global(true);
-    std::iter::once(file).chain(SETTINGS.iter().map(Setting::argument)).collect()
-}
-
-/// The key that was probably meant by `key`.
-pub(super) fn nearest(key: &str, known: impl Iterator<Item = String>) -> Option<String> {
-    let key = key.replace('-', "_").to_ascii_lowercase();
-    known
-        .map(|known| (strsim::jaro_winkler(&key, &known), known))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| known)
-}

@@ -189,9 +189,13 @@ impl RejectReason {
         "store",
     ];
 
-    /// A short fixed word for metrics.
+    /// A short fixed word for metrics: the name of the setting where there is one.
     pub const fn as_str(&self) -> &'static str {
         match self {
+            Self::Labels(LabelError::TooMany { .. }) => "max-labels-per-series",
+            Self::Labels(LabelError::NameTooLong { .. }) => "max-label-name-size",
+            Self::Labels(LabelError::ValueTooLong { .. }) => "max-label-value-size",
+            Self::Labels(LabelError::TooLong { .. }) => "max-labels-size",
             Self::Labels(_) => "labels",
             Self::SymbolOutOfRange { .. } | Self::OddLabelRefs(_) => "symbols",
             Self::NoPoints => "no_points",
@@ -282,6 +286,16 @@ impl Rejections {
     pub fn name_series(&mut self, from: usize, series: &str) {
         for reject in self.kept.iter_mut().skip(from) {
             reject.series = series.into();
+        }
+    }
+
+    /// Says the reasons that are kept in other words. The metrics' word of each stays.
+    pub fn reword(&mut self, words: impl Fn(&RejectReason) -> Option<RejectReason>) {
+        for reject in &mut self.kept {
+            if let Some(reason) = words(&reject.reason) {
+                debug_assert_eq!(reason.as_str(), reject.reason.as_str());
+                reject.reason = reason;
+            }
         }
     }
 

@@ -12,6 +12,11 @@ use prometheus_client::registry::{Registry, Unit};
 use super::limits::OF_WRITES;
 use crate::model::RejectReason;
 
+/// Why a whole body is refused that is not decoded to its end: it is malformed, or beyond a limit that is no setting.
+pub const BODY_REFUSED: &str = "body";
+/// The setting of how many bytes a body may have as it comes. It is not of remote writes alone.
+const BODY_SIZE: &str = "max-request-body-size";
+
 /// Protocols and statuses of requests that failed.
 const PROTOCOLS: [&str; 2] = ["1", "2"];
 const FAILURES: [u16; 5] = [400, 413, 429, 500, 503];
@@ -43,7 +48,7 @@ pub struct IngestMetrics {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabels {
-    /// A word of [`RejectReason`] or the name of a setting.
+    /// A word of [`RejectReason`], the name of a setting, or [`BODY_REFUSED`].
     reason: &'static str,
 }
 
@@ -82,13 +87,15 @@ impl IngestMetrics {
         }
         registry.register(
             "write_rejected",
-            "Parts of remote-write requests that were refused, a series as one, by reason",
+            "Parts of remote-write requests that were refused, by reason: a series as one, and a request that is \
+             refused as a whole",
             metrics.rejected.clone(),
         );
         registry.register(
             "write_samples_refused",
             "Floats and histograms refused, by reason; without those of bodies that are too large, \
-             malformed or not decoded to their end, and of requests that are answered 5xx",
+             malformed or not decoded to their end, which are requests in promkairos_write_rejected_total, and of \
+             requests that are answered 5xx",
             metrics.refused.clone(),
         );
         registry.register(
@@ -134,7 +141,7 @@ impl IngestMetrics {
         }
     }
 
-    /// So many parts of requests were refused; some of them may be taken later.
+    /// So many parts of requests, or whole ones, were refused; some of them may be taken later.
     pub fn reject(&self, reason: &'static str, parts: u64) {
         debug_assert!(reasons().any(|known| known == reason), "{reason}");
         self.rejected.get_or_create(&ReasonLabels { reason }).inc_by(parts);
@@ -151,5 +158,5 @@ impl IngestMetrics {
 
 /// Why something may be refused.
 fn reasons() -> impl Iterator<Item = &'static str> {
-    RejectReason::WORDS.into_iter().chain(OF_WRITES)
+    RejectReason::WORDS.into_iter().chain(OF_WRITES).chain([BODY_SIZE, BODY_REFUSED])
 }

@@ -9,8 +9,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 /// The settings at whose limits a part of a remote write is refused, or with the others all of it.
-pub(super) const OF_WRITES: [&str; 10] = [
+pub(super) const OF_WRITES: [&str; 12] = [
     "memory-limit",
+    "max-decoded-body-size",
     "max-series-per-request",
     "max-samples-per-request",
     "max-samples-per-second",
@@ -20,6 +21,7 @@ pub(super) const OF_WRITES: [&str; 10] = [
     "max-labels-per-series",
     "max-label-name-size",
     "max-label-value-size",
+    "max-labels-size",
 ];
 
 /// The other settings whose limits are counted.

@@ -31,7 +31,7 @@ pub use config::ConfigMetrics;
 pub use head::HeadMetrics;
 pub use http::HttpMetrics;
 pub use in_flight::InFlight;
-pub use ingest::{IngestMetrics, WriteLabels};
+pub use ingest::{BODY_REFUSED, IngestMetrics, WriteLabels};
 pub use limits::{HEAD_SIZE, LimitMetrics, RATE};
 pub use log::{LogFilter, start_log};
 pub use memory::MemoryMetrics;

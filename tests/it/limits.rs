@@ -168,6 +168,8 @@ async fn requests_beyond_a_setting_are_told_which() {
     let why = "3 series in one request, and the setting max-series-per-request is 2\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let answer = send(&server, &[series("m", "a", 6)]).await;
+        "--max-labels-size=26B",
+        "--max-decoded-body-size=1KiB",
     let why = "6 samples in one request, and the setting max-samples-per-request is 5\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let answer = server.write(Message::V1, vec![0; 2049]).await.expect("an answer");
@@ -189,6 +191,21 @@ async fn requests_beyond_a_setting_are_told_which() {
     assert!(text.contains(why), "{text}");
     let (_, text) =
         server.get("/api/v1/label/host/values?match[]=m&limit=1").await.expect("an answer");
+    // `__name__`, m, host and a have 14 bytes.
+    let label = |name: &str| proto::Message::default().bytes(1, name).bytes(2, "123456");
+    let fits = send(&server, &[series("m", "a", 1).messages(1, [label("l12345")])]).await;
+    assert_eq!(fits.status, 204, "{}", fits.body);
+    let answer = send(&server, &[series("m", "a", 2).messages(1, [label("l123456")])]).await;
+    let why = "labels of 27 bytes in all, and the setting max-labels-size is 26 for series";
+    assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
+    let large = compress(&proto::Message(vec![0; 1025]));
+    let answer = server.write(Message::V1, large.clone()).await.expect("an answer");
+    let why = "1025 decoded bytes in one request, and the setting max-decoded-body-size is 1024\n";
+    assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    let client = reqwest::Client::new();
+    let read = client.post(server.url("/api/v1/read")).body(large).send().await.expect("an answer");
+    assert_eq!(read.status().as_u16(), 400);
+    assert_eq!(read.text().await.expect("a text"), why);
     assert!(text.contains("\"results truncated due to limit\""), "the client's own: {text}");
     let (status, text) = server.get("/api/v1/status/tsdb").await.expect("an answer");
     assert!(status == 200 && text.contains(why), "it counts some of the series: {text}");
@@ -206,11 +223,29 @@ async fn requests_beyond_a_setting_are_told_which() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+        ("max-labels-size", 1.0),
+        // One of a write, and one of a read.
+        ("max-decoded-body-size", 2.0),
 async fn answers_of_label_endpoints_end_at_their_bytes() {
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--max-label-results-size=64KiB"];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     let host = |number: u64| number.to_string().repeat(14_000);
+    // Whole requests are counted with their reasons, and their samples where they are known.
+    for (reason, requests, samples) in [
+        ("max-series-per-request", 1.0, 3.0),
+        ("max-samples-per-request", 1.0, 6.0),
+        ("max-request-body-size", 1.0, 0.0),
+        ("max-decoded-body-size", 1.0, 0.0),
+        ("max-labels-size", 1.0, 2.0),
+        ("body", 0.0, 0.0),
+    ] {
+        let counted = async |name: &str| {
+            metric(&server, &format!("write_{name}_total{{reason=\"{reason}\"}}")).await
+        };
+        assert_eq!(counted("rejected").await, Some(requests), "{reason}");
+        assert_eq!(counted("samples_refused").await, Some(samples), "{reason}");
+    }
     let sent: Vec<_> = (0..9).map(|number| series("m", &host(number), 1)).collect();
     assert_eq!(send(&server, &sent).await.status, 204);
     assert_eq!(stored(&server, "m").await, [0, 1, 2, 3].map(host));
@@ -377,6 +412,8 @@ async fn what_alerts_look_at_is_there_before_it_is_counted() {
     }
     // With the first answer of any other path. A path that is none, and no line of its own.
     let failed = "http_requests_total{handler=\"other\",code=\"500\"}";
+        "write_rejected_total{reason=\"body\"}",
+        "write_rejected_total{reason=\"max-request-body-size\"}",
     assert_eq!(metric(&server, failed).await, None);
     assert_eq!(server.get("/nowhere").await.expect("an answer").0, 404);
     assert_eq!(metric(&server, failed).await, Some(0.0));
@@ -416,6 +453,37 @@ async fn limits_at_their_defaults_name_their_settings() {
         "max-label-value-size",
         "max-labels-per-series",
         "max-series-per-request",
+    let answer = send(&server, &[series("m", "a", (1 << 20) + 1)]).await;
+    let why = "more than 1048576 samples in one request, and the setting max-samples-per-request is \
+               1048576\n";
+    assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    // Three values that may be, and not together; in version 2 the decoder looks at them.
+    let symbols = ["", "__name__", "m"].map(str::to_owned).into_iter();
+    let large = ["a", "b", "c"].into_iter().flat_map(|name| [name.to_owned(), name.repeat(11_000)]);
+    let request =
+        symbols.chain(large).fold(proto::Message::default(), |all, one| all.bytes(4, one));
+    let point = proto::Message::default().double(1, 1.0).varint(2, 1_700_000_000_000);
+    let one = proto::Message::default().bytes(1, [1, 2, 3, 4, 5, 6, 7, 8]).messages(2, [point]);
+    let body = compress(&request.messages(5, [one]));
+    let answer = server.write(Message::V2, body).await.expect("an answer");
+    let why = "labels of 33012 bytes in all, and the setting max-labels-size is 32768";
+    assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
+    let bomb = [&b"\x81\x80\x80\x10"[..], &[0; 9]].concat();
+    let answer = server.write(Message::V1, bomb).await.expect("an answer");
+    let why = "33554433 decoded bytes in one request, and the setting max-decoded-body-size is \
+               33554432\n";
+    assert_eq!((answer.status, answer.body.as_str()), (400, why));
+    assert_eq!(server.write(Message::V1, vec![0xff; 9]).await.expect("an answer").status, 400);
+    for reason in [
+        "max-series-per-request",
+        "max-samples-per-request",
+        "max-decoded-body-size",
+        "max-labels-size",
+        "body",
+    ] {
+        let counted = format!("write_rejected_total{{reason=\"{reason}\"}}");
+        assert_eq!(metric(&server, &counted).await, Some(1.0), "{reason}");
+    }
         "query-max-samples",
     ] {
         assert_eq!(reached(&server, setting).await, Some(1.0), "{setting}");
@@ -424,6 +492,9 @@ async fn limits_at_their_defaults_name_their_settings() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
+        "max-samples-per-request",
+        "max-decoded-body-size",
+        "max-labels-size",
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--max-samples-per-second=1"];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;

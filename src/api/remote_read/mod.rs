@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, info_span};
 
 use super::proto::v1::read_request::ResponseType;
-use super::remote_write::{Intake, Refusal};
+use super::remote_write::{DECODED_SIZE, Intake, Refusal, check_decoded};
 use super::slow::Watch;
 use super::workers::Caller;
 use super::{ApiError, AppState};
@@ -117,6 +117,11 @@ pub(super) async fn remote_read(
     state.pressure.check_read()?;
     let gate = &state.reads;
     let body = gate.bodies.read(&headers, body, state.body_bytes(), &state.metrics.http).await?;
+    let checked = check_decoded(&body.bytes, state.writes.limits().decoded_bytes);
+    if checked.is_err() {
+        state.metrics.http.limits.reached(DECODED_SIZE);
+    }
+    checked?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline, &state.metrics.http);

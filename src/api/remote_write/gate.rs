@@ -8,11 +8,11 @@ use parking_lot::RwLock;
 
 use super::Refusal;
 use super::families::Families;
-use super::guard::Guard;
+use super::guard::{self, Guard};
 use super::rate::Rate;
 use super::told::Told;
 use crate::config::WriteLimits;
-use crate::model::{Rejections, WriteBatch};
+use crate::model::{RejectReason, Rejections, WriteBatch};
 use crate::telemetry::Metrics;
 
 /// The settings of what one request may have.
@@ -77,7 +77,8 @@ impl Gate {
 
     /// The same of what is refused of others: counted, and told to the log.
     fn tell_of_parts(told: &Told, refused: &Rejections, metrics: &Metrics, now: Instant) {
-        for &(setting, count) in refused.counts() {
+        let is_setting = |word: &str| !RejectReason::WORDS.contains(&word);
+        for &(setting, count) in refused.counts().iter().filter(|(word, _)| is_setting(word)) {
             let last = refused.kept().iter().rfind(|reject| reject.reason.as_str() == setting);
             let last =
                 last.map_or_else(|| format!("beyond the setting {setting}"), ToString::to_string);
@@ -115,8 +116,10 @@ impl Gate {
         }
         let refused = self.guard.judge(limits, store_refuses_new, batch, now);
         metrics.ingest.active_series.set(self.guard.active() as i64);
-        Self::tell_of_parts(&self.told, &refused, metrics, now);
+        // The decoder knows no settings.
+        batch.rejections.reword(|why| guard::beyond_setting(why, &limits.labels));
         batch.rejections.extend(refused);
+        Self::tell_of_parts(&self.told, &batch.rejections, metrics, now);
         let refused = self.families.judge(limits.metadata_bytes, batch);
         metrics.ingest.metadata_bytes.set(self.families.bytes() as i64);
         Self::tell_of_parts(&self.told_of_metadata, &refused, metrics, now);

@@ -16,7 +16,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::active::ActiveSeries;
 use crate::config::WriteLimits;
 use crate::model::{
-    LabelError, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, SeriesEntry, WriteBatch,
+    LabelError, LabelLimits, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, SeriesEntry,
+    WriteBatch,
 };
 
 /// How long a series stays active, in minutes.
@@ -169,7 +170,8 @@ impl Guard {
                 Err(error) => {
                     let labels = batch.series[position].labels;
                     if !self.is_active_in_other_order(labels, until) {
-                        refused.extend(beyond_setting(error).map(|why| (position, why)));
+                        let why = beyond_setting(&RejectReason::from(error), &limits.labels);
+                        refused.extend(why.map(|why| (position, why)));
                     }
                 }
             }
@@ -266,22 +268,24 @@ fn hashes(labels: &Labels) -> (u64, u64) {
     (xxh3_64(labels.as_bytes()), xxh3_64(labels.get(METRIC_NAME).as_bytes()))
 }
 
-/// Why labels are beyond a limit that is a setting; None = something else is wrong with them.
-fn beyond_setting(error: LabelError) -> Option<RejectReason> {
-    let (what, setting, most) = match error {
-        LabelError::TooMany { count, limit } => {
-            (format!("{count} labels"), "max-labels-per-series", limit)
+/// Why labels are beyond one of these limits, which are settings; None = something else is wrong with them.
+/// What is beyond the most that a setting can be is beyond the setting.
+pub(super) fn beyond_setting(why: &RejectReason, limits: &LabelLimits) -> Option<RejectReason> {
+    let RejectReason::Labels(error) = why else { return None };
+    let (what, most) = match error {
+        LabelError::TooMany { count, .. } => (format!("{count} labels"), limits.labels),
+        LabelError::NameTooLong { bytes, .. } => {
+            (format!("label name of {bytes} bytes"), limits.name_bytes)
         }
-        LabelError::NameTooLong { bytes, limit } => {
-            (format!("label name of {bytes} bytes"), "max-label-name-size", limit)
+        LabelError::ValueTooLong { name, bytes, .. } => {
+            (format!("value of label {name:?} of {bytes} bytes"), limits.value_bytes)
         }
-        LabelError::ValueTooLong { name, bytes, limit } => {
-            let what = format!("value of label {name:?} of {bytes} bytes");
-            (what, "max-label-value-size", limit)
+        LabelError::TooLong { bytes, .. } => {
+            (format!("labels of {bytes} bytes in all"), limits.total_bytes)
         }
         _ => return None,
     };
-    Some(RejectReason::Limit { what, setting, most: most as u64 })
+    Some(RejectReason::Limit { what, setting: why.as_str(), most: most as u64 })
 }
 
 #[cfg(test)]
@@ -290,7 +294,6 @@ mod tests {
 
     use super::*;
     use crate::limits::LABEL_LIMITS;
-    use crate::model::LabelLimits;
 
     /// Writes to series `host` of metrics, and gives the reasons of those that are refused.
     struct Sender {

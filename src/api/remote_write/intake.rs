@@ -21,10 +21,12 @@ use super::Refusal;
 use crate::limits;
 use crate::storage::StoreError;
 use crate::telemetry::HttpMetrics;
-use crate::wire::Scratch;
+use crate::wire::{Scratch, WireError, snappy};
 
 /// The setting of how many bytes a body may have.
 pub(super) const BODY_SIZE: &str = "max-request-body-size";
+/// That of how many it may have when it is decoded.
+pub(crate) const DECODED_SIZE: &str = "max-decoded-body-size";
 /// Permits are for pieces of this many bytes.
 const PIECE: usize = 16 << 10;
 /// Memory of a decoded request, by the bytes of its message.
@@ -196,6 +198,17 @@ impl Drop for Room<'_> {
         {
             buffers.push(scratch);
         }
+    }
+}
+
+/// Refuses a block that declares more than `most` bytes. What is no block is for the decoder to refuse.
+pub(crate) fn check_decoded(block: &[u8], most: usize) -> Result<(), Refusal> {
+    match snappy::declared_len(block) {
+        Ok(declared) | Err(WireError::TooLarge { declared, .. }) if declared > most => {
+            let what = format!("{declared} decoded bytes");
+            Err(Refusal::Limit { what, setting: DECODED_SIZE, most })
+        }
+        _ => Ok(()),
     }
 }
 

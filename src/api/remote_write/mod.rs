@@ -29,11 +29,11 @@ use super::{ApiError, AppState};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
 use crate::storage::{Level, MEMORY_LIMIT, StoreError};
-use crate::telemetry::{InFlight, IngestMetrics, WriteLabels};
+use crate::telemetry::{BODY_REFUSED, InFlight, IngestMetrics, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use gate::Gate;
-pub(crate) use intake::Intake;
+pub(crate) use intake::{DECODED_SIZE, Intake, check_decoded};
 pub use learn::{learn_metadata, learn_series};
 
 /// The handler. One request is one batch for the store.
@@ -47,6 +47,11 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     };
     let metrics = &state.metrics.ingest;
     let beyond_series = state.writes.limits().series_answer;
+    if let Err(refusal) = &result
+        && let Some(reason) = refusal.reason()
+    {
+        metrics.reject(reason, 1);
+    }
     if let Err(refusal) = &result
         && let Some(setting) = refusal.setting()
     {
@@ -103,6 +108,15 @@ impl Refusal {
             | Self::Api(_) => None,
         }
     }
+
+    /// What the request is counted under where its sender is to blame; one whose body did not come to its end
+    /// is not, as it is sent again.
+    fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Wire(_) => Some(BODY_REFUSED),
+            refusal => refusal.setting(),
+        }
+    }
 }
 
 impl From<StoreError> for Refusal {
@@ -124,6 +138,7 @@ async fn accept(
     let limits = state.writes.limits();
     let body = state.intake.read(headers, body, limits.body_bytes, &state.metrics.http);
     let body = body.instrument(info_span!("body")).await?;
+    check_decoded(&body.bytes, limits.decoded_bytes)?;
     let decoded = snappy::declared_len(&body.bytes)?;
     let room = state.intake.room_to_decode(decoded);
     let mut room = room.instrument(info_span!("wait")).await?;

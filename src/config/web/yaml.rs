@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
 use super::super::ConfigError;
+use super::super::arguments::nearest;
 use super::super::keys::Key;
-use super::super::settings::nearest;
 
 /// Words of YAML 1.1 that mean true, beside `true`.
 const YES: [&str; 8] = ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON"];

@@ -1,0 +1,103 @@
+//! The least and the most that a setting may be, where that is fixed: what beyond is refused, and what the help
+//! and the reference page say. Bounds that depend on other settings stand where these are read.
+
+use crate::limits;
+
+/// The bounds of a setting.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) least: u64,
+    pub(super) most: u64,
+    unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    Number,
+    Size,
+}
+
+const fn number(most: usize) -> Bounds {
+    Bounds { least: 1, most: most as u64, unit: Unit::Number }
+}
+
+const fn size(least: u64, most: usize) -> Bounds {
+    Bounds { least, most: most as u64, unit: Unit::Size }
+}
+
+/// No bound above.
+const ANY: usize = usize::MAX;
+
+/// All settings that have such bounds.
+const BOUNDS: [(&str, Bounds); 11] = [
+    ("wal-limit", size(64 << 20, ANY)),
+    ("flush-memory", size(16 << 20, ANY)),
+    ("max-request-body-size", size(1 << 10, limits::MAX_BODY_BYTES)),
+    ("max-decoded-body-size", size(1 << 10, limits::MAX_DECODED_BYTES)),
+    ("max-series-per-request", number(limits::MAX_SERIES_PER_REQUEST)),
+    ("max-samples-per-request", number(limits::MAX_SAMPLES_PER_REQUEST)),
+    ("max-labels-per-series", number(limits::LABEL_LIMITS.labels)),
+    ("max-label-name-size", size(8, limits::LABEL_LIMITS.name_bytes)),
+    ("max-label-value-size", size(8, limits::LABEL_LIMITS.value_bytes)),
+    ("max-labels-size", size(16, limits::LABEL_LIMITS.total_bytes)),
+    ("query-max-depth", number(limits::MAX_QUERY_DEPTH)),
+];
+
+impl Bounds {
+    /// Those of a setting; `None` = it has none that are fixed.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        BOUNDS.iter().find(|(known, _)| *known == name).map(|(_, bounds)| *bounds)
+    }
+
+    /// In words, as in `at least 8B, at most 1KiB`.
+    pub(super) fn told(self) -> String {
+        let is_open = self.most == ANY as u64;
+        let least = format!("at least {}", self.unit.shown(self.least));
+        let most = format!("at most {}", self.unit.shown(self.most));
+        match self.unit {
+            Unit::Number => most,
+            Unit::Size if is_open => least,
+            Unit::Size => format!("{least}, {most}"),
+        }
+    }
+}
+
+impl Unit {
+    fn shown(self, value: u64) -> String {
+        const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let fits = UNITS.iter().find(|(unit, _)| value.is_multiple_of(*unit));
+        match (self, fits) {
+            (Self::Number, _) => value.to_string(),
+            (Self::Size, None) => format!("{value}B"),
+            (Self::Size, Some((unit, name))) => format!("{}{name}", value / unit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SETTINGS, parse_size};
+    use super::*;
+
+    #[test]
+    fn bounds_are_of_settings_that_say_them_in_the_help() {
+        for (name, bounds) in BOUNDS {
+            let setting = SETTINGS.iter().find(|setting| setting.name == name).expect(name);
+            let meaning = setting.meaning();
+            assert!(meaning.ends_with(&format!("; {}", bounds.told())), "{name}: {meaning}");
+            // What is within is not only what the default happens to be.
+            if let (Some(text), Unit::Size) = (setting.default, bounds.unit) {
+                let default = parse_size(text).expect(name);
+                assert!((bounds.least..=bounds.most).contains(&default), "{name}: {default}");
+            }
+        }
+    }
+
+    #[test]
+    fn they_are_told_in_the_units_of_people() {
+        assert_eq!(size(8, 1 << 10).told(), "at least 8B, at most 1KiB");
+        assert_eq!(size(16 << 20, ANY).told(), "at least 16MiB");
+        assert_eq!(number(128).told(), "at most 128");
+        assert_eq!(size(1500, 3 << 30).told(), "at least 1500B, at most 3GiB");
+    }
+}
