@@ -11,7 +11,8 @@ use promkairos::telemetry::Traces;
 static TRACES: LazyLock<[Traces; 2]> = LazyLock::new(|| {
     [0.0, 1.0].map(|sampling| {
         // Nothing is sent: there are no spans.
-        let config = TracesConfig { url: "http://127.0.0.1:9/v1/traces".into(), sampling };
+        let url = "http://127.0.0.1:9/v1/traces".into();
+        let config = TracesConfig { url, sampling, headers: Vec::new() };
         Traces::start(Some(&config)).expect("started")
     })
 });

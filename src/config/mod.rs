@@ -553,10 +553,17 @@ mod tests {
     #[test]
     fn traces_go_to_the_endpoint() {
         let config = load(&["--otlp-endpoint=http://a:4318", "--trace-sampling=1"]).expect("valid");
-        let want = TracesConfig { url: "http://a:4318/v1/traces".into(), sampling: 1.0 };
+        let want = TracesConfig {
+            url: "http://a:4318/v1/traces".into(),
+            sampling: 1.0,
+            headers: Vec::new(),
+        };
         assert_eq!(config.traces, Some(want));
         let error = load(&["--trace-sampling=2"]).expect_err("refused");
         assert_eq!(error, "--trace-sampling \"2\": must be a number from 0 to 1");
+        let error = load(&["--otlp-headers-file=/nowhere/h"]).expect_err("refused");
+        let want = "--otlp-headers-file \"/nowhere/h\": No such file or directory (os error 2)";
+        assert_eq!(error, want);
         let error = load(&["--otlp-endpoint=http://u:hidden@a:1"]).expect_err("refused");
         assert!(error.starts_with("--otlp-endpoint ") && !error.contains("hidden"), "{error}");
     }

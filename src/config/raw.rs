@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::arguments::{Shape, nearest};
 use super::kairosdb_conf::{self, KairosDbConf};
-use super::settings::{SETTINGS, Setting, Shape, nearest};
+use super::settings::{SETTINGS, Setting};
 use super::table::{self, EntryError, Lines};
 use super::{ConfigError, environment, file};
 
@@ -341,10 +341,10 @@ impl Raw {
                     Ok(text.map_err(|error| self.refuse_entry(setting.name, &error))?)
                 }
                 (Shape::List, DeValue::Array(items)) => {
-                    let items = items.iter().map(|item| scalar(item.get_ref()));
+                    let items = items.iter().map(|item| scalar(setting, item.get_ref()));
                     items.collect::<Result<Vec<_>, _>>().map(|items| items.join(","))
                 }
-                (_, value) => scalar(value),
+                (_, value) => scalar(setting, value),
             };
             let value = value.map_err(|why| ConfigError::Toml {
                 path: path.into(),
@@ -364,9 +364,16 @@ fn line_of(lines: &Lines, entry: &str) -> Option<usize> {
 }
 
 /// The text of a scalar, or why it is none. A whole number has its value, however it is written.
-fn scalar(value: &DeValue<'_>) -> Result<String, &'static str> {
+fn scalar(setting: &Setting, value: &DeValue<'_>) -> Result<String, &'static str> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Array(_) if setting.shape() != Shape::List => Err("must not be a list"),
+        _ if setting.is_text() => Err(match setting.shape() {
+            Shape::Scalar => "must be a string",
+            Shape::List => "must be a string, or a list of strings",
+            Shape::Table => "must be a table, or a string with one",
+            Shape::ListOrTable => "must be a string, a list or a table",
+        }),
         DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_owned()),
         DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix())
             .map(|number| number.to_string())
@@ -404,6 +411,44 @@ mod tests {
         let mut raw = Raw::default();
         raw.read_toml(Path::new("x.toml"), text).map_err(|error| error.to_string())?;
         Ok(raw)
+    }
+
+    #[test]
+    fn a_text_is_no_number_and_no_switch() {
+        for (line, want) in [
+            ("data_dir = true", "data_dir must be a string"),
+            ("log_level = 1", "log_level must be a string"),
+            (
+                "cassandra_contact_points = 9042",
+                "cassandra_contact_points must be a string, or a list of strings",
+            ),
+            (
+                "cassandra_contact_points = [1, true]",
+                "cassandra_contact_points must be a string, or a list of strings",
+            ),
+            (
+                "tag_indexed_row_key_lookup_metrics = true",
+                "tag_indexed_row_key_lookup_metrics must be a string, a list or a table",
+            ),
+            (
+                "cassandra_ttl_by_metric = 7",
+                "cassandra_ttl_by_metric must be a table, or a string with one",
+            ),
+            ("retention = []", "retention must not be a list"),
+            ("data_dir = [\"a\"]", "data_dir must not be a list"),
+        ] {
+            let file = format!("\n{line}\n");
+            assert_eq!(read(&file).err(), Some(format!("x.toml:2: {want}")), "{line}");
+        }
+        for line in [
+            "cassandra_replication = 3",
+            "series_limit_answer = 429",
+            "retention = 0",
+            "trace_sampling = 0.5",
+            "cassandra_tls = true",
+        ] {
+            read(line).expect(line);
+        }
     }
 
     #[test]

@@ -397,6 +397,12 @@ pub const SETTINGS: &[Setting] = &[
          and without OTEL_EXPORTER_OTLP_ENDPOINT, there are none",
     ),
     setting(
+        "otlp-headers-file",
+        "FILE",
+        None,
+        "File with headers for the collector, such as its key: name=value, one a line or with commas between them",
+    ),
+    setting(
         "trace-sampling",
         "SHARE",
         Some("0.1"),

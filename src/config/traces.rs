@@ -1,16 +1,20 @@
 //! Where traces go, and how many requests have one.
 //!
-//! Headers for the collector may be secrets, so they are no setting: who sends the traces reads
-//! them from `OTEL_EXPORTER_OTLP_HEADERS`. For the same reason a URL with a user or a query is
-//! refused, and not repeated.
+//! Headers for the collector may be secrets, so they are no setting: they stand in a file that is one, or who
+//! sends the traces reads them from `OTEL_EXPORTER_OTLP_HEADERS`. For the same reason a URL with a user or a
+//! query is refused, and nothing of any of them is repeated.
 
-use ureq::http::Uri;
+use std::path::Path;
 
-use super::ConfigError;
+use ureq::http::{HeaderName, HeaderValue, Uri};
+
 use super::raw::Raw;
+use super::{ConfigError, Secret};
 
 /// The setting that switches traces on.
 const ENDPOINT: &str = "otlp-endpoint";
+/// The setting of the file with headers.
+const HEADERS: &str = "otlp-headers-file";
 /// The variable that stands for it where nothing else is said.
 const VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
@@ -21,6 +25,8 @@ pub struct TracesConfig {
     pub url: String,
     /// Share of the requests that are traced, of those whose sender has not decided it; 0 to 1.
     pub sampling: f64,
+    /// Headers of what is sent there.
+    pub headers: Vec<(String, Secret)>,
 }
 
 impl TracesConfig {
@@ -28,6 +34,10 @@ impl TracesConfig {
     pub(super) fn from_raw(raw: &Raw) -> Result<Option<Self>, ConfigError> {
         let sampling = sampling(raw.required("trace-sampling"));
         let sampling = sampling.map_err(|reason| raw.refuse("trace-sampling", reason))?;
+        let headers = match raw.get(HEADERS) {
+            Some(path) => headers_of(path.as_ref()).map_err(|why| raw.refuse(HEADERS, why))?,
+            None => Vec::new(),
+        };
         let url = match raw.get(ENDPOINT) {
             Some(text) => url(text).map_err(|reason| raw.refuse_secret(ENDPOINT, reason))?,
             None => match std::env::var(VARIABLE) {
@@ -37,8 +47,67 @@ impl TracesConfig {
                 _ => return Ok(None),
             },
         };
-        Ok(Some(Self { url, sampling }))
+        Ok(Some(Self { url, sampling, headers }))
     }
+}
+
+/// The headers in a file. Errors say in which line, and nothing of what stands there.
+fn headers_of(path: &Path) -> Result<Vec<(String, Secret)>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    headers(&text)
+}
+
+/// One header a line, `name=value`; or all in one line, as `OTEL_EXPORTER_OTLP_HEADERS` has them: with commas
+/// between them, and `%20` for what stands for something else.
+fn headers(text: &str) -> Result<Vec<(String, Secret)>, String> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let lines: Vec<(usize, &str)> = lines.map(|(at, line)| (at + 1, line)).collect();
+    match lines[..] {
+        [] => Err("holds no header, such as x-api-key=...".to_owned()),
+        [(line, list)] => {
+            let items = list.split(',').filter(|item| !item.trim().is_empty());
+            items.map(|item| header(line, item, unescaped)).collect()
+        }
+        _ => {
+            lines.into_iter().map(|(line, item)| header(line, item, |value| value.into())).collect()
+        }
+    }
+}
+
+fn header(
+    line: usize,
+    item: &str,
+    value_of: impl Fn(&str) -> Vec<u8>,
+) -> Result<(String, Secret), String> {
+    let refused = |why: &str| format!("line {line}: {why}");
+    let (name, value) = item.split_once('=').ok_or_else(|| refused("must be name=value"))?;
+    let name: HeaderName = name.trim().parse().map_err(|_| refused("has no name of a header"))?;
+    let value = String::from_utf8(value_of(value.trim())).ok();
+    let value = value.filter(|value| HeaderValue::from_str(value).is_ok());
+    let value = value.ok_or_else(|| refused("has no value that a header can have"))?;
+    Ok((name.as_str().to_owned(), Secret::new(value)))
+}
+
+/// Each `%` with two hexadecimal digits is a byte.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let digits =
+            tail.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
+        let is_hex = |two: &&str| two.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match digits.filter(is_hex).and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
 }
 
 fn sampling(text: &str) -> Result<f64, &'static str> {
@@ -53,7 +122,7 @@ fn url(base: &str) -> Result<String, &'static str> {
     const FORM: &str = "must be a URL such as http://127.0.0.1:4318";
     if base.contains(['@', '?', '#']) {
         return Err("must be a URL without user, password or query: headers stand in \
-                    OTEL_EXPORTER_OTLP_HEADERS");
+                    the file of otlp-headers-file, or in OTEL_EXPORTER_OTLP_HEADERS");
     }
     let base = base.trim_end_matches('/');
     let uri: Uri = base.parse().map_err(|_| FORM)?;
@@ -88,6 +157,36 @@ mod tests {
         for base in ["http://u:p@a:1", "http://a:1?key=k", "http://a:1/#k"] {
             let why = url(base).expect_err(base);
             assert!(why.contains("OTEL_EXPORTER_OTLP_HEADERS"), "{base}: {why}");
+        }
+    }
+
+    #[test]
+    fn headers_are_lines_or_a_list() {
+        let read = |text: &str| {
+            let headers = headers(text)?;
+            let shown = |(name, value): (String, Secret)| format!("{name}: {}", value.reveal());
+            Ok::<_, String>(headers.into_iter().map(shown).collect::<Vec<_>>())
+        };
+        for (text, want) in [
+            ("x-api-key=k\n", &["x-api-key: k"][..]),
+            (
+                "Authorization=Basic%20YTpi%3d, x-org = 7 ,",
+                &["authorization: Basic YTpi=", "x-org: 7"][..],
+            ),
+            ("a=1,2\r\n\nb=100%25=\n", &["a: 1,2", "b: 100%25="][..]),
+            ("a=5%,b=%zz%4", &["a: 5%", "b: %zz%4"][..]),
+        ] {
+            assert_eq!(read(text).expect(text), want, "{text:?}");
+        }
+        for (text, want) in [
+            ("", "holds no header, such as x-api-key=..."),
+            ("s3cret\n", "line 1: must be name=value"),
+            ("\na=b\ns3cret\n", "line 3: must be name=value"),
+            ("a=b,s3cret key=c", "line 1: has no name of a header"),
+            ("a=s3cret%0a", "line 1: has no value that a header can have"),
+            ("a=%ffs3cret", "line 1: has no value that a header can have"),
+        ] {
+            assert_eq!(read(text), Err(want.to_owned()), "{text:?}");
         }
     }
 

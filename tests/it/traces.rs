@@ -308,15 +308,28 @@ async fn a_collector_that_is_not_there_holds_up_nothing() {
     assert!(log.contains(&format!("traces were not taken by {endpoint}/v1/traces: ")), "{log}");
 }
 
+const SECRET: &str = "s3cret-of-the-collector";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_for_the_collector_are_shown_nowhere() {
-    const SECRET: &str = "s3cret-of-the-collector";
+    let variable = format!("OTEL_EXPORTER_OTLP_HEADERS=x-api-key={SECRET}");
+    headers_reach_the_collector_alone(&[], &[&variable]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_of_a_file_are_shown_nowhere() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), format!("x-org=7\nx-api-key={SECRET}\n")).expect("written");
+    let flag = format!("--otlp-headers-file={}", file.path().display());
+    headers_reach_the_collector_alone(&[&flag], &[]).await;
+}
+
+async fn headers_reach_the_collector_alone(more: &[&str], variables: &[&str]) {
     let data = tempfile::tempdir().expect("a folder");
     let collector = Collector::answering(StatusCode::UNAUTHORIZED).await;
-    let variable = format!("OTEL_EXPORTER_OTLP_HEADERS=x-api-key={SECRET}");
-    let flags = ["--trace-sampling=1", "--log-level=trace"];
+    let flags = [&["--trace-sampling=1", "--log-level=trace"], more].concat();
     let (backend, endpoint) = (Backend::Embedded, &collector.url);
-    let mut server = server(data.path(), &backend, endpoint, &flags, &[&variable]).await;
+    let mut server = server(data.path(), &backend, endpoint, &flags, variables).await;
     eventually("spans are refused", async || match spans_ended(&server, "failed").await {
         0 => Err("none".to_owned()),
         _ => Ok(()),

@@ -73,11 +73,14 @@ impl Traces {
     pub fn start(config: Option<&TracesConfig>) -> Result<Self, String> {
         let metrics = TracesMetrics::default();
         let Some(config) = config else { return Ok(Self { running: None, metrics }) };
+        let headers = config.headers.iter();
+        let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(Collector::new(&config.url))
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(&config.url)
+            .with_headers(headers.collect())
             .build()
             .map_err(|error: ExporterBuildError| format!("traces cannot be sent: {error}"))?;
         let provider = SdkTracerProvider::builder()
@@ -223,7 +226,8 @@ mod tests {
 
     fn traces(sampling: f64) -> Traces {
         // Nobody takes them there, and nobody waits for them.
-        let config = TracesConfig { url: "http://127.0.0.1:9/v1/traces".into(), sampling };
+        let url = "http://127.0.0.1:9/v1/traces".into();
+        let config = TracesConfig { url, sampling, headers: Vec::new() };
         Traces::start(Some(&config)).expect("started")
     }
 
