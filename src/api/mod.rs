@@ -296,6 +296,9 @@ impl AppState {
     /// Says why what is behind the log is not there; `/-/ready` tells it, and answers 200 all the
     /// same, as what is written can be acknowledged. `None` = it is there.
     pub fn set_away(&self, why: Option<String>) {
+        if why.is_some() {
+            self.metrics.cassandra.unanswered();
+        }
         *self.away.lock() = why;
     }
 

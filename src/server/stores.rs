@@ -10,7 +10,7 @@ use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::embedded::{self, Parts};
 use crate::storage::head::{self, Head, Stamps, wal};
 use crate::storage::{Pressure, SharedStore, Store, StoreError};
-use crate::telemetry::{HeadMetrics, Metrics};
+use crate::telemetry::{CassandraMetrics, HeadMetrics, Metrics};
 
 use super::home::Home;
 use super::later::{Later, Opening};
@@ -86,9 +86,7 @@ pub(super) async fn open(
                 let (pages, told, home) = (pages.clone(), told.clone(), home.clone());
                 async move {
                     let opened = CassandraStore::open(below, metrics.clone()).await;
-                    if !matches!(opened, Ok(_) | Err(StoreError::Unavailable { .. })) {
-                        metrics.open_refused.inc();
-                    }
+                    count(&opened, &metrics);
                     let store = Arc::new(opened?);
                     if let Some(home) = home {
                         home.learn(store.cluster());
@@ -127,6 +125,18 @@ pub(super) async fn open(
                     Ok(Arc::new(Head::open(log_options(config, state), below, metrics).await?))
                 }
             }
+        }
+    }
+}
+
+/// Counts an attempt to open the store. Who refuses has answered.
+fn count<T>(opened: &Result<T, StoreError>, metrics: &CassandraMetrics) {
+    match opened {
+        Ok(_) => metrics.answered(),
+        Err(StoreError::Unavailable { .. }) => metrics.unanswered(),
+        Err(_) => {
+            metrics.answered();
+            metrics.open_refused.inc();
         }
     }
 }

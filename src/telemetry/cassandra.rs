@@ -42,6 +42,9 @@ impl StatementOutcome {
     }
 }
 
+/// Of a metric that has no labels but is not always there.
+type NoLabels = [(&'static str, &'static str); 0];
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Attempt {
     statement: &'static str,
@@ -122,6 +125,8 @@ pub struct CassandraMetrics {
     pub open_refused: Counter,
     /// Counts statements that find no turn in time.
     pub limits: LimitMetrics,
+    /// Not there before Cassandra is asked for the first time.
+    reachable: Family<NoLabels, Gauge>,
     clock_skew: Gauge<f64, AtomicU64>,
 }
 
@@ -156,6 +161,7 @@ impl Default for CassandraMetrics {
             quarantined: Counter::default(),
             open_refused: Counter::default(),
             limits: LimitMetrics::default(),
+            reachable: Family::default(),
             clock_skew: Gauge::default(),
         }
     }
@@ -284,6 +290,9 @@ impl CassandraMetrics {
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
+        let help =
+            "Whether Cassandra answered when it was asked last, to be opened or for a statement";
+        registry.register("reachable", help, self.reachable.clone());
         let (help, unit) = ("Our clock minus the coordinator's", Unit::Seconds);
         registry.register_with_unit("clock_skew", help, unit, self.clock_skew.clone());
     }
@@ -300,6 +309,7 @@ impl CassandraMetrics {
             windows_cached: Gauge::default(),
             read_cache_entries: Gauge::default(),
             read_cache_bytes: Gauge::default(),
+            reachable: Family::default(),
             clock_skew: Gauge::default(),
             ..self.clone()
         }
@@ -314,9 +324,24 @@ impl CassandraMetrics {
                 drop(self.statements.get_or_create(&Attempt { statement, outcome }));
             }
         }
+        match outcome {
+            StatementOutcome::Ok | StatementOutcome::Refused => self.answered(),
+            StatementOutcome::Unavailable => self.unanswered(),
+            StatementOutcome::Retried | StatementOutcome::Failed => {}
+        }
         let outcome = outcome.name();
         self.statements.get_or_create(&Attempt { statement, outcome }).inc();
         self.latency.get_or_create(&kind).observe(took.as_secs_f64());
+    }
+
+    /// Cassandra has answered, whatever it said.
+    pub fn answered(&self) {
+        self.reachable.get_or_create(&[]).set(1);
+    }
+
+    /// Cassandra has not answered, or not with enough replicas.
+    pub fn unanswered(&self) {
+        self.reachable.get_or_create(&[]).set(0);
     }
 
     /// Series of windows in memory with data of this type.
@@ -345,6 +370,35 @@ impl CassandraMetrics {
 mod tests {
     use super::*;
     use crate::telemetry::Metrics;
+
+    #[test]
+    fn who_was_never_asked_is_neither_there_nor_away() {
+        let metrics = Metrics::new();
+        let shown = || {
+            let text = metrics.encode();
+            let value =
+                text.lines().find_map(|line| line.strip_prefix("promkairos_cassandra_reachable "));
+            value.map(str::to_owned)
+        };
+        let ask = |outcome| metrics.cassandra.attempt("insert_point", outcome, Duration::ZERO);
+        assert_eq!(shown(), None);
+        metrics.cassandra.unanswered();
+        assert_eq!(shown().as_deref(), Some("0"));
+        for (outcome, want) in [
+            (StatementOutcome::Ok, "1"),
+            (StatementOutcome::Retried, "1"),
+            (StatementOutcome::Unavailable, "0"),
+            (StatementOutcome::Retried, "0"),
+            (StatementOutcome::Failed, "0"),
+            (StatementOutcome::Refused, "1"),
+        ] {
+            ask(outcome);
+            assert_eq!(shown().as_deref(), Some(want), "{outcome:?}");
+        }
+        // Another cluster is not this one.
+        metrics.cassandra.of_other_cluster().unanswered();
+        assert_eq!(shown().as_deref(), Some("1"));
+    }
 
     #[test]
     fn a_statement_has_all_its_outcomes_from_its_first_attempt_on() {

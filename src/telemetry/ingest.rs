@@ -36,6 +36,12 @@ pub struct IngestMetrics {
     refused: Family<ReasonLabels, Counter>,
     /// Series written to within the last hour.
     pub active_series: Gauge,
+    /// Those of the metric that has most of them.
+    pub active_series_of_a_metric: Gauge,
+    /// How many there may be; 0 = no limit.
+    pub active_series_limit: Gauge,
+    /// How many a metric may have; 0 = no limit.
+    pub active_series_per_metric_limit: Gauge,
     /// Bytes of what is known of metric families, as they are counted for the limit.
     pub metadata_bytes: Gauge,
     /// Answered requests.
@@ -71,6 +77,9 @@ impl IngestMetrics {
             rejected: Family::default(),
             refused: Family::default(),
             active_series: Gauge::default(),
+            active_series_of_a_metric: Gauge::default(),
+            active_series_limit: Gauge::default(),
+            active_series_per_metric_limit: Gauge::default(),
             metadata_bytes: Gauge::default(),
             requests: Family::default(),
             duration: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
@@ -98,11 +107,7 @@ impl IngestMetrics {
              requests that are answered 5xx",
             metrics.refused.clone(),
         );
-        registry.register(
-            "active_series",
-            "Series written to within the last hour, and after a start those that the store has of it",
-            metrics.active_series.clone(),
-        );
+        metrics.register_series(registry);
         registry.register(
             "metadata_bytes",
             "Metadata of metric families as --max-metadata-size counts it; over Cassandra that taken since the start",
@@ -126,6 +131,34 @@ impl IngestMetrics {
         );
         metrics.begin();
         metrics
+    }
+
+    fn register_series(&self, registry: &mut Registry) {
+        registry.register(
+            "active_series",
+            "Series written to within the last hour, and after a start those that the store has of it",
+            self.active_series.clone(),
+        );
+        let gauges = [
+            (
+                "active_series_of_largest_metric",
+                "The most that one metric has of them",
+                &self.active_series_of_a_metric,
+            ),
+            (
+                "active_series_limit",
+                "The setting max-active-series; 0 = no limit",
+                &self.active_series_limit,
+            ),
+            (
+                "active_series_per_metric_limit",
+                "The setting max-active-series-per-metric; 0 = no limit",
+                &self.active_series_per_metric_limit,
+            ),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
     }
 
     /// What alerts look at has to be there before it is counted.

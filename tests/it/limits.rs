@@ -74,7 +74,14 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     assert_eq!(stored(&server, "m").await, ["a", "b"]);
     assert_eq!(stored(&server, "n").await, ["d"]);
     assert!(stored(&server, "o").await.is_empty());
-    assert_eq!(metric(&server, "active_series").await, Some(3.0));
+    for (gauge, want) in [
+        ("active_series", 3.0),
+        ("active_series_of_largest_metric", 2.0),
+        ("active_series_limit", 3.0),
+        ("active_series_per_metric_limit", 2.0),
+    ] {
+        assert_eq!(metric(&server, gauge).await, Some(want), "{gauge}");
+    }
     let refused = "write_rejected_total{reason=\"max-active-series\"}";
     assert_eq!(metric(&server, refused).await, Some(1.0));
     let refused = "write_samples_refused_total{reason=\"max-active-series\"}";
@@ -102,6 +109,7 @@ async fn known_series_are_known(backend: Backend) {
     let new = || [series_of_now("m", "c"), series_of_now("o", "d")];
     assert_eq!(send(&server, &known()).await.status, 204);
     assert_eq!(metric(&server, "active_series").await, Some(2.0), "counted without a limit");
+    assert_eq!(metric(&server, "active_series_limit").await, Some(0.0), "there is none");
     let limit = "max_active_series = 2\n";
     write_settings(&file, limit);
     let changed = "changed: max-active-series\n";
@@ -160,6 +168,8 @@ async fn requests_beyond_a_setting_are_told_which() {
         "--max-request-body-size=2KiB",
         "--max-label-name-size=9",
         "--max-label-value-size=9",
+        "--max-labels-size=26B",
+        "--max-decoded-body-size=1KiB",
         "--max-label-results=1",
     ];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
@@ -168,8 +178,6 @@ async fn requests_beyond_a_setting_are_told_which() {
     let why = "3 series in one request, and the setting max-series-per-request is 2\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let answer = send(&server, &[series("m", "a", 6)]).await;
-        "--max-labels-size=26B",
-        "--max-decoded-body-size=1KiB",
     let why = "6 samples in one request, and the setting max-samples-per-request is 5\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let answer = server.write(Message::V1, vec![0; 2049]).await.expect("an answer");
@@ -183,14 +191,6 @@ async fn requests_beyond_a_setting_are_told_which() {
     let answer = send(&server, &[series("m", "a", 1).messages(1, [label])]).await;
     let why = "label name of 10 bytes, and the setting max-label-name-size is 9";
     assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
-    assert_eq!(stored(&server, "m").await, ["a"]);
-    assert_eq!(send(&server, &some(2).collect::<Vec<_>>()).await.status, 204);
-    assert_eq!(stored(&server, "m").await, ["a"], "one more is there, and cut off");
-    let (_, text) = server.get("/api/v1/label/host/values?match[]=m").await.expect("an answer");
-    let why = "results truncated due to limit: more than 1, which is the setting max-label-results";
-    assert!(text.contains(why), "{text}");
-    let (_, text) =
-        server.get("/api/v1/label/host/values?match[]=m&limit=1").await.expect("an answer");
     // `__name__`, m, host and a have 14 bytes.
     let label = |name: &str| proto::Message::default().bytes(1, name).bytes(2, "123456");
     let fits = send(&server, &[series("m", "a", 1).messages(1, [label("l12345")])]).await;
@@ -206,6 +206,14 @@ async fn requests_beyond_a_setting_are_told_which() {
     let read = client.post(server.url("/api/v1/read")).body(large).send().await.expect("an answer");
     assert_eq!(read.status().as_u16(), 400);
     assert_eq!(read.text().await.expect("a text"), why);
+    assert_eq!(stored(&server, "m").await, ["a"]);
+    assert_eq!(send(&server, &some(2).collect::<Vec<_>>()).await.status, 204);
+    assert_eq!(stored(&server, "m").await, ["a"], "one more is there, and cut off");
+    let (_, text) = server.get("/api/v1/label/host/values?match[]=m").await.expect("an answer");
+    let why = "results truncated due to limit: more than 1, which is the setting max-label-results";
+    assert!(text.contains(why), "{text}");
+    let (_, text) =
+        server.get("/api/v1/label/host/values?match[]=m&limit=1").await.expect("an answer");
     assert!(text.contains("\"results truncated due to limit\""), "the client's own: {text}");
     let (status, text) = server.get("/api/v1/status/tsdb").await.expect("an answer");
     assert!(status == 200 && text.contains(why), "it counts some of the series: {text}");
@@ -215,22 +223,14 @@ async fn requests_beyond_a_setting_are_told_which() {
         ("max-request-body-size", 1.0),
         ("max-label-name-size", 1.0),
         ("max-label-value-size", 1.0),
+        ("max-labels-size", 1.0),
+        // One of a write, and one of a read.
+        ("max-decoded-body-size", 2.0),
         // The last two lists that were asked for without a limit of their own, and the status.
         ("max-label-results", 3.0),
     ] {
         assert_eq!(reached(&server, setting).await, Some(times), "{setting}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-        ("max-labels-size", 1.0),
-        // One of a write, and one of a read.
-        ("max-decoded-body-size", 2.0),
-async fn answers_of_label_endpoints_end_at_their_bytes() {
-    let data = tempfile::tempdir().expect("a folder");
-    let flags = ["--max-label-results-size=64KiB"];
-    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
-    let host = |number: u64| number.to_string().repeat(14_000);
     // Whole requests are counted with their reasons, and their samples where they are known.
     for (reason, requests, samples) in [
         ("max-series-per-request", 1.0, 3.0),
@@ -246,6 +246,14 @@ async fn answers_of_label_endpoints_end_at_their_bytes() {
         assert_eq!(counted("rejected").await, Some(requests), "{reason}");
         assert_eq!(counted("samples_refused").await, Some(samples), "{reason}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_label_endpoints_end_at_their_bytes() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--max-label-results-size=64KiB"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let host = |number: u64| number.to_string().repeat(14_000);
     let sent: Vec<_> = (0..9).map(|number| series("m", &host(number), 1)).collect();
     assert_eq!(send(&server, &sent).await.status, 204);
     assert_eq!(stored(&server, "m").await, [0, 1, 2, 3].map(host));
@@ -404,6 +412,8 @@ async fn what_alerts_look_at_is_there_before_it_is_counted() {
         "write_samples_refused_total{reason=\"labels\"}",
         "write_samples_refused_total{reason=\"max-samples-per-second\"}",
         "write_rejected_total{reason=\"max-active-series\"}",
+        "write_rejected_total{reason=\"body\"}",
+        "write_rejected_total{reason=\"max-request-body-size\"}",
         "write_requests_total{protocol=\"1\",code=\"503\"}",
         "http_requests_total{handler=\"/api/v1/write\",code=\"500\"}",
         "queries_total{kind=\"range\",outcome=\"timed_out\"}",
@@ -412,8 +422,6 @@ async fn what_alerts_look_at_is_there_before_it_is_counted() {
     }
     // With the first answer of any other path. A path that is none, and no line of its own.
     let failed = "http_requests_total{handler=\"other\",code=\"500\"}";
-        "write_rejected_total{reason=\"body\"}",
-        "write_rejected_total{reason=\"max-request-body-size\"}",
     assert_eq!(metric(&server, failed).await, None);
     assert_eq!(server.get("/nowhere").await.expect("an answer").0, 404);
     assert_eq!(metric(&server, failed).await, Some(0.0));
@@ -445,14 +453,6 @@ async fn limits_at_their_defaults_name_their_settings() {
     let why = "more than 262144 series in one request, and the setting max-series-per-request is \
                262144\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
-    assert_eq!(send(&server, &[series("m", "a", 9)]).await.status, 204);
-    let path = "/api/v1/query?query=m[1h]&time=1700000001";
-    let (status, text) = server.get(path).await.expect("an answer");
-    assert_eq!(status, 422, "{text}");
-    for setting in [
-        "max-label-value-size",
-        "max-labels-per-series",
-        "max-series-per-request",
     let answer = send(&server, &[series("m", "a", (1 << 20) + 1)]).await;
     let why = "more than 1048576 samples in one request, and the setting max-samples-per-request is \
                1048576\n";
@@ -484,6 +484,17 @@ async fn limits_at_their_defaults_name_their_settings() {
         let counted = format!("write_rejected_total{{reason=\"{reason}\"}}");
         assert_eq!(metric(&server, &counted).await, Some(1.0), "{reason}");
     }
+    assert_eq!(send(&server, &[series("m", "a", 9)]).await.status, 204);
+    let path = "/api/v1/query?query=m[1h]&time=1700000001";
+    let (status, text) = server.get(path).await.expect("an answer");
+    assert_eq!(status, 422, "{text}");
+    for setting in [
+        "max-label-value-size",
+        "max-labels-per-series",
+        "max-series-per-request",
+        "max-samples-per-request",
+        "max-decoded-body-size",
+        "max-labels-size",
         "query-max-samples",
     ] {
         assert_eq!(reached(&server, setting).await, Some(1.0), "{setting}");
@@ -492,9 +503,6 @@ async fn limits_at_their_defaults_name_their_settings() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
-        "max-samples-per-request",
-        "max-decoded-body-size",
-        "max-labels-size",
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--max-samples-per-second=1"];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;

@@ -44,6 +44,11 @@ impl ActiveSeries {
         self.of_metric.get(&metric).copied().unwrap_or(0)
     }
 
+    /// The most that a metric has.
+    pub(super) fn most_of_a_metric(&self) -> u64 {
+        self.of_metric.values().copied().max().unwrap_or(0)
+    }
+
     /// Says that a series is written to, which makes it active until this minute; false = it is not known.
     /// `before` is the series that the request named before it.
     pub(super) fn note(&self, before: &mut Option<u32>, hash: u64, until: u32) -> bool {

@@ -66,8 +66,14 @@ impl Gate {
         self.told.catch_up(now);
         self.told_of_metadata.catch_up(now);
         self.told_of_requests.catch_up(now);
-        metrics.ingest.active_series.set(self.guard.active() as i64);
-        metrics.ingest.metadata_bytes.set(self.families.bytes() as i64);
+        let ingest = &metrics.ingest;
+        ingest.metadata_bytes.set(self.families.bytes() as i64);
+        ingest.active_series.set(self.guard.active() as i64);
+        ingest.active_series_of_a_metric.set(self.guard.most_of_a_metric() as i64);
+        let limits = self.limits();
+        let shown = |limit: Option<u64>| limit.unwrap_or(0) as i64;
+        ingest.active_series_limit.set(shown(limits.active_series));
+        ingest.active_series_per_metric_limit.set(shown(limits.active_series_per_metric));
     }
 
     /// Tells the log that a whole request is refused for the limit of a setting.

@@ -74,6 +74,11 @@ impl Guard {
         self.active.read().len()
     }
 
+    /// How many of them the metric has that has most.
+    pub(super) fn most_of_a_metric(&self) -> u64 {
+        self.active.read().most_of_a_metric()
+    }
+
     /// Whether it is still to be told what the store has; meanwhile it refuses nothing for its number.
     pub(super) fn set_learning(&self, learns: bool) {
         self.learns.store(learns, Ordering::Relaxed);
