@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use promkairos::storage::disk::Folders;
-use promkairos::storage::head::wal::files::{LogFile, LogFiles};
+use promkairos::storage::log_files::{LogFile, LogFiles};
 
 /// Clones are handles of the same files.
 #[derive(Clone, Default)]
@@ -84,6 +84,10 @@ impl File {
 }
 
 impl LogFile for File {
+    fn is_at(&self, _path: &Path) -> bool {
+        true
+    }
+
     fn size(&self) -> io::Result<u64> {
         Ok(self.bytes().len() as u64)
     }
