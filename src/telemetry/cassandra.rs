@@ -376,8 +376,9 @@ mod tests {
         let metrics = Metrics::new();
         let shown = || {
             let text = metrics.encode();
-            let value =
-                text.lines().find_map(|line| line.strip_prefix("promkairos_cassandra_reachable "));
+            let value = text
+                .lines()
+                .find_map(|line| line.strip_prefix("promkairos_cassandra_reachable{} "));
             value.map(str::to_owned)
         };
         let ask = |outcome| metrics.cassandra.attempt("insert_point", outcome, Duration::ZERO);

@@ -282,10 +282,10 @@ async fn reads_from_a_cassandra_that_never_answered_are_refused_in_time() {
     assert!(error.contains("503") && error.contains("not answered for 1s"), "{error}");
     let (status, text) = server.get("/-/ready").await.expect("an answer");
     assert!(status == 200 && text.contains("reads are refused: Cassandra"), "{status} {text}");
-    assert_eq!(metric(&server, "cassandra_reachable").await, Some(0.0));
+    assert_eq!(metric(&server, "cassandra_reachable{}").await, Some(0.0));
     proxy.release();
     eventually("it can be read", async || server.read("__name__", "up").await.map(drop)).await;
-    assert_eq!(metric(&server, "cassandra_reachable").await, Some(1.0));
+    assert_eq!(metric(&server, "cassandra_reachable{}").await, Some(1.0));
     // It goes away after it was there.
     proxy.hold(b"");
     eventually("it is told", async || match server.get("/-/ready").await {
