@@ -378,7 +378,9 @@ async fn blocking<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::index_row::IndexRow;
     use super::*;
+    use crate::kairos::{DataType, RowTime};
 
     fn range((start, end): (i64, i64)) -> TimeRange {
         TimeRange::new(start, end)
@@ -388,6 +390,31 @@ mod tests {
         let (key, epoch) = (Identity::of(&[]), Identity::of(&[]));
         let kept = kept.map(|kept| Wanted { key, range: range(kept), last, epoch });
         Group { rows: &[], range: range(selected), kept, last }
+    }
+
+    #[test]
+    fn rows_are_kept_by_all_of_them_in_their_order() {
+        let row = |host: &str, time: i64| {
+            let row = IndexRow::of_tags("m", DataType::Double, &[("host", host)]);
+            FoundRow { row: Arc::new(row.expect("labels")), row_time: RowTime::from_stored(time) }
+        };
+        let (a, b, later) = (row("a", 0), row("b", 0), row("a", 1_814_400_000));
+        assert_eq!(key_of(std::slice::from_ref(&a)), a.identity());
+        assert_eq!(key_of(&[a.clone(), b.clone()]), key_of(&[row("a", 0), row("b", 0)]));
+        let lists = [
+            vec![a.clone()],
+            vec![b.clone()],
+            vec![later.clone()],
+            vec![a.clone(), b.clone()],
+            vec![b.clone(), a.clone()],
+            vec![a.clone(), a.clone()],
+            vec![a.clone(), later],
+            vec![a.clone(), b, a],
+        ];
+        let keys: Vec<Identity> = lists.iter().map(|rows| key_of(rows)).collect();
+        for (at, key) in keys.iter().enumerate() {
+            assert!(!keys[..at].contains(key), "{at}");
+        }
     }
 
     #[test]

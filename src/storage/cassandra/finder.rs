@@ -57,7 +57,7 @@ impl FoundSeries {
 #[derive(Debug, Clone)]
 pub(super) struct FoundRow {
     /// One that has a key.
-    row: Arc<IndexRow>,
+    pub(super) row: Arc<IndexRow>,
     pub(super) row_time: RowTime,
 }
 
