@@ -63,7 +63,10 @@ pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
 /// Tells the guard of metadata which families a store has that keeps them in memory.
 pub async fn learn_metadata(state: &AppState, store: &SharedStore) {
     match store.metadata(None, usize::MAX).await {
-        Ok(known) => state.writes.families.learn(&known),
+        Ok(known) => {
+            state.writes.families.learn(&known);
+            state.publish_active_series();
+        }
         Err(error) => tracing::warn!(
             "the store does not tell its metadata, and what it has does not count: {error}"
         ),
