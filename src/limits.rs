@@ -121,7 +121,8 @@ pub const MAX_CONCURRENT_LISTS: usize = 4;
 /// Longest time that such a question waits for its turn; then it is told to come again.
 pub const LIST_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of the names, values or label sets in the answer of a label endpoint. The first ones are listed,
-/// and that there are more is told. Less where there is little memory.
+/// and that there are more is told. Bytes of exemplars in an answer too: more are an error. Less where there is
+/// little memory.
 pub const MAX_LIST_BYTES: usize = 32 << 20;
 /// Bytes of what is known of metric families: of each its name, help and unit, and [`FAMILY_BYTES`]. Less where there
 /// is little memory.

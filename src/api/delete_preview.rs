@@ -1,16 +1,18 @@
 //! What a delete would take: series, and how many points and exemplars of each lie in the range.
 //!
-//! Counted by reading them, a run of series at a time. The list is cut, the sums are not.
+//! Counted by reading them, a run of series at a time, and exemplars a part of the time. The list is cut, the
+//! sums are not.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::exemplars::too_many;
 use super::selected::{Points, of_each_series};
 use super::{ApiError, AppState};
 use crate::limits::MAX_PREVIEW_SERIES;
 use crate::model::{Labels, Matcher, TimeRange};
-use crate::storage::{Limited, ListSize, SeriesQuery};
+use crate::storage::{Limited, ListSize, SeriesQuery, StoreError};
 
 /// Points and exemplars.
 type Count = (u64, u64);
@@ -26,8 +28,8 @@ pub(super) async fn preview(
         for (labels, points) in of_each_series(state, matchers, range, points_of).await? {
             counts.entry(labels).or_default().0 = points;
         }
-        for (labels, exemplars) in state.store()?.exemplars(matchers, range).await? {
-            counts.entry(labels).or_default().1 = exemplars.len() as u64;
+        for (labels, exemplars) in exemplars_of_each(state, matchers, range).await? {
+            counts.entry(labels).or_default().1 = exemplars;
         }
     }
     let selected = counts.iter().take(MAX_PREVIEW_SERIES).map(|(labels, (points, exemplars))| {
@@ -56,6 +58,30 @@ pub(super) async fn matched(
     }
     let matched = Limited::union(lists, limit);
     Ok(json!({ "series": matched.items.len(), "more": matched.truncated }))
+}
+
+/// How many exemplars the series that match have. Time is halved until what there is may be in memory.
+async fn exemplars_of_each(
+    state: &AppState,
+    matchers: &[Matcher],
+    range: TimeRange,
+) -> Result<BTreeMap<Labels, u64>, ApiError> {
+    let (store, most) = (state.store()?, state.turns().limits.bytes);
+    let (mut counts, mut open) = (BTreeMap::new(), vec![range]);
+    while let Some(range) = open.pop() {
+        let found = async { Ok(store.exemplars(matchers, range, most).await?) };
+        match (state.in_turn(found).await, range.halves()) {
+            (Err(ApiError::Store(StoreError::Limit(_))), Some([first, second])) => {
+                open.extend([second, first]);
+            }
+            (found, _) => {
+                for (labels, exemplars) in found.map_err(|error| too_many(state, error))? {
+                    *counts.entry(labels).or_default() += exemplars.len() as u64;
+                }
+            }
+        }
+    }
+    Ok(counts)
 }
 
 /// A series and its points in the range, if it has any.

@@ -1,6 +1,8 @@
 //! `/api/v1/query_exemplars`: the exemplars of all series that a query selects.
+//!
+//! They are data, as samples are: an answer that would have more than the bytes of a list is an error, not a part of
+//! them.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -8,14 +10,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
+use super::labels::SIZE;
 use super::moment::Moment;
 use super::parameters::Parameters;
 use super::slow::Watch;
 use super::{ApiError, AppState, json, query};
-use crate::model::{Exemplar, Labels, Matcher, TimeRange};
+use crate::model::{Exemplar, Matcher, TimeRange};
+use crate::promql::QueryError;
 use crate::promql::annotations::Shown;
 use crate::promql::ast::Expr;
 use crate::promql::format::{sample_value, timestamp};
+use crate::storage::{ExemplarList, StoreError, merged_exemplars};
 
 /// `/api/v1/query_exemplars`, parameters `query`, `start`, `end`. A query that selects nothing has
 /// no answer: 204.
@@ -43,15 +48,30 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let store = state.store()?;
+    let most = state.turns().limits.bytes;
     let found = async {
-        let mut found = BTreeMap::new();
+        let mut all = ExemplarList::new();
         for matchers in selectors {
-            found.extend(store.exemplars(matchers, range).await?);
+            let found = store.exemplars(matchers, range, most).await?;
+            // A series that several select has the same ones again.
+            all = merged_exemplars([all, found], most)?;
         }
-        Ok(found)
+        Ok(all)
     };
-    let found = state.in_turn(found).await?;
+    let found = state.in_turn(found).await.map_err(|error| too_many(state, error))?;
     Ok(list(found))
+}
+
+/// The same error; that there are more exemplars than an answer may have names its setting and is counted.
+pub(super) fn too_many(state: &AppState, error: ApiError) -> ApiError {
+    match error {
+        ApiError::Store(StoreError::Limit(what)) => {
+            state.metrics.http.limits.reached(SIZE);
+            let what = format!("{what}, which is the setting {SIZE}");
+            ApiError::Query(QueryError::Limit { what, setting: SIZE })
+        }
+        other => other,
+    }
 }
 
 /// The matchers of every selector in an expression.
@@ -63,21 +83,39 @@ fn collect<'a>(expr: &'a Expr, selectors: &mut Vec<&'a [Matcher]>) {
     }
 }
 
-fn list(found: BTreeMap<Labels, Vec<Exemplar>>) -> Response {
-    type Series = (Labels, Vec<Exemplar>);
-    let write = |out: &mut String, (labels, exemplars): Series| write(out, &labels, &exemplars);
-    json::list("", found, write, &json::tail(&Shown::default()))
+/// The answer, an exemplar after the other: one series may have nearly all of them.
+fn list(found: ExemplarList) -> Response {
+    let mut series = found.into_iter();
+    let mut own: Option<std::vec::IntoIter<Exemplar>> = None;
+    let (mut before_series, mut before_exemplar) = ("", "");
+    let next = move |out: &mut String| {
+        if let Some(exemplars) = &mut own {
+            match exemplars.next() {
+                Some(exemplar) => {
+                    out.push_str(std::mem::replace(&mut before_exemplar, ","));
+                    write(out, &exemplar);
+                }
+                None => {
+                    out.push_str("]}");
+                    own = None;
+                }
+            }
+            return true;
+        }
+        let Some((labels, exemplars)) = series.next() else { return false };
+        out.push_str(std::mem::replace(&mut before_series, ","));
+        out.push_str("{\"seriesLabels\":");
+        json::labels(out, &labels);
+        out.push_str(",\"exemplars\":[");
+        (own, before_exemplar) = (Some(exemplars.into_iter()), "");
+        true
+    };
+    json::stream("[".into(), next, format!("]{}", json::tail(&Shown::default())))
 }
 
-fn write(out: &mut String, labels: &Labels, exemplars: &[Exemplar]) {
-    out.push_str("{\"seriesLabels\":");
-    json::labels(out, labels);
-    out.push_str(",\"exemplars\":[");
-    for (at, exemplar) in exemplars.iter().enumerate() {
-        out.push_str(if at > 0 { ",{\"labels\":" } else { "{\"labels\":" });
-        json::labels(out, &exemplar.labels);
-        let (value, time) = (sample_value(exemplar.value), timestamp(exemplar.timestamp));
-        let _ = write!(out, ",\"value\":\"{value}\",\"timestamp\":{time}}}");
-    }
-    out.push_str("]}");
+fn write(out: &mut String, exemplar: &Exemplar) {
+    out.push_str("{\"labels\":");
+    json::labels(out, &exemplar.labels);
+    let (value, time) = (sample_value(exemplar.value), timestamp(exemplar.timestamp));
+    let _ = write!(out, ",\"value\":\"{value}\",\"timestamp\":{time}}}");
 }

@@ -23,7 +23,7 @@ use crate::storage::{Limited, ListSize, Listed, SeriesQuery, SharedStore, StoreE
 /// The setting of how many results there may be.
 const RESULTS: &str = "max-label-results";
 /// That of how many bytes of them.
-const SIZE: &str = "max-label-results-size";
+pub(super) const SIZE: &str = "max-label-results-size";
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
 pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {

@@ -319,7 +319,8 @@ pub const SETTINGS: &[Setting] = &[
         "max-label-results-size",
         "SIZE",
         None,
-        "The same in bytes of one answer, at least 64KiB; a sixteenth of --memory-limit, at most 32MiB",
+        "The same in bytes of one answer, at least 64KiB; more exemplars are an error. A sixteenth of \
+         --memory-limit, at most 32MiB",
     ),
     setting(
         "label-max-concurrency",

@@ -118,7 +118,7 @@ impl Side {
         range: TimeRange,
     ) -> Result<Vec<(Labels, Vec<Exemplar>)>, CopyError> {
         let found = match self {
-            Self::Store(side) => side.store.exemplars(&selector.matchers, range).await,
+            Self::Store(side) => side.store.exemplars(&selector.matchers, range, usize::MAX).await,
             Self::Remote(remote) => remote.exemplars(&selector.text, range).await,
         };
         found.map_err(|source| self.failed(source))

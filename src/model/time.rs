@@ -42,6 +42,15 @@ impl TimeRange {
         self.start <= other.end && other.start <= self.end
     }
 
+    /// Both halves, the earlier one first; `None` where there is no more than one millisecond.
+    pub fn halves(self) -> Option<[Self; 2]> {
+        let Self { start, end } = self;
+        // Of all there is the length does not fit into an `i64`, its half does.
+        let length = end.wrapping_sub(start).cast_unsigned();
+        let middle = start.wrapping_add((length / 2).cast_signed());
+        (start < end).then(|| [Self::new(start, middle), Self::new(middle + 1, end)])
+    }
+
     /// Whether nothing lies in the range.
     pub const fn is_empty(&self) -> bool {
         self.start > self.end
@@ -58,5 +67,25 @@ impl fmt::Display for ShownTime {
             Ok(time) => time.fmt(f),
             Err(_) => write!(f, "{} ms", self.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_all_of_a_range() {
+        let check = |start, end, want| assert_eq!(TimeRange::new(start, end).halves(), want);
+        let halves = |start, middle, end| {
+            Some([TimeRange::new(start, middle), TimeRange::new(middle + 1, end)])
+        };
+        check(0, 1, halves(0, 0, 1));
+        check(-3, 4, halves(-3, 0, 4));
+        check(-4, -2, halves(-4, -3, -2));
+        check(i64::MIN, i64::MAX, halves(i64::MIN, -1, i64::MAX));
+        check(7, 7, None);
+        check(8, 7, None);
+        check(i64::MAX, i64::MIN, None);
     }
 }

@@ -19,10 +19,10 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::limits::{LEAST_RETRY, MOST_RETRY};
-use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use crate::storage::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore, Stats, Store,
-    StoreError,
+    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore,
+    Stats, Store, StoreError,
 };
 
 /// How far the opening is.
@@ -172,8 +172,9 @@ impl Store for Later {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-        self.store().await?.exemplars(matchers, range).await
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
+        self.store().await?.exemplars(matchers, range, max_bytes).await
     }
 
     async fn metadata(

@@ -14,13 +14,14 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 
+use super::exemplars::merged;
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection, SeriesQuery,
-    SeriesReader, SharedStore, Stats, Store, StoreError, check_label_bytes,
+    Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection,
+    SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, check_label_bytes,
 };
 use crate::chunk::Chunk;
-use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 
 /// The stores.
 pub struct Clusters {
@@ -204,21 +205,14 @@ impl Store for Clusters {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
         let parts = self.parts(range);
         let found = Self::ask(&parts, |part| {
             let (store, range, matchers) = (part.store.clone(), part.range, matchers.to_vec());
-            async move { store.exemplars(&matchers, range).await }.boxed()
+            async move { store.exemplars(&matchers, range, max_bytes).await }.boxed()
         });
-        let mut merged: BTreeMap<Labels, BTreeMap<(i64, Labels), Exemplar>> = BTreeMap::new();
-        for (labels, exemplars) in found.await?.into_iter().flatten() {
-            let of_series = merged.entry(labels).or_default();
-            for exemplar in exemplars {
-                of_series.insert((exemplar.timestamp, exemplar.labels.clone()), exemplar);
-            }
-        }
-        let merged = merged.into_iter();
-        Ok(merged.map(|(labels, all)| (labels, all.into_values().collect())).collect())
+        merged(found.await?, max_bytes)
     }
 
     async fn metadata(

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
+use super::exemplars::Gathered;
 use super::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, Stats, Store,
-    StoreError, check_label_bytes,
+    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader,
+    Stats, Store, StoreError, check_label_bytes,
 };
 use crate::chunk::{self, Chunk};
 use crate::limits::LABEL_LIMITS;
@@ -102,17 +103,17 @@ impl Store for MemoryStore {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
         let state = self.state.lock();
-        let mut result = Vec::new();
+        let mut found = Gathered::new(max_bytes);
         for (labels, series) in &state.series {
             let inside = series.exemplars.values().filter(|e| range.contains(e.timestamp));
-            let found: Vec<Exemplar> = inside.cloned().collect();
-            if !found.is_empty() && Matcher::all_match(matchers, labels) {
-                result.push((labels.clone(), found));
+            if Matcher::all_match(matchers, labels) {
+                found.add(labels, inside.cloned())?;
             }
         }
-        Ok(result)
+        Ok(found.finish())
     }
 
     async fn metadata(

@@ -9,6 +9,7 @@ pub mod clusters;
 mod codec;
 pub mod disk;
 pub mod embedded;
+mod exemplars;
 pub mod frame;
 pub mod head;
 pub mod index;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
+pub use self::exemplars::{ExemplarList, merged as merged_exemplars};
 pub use self::limited::{Limited, ListSize, Listed};
 pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused};
@@ -87,12 +89,14 @@ pub trait Store: Send + Sync {
     ) -> Result<Selection, StoreError>;
 
     /// Exemplars in the range, by series; series sorted by labels, exemplars by time and then
-    /// by labels. An exemplar is identified by series, labels and time.
+    /// by labels. An exemplar is identified by series, labels and time. What would take more than `max_bytes` of
+    /// memory, about, is [`StoreError::Limit`]: half of the range may be less.
     async fn exemplars(
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError>;
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError>;
 
     /// Metadata of one family or, without a name, of the first ones by name, so many at most; sorted by name.
     async fn metadata(

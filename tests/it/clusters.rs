@@ -186,7 +186,7 @@ async fn a_cluster_that_is_away_is_named_and_nothing_is_left_out() {
     );
     is_named(clusters.series(&query).await.expect_err("away"));
     is_named(clusters.label_values("host", &query).await.expect_err("away"));
-    is_named(clusters.exemplars(&named("m"), TimeRange::ALL).await.expect_err("away"));
+    is_named(clusters.exemplars(&named("m"), TimeRange::ALL, usize::MAX).await.expect_err("away"));
     is_named(clusters.delete(&named("m"), TimeRange::ALL).await.expect_err("away"));
     is_named(selection.reader.read(0..1).await.expect_err("away"));
     // What does not need it goes on.

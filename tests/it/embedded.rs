@@ -55,7 +55,7 @@ async fn content(store: &Parts) -> Result<Model, StoreError> {
             model.insert(labels, point.expect("chunks are well-formed"));
         }
     }
-    for (labels, exemplars) in store.exemplars(&[], TimeRange::ALL).await? {
+    for (labels, exemplars) in store.exemplars(&[], TimeRange::ALL, usize::MAX).await? {
         exemplars.into_iter().for_each(|exemplar| model.insert_exemplar(&labels, exemplar));
     }
     model.metadata = store.metadata(None, usize::MAX).await?.into_iter().collect();
@@ -130,7 +130,7 @@ async fn check_queries(store: &Parts, model: &Model, random: &mut StdRng) {
     }
     let expected = model.selected(&matchers, range);
     assert_eq!(found.series, expected, "{matchers:?} {range:?}");
-    let exemplars = store.exemplars(&matchers, range).await.expect("it can be read");
+    let exemplars = store.exemplars(&matchers, range, usize::MAX).await.expect("it can be read");
     assert_eq!(exemplars, model.selected_exemplars(&matchers, range));
 
     let all = store.series(&unlimited).await.expect("it can be read");

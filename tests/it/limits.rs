@@ -277,6 +277,38 @@ async fn answers_of_label_endpoints_end_at_their_bytes() {
     assert_eq!(reached(&server, "max-label-results-size").await, Some(4.0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn more_exemplars_than_an_answer_may_have_are_an_error() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--max-label-results-size=64KiB", "--enable-admin-api=true"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let time = 1_700_000_000_000;
+    let exemplar = |at: u64| {
+        let label = proto::Message::default().bytes(1, "trace_id").bytes(2, &format!("{at:08}"));
+        proto::Message::default().messages(1, [label]).double(2, 0.5).varint(3, time + at)
+    };
+    let sent = series("m", "a", 1).messages(3, (0..1_000).map(exemplar));
+    assert_eq!(send(&server, &[sent]).await.status, 204);
+    let ask = async |last: u64| {
+        let (start, end) = (time / 1000, format!("{}", (time + last) as f64 / 1e3));
+        let path = format!("/api/v1/query_exemplars?query=m&start={start}&end={end}");
+        server.get(&path).await.expect("an answer")
+    };
+    let why = "exemplars of more than 65536 bytes, which is the setting max-label-results-size";
+    let want = format!("{{\"status\":\"error\",\"errorType\":\"execution\",\"error\":\"{why}\"}}");
+    assert_eq!(ask(999).await, (422, want));
+    let (status, text) = ask(299).await;
+    assert_eq!((status, text.matches("trace_id").count()), (200, 300), "{text}");
+    assert_eq!(reached(&server, "max-label-results-size").await, Some(1.0));
+    // What a delete would take is counted a part of the time after the other.
+    let url = server.url("/api/v1/admin/tsdb/delete_series?match[]=m&dry_run=true");
+    let answer = reqwest::Client::new().post(url).send().await.expect("an answer");
+    let text = answer.text().await.expect("a text");
+    let answer: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(answer["data"]["exemplars"], 1_000, "{answer}");
+    assert_eq!(reached(&server, "max-label-results-size").await, Some(1.0));
+}
+
 /// A form, a remote read, and a remote read that does not say how long it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_are_no_writes_end_at_the_setting_too() {

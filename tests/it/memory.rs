@@ -27,6 +27,8 @@ const LABEL_BYTES: usize = 4 << 10;
 const TIME: i64 = 3_600_000;
 /// Requests of the storm after the first one that was refused.
 const GO_ON: usize = 20;
+/// Exemplars of each series in one request of those that bring them.
+const EXEMPLARS: usize = 1_000;
 /// Far more requests than the memory has room for.
 const MOST_REQUESTS: usize = 5_000;
 
@@ -285,6 +287,62 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     })
     .await;
     assert_eq!(number(&server, "new").await, Ok(1.0));
+}
+
+/// Exemplars of some series of one request, each with a time of its own.
+fn with_exemplars(request: usize) -> Vec<proto::Message> {
+    let exemplar = |at: usize| {
+        let id = format!("{request:08x}{at:08x}");
+        let label = proto::Message::default().bytes(1, "trace_id").bytes(2, id);
+        let time = TIME.cast_unsigned() + at as u64;
+        proto::Message::default().messages(1, [label]).double(2, at as f64).varint(3, time)
+    };
+    let one = |i: usize| {
+        let labels = [("__name__", "m"), ("i", &*i.to_string())];
+        series(&labels, &[(TIME, 1.0)]).messages(3, (0..EXEMPLARS).map(exemplar))
+    };
+    (0..50).map(one).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_for_very_many_exemplars_stay_within_the_limit() {
+    const LIMIT: u64 = 256 << 20;
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--memory-limit=256MiB"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    for request in 0..12 {
+        eventually("exemplars are taken", async || {
+            let answer = send(&server, with_exemplars(request)).await;
+            if answer.status == 204 { Ok(()) } else { Err(answer.body) }
+        })
+        .await;
+    }
+    // The peak begins anew.
+    let process = server.process.id();
+    std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("it is ours");
+    let ask = async |end: &str| {
+        let path = format!("/api/v1/query_exemplars?query=m&start=0&end={end}");
+        server.get(&path).await.expect("an answer")
+    };
+    for _ in 0..3 {
+        for (status, text) in join_all((0..8).map(|_| ask("4000"))).await {
+            let named = text.contains("which is the setting max-label-results-size");
+            assert!((status == 422 && named) || status == 503, "{status}: {text:.200}");
+        }
+    }
+    eventually("fewer are answered", async || {
+        let (status, text) = ask("3600.001").await;
+        let found = text.matches("trace_id").count();
+        if (status, found) == (200, 2 * 50 * 12) {
+            Ok(())
+        } else {
+            Err(format!("{status}: {text:.200}"))
+        }
+    })
+    .await;
+    let peak = peak(&server);
+    println!("at most {} MiB", peak >> 20);
+    assert!(peak < LIMIT, "{} of {} MiB", peak >> 20, LIMIT >> 20);
 }
 
 #[tokio::test]

@@ -668,9 +668,13 @@ async fn exemplars_are_kept(mut h: Harness) {
     assert_eq!(write(&*h.store, &batch).await.exemplars, 3);
     assert_eq!(write(&*h.store, &batch).await.exemplars, 3);
     for _ in 0..2 {
-        let found = h.store.exemplars(&[Matcher::equal("job", "x")], TimeRange::ALL).await;
-        let found = found.expect("exemplars");
+        let job = [Matcher::equal("job", "x")];
+        let found = h.store.exemplars(&job, TimeRange::ALL, 1 << 20).await.expect("exemplars");
         assert_eq!(found.len(), 1);
+        let too_many = h.store.exemplars(&job, TimeRange::ALL, 600).await;
+        assert!(matches!(too_many, Err(StoreError::Limit(_))), "{too_many:?}");
+        let fewer = h.store.exemplars(&job, TimeRange::new(0, T - 1000), 600).await;
+        assert_eq!(fewer.expect("one exemplar").len(), 1);
         let printed: Vec<String> = found[0]
             .1
             .iter()
@@ -678,10 +682,17 @@ async fn exemplars_are_kept(mut h: Harness) {
             .collect();
         let want = ["-1000 {} 1.5", "0 {trace_id=\"a\"} 0.25", "0 {trace_id=\"b\"} 0.5"];
         assert_eq!(printed, want);
-        let none = h.store.exemplars(&[], TimeRange::new(T + 1, T + 5)).await.expect("exemplars");
+        let none = h
+            .store
+            .exemplars(&[], TimeRange::new(T + 1, T + 5), usize::MAX)
+            .await
+            .expect("exemplars");
         assert_eq!(none, []);
         let other = [Matcher::equal("job", "y")];
-        assert_eq!(h.store.exemplars(&other, TimeRange::ALL).await.expect("exemplars"), []);
+        assert_eq!(
+            h.store.exemplars(&other, TimeRange::ALL, usize::MAX).await.expect("exemplars"),
+            []
+        );
         h.reopen().await;
     }
 }
@@ -724,7 +735,10 @@ async fn a_delete_removes_what_was_there(mut h: Harness) {
         assert_eq!(times, [0, 1, 2, 5, 7, 8, 9]);
         assert_eq!(found[0].1[3], float(T + 5, 50.0));
         assert_eq!(found[1], (labels(&b), vec![float(T + 4, 1.0)]));
-        assert_eq!(h.store.exemplars(&[], TimeRange::ALL).await.expect("exemplars"), []);
+        assert_eq!(
+            h.store.exemplars(&[], TimeRange::ALL, usize::MAX).await.expect("exemplars"),
+            []
+        );
         h.reopen().await;
     }
     h.store.delete(&[Matcher::equal("__name__", "a")], TimeRange::ALL).await.expect("delete");
@@ -798,8 +812,8 @@ async fn history_step(
             let want = read(oracle, &matchers, range).await;
             let got = read(&*h.store, &matchers, range).await;
             assert_eq!(got, want, "step {step}: {matchers:?} {range:?}");
-            let want = oracle.exemplars(&matchers, range).await.expect("exemplars");
-            let got = h.store.exemplars(&matchers, range).await.expect("exemplars");
+            let want = oracle.exemplars(&matchers, range, usize::MAX).await.expect("exemplars");
+            let got = h.store.exemplars(&matchers, range, usize::MAX).await.expect("exemplars");
             assert_eq!(got, want, "exemplars at step {step}: {matchers:?} {range:?}");
         }
     }

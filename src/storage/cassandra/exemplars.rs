@@ -1,6 +1,8 @@
-//! Exemplars: rows of their own beside those of the series, each cell one exemplar.
+//! Exemplars: rows of their own beside those of the series, each cell one exemplar. They are counted as they
+//! come, over all series that are read at the same time.
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 
 use super::executor::all;
 use super::finder::FoundSeries;
@@ -8,7 +10,8 @@ use super::reader::damaged;
 use super::shared::Shared;
 use crate::kairos::{Cell, DataType, cell};
 use crate::model::{Exemplar, Labels, Matcher, TimeRange};
-use crate::storage::StoreError;
+use crate::storage::exemplars::Budget;
+use crate::storage::{ExemplarList, StoreError};
 
 /// Series read at the same time by one query.
 const SERIES_AT_ONCE: usize = 32;
@@ -19,10 +22,14 @@ impl Shared {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
         let wanted = |data_type: &DataType| *data_type == DataType::PromExemplar;
-        let found = self.find(matchers, range, wanted, usize::MAX).await?;
-        let reads = found.into_iter().map(move |series| self.exemplars_of(series, range).boxed());
+        let found = self.find(matchers, range, wanted, max_bytes).await?;
+        // One for all that are read at the same time.
+        let budget = &Mutex::new(Budget::new(max_bytes));
+        let reads = found.into_iter();
+        let reads = reads.map(move |series| self.exemplars_of(series, range, budget).boxed());
         let mut found = all(SERIES_AT_ONCE, Box::new(reads)).await?;
         found.retain(|(_, exemplars)| !exemplars.is_empty());
         found.sort_by(|a, b| a.0.cmp(&b.0));
@@ -33,8 +40,10 @@ impl Shared {
         &self,
         series: FoundSeries,
         range: TimeRange,
+        budget: &Mutex<Budget>,
     ) -> Result<(Labels, Vec<Exemplar>), StoreError> {
         let mut exemplars = Vec::new();
+        budget.lock().series(&series.labels)?;
         for row in &series.rows {
             self.read_cells(row, range, |column, value| {
                 let (offset, _) = cell::decode_exemplar_column(column, self.spec.unit())
@@ -42,6 +51,7 @@ impl Shared {
                 let timestamp = self.spec.timestamp(row.row_time, offset);
                 match Cell::decode(row.data_type(), offset, value) {
                     Ok(Cell::Exemplar { labels, value }) => {
+                        budget.lock().exemplar(&labels)?;
                         exemplars.push(Exemplar { labels, value: value.0, timestamp });
                         Ok(())
                     }

@@ -102,12 +102,13 @@ use self::statements::{Preparer, Statements};
 use self::tag_index::TagIndex;
 use super::disk::Disk;
 use super::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
+    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store,
+    StoreError,
 };
 use crate::kairos::{DataType, RowSpec};
 use crate::model::{
-    Exemplar, Labels, LabelsRef, Matcher, Metadata, RejectReason, TimeRange, WriteBatch,
-    WriteOutcome, sorted_by_labels,
+    Labels, LabelsRef, Matcher, Metadata, RejectReason, TimeRange, WriteBatch, WriteOutcome,
+    sorted_by_labels,
 };
 use crate::telemetry::CassandraMetrics;
 
@@ -315,8 +316,9 @@ impl Store for CassandraStore {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-        self.shared.exemplars(matchers, range).await
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
+        self.shared.exemplars(matchers, range, max_bytes).await
     }
 
     async fn metadata(

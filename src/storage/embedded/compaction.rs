@@ -13,6 +13,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,18 +22,19 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::chunk::Chunk;
-use crate::model::{Labels, TimeRange};
+use crate::model::{Exemplar, Labels};
 use crate::storage::codec::{self, Cursor};
+use crate::storage::exemplars::Gathered;
 use crate::storage::index::evaluate;
 use crate::storage::{StoreError, frame, merge};
 
 use super::duty::DutyCycle;
-use super::lookup::read_row;
+use super::lookup::{ExemplarEntries, read_row};
 use super::manifest::{PartEntry, Tombstone};
 use super::part::{Part, PartReader};
 use super::state::{PartStore, State};
 use super::writer::{Finished, PartWriter};
-use super::{cutting, listing, names, packing};
+use super::{cutting, names, packing};
 
 /// Parts merged at once.
 const MAX_INPUTS: usize = 16;
@@ -99,9 +101,12 @@ impl PartStore {
             writer.add_series(&labels, &chunks)?;
             duty.keep();
         }
-        let of_inputs = State { parts: inputs.to_vec(), ..State::clone(state) };
         let keep = &mut || duty.keep();
-        for (labels, exemplars) in listing::exemplars(&of_inputs, &[], TimeRange::ALL, keep)? {
+        let mut merging = MergingExemplars::new(&state.manifest.tombstones, inputs)?;
+        while let Some((labels, exemplars)) = merging.next(keep)? {
+            if self.stopping.load(Relaxed) {
+                return Ok(None);
+            }
             writer.add_exemplars(&labels, &exemplars);
             keep();
         }
@@ -252,6 +257,54 @@ impl Merging<'_> {
     }
 }
 
+/// The exemplars of several parts, merged: those of one series are in memory at a time, and a block of each part.
+struct MergingExemplars<'a> {
+    tombstones: &'a [Arc<Tombstone>],
+    parts: Vec<(&'a Part, Peekable<ExemplarEntries<'a>>)>,
+}
+
+impl<'a> MergingExemplars<'a> {
+    fn new(tombstones: &'a [Arc<Tombstone>], inputs: &'a [Arc<Part>]) -> Result<Self, StoreError> {
+        let entries = |part: &'a Arc<Part>| Ok((&**part, part.reader()?.exemplars().peekable()));
+        let parts = inputs.iter().filter(|part| part.entry.exemplars > 0).map(entries);
+        Ok(Self { tombstones, parts: parts.collect::<Result<_, StoreError>>()? })
+    }
+
+    /// The next series with its exemplars, without what was deleted; it may have none. Calls `keep` after each
+    /// piece of work.
+    fn next(
+        &mut self,
+        keep: &mut dyn FnMut(),
+    ) -> Result<Option<(Labels, Vec<Exemplar>)>, StoreError> {
+        let mut first: Option<Labels> = None;
+        for (_, entries) in &mut self.parts {
+            // An error is met below, where it can be taken.
+            if let Some(Ok((labels, _))) = entries.peek()
+                && first.as_ref().is_none_or(|first| labels < first)
+            {
+                first = Some(labels.clone());
+            }
+        }
+        // A later part wins.
+        let mut gathered = Gathered::new(usize::MAX);
+        for (part, entries) in &mut self.parts {
+            let is_it = |entry: &Result<(Labels, Vec<Exemplar>), StoreError>| {
+                entry.as_ref().map_or(true, |(labels, _)| Some(labels) == first.as_ref())
+            };
+            while let Some(entry) = entries.next_if(is_it) {
+                let (labels, mut exemplars) = entry?;
+                let cuts = cutting::cuts(self.tombstones, &part.entry, &labels);
+                exemplars.retain(|e| !cuts.iter().any(|cut| cut.contains(e.timestamp)));
+                gathered.add(&labels, exemplars)?;
+                keep();
+            }
+        }
+        let Some(labels) = first else { return Ok(None) };
+        let exemplars = gathered.finish().into_iter().next().map(|(_, exemplars)| exemplars);
+        Ok(Some((labels, exemplars.unwrap_or_default())))
+    }
+}
+
 /// Reads the series of one part from first to last.
 struct Scan<'a> {
     reader: PartReader<'a>,
@@ -328,7 +381,7 @@ mod tests {
     use super::super::{Options, absorb};
     use super::*;
     use crate::chunk::encode_points;
-    use crate::model::{Exemplar, Point, Value};
+    use crate::model::{Point, Value};
     use crate::storage::disk::Disk;
     use crate::storage::{Flush, Pace, SeriesRun};
     use crate::telemetry::StoreMetrics;

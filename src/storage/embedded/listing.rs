@@ -4,16 +4,16 @@
 //! What deletes have cut may still be listed until it is gone from the files; exemplars are exact.
 //! Each part answers in order, so that it can stop where the list does (see `limited`).
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use roaring::RoaringBitmap;
 
-use crate::model::{Exemplar, Labels, Matcher, TimeRange};
+use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::codec;
+use crate::storage::exemplars::Gathered;
 use crate::storage::index::{LabelIndex, evaluate};
 use crate::storage::limited::Smallest;
-use crate::storage::{Limited, ListSize, SeriesQuery, StoreError};
+use crate::storage::{ExemplarList, Limited, ListSize, SeriesQuery, StoreError};
 
 use super::cutting;
 use super::lookup;
@@ -80,34 +80,28 @@ pub(super) fn label_values(
     Ok(found)
 }
 
-/// Calls `keep` after each piece of work.
+/// A later part wins. More than `max_bytes` are an error.
 pub(super) fn exemplars(
     state: &State,
     matchers: &[Matcher],
     range: TimeRange,
-    keep: &mut dyn FnMut(),
-) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-    // By time and then by labels; a later part wins.
-    type OfSeries = BTreeMap<(i64, Labels), Exemplar>;
-    let mut all: BTreeMap<Labels, OfSeries> = BTreeMap::new();
+    max_bytes: usize,
+) -> Result<ExemplarList, StoreError> {
+    let mut all = Gathered::new(max_bytes);
     for (_, part) in state.parts_in(range).filter(|(_, part)| part.entry.exemplars > 0) {
-        part.reader()?.for_exemplars(&mut |series, exemplars| {
-            keep();
-            if !Matcher::all_match(matchers, &series) {
-                return;
+        for entry in part.reader()?.exemplars() {
+            let (series, mut exemplars) = entry?;
+            if Matcher::all_match(matchers, &series) {
+                let cuts = cutting::cuts(&state.manifest.tombstones, &part.entry, &series);
+                exemplars.retain(|exemplar| {
+                    let time = exemplar.timestamp;
+                    range.contains(time) && !cuts.iter().any(|cut| cut.contains(time))
+                });
+                all.add(&series, exemplars)?;
             }
-            let cuts = cutting::cuts(&state.manifest.tombstones, &part.entry, &series);
-            let live = |exemplar: &Exemplar| {
-                range.contains(exemplar.timestamp)
-                    && !cuts.iter().any(|cut| cut.contains(exemplar.timestamp))
-            };
-            for exemplar in exemplars.into_iter().filter(live) {
-                let of_series = all.entry(series.clone()).or_default();
-                of_series.insert((exemplar.timestamp, exemplar.labels.clone()), exemplar);
-            }
-        })?;
+        }
     }
-    Ok(all.into_iter().map(|(labels, own)| (labels, own.into_values().collect())).collect())
+    Ok(all.finish())
 }
 
 /// The series that match; `None` = all.

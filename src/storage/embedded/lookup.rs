@@ -12,6 +12,7 @@ use crate::storage::StoreError;
 use crate::storage::codec::{Cursor, Damage, unseal};
 use crate::storage::index::{LabelIndex, ValueJudge};
 
+use super::directory::BlockRef;
 use super::part::PartReader;
 use super::writer::INLINE_POSTINGS;
 
@@ -39,8 +40,55 @@ enum Postings<'a> {
     Apart { offset: u64, len: u64 },
 }
 
+/// The exemplars of a part, by series in order of labels; a series may come several times, one after the other.
+/// A block is in memory at a time.
+pub(super) struct ExemplarEntries<'a> {
+    reader: PartReader<'a>,
+    next_block: usize,
+    entries: std::vec::IntoIter<(Labels, Vec<Exemplar>)>,
+}
+
 /// Whether a walk goes on.
 pub(super) type Walk = Result<ControlFlow<()>, StoreError>;
+
+impl<'a> PartReader<'a> {
+    /// All exemplars.
+    pub(super) fn exemplars(self) -> ExemplarEntries<'a> {
+        ExemplarEntries { reader: self, next_block: 0, entries: Vec::new().into_iter() }
+    }
+}
+
+impl ExemplarEntries<'_> {
+    /// What a block has.
+    fn read(&self, block: BlockRef) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        let part = self.reader.part;
+        let raw = self.reader.uncached_block(block)?;
+        let (mut cursor, mut entries) = (Cursor(&raw), Vec::new());
+        while !cursor.is_empty() {
+            let entry = exemplars_entry(&mut cursor, part.entry.partition);
+            entries.push(entry.map_err(|damage| part.damage(block.offset, damage))?);
+        }
+        Ok(entries)
+    }
+}
+
+impl Iterator for ExemplarEntries<'_> {
+    type Item = Result<(Labels, Vec<Exemplar>), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.entries.next() {
+                return Some(Ok(entry));
+            }
+            let block = *self.reader.directory.exemplars.get(self.next_block)?;
+            self.next_block += 1;
+            match self.read(block) {
+                Ok(entries) => self.entries = entries.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
 
 impl PartReader<'_> {
     /// Visits the rows of the given series, in order.
@@ -119,24 +167,6 @@ impl PartReader<'_> {
             }
             visit(value)
         })
-    }
-
-    /// Visits all exemplars, by series in order of labels.
-    pub(super) fn for_exemplars(
-        &self,
-        visit: &mut dyn FnMut(Labels, Vec<Exemplar>),
-    ) -> Result<(), StoreError> {
-        for block in &self.directory.exemplars {
-            let raw = self.uncached_block(*block)?;
-            let mut cursor = Cursor(&raw);
-            while !cursor.is_empty() {
-                let entry = exemplars_entry(&mut cursor, self.part.entry.partition);
-                let (labels, exemplars) =
-                    entry.map_err(|damage| self.part.damage(block.offset, damage))?;
-                visit(labels, exemplars);
-            }
-        }
-        Ok(())
     }
 
     fn postings_entry<'a>(&self, cursor: &mut Cursor<'a>) -> Result<Postings<'a>, Damage> {

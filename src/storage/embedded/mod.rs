@@ -33,12 +33,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use crate::telemetry::StoreMetrics;
 
 use super::disk::Disk;
 use super::{
-    Absorbed, Clock, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
+    Absorbed, Clock, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats,
+    Store, StoreError,
 };
 
 pub use expiry::Expired;
@@ -155,9 +156,10 @@ impl Store for Parts {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
         let (state, matchers) = (self.store.state(), matchers.to_vec());
-        blocking(move || listing::exemplars(&state, &matchers, range, &mut || {})).await
+        blocking(move || listing::exemplars(&state, &matchers, range, max_bytes)).await
     }
 
     async fn metadata(

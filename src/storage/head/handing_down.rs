@@ -64,8 +64,7 @@ impl HandingDown {
         let memory = self.memory.clone();
         let gather = move || {
             let series = memory.flushing();
-            let mut exemplars = memory.exemplars(&[], &TimeRange::ALL)?;
-            exemplars.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            let exemplars = memory.exemplars(&[], &TimeRange::ALL, usize::MAX)?;
             let metadata: Vec<(String, Metadata)> = memory.metadata().into_iter().collect();
             Ok::<_, StoreError>((series, exemplars, metadata))
         };

@@ -19,8 +19,11 @@ use crate::model::{
     Exemplar, Labels, Matcher, Metadata, MetadataEntry, TimeRange, WriteBatch, WriteOutcome,
     sorted_by_labels,
 };
+use crate::storage::exemplars::Budget;
 use crate::storage::index::{Among, MemoryIndex};
-use crate::storage::{Limited, SeriesQuery, SeriesRun, StoreError, check_label_bytes};
+use crate::storage::{
+    ExemplarList, Limited, SeriesQuery, SeriesRun, StoreError, check_label_bytes,
+};
 use crate::telemetry::HeadMetrics;
 
 /// Everything in memory.
@@ -215,22 +218,32 @@ impl Memory {
         Ok(Limited::first(found.into_iter().map(str::to_owned), query.limit))
     }
 
-    /// Exemplars in `range` by series, unsorted.
+    /// Exemplars in `range` by series, sorted. Fails when they take more than `max_bytes`.
     pub(super) fn exemplars(
         &self,
         matchers: &[Matcher],
         range: &TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
+        let mut budget = Budget::new(max_bytes);
         let map = self.map.read();
         let mut pager = map.pager();
         let mut found = Vec::new();
         for id in map.matching(matchers)? {
-            let inside: Vec<Exemplar> = pager.series(id).exemplars(range).collect();
+            let mut inside = Vec::new();
+            for exemplar in pager.series(id).exemplars(range) {
+                budget.exemplar(&exemplar.labels)?;
+                inside.push(exemplar);
+            }
             if !inside.is_empty() {
-                found.push((map.labels(id), inside));
+                let labels = map.labels(id);
+                budget.series(&labels)?;
+                found.push((labels, inside));
             }
         }
-        Ok(found)
+        drop(pager);
+        drop(map);
+        Ok(sorted_by_labels(found, |(labels, _)| labels.as_ref()))
     }
 
     /// Metadata written since the last flush.

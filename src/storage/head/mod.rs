@@ -34,12 +34,12 @@ use tracing::{Instrument, info_span, warn};
 
 use super::clock::now_ms;
 use super::{
-    Absorbed, Flush, Limited, Pressure, SelectHints, Selection, SeriesQuery, SharedStore, Stats,
-    Store, StoreError,
+    Absorbed, ExemplarList, Flush, Limited, Pressure, SelectHints, Selection, SeriesQuery,
+    SharedStore, Stats, Store, StoreError,
 };
 use crate::limits::{FULL_RETRY_AFTER, LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY, REFUSE_AT};
 use crate::model::{
-    Body, Exemplar, Labels, Matcher, Metadata, Protocol, Rejections, Target, TimeRange, WriteBatch,
+    Body, Labels, Matcher, Metadata, Protocol, Rejections, Target, TimeRange, WriteBatch,
     WriteOutcome,
 };
 use crate::storage::disk::Disk;
@@ -332,8 +332,9 @@ impl Store for Head {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-        self.inner.exemplars(matchers, range).await
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
+        self.inner.exemplars(matchers, range, max_bytes).await
     }
 
     async fn metadata(

@@ -13,10 +13,10 @@ use async_trait::async_trait;
 use super::memory::chunk_error;
 use super::{Inner, blocking};
 use crate::chunk::Chunk;
-use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange};
+use crate::model::{Labels, Matcher, Metadata, TimeRange};
 use crate::storage::{
-    Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError, check_label_bytes,
-    merge,
+    ExemplarList, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError,
+    check_label_bytes, merge, merged_exemplars,
 };
 
 /// Where the points of one selected series are.
@@ -85,18 +85,13 @@ impl Inner {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
         self.repeat_deletes().await?;
         let (memory, own) = (self.memory.clone(), matchers.to_vec());
-        let recent = blocking(move || memory.exemplars(&own, &range)).await??;
-        let below = self.below.exemplars(matchers, range).await?;
-        let mut all: BTreeMap<Labels, BTreeMap<(i64, Labels), Exemplar>> = BTreeMap::new();
-        for (labels, exemplars) in below.into_iter().chain(recent) {
-            let keyed = exemplars.into_iter().map(|e| ((e.timestamp, e.labels.clone()), e));
-            all.entry(labels).or_default().extend(keyed);
-        }
-        let listed = all.into_iter().map(|(labels, e)| (labels, e.into_values().collect()));
-        Ok(listed.collect())
+        let recent = blocking(move || memory.exemplars(&own, &range, max_bytes)).await??;
+        let below = self.below.exemplars(matchers, range, max_bytes).await?;
+        blocking(move || merged_exemplars([below, recent], max_bytes)).await?
     }
 
     pub(super) async fn metadata(

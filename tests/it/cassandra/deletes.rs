@@ -216,7 +216,8 @@ async fn a_flush_of_very_many_exemplars_and_families_comes_back_whole() {
     let (sent, told) = (exemplars.clone(), metadata.clone());
     let flush = Flush { exemplars, metadata, ..flush(Vec::new()) };
     assert_eq!(store.absorb(flush).await.expect("absorbed").refused, 0);
-    let found = store.exemplars(&named("rpc"), TimeRange::ALL).await.expect("exemplars");
+    let found =
+        store.exemplars(&named("rpc"), TimeRange::ALL, usize::MAX).await.expect("exemplars");
     // Not `assert_eq`, which would print all of them.
     assert!(found == sent, "{} series", found.len());
     assert!(store.metadata(None).await.expect("metadata") == told);

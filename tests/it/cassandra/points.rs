@@ -168,7 +168,8 @@ async fn exemplars_come_back_several_a_millisecond() {
         .exemplar(&rpc, exemplar("a", 9, f64::INFINITY));
     assert_eq!(request.write(&store).await.exemplars, 3);
     request.write(&store).await;
-    let found = store.exemplars(&named("rpc"), TimeRange::new(0, 8)).await.expect("exemplars");
+    let found =
+        store.exemplars(&named("rpc"), TimeRange::new(0, 8), usize::MAX).await.expect("exemplars");
     let flat: Vec<_> = found
         .iter()
         .flat_map(|(series, all)| all.iter().map(move |e| (series, e)))

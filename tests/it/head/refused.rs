@@ -68,7 +68,7 @@ struct Seen {
 }
 
 async fn see(store: &dyn Store) -> Seen {
-    let exemplars = store.exemplars(&[], TimeRange::ALL).await.expect("readable");
+    let exemplars = store.exemplars(&[], TimeRange::ALL, usize::MAX).await.expect("readable");
     Seen {
         names: names(store).await,
         up: values(store, "up").await.expect("readable"),

@@ -157,7 +157,7 @@ pub(super) async fn same_in_the_store(
     let store = open(data, backend).await;
 
     let mut found = Exemplars::new();
-    for (series, exemplars) in store.exemplars(&[], range).await.expect("it answers") {
+    for (series, exemplars) in store.exemplars(&[], range, usize::MAX).await.expect("it answers") {
         let own = found.entry(labels(&series)).or_default();
         for one in exemplars {
             own.insert((one.timestamp, labels(&one.labels)), one.value.to_bits());

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use promkairos::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use promkairos::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use promkairos::storage::{
-    Absorbed, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store, StoreError,
+    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store,
+    StoreError,
 };
 
 /// What changes on the way; by default nothing.
@@ -76,8 +77,9 @@ impl<F: Front> Store for Fronted<F> {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-        self.0.behind()?.exemplars(matchers, range).await
+        max_bytes: usize,
+    ) -> Result<ExemplarList, StoreError> {
+        self.0.behind()?.exemplars(matchers, range, max_bytes).await
     }
 
     async fn metadata(

@@ -1,0 +1,169 @@
+//! Exemplars of several places put together, within a number of bytes.
+//!
+//! An exemplar is its series, time and labels: of several with the same ones the last that is added wins.
+//! What is read into memory is counted before it is kept, so that a question for too much is an error that
+//! says so, and not a process without memory. This is the only place that merges exemplars.
+
+use std::collections::BTreeMap;
+
+use super::StoreError;
+use crate::model::{Exemplar, Labels};
+
+/// Series with their exemplars, sorted: series by labels, exemplars by time and then by labels.
+pub type ExemplarList = Vec<(Labels, Vec<Exemplar>)>;
+
+/// Bytes of memory, about, that an exemplar takes beside those of its labels: itself, their place, and what a
+/// map has for it.
+const EXEMPLAR_BYTES: usize = 128;
+/// The same of a series.
+const SERIES_BYTES: usize = 256;
+
+/// How much may still be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    most: usize,
+    left: usize,
+}
+
+impl Budget {
+    /// So many bytes.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, left: most }
+    }
+
+    /// Counts an exemplar.
+    pub(super) fn exemplar(&mut self, labels: &Labels) -> Result<(), StoreError> {
+        self.take(EXEMPLAR_BYTES + labels.as_bytes().len())
+    }
+
+    /// Counts a series.
+    pub(super) fn series(&mut self, labels: &Labels) -> Result<(), StoreError> {
+        self.take(SERIES_BYTES + labels.as_bytes().len())
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), StoreError> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.ok_or_else(|| {
+            StoreError::Limit(format!("exemplars of more than {} bytes", self.most))
+        })?;
+        Ok(())
+    }
+}
+
+/// Exemplars as they come together.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    budget: Budget,
+    /// The values, by time and then by labels.
+    series: BTreeMap<Labels, BTreeMap<(i64, Labels), f64>>,
+}
+
+impl Gathered {
+    /// None yet, and at most so many bytes.
+    pub(super) fn new(most: usize) -> Self {
+        Self { budget: Budget::new(most), series: BTreeMap::new() }
+    }
+
+    /// Adds exemplars of a series, in any order; they win over what is there. A series without any is none.
+    pub(super) fn add(
+        &mut self,
+        labels: &Labels,
+        exemplars: impl IntoIterator<Item = Exemplar>,
+    ) -> Result<(), StoreError> {
+        let mut exemplars = exemplars.into_iter().peekable();
+        if exemplars.peek().is_none() {
+            return Ok(());
+        }
+        if !self.series.contains_key(labels) {
+            self.budget.series(labels)?;
+            self.series.insert(labels.clone(), BTreeMap::new());
+        }
+        let Some(own) = self.series.get_mut(labels) else { return Ok(()) };
+        for Exemplar { labels, value, timestamp } in exemplars {
+            let key = (timestamp, labels);
+            match own.get_mut(&key) {
+                Some(old) => *old = value,
+                None => {
+                    self.budget.exemplar(&key.1)?;
+                    own.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them, sorted by series, time and labels.
+    pub(super) fn finish(self) -> ExemplarList {
+        let exemplar = |((timestamp, labels), value)| Exemplar { labels, value, timestamp };
+        let series = self.series.into_iter();
+        series.map(|(labels, own)| (labels, own.into_iter().map(exemplar).collect())).collect()
+    }
+}
+
+/// Several lists as one, of at most so many bytes, as each of them has; a later list wins.
+pub fn merged(
+    lists: impl IntoIterator<Item = ExemplarList>,
+    most: usize,
+) -> Result<ExemplarList, StoreError> {
+    let mut lists: Vec<ExemplarList> = lists.into_iter().filter(|list| !list.is_empty()).collect();
+    if lists.len() < 2 {
+        return Ok(lists.pop().unwrap_or_default());
+    }
+    let mut all = Gathered::new(most);
+    for (labels, exemplars) in lists.into_iter().flatten() {
+        all.add(&labels, exemplars)?;
+    }
+    Ok(all.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(value: &str) -> Labels {
+        Labels::from_pairs([("n", value)]).expect("valid")
+    }
+
+    fn exemplar(timestamp: i64, id: &str, value: f64) -> Exemplar {
+        Exemplar { labels: labels(id), value, timestamp }
+    }
+
+    #[test]
+    fn the_last_of_one_time_and_labels_wins_and_all_are_sorted() {
+        let older = vec![(labels("b"), vec![exemplar(1, "z", 2.0), exemplar(2, "y", 1.0)])];
+        let newer = vec![
+            (labels("a"), vec![exemplar(7, "x", 5.0)]),
+            (labels("b"), vec![exemplar(2, "x", 3.0), exemplar(2, "y", 4.0)]),
+        ];
+        let want = vec![
+            (labels("a"), vec![exemplar(7, "x", 5.0)]),
+            (
+                labels("b"),
+                vec![exemplar(1, "z", 2.0), exemplar(2, "x", 3.0), exemplar(2, "y", 4.0)],
+            ),
+        ];
+        assert_eq!(merged([older, Vec::new(), newer], usize::MAX).expect("no limit"), want);
+        assert_eq!(merged([want.clone(), Vec::new()], usize::MAX).expect("no limit"), want);
+        // In any order within a list that is gathered, and without series that have none.
+        let mut all = Gathered::new(usize::MAX);
+        for (of, exemplars) in want.iter().rev() {
+            all.add(of, exemplars.iter().rev().cloned()).expect("no limit");
+            all.add(&labels("c"), Vec::new()).expect("no limit");
+        }
+        assert_eq!(all.finish(), want);
+    }
+
+    #[test]
+    fn what_is_there_already_takes_no_more_and_what_does_not_fit_is_an_error() {
+        let bytes = labels("a").as_bytes().len();
+        let one = || vec![(labels("a"), vec![exemplar(1, "x", 1.0)])];
+        let two = || vec![(labels("a"), vec![exemplar(2, "x", 1.0)])];
+        let most = SERIES_BYTES + EXEMPLAR_BYTES + 2 * bytes;
+        assert_eq!(merged([one(), one()], most).expect("it fits"), one());
+        for (lists, most) in [([one(), two()], most), ([one(), one()], most - 1)] {
+            let error = merged(lists, most).expect_err("too much");
+            assert!(matches!(&error, StoreError::Limit(_)), "{error:?}");
+            assert_eq!(error.to_string(), format!("exemplars of more than {most} bytes"));
+        }
+    }
+}
