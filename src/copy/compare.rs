@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::days::{self, times_of};
 use super::digest::{Digest, hashes};
+use super::exemplars::Pieces;
 use super::progress::Stage;
 use super::runs::{Run, Runs};
 use super::side::{Side, Starts};
@@ -18,6 +19,7 @@ use super::transfer::{Copier, Patience};
 use super::{CopyError, Job};
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Exemplar, Labels, Metadata, TimeRange};
+use crate::storage::ExemplarList;
 
 /// Most differences that are listed.
 const LISTED: usize = 100;
@@ -240,10 +242,18 @@ impl<'a> Day<'a> {
 
     /// Compares the exemplars of the series that are left to a selector.
     async fn compare_exemplars(&mut self, selector: usize) -> Result<(), CopyError> {
+        let mut pieces = Pieces::new(&self.sides, &self.job.selectors[selector], self.range);
+        while let Some(found) = pieces.next().await? {
+            self.compare_piece(selector, found);
+        }
+        Ok(())
+    }
+
+    /// Compares what each side has of exemplars in a part of the day.
+    fn compare_piece(&mut self, selector: usize, found: Vec<ExemplarList>) {
         type ByLabels = BTreeMap<Labels, BTreeMap<(i64, Labels), u64>>;
         let mut both = [ByLabels::new(), ByLabels::new()];
-        for (all, side) in both.iter_mut().zip(self.sides) {
-            let found = side.exemplars(&self.job.selectors[selector], self.range).await?;
+        for (all, found) in both.iter_mut().zip(found) {
             for (labels, exemplars) in found {
                 if self.job.is_first(selector, &labels) {
                     let one = |e: Exemplar| ((e.timestamp, e.labels), e.value.to_bits());
@@ -261,7 +271,6 @@ impl<'a> Day<'a> {
                 self.note(What::Exemplars, labels, &pair);
             }
         }
-        Ok(())
     }
 
     fn note<K: Ord>(&mut self, what: What, labels: &Labels, both: &[BTreeMap<K, u64>; 2]) {

@@ -3,7 +3,8 @@
 //! What is copied goes day by day (UTC), selector by selector, in pieces: runs of series, sorted by
 //! labels, with their points of the day. The [`Progress`] names the last piece that the target has
 //! acknowledged, and all before it are acknowledged too; whoever goes on from there writes at most
-//! what was under way again, which is harmless. Memory holds a few pieces.
+//! what was under way again, which is harmless. Memory holds a few pieces, and of exemplars a part of a day
+//! where a day has too many.
 //!
 //! Not here: opening and locking of stores, and what a server accepts or deletes while a copy runs.
 
@@ -12,6 +13,7 @@ mod batch;
 mod compare;
 mod days;
 mod digest;
+mod exemplars;
 mod progress;
 mod remote;
 mod runs;

@@ -264,10 +264,13 @@ fn answered(
     }
     let text = answer.body_mut().read_to_string().unwrap_or_default();
     let why = answers::why(&text);
-    match status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
-        true => Err(away(&format!("{status}: {why}"))),
-        false => Err(StoreError::Invalid(format!("{status}: {why}"))),
-    }
+    let what = format!("{status}: {why}");
+    Err(match status.as_u16() {
+        408 | 429 | 500.. => away(&what),
+        // A limit, as a rule: less may be answered.
+        422 => StoreError::Limit(what),
+        _ => StoreError::Invalid(what),
+    })
 }
 
 /// Whether it is the server's certificate that is refused: that does not pass by itself.

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::remote::Remote;
 use super::runs::Runs;
 use super::{CopyError, Selector};
-use crate::model::{Exemplar, Labels, METRIC_NAME, Metadata, Point, TimeRange, Value};
-use crate::storage::{ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
+use crate::model::{Labels, METRIC_NAME, Metadata, Point, TimeRange, Value};
+use crate::storage::{ExemplarList, ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
 
 /// Of which points a side keeps, or tells, the start timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -111,14 +111,16 @@ impl Side {
         }
     }
 
-    /// Exemplars in the range, by series.
+    /// Exemplars in the range, by series. Where a store has more bytes of them, or a server says that there are too
+    /// many, that is [`StoreError::Limit`].
     pub(super) async fn exemplars(
         &self,
         selector: &Selector,
         range: TimeRange,
-    ) -> Result<Vec<(Labels, Vec<Exemplar>)>, CopyError> {
+        max_bytes: usize,
+    ) -> Result<ExemplarList, CopyError> {
         let found = match self {
-            Self::Store(side) => side.store.exemplars(&selector.matchers, range, usize::MAX).await,
+            Self::Store(side) => side.store.exemplars(&selector.matchers, range, max_bytes).await,
             Self::Remote(remote) => remote.exemplars(&selector.text, range).await,
         };
         found.map_err(|source| self.failed(source))

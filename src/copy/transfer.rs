@@ -10,6 +10,7 @@ use futures::StreamExt;
 
 use super::batch::Batch;
 use super::days::{self, times_of};
+use super::exemplars::Pieces;
 use super::progress::{Progress, Stage, Totals};
 use super::runs::Run;
 use super::side::{Side, StoreSide};
@@ -180,14 +181,17 @@ impl Copier {
     async fn copy_exemplars(&self, range: TimeRange) -> Result<Totals, CopyError> {
         let (mut batch, mut totals) = (Batch::default(), Totals::default());
         for (at, selector) in self.job.selectors.iter().enumerate() {
-            for (labels, exemplars) in self.from.exemplars(selector, range).await? {
-                if !self.job.is_first(at, &labels) {
-                    continue;
-                }
-                for exemplar in exemplars {
-                    batch.exemplar(&labels, exemplar);
-                    if batch.is_full() {
-                        totals.add(batch.send(&self.to).await?);
+            let mut pieces = Pieces::new(&[&self.from], selector, range);
+            while let Some(found) = pieces.next().await? {
+                for (labels, exemplars) in found.into_iter().flatten() {
+                    if !self.job.is_first(at, &labels) {
+                        continue;
+                    }
+                    for exemplar in exemplars {
+                        batch.exemplar(&labels, exemplar);
+                        if batch.is_full() {
+                            totals.add(batch.send(&self.to).await?);
+                        }
                     }
                 }
             }

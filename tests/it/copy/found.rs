@@ -3,7 +3,7 @@
 use promkairos::model::METRIC_NAME;
 
 use super::{AT, All, DAY, copy, embedded, keyspace, made, over_cassandra, said, send, text};
-use crate::cassandra::keyspace::{Request, TestKeyspace, labels};
+use crate::cassandra::keyspace::{OwnedExemplar, Request, TestKeyspace, labels};
 use crate::support;
 use crate::support::promkairos::Promkairos;
 
@@ -64,6 +64,39 @@ async fn every_difference_is_found() {
     let base = ["--from", &source, "--to", &target, "--verify-only"];
     let report = said(&copy(folder.path(), &[&base[..], &only].concat()));
     assert!(report.starts_with("The same on both sides: 1 points"), "{report}");
+}
+
+/// Days of which nothing selected has a point: in the source, and in the target alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn exemplars_are_copied_and_compared_whatever_day_they_are_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, back) = (folder.path().join("data"), folder.path().join("back"));
+    let series = labels(&[(METRIC_NAME, "up"), ("job", "a")]);
+    let exemplar = |timestamp: i64| OwnedExemplar {
+        labels: labels(&[("trace_id", "t")]).as_bytes().to_vec(),
+        value: 0.5,
+        timestamp,
+    };
+    let request = Request::default()
+        .floats(&series, &[(AT, 1.0)])
+        .exemplar(&series, exemplar(AT - 9 * DAY))
+        .exemplar(&series, exemplar(AT + 70 * DAY));
+    made(&data, &[request]).await;
+    let before = All::in_folder(&data).await;
+    let (source, there, target) =
+        (embedded(&data), keyspace(&support::keyspace()), embedded(&back));
+    for (from, to) in [(&source, &there), (&there, &target)] {
+        let report = said(&copy(folder.path(), &["--from", from, "--to", to]));
+        assert!(report.contains(" histograms), 2 exemplars and"), "{report}");
+        assert!(report.ends_with(" and 2 exemplars.\n"), "{report}");
+    }
+    assert_eq!(All::in_folder(&back).await, before);
+    let more = Request::default().exemplar(&series, exemplar(AT + 33 * DAY));
+    made(&back, &[more]).await;
+    let output = copy(folder.path(), &["--from", &source, "--to", &target, "--verify-only"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let report = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(report.contains("exemplars: 1 too many\n1 differences: 1 points"), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
