@@ -268,6 +268,7 @@ pub async fn run(
 
 /// Takes what the machine gives, and tells the log what is to be known of the settings.
 fn prepare(config: &Config) {
+    allocator::use_small_pages();
     machine::take_descriptors();
     warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
 }

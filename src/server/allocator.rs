@@ -1,7 +1,16 @@
-//! What the allocator keeps of freed memory goes back to the system.
+//! What the allocator keeps of freed memory goes back to the system, and it takes memory in small pages.
 //!
 //! The one place of the program with `unsafe`: mimalloc's functions for this have no safe wrapper. In a
 //! program with another allocator they find nothing to give back.
+
+/// Has the system give memory in small pages alone, from now on. mimalloc asks for pages of 2 MiB, of which what
+/// nobody uses counts as well: with 200,000 series in memory a fifth of what the process has. They save no processor
+/// time here.
+pub(super) fn use_small_pages() {
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!("large pages stay: {error}");
+    }
+}
 
 /// Gives back to the system what all threads have freed, as far as whole pages of it are free. Takes a tenth of a
 /// second for a gigabyte.
