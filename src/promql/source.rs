@@ -48,9 +48,9 @@ pub(crate) async fn select(
         selected = ask(store, requested, &opening).await;
     }
     let selection = selected.map_err(QueryError::of_selection)?;
-    let bytes = selection.series.iter().map(|labels| labels.as_bytes().len() + 32).sum();
+    let bytes: usize = selection.series.iter().map(|labels| labels.as_bytes().len() + 32).sum();
     let mut held = budget.nothing();
-    held.take(0, bytes)?;
+    held.take(0, bytes.saturating_add(selection.reader.held_bytes()))?;
     drop(opening);
     let series: Vec<Series> = selection.series.into_iter().map(Series::new).collect();
     let reader = match requested.users {
@@ -65,7 +65,8 @@ async fn ask(
     requested: &Requested,
     opening: &Opening<'_>,
 ) -> Result<Selection, StoreError> {
-    let hints = SelectHints { sorted: true, max_label_bytes: opening.max_bytes };
+    let max_bytes = opening.max_bytes;
+    let hints = SelectHints { sorted: true, max_label_bytes: max_bytes, max_bytes };
     store.select(&requested.matchers, requested.range, &hints).await
 }
 

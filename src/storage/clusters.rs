@@ -17,8 +17,7 @@ use futures::future::{BoxFuture, try_join_all};
 use super::exemplars::merged;
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection,
-    SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, check_label_bytes,
+    Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection, SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, check_label_bytes, check_bytes,
 };
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -183,7 +182,7 @@ impl Store for Clusters {
         let selected = selected.await?;
         let mut merged: BTreeMap<Labels, Vec<Place>> = BTreeMap::new();
         let mut sources = Vec::with_capacity(parts.len());
-        let mut bytes = 0;
+        let (mut bytes, mut held) = (0, 0);
         for (source, (part, selection)) in parts.iter().zip(selected).enumerate() {
             for (at, labels) in selection.series.into_iter().enumerate() {
                 let size = labels.as_bytes().len();
@@ -194,6 +193,8 @@ impl Store for Clusters {
                 places.push(Place { source, at });
                 check_label_bytes(bytes, hints.max_label_bytes)?;
             }
+            held += selection.reader.held_bytes();
+            check_bytes(bytes.saturating_add(held), hints.max_bytes)?;
             let (name, range) = (part.name.map(str::to_owned), part.range);
             sources.push(Source { name, range, reader: selection.reader });
         }
@@ -362,6 +363,10 @@ impl SeriesReader for MergedReader {
                 merge(chunks.collect()).map_err(damaged)
             })
             .collect()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.sources.iter().map(|source| source.reader.held_bytes()).sum()
     }
 }
 

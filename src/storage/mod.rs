@@ -158,6 +158,9 @@ pub struct SelectHints {
     pub sorted: bool,
     /// Most bytes that the label sets may have in memory; more is [`StoreError::Limit`].
     pub max_label_bytes: usize,
+    /// Most bytes that they may have together with [what the reader holds](SeriesReader::held_bytes); more is
+    /// [`StoreError::Limit`] too.
+    pub max_bytes: usize,
 }
 
 /// Fails when the label sets of a selection have more bytes than `limit`, its
@@ -169,9 +172,18 @@ fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Fails when a selection has more bytes than `limit`, its [`SelectHints::max_bytes`].
+fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
+    if bytes > limit {
+        let what = format!("label sets and recent points of more than {limit} bytes selected");
+        return Err(StoreError::Limit(what));
+    }
+    Ok(())
+}
+
 impl Default for SelectHints {
     fn default() -> Self {
-        Self { sorted: true, max_label_bytes: 1 << 30 }
+        Self { sorted: true, max_label_bytes: 1 << 30, max_bytes: usize::MAX }
     }
 }
 
@@ -195,6 +207,11 @@ pub trait SeriesReader: Send + Sync {
     /// the points strictly rise in time from chunk to chunk. A chunk may hold points outside
     /// the selected range; a list may be empty.
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError>;
+
+    /// Bytes of points, about, that it keeps in memory until it goes.
+    fn held_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// What a head hands to the store below.

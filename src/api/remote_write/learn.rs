@@ -98,7 +98,8 @@ async fn ask(state: &AppState, store: &SharedStore) -> Result<Told, StoreError> 
     let now = state.clock.now_ms();
     let range = TimeRange::new(now - LAST, now + AHEAD);
     let all = SeriesQuery { matchers: Vec::new(), range, limit: ListSize::UNLIMITED };
-    let hints = SelectHints { sorted: false, max_label_bytes: MOST_BYTES };
+    let hints =
+        SelectHints { sorted: false, max_label_bytes: MOST_BYTES, ..SelectHints::default() };
     let mut told = Told::All;
     for metric in store.label_values(METRIC_NAME, &all).await?.items {
         while state.pressure.level() >= Level::Full {

@@ -22,7 +22,7 @@ use crate::model::{
 use crate::storage::exemplars::Budget;
 use crate::storage::index::{Among, MemoryIndex};
 use crate::storage::{
-    ExemplarList, Limited, SeriesQuery, SeriesRun, StoreError, check_label_bytes,
+    ExemplarList, Limited, SeriesQuery, SeriesRun, StoreError, check_label_bytes, SelectHints, check_bytes,
 };
 use crate::telemetry::HeadMetrics;
 
@@ -156,22 +156,24 @@ impl Memory {
     }
 
     /// The chunks in `range` of the series that match, sorted by labels; chunks are in order of
-    /// acceptance. Fails when the label sets have more than `max_label_bytes`.
+    /// acceptance. Fails when the label sets, or they and the chunks, have more than `limits` says.
     pub(super) fn select(
         &self,
         matchers: &[Matcher],
         range: &TimeRange,
-        max_label_bytes: usize,
+        limits: &SelectHints,
     ) -> Result<Vec<(Labels, Vec<Chunk>)>, StoreError> {
         let map = self.map.read();
         let mut pager = map.pager();
         let mut found = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut pinned) = (0, 0);
         for id in map.matching(matchers)? {
             let chunks = pager.series(id).chunks(range);
             if !chunks.is_empty() {
                 bytes += map.label_bytes(id);
-                check_label_bytes(bytes, max_label_bytes)?;
+                check_label_bytes(bytes, limits.max_label_bytes)?;
+                pinned += pinned_bytes(&chunks);
+                check_bytes(bytes.saturating_add(pinned), limits.max_bytes)?;
                 found.push((id, chunks));
             }
         }
@@ -374,6 +376,18 @@ pub(super) fn hull(a: Option<TimeRange>, b: Option<TimeRange>) -> Option<TimeRan
     a.into_iter().chain(b).reduce(TimeRange::hull)
 }
 
+/// Bytes that these chunks take for who keeps them. The points of a closed one are shared with memory as long as
+/// it has them.
+pub(super) fn pinned_bytes(chunks: &[Chunk]) -> usize {
+    /// Of what the allocator gives beyond what is asked for, and of the count of those who share the points.
+    const BESIDE: usize = 64;
+    let bytes = |chunk: &Chunk| {
+        let sides = chunk.starts.len() + chunk.stamps.len();
+        size_of::<Chunk>() + BESIDE + chunk.data.len() + sides
+    };
+    chunks.iter().map(bytes).sum()
+}
+
 /// A chunk that cannot be read.
 pub(super) fn chunk_error(error: ChunkError) -> StoreError {
     StoreError::Backend { what: "a chunk cannot be read".into(), source: Box::new(error) }
@@ -450,7 +464,8 @@ mod tests {
         // One that came meanwhile has an id of its own.
         memory.apply(found(&memory, "b", 1), 0);
         memory.apply(waits, 0);
-        let chunks = memory.select(&[Matcher::equal("__name__", "a")], &TimeRange::ALL, 1 << 10);
+        let matchers = [Matcher::equal("__name__", "a")];
+        let chunks = memory.select(&matchers, &TimeRange::ALL, &SelectHints::default());
         let times = |chunks: &[Chunk]| chunks.iter().map(|c| c.max_time).collect::<Vec<_>>();
         let chunks = chunks.expect("own chunks").into_iter().map(|(_, chunks)| times(&chunks));
         assert_eq!(chunks.collect::<Vec<_>>(), [[2]]);
@@ -479,10 +494,19 @@ mod tests {
         assert_eq!(list(ListSize::items(2)), cut());
         assert_eq!(list(ListSize { bytes: 3 * bytes, ..ListSize::UNLIMITED }), whole());
         assert_eq!(list(ListSize { bytes: 3 * bytes - 1, ..ListSize::UNLIMITED }), cut());
-        let select = |bytes| memory.select(&[], &TimeRange::ALL, bytes);
-        let selected = select(3 * bytes).expect("within the limit");
+        let select = |max_label_bytes, max_bytes| {
+            let hints = SelectHints { sorted: true, max_label_bytes, max_bytes };
+            memory.select(&[], &TimeRange::ALL, &hints)
+        };
+        let selected = select(3 * bytes, usize::MAX).expect("within the limit");
+        let pinned: usize = selected.iter().map(|(_, chunks)| pinned_bytes(chunks)).sum();
+        assert!(pinned > 3 * size_of::<Chunk>());
+        assert!(selected.iter().all(|(_, chunks)| chunks.capacity() == 1), "no room beside it");
         assert_eq!(names(selected.into_iter().map(|(labels, _)| labels).collect()), whole().0);
-        assert!(matches!(select(3 * bytes - 1), Err(StoreError::Limit(_))));
+        assert!(matches!(select(3 * bytes - 1, usize::MAX), Err(StoreError::Limit(_))));
+        let all = 3 * bytes + pinned;
+        assert!(select(3 * bytes, all).is_ok());
+        assert!(matches!(select(3 * bytes, all - 1), Err(StoreError::Limit(_))));
     }
 
     #[test]

@@ -10,13 +10,12 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 
-use super::memory::chunk_error;
+use super::memory::{chunk_error, pinned_bytes};
 use super::{Inner, blocking};
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, Metadata, TimeRange};
 use crate::storage::{
-    ExemplarList, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError,
-    check_label_bytes, merge, merged_exemplars,
+    ExemplarList, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError, check_label_bytes, merge, merged_exemplars, check_bytes,
 };
 
 /// Where the points of one selected series are.
@@ -39,15 +38,17 @@ impl Inner {
         hints: &SelectHints,
     ) -> Result<Selection, StoreError> {
         self.repeat_deletes().await?;
-        let (memory, own, limit) = (self.memory.clone(), matchers.to_vec(), hints.max_label_bytes);
-        let recent = blocking(move || memory.select(&own, &range, limit)).await??;
+        let (memory, own, limits) = (self.memory.clone(), matchers.to_vec(), hints.clone());
+        let recent = blocking(move || memory.select(&own, &range, &limits)).await??;
         // Sorted in any case: that is what makes a run of the union a run below.
         let sorted = SelectHints { sorted: true, ..hints.clone() };
         let below = self.below.select(matchers, range, &sorted).await?;
         let (series, places) = union(below.series, recent);
         let bytes = series.iter().map(|labels| labels.as_bytes().len()).sum();
         check_label_bytes(bytes, hints.max_label_bytes)?;
-        Ok(Selection { series, reader: Box::new(MergedReader { places, below: below.reader }) })
+        let reader = MergedReader { places, below: below.reader };
+        check_bytes(bytes.saturating_add(reader.held_bytes()), hints.max_bytes)?;
+        Ok(Selection { series, reader: Box::new(reader) })
     }
 
     pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
@@ -127,6 +128,11 @@ impl SeriesReader for MergedReader {
             merged.push(merge::merge(chunks).map_err(chunk_error)?);
         }
         Ok(merged)
+    }
+
+    fn held_bytes(&self) -> usize {
+        let pinned = self.places.iter().map(|place| pinned_bytes(&place.memory));
+        pinned.sum::<usize>() + self.places.len() * size_of::<Place>() + self.below.held_bytes()
     }
 }
 

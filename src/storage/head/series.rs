@@ -152,13 +152,14 @@ impl MemSeries {
     /// The chunks that share time with `range`, in order of acceptance; they may overlap.
     pub(super) fn chunks(&self, range: &TimeRange) -> Vec<Chunk> {
         let inside = |chunk: &&Chunk| overlaps(chunk, range);
-        let mut chunks: Vec<Chunk> =
-            self.flushing.iter().chain(&self.sealed).filter(inside).cloned().collect();
-        if let Some(open) = &self.open
-            && range.overlaps(&TimeRange::new(open.min_time(), open.max_time()))
-        {
-            chunks.push(open.to_chunk());
-        }
+        let reaches =
+            |open: &&OpenChunk| range.overlaps(&TimeRange::new(open.min_time(), open.max_time()));
+        let closed = self.flushing.iter().chain(&self.sealed).filter(inside);
+        let open = self.open.as_ref().filter(reaches);
+        // A query keeps them, of a million series: no room beside them.
+        let mut chunks = Vec::with_capacity(closed.clone().count() + open.iter().len());
+        chunks.extend(closed.cloned());
+        chunks.extend(open.map(OpenChunk::to_chunk));
         if let Some(rare) = &self.rare {
             chunks.extend(rare.late_sealed.iter().filter(inside).cloned());
             chunks.extend(encode(rare.late.iter().filter(|(p, _)| range.contains(p.timestamp))));

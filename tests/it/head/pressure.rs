@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use promkairos::promql::{Engine, Features, QueryOptions, Settings, parse};
 use promkairos::storage::{Level, MEMORY_LIMIT, Pressure, SharedStore, Store};
 use promkairos::telemetry::HeadMetrics;
 
@@ -61,4 +62,31 @@ async fn series_without_points_leave_memory_and_nothing_is_lost() {
     assert_eq!(values(&head, "m").await.expect("read"), [(T, 1.0)]);
     put(&head, &one("m", T + 1, 2.0)).await;
     assert_eq!(values(&head, "m").await.expect("read"), [(T, 1.0), (T + 1, 2.0)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn points_that_a_query_keeps_in_memory_count_as_its_own() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let head = Arc::new(open(options(&dir), &below).await);
+    let names: Vec<String> = (0..200).map(|n| format!("m{n:03}")).collect();
+    let mut batch = Batch::new();
+    for name in &names {
+        batch = batch.series(&[("__name__", name)]).sample(T, 1.0);
+    }
+    put(&head, &batch).await;
+    // Label sets have a third of it.
+    let engine = Engine::new(Settings { max_bytes: 30_000, ..Settings::default() });
+    let expr = parse("sum({__name__=~\"m.*\"})", Features::Stable).expect("valid");
+    let ask = async || {
+        let store: SharedStore = head.clone();
+        engine.instant(store, &expr, T, &QueryOptions::default()).await.map(|_| ())
+    };
+    let error = ask().await.expect_err("too many").to_string();
+    let want = "label sets and recent points of more than 30000 bytes selected, which is the \
+                setting query-max-memory";
+    assert_eq!(error, want);
+    // The store below has no points in memory before they are read.
+    head.flush().await.expect("flushed");
+    ask().await.expect("within the limit");
 }
