@@ -1,6 +1,7 @@
 //! Keeps the process below the memory that it may take: looks at what it has several times a second,
 //! notes it for those who take more, and has the store give up what it can do without. While memory is
-//! short, what the allocator keeps of freed memory goes back to the system: that counts as well.
+//! short, what the allocator keeps of freed memory goes back to the system: that counts as well. It does too when
+//! somebody says that much was freed.
 //!
 //! What the system counts as resident is what counts. Who refuses what at which level is for
 //! `storage::Pressure` and those who ask it.
@@ -61,10 +62,9 @@ async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<boo
         if !is_under_way && pace.is_due(level, Instant::now()) {
             relief = Some(tokio::spawn(relieve(state.clone())));
         }
-        let is_given_back = giving_back
-            .as_ref()
-            .is_some_and(|(at, task)| at.elapsed() < GIVE_BACK || !task.is_finished());
-        if level > Level::Ample && !is_given_back {
+        let is_idle = giving_back.as_ref().is_none_or(|(_, task)| task.is_finished());
+        let is_due = giving_back.as_ref().is_none_or(|(at, _)| at.elapsed() >= GIVE_BACK);
+        if is_idle && (state.pressure().take_freed() || is_due && level > Level::Ample) {
             giving_back = Some((Instant::now(), spawn_blocking(allocator::give_back)));
         }
         sleep(LOOK).await;

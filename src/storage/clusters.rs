@@ -17,7 +17,9 @@ use futures::future::{BoxFuture, try_join_all};
 use super::exemplars::merged;
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection, SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, check_label_bytes, check_bytes,
+    Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection,
+    SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, check_bytes,
+    check_label_bytes,
 };
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};

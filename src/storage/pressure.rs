@@ -4,7 +4,7 @@
 //! level follows is a pure decision. Levels only come one after the other when memory comes slowly: what
 //! has to be bounded whatever happens has a limit of its own.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use super::StoreError;
 use crate::limits::RETRY_AFTER;
@@ -71,6 +71,8 @@ pub struct Pressure {
     limit: u64,
     resident: AtomicU64,
     level: AtomicU8,
+    /// Whether much was freed that the allocator may still have.
+    freed: AtomicBool,
     refused: [AtomicU64; Refused::ALL.len()],
 }
 
@@ -88,6 +90,7 @@ impl Pressure {
             limit,
             resident: AtomicU64::new(0),
             level: AtomicU8::new(Level::Ample as u8),
+            freed: AtomicBool::new(false),
             refused: Default::default(),
         }
     }
@@ -114,6 +117,16 @@ impl Pressure {
             2 => Level::Full,
             _ => Level::Over,
         }
+    }
+
+    /// Much memory was freed at once, and will not be needed again soon.
+    pub fn note_freed(&self) {
+        self.freed.store(true, Relaxed);
+    }
+
+    /// Whether that was said since this was last asked.
+    pub fn take_freed(&self) -> bool {
+        self.freed.swap(false, Relaxed)
     }
 
     /// What the process has of what it may have, in words that name the setting.
@@ -226,5 +239,13 @@ mod tests {
         pressure.check_write().expect("there is room");
         pressure.check_read().expect("there is room");
         assert_eq!(pressure.refuse_series(), None);
+    }
+
+    #[test]
+    fn what_was_freed_is_said_once() {
+        let pressure = Pressure::default();
+        assert!(!pressure.take_freed());
+        pressure.note_freed();
+        assert!(pressure.take_freed() && !pressure.take_freed());
     }
 }

@@ -4,13 +4,15 @@
 //! record is committed, applied; the caller orders the applications as the records lie in the log.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
 
-use super::map::SeriesMap;
+use super::leaving::{self, Room};
+use super::map::{Leave, SeriesMap};
 use super::order;
 use super::prepared::{Families, Judge, Judged, Prepared};
 use super::series::Taken;
@@ -22,7 +24,8 @@ use crate::model::{
 use crate::storage::exemplars::Budget;
 use crate::storage::index::{Among, MemoryIndex};
 use crate::storage::{
-    ExemplarList, Limited, SeriesQuery, SeriesRun, StoreError, check_label_bytes, SelectHints, check_bytes,
+    ExemplarList, Limited, Pressure, SelectHints, SeriesQuery, SeriesRun, StoreError, check_bytes,
+    check_label_bytes,
 };
 use crate::telemetry::HeadMetrics;
 
@@ -42,6 +45,8 @@ pub(super) struct Memory {
     begun: Mutex<VecDeque<(u32, Instant)>>,
     /// How long a series that nobody writes to stays at least.
     stay: Duration,
+    /// Is told when much memory was freed.
+    pressure: Arc<Pressure>,
     metrics: HeadMetrics,
 }
 
@@ -54,8 +59,8 @@ pub(super) struct Resolved<'m> {
 }
 
 impl Memory {
-    pub(super) fn new(metrics: HeadMetrics, stay: Duration) -> Self {
-        Self { metrics, stay, ..Self::default() }
+    pub(super) fn new(metrics: HeadMetrics, stay: Duration, pressure: Arc<Pressure>) -> Self {
+        Self { metrics, stay, pressure, ..Self::default() }
     }
 
     /// Finds the series of a batch. Its write must be among the steps to be applied before this
@@ -135,9 +140,12 @@ impl Memory {
     /// Makes the series that a write needs and memory does not have.
     fn make_series(&self, write: &mut Prepared, flush: u32) -> RwLockReadGuard<'_, SeriesMap> {
         if write.new.is_empty() {
-            return self.map.read();
+            let map = self.map.read();
+            map.renumber(write);
+            return map;
         }
         let mut map = self.map.write();
+        map.renumber(write);
         for (entry, labels) in write.new.drain(..) {
             write.entries[entry as usize].id = map.find_or_insert(labels, flush);
         }
@@ -350,12 +358,20 @@ impl Memory {
         }
         drop(current);
         self.flushing_bytes.store(0, Ordering::Relaxed);
-        let mut map = self.map.write();
+        // Locked in any case: every write that found its series before is a step now.
+        self.map.write().forget_renewed();
         if let Some(old) = self.old_flush(Instant::now()) {
-            map.drop_gone(self.flush.load(Ordering::Relaxed), old);
+            self.leave(Leave::Unseen { flush: self.flush.load(Ordering::Relaxed), old });
         }
-        self.metrics.series.set(map.len() as i64);
+        self.metrics.series.set(self.series_count() as i64);
         self.metrics.bytes.set(self.bytes() as i64);
+    }
+
+    /// Has series without points leave.
+    fn leave(&self, leave: Leave) {
+        if leaving::leave(&self.map, leave) == Room::Freed {
+            self.pressure.note_freed();
+        }
     }
 }
 
@@ -472,6 +488,47 @@ mod tests {
         assert_eq!(flush(&memory).len(), 2);
     }
 
+    /// Writes a point to each of these series.
+    fn write_all(memory: &Memory, series: std::ops::Range<usize>, time: i64) {
+        series.for_each(|n| drop(memory.apply(found(memory, &format!("s{n}"), time), 0)));
+    }
+
+    #[test]
+    fn the_room_of_series_that_left_is_given_up() {
+        let memory = Memory::default();
+        write_all(&memory, 0..6_000, 1);
+        flush(&memory);
+        assert_eq!(memory.map.read().room(), 6_000);
+        // Most stay: their places are for the next ones.
+        write_all(&memory, 0..2_500, 2);
+        flush(&memory);
+        assert_eq!((memory.series_count(), memory.map.read().room()), (2_500, 6_000));
+        write_all(&memory, 1_000..1_300, 3);
+        write_all(&memory, 9_000..9_010, 3);
+        // One waits to be applied meanwhile, with an id that it had before.
+        let waits =
+            [found(&memory, "s1234", 4), found(&memory, "s9005", 4), found(&memory, "x", 4)];
+        flush(&memory);
+        assert_eq!((memory.series_count(), memory.map.read().room()), (310, 310));
+        assert!(memory.pressure.take_freed());
+        waits.into_iter().for_each(|write| drop(memory.apply(write, 0)));
+        write_all(&memory, 1_299..1_301, 5);
+        let hints = SelectHints::default();
+        let chunks = memory.select(&[], &TimeRange::ALL, &hints).expect("own chunks");
+        let times = chunks.iter().map(|(labels, chunks)| {
+            let times = chunks.iter().map(|chunk| (chunk.min_time, chunk.max_time));
+            (labels.get("__name__").to_owned(), times.collect::<Vec<_>>())
+        });
+        let want = [("s1234", 4), ("s1299", 5), ("s1300", 5), ("s9005", 4), ("x", 4)];
+        let want = want.map(|(name, time)| (name.to_owned(), vec![(time, time)]));
+        assert_eq!(times.collect::<Vec<_>>(), want);
+        assert_eq!((indexed(&memory).len(), memory.map.read().room()), (312, 312));
+        assert_eq!(flush(&memory).len(), 5);
+        flush(&memory);
+        flush(&memory);
+        assert_eq!((memory.series_count(), indexed(&memory).len()), (0, 0));
+    }
+
     #[test]
     fn labels_that_are_too_many_do_not_come_into_being() {
         let memory = Memory::default();
@@ -511,7 +568,8 @@ mod tests {
 
     #[test]
     fn a_series_stays_for_its_time() {
-        let memory = Memory::new(HeadMetrics::default(), Duration::from_secs(24 * 3600));
+        let memory =
+            Memory::new(HeadMetrics::default(), Duration::from_secs(24 * 3600), Arc::default());
         memory.apply(found(&memory, "a", 1), 0);
         for _ in 0..10 {
             flush(&memory);

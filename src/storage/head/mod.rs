@@ -13,6 +13,7 @@ mod ahead;
 mod applier;
 mod flush;
 mod handing_down;
+mod leaving;
 mod map;
 mod memory;
 mod open;

@@ -102,7 +102,8 @@ impl Replay {
         below: SharedStore,
         metrics: HeadMetrics,
     ) -> Result<Self, StoreError> {
-        let memory = Arc::new(Memory::new(metrics.clone(), options.series_stay));
+        let pressure = options.pressure.clone();
+        let memory = Arc::new(Memory::new(metrics.clone(), options.series_stay, pressure));
         let flush_memory = options.flush_memory;
         Ok(Self {
             down: HandingDown::new(memory.clone(), below, metrics.clone()),

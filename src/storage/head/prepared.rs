@@ -47,6 +47,8 @@ pub(super) enum Judge<'a> {
 #[derive(Default)]
 pub(super) struct Prepared {
     pub(super) entries: Vec<Entry>,
+    /// How often series had got other ids when these were found.
+    pub(super) renewals: u32,
     /// Labels of series that memory did not have, with the positions of their entries.
     pub(super) new: Vec<(u32, Labels)>,
     samples: Vec<Sample>,
@@ -88,7 +90,8 @@ impl Prepared {
         judge: Judge<'_>,
         flush: u32,
     ) -> (Self, Judged) {
-        let mut write = Self { entries: Vec::with_capacity(batch.series.len()), ..Self::default() };
+        let entries = Vec::with_capacity(batch.series.len());
+        let mut write = Self { entries, renewals: map.renewals(), ..Self::default() };
         let mut judged = Judged::default();
         let mut finder = map.finder(flush);
         // Moved once; a series then gets its handles.

@@ -15,7 +15,8 @@ use super::{Inner, blocking};
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, Metadata, TimeRange};
 use crate::storage::{
-    ExemplarList, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError, check_label_bytes, merge, merged_exemplars, check_bytes,
+    ExemplarList, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError,
+    check_bytes, check_label_bytes, merge, merged_exemplars,
 };
 
 /// Where the points of one selected series are.

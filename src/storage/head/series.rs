@@ -84,6 +84,12 @@ impl MemSeries {
         *self = Self::new(self.place);
     }
 
+    /// Gives it to another place.
+    pub(super) fn move_to(&mut self, place: u8) -> Self {
+        let moved = std::mem::replace(self, Self::new(self.place));
+        Self { place, ..moved }
+    }
+
     /// Takes a float. `stamp` is its acceptance time; 0 = not kept.
     pub(super) fn push_float(&mut self, sample: &Sample, stamp: i64) -> Taken {
         let Sample { timestamp, start_timestamp, value } = *sample;

@@ -155,6 +155,11 @@ impl MemoryIndex {
         labels.find(|label| label.pair().0 == name.as_bytes()).map_or("", LabelRef::value)
     }
 
+    /// The series.
+    pub fn ids(&self) -> &RoaringBitmap {
+        &self.all
+    }
+
     /// How many series there are.
     pub fn len(&self) -> u64 {
         self.all.len()
@@ -168,7 +173,7 @@ impl MemoryIndex {
     /// Names of labels, sorted: of all series, or of some.
     pub fn names(&self, mut among: Option<Among<'_>>) -> Vec<&str> {
         let mut occurs = |values: &HashTable<u32>| match &mut among {
-            Some(among) => values.iter().any(|pair| self.ids(*pair).occurs(among)),
+            Some(among) => values.iter().any(|pair| self.ids_of(*pair).occurs(among)),
             None => true,
         };
         let names = self.names.iter().filter(|(_, values)| occurs(values));
@@ -180,7 +185,7 @@ impl MemoryIndex {
     /// Values of the label `name`, sorted: of all series, or of some.
     pub fn values(&self, name: &str, mut among: Option<Among<'_>>) -> Vec<&str> {
         let mut occurs =
-            |pair: u32| among.as_mut().is_none_or(|among| self.ids(pair).occurs(among));
+            |pair: u32| among.as_mut().is_none_or(|among| self.ids_of(pair).occurs(among));
         let pairs = self.pairs_of(name).filter(|pair| occurs(*pair));
         let mut values: Vec<&str> = pairs.map(|pair| self.label(pair).value()).collect();
         values.sort_unstable();
@@ -192,7 +197,7 @@ impl MemoryIndex {
         let values = self.pairs_of(name).map(|pair| (self.label(pair).value(), pair));
         let mut values: Vec<(&str, u32)> = values.collect();
         values.sort_unstable();
-        values.into_iter().map(|(value, pair)| (value, self.ids(pair).within(None)))
+        values.into_iter().map(|(value, pair)| (value, self.ids_of(pair).within(None)))
     }
 
     /// How many values the label `name` has.
@@ -207,7 +212,7 @@ impl MemoryIndex {
         Labelled { index: self, values }
     }
 
-    fn ids(&self, pair: u32) -> Ids<'_> {
+    fn ids_of(&self, pair: u32) -> Ids<'_> {
         self.sets.ids(self.pairs[pair as usize].postings)
     }
 
@@ -220,7 +225,7 @@ impl MemoryIndex {
         let (values, label) = (self.names.get(name)?, Label::new(name, value));
         let hash = self.hasher.hash_one(label.as_ref().as_bytes());
         let pair = values.find(hash, |pair| self.label(*pair) == label.as_ref())?;
-        Some(self.ids(*pair))
+        Some(self.ids_of(*pair))
     }
 
     fn by_values(
@@ -238,7 +243,7 @@ impl MemoryIndex {
             if !value.starts_with(prefix) || !passes(value) {
                 continue;
             }
-            match (self.ids(pair), within) {
+            match (self.ids_of(pair), within) {
                 (Ids::One(series), _) => few.extend(Some(series).filter(is_in)),
                 (Ids::Few(series), None) => few.extend_from_slice(series),
                 (Ids::Few(series), _) => few.extend(series.iter().copied().filter(is_in)),
@@ -393,7 +398,7 @@ mod tests {
                 for (name, value, pair) in &distinct {
                     let has = |(_, (set, _)): &(&u32, &(Labels, Vec<u32>))| set.get(name) == *value;
                     let want: RoaringBitmap = series.iter().filter(has).map(|(id, _)| *id).collect();
-                    prop_assert_eq!(index.ids(*pair).within(None), want);
+                    prop_assert_eq!(index.ids_of(*pair).within(None), want);
                 }
             }
         }
