@@ -16,6 +16,8 @@ const BLOCK: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub struct LabelTexts {
     blocks: Vec<Vec<u8>>,
+    /// Bytes of the blocks, full or not.
+    bytes: usize,
     /// Places without a label, by the steps of room that they have.
     free: Vec<Vec<LabelPlace>>,
 }
@@ -45,6 +47,7 @@ impl LabelTexts {
         let room = steps * STEP;
         if self.blocks.last().is_none_or(|block| block.len() + room > BLOCK) {
             self.blocks.push(Vec::with_capacity(BLOCK.max(room)));
+            self.bytes += BLOCK.max(room);
         }
         let begin = (self.blocks.len() - 1) * BLOCK;
         let block = self.blocks.last_mut().expect("one was made");
@@ -52,6 +55,11 @@ impl LabelTexts {
         block.extend_from_slice(bytes);
         block.resize(block.len().next_multiple_of(STEP), 0);
         LabelPlace(u32::try_from(place).expect("less than 32 GB of labels"))
+    }
+
+    /// Bytes that the labels take, with the room that is free between them.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Takes a label away.
@@ -163,5 +171,8 @@ mod tests {
             assert_eq!(place, LabelPlace(0));
             texts.remove(place);
         }
+        assert_eq!(texts.bytes(), BLOCK);
+        texts.insert(Label::new("pod", &"x".repeat(2 * BLOCK)).as_ref());
+        assert!((3 * BLOCK..3 * BLOCK + 32).contains(&texts.bytes()));
     }
 }

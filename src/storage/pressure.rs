@@ -71,6 +71,10 @@ pub struct Pressure {
     limit: u64,
     resident: AtomicU64,
     level: AtomicU8,
+    /// Bytes that new series take which were let in since then.
+    expected: AtomicU64,
+    /// Bytes that the next flush will take.
+    flush_need: AtomicU64,
     /// Whether much was freed that the allocator may still have.
     freed: AtomicBool,
     refused: [AtomicU64; Refused::ALL.len()],
@@ -90,6 +94,8 @@ impl Pressure {
             limit,
             resident: AtomicU64::new(0),
             level: AtomicU8::new(Level::Ample as u8),
+            expected: AtomicU64::new(0),
+            flush_need: AtomicU64::new(0),
             freed: AtomicBool::new(false),
             refused: Default::default(),
         }
@@ -105,6 +111,7 @@ impl Pressure {
         let before = self.level();
         let now = before.next(resident, self.limit);
         self.resident.store(resident, Relaxed);
+        self.expected.store(0, Relaxed);
         self.level.store(now as u8, Relaxed);
         (before, now)
     }
@@ -148,13 +155,28 @@ impl Pressure {
         self.check(Level::Full, Refused::Read)
     }
 
-    /// Why a new series is refused, if it is. It is counted.
-    pub fn refuse_series(&self) -> Option<RejectReason> {
+    /// A flush of all that is there would take so many bytes.
+    pub fn set_flush_need(&self, bytes: u64) {
+        self.flush_need.store(bytes, Relaxed);
+    }
+
+    /// Why a new series that takes so many bytes is refused, if it is. It is counted. There must be room for
+    /// the flush that it is going to be in, and for those that came since the process was last looked at.
+    pub fn refuse_series(&self, bytes: u64) -> Option<RejectReason> {
+        let mut more = String::new();
         if self.level() < Level::Full {
-            return None;
+            let expected = self.expected.load(Relaxed).saturating_add(bytes);
+            let need = self.flush_need.load(Relaxed).saturating_add(expected);
+            let resident = self.resident.load(Relaxed).saturating_add(need);
+            if Level::at(resident, self.limit) < Level::Full {
+                self.expected.fetch_add(bytes, Relaxed);
+                return None;
+            }
+            more = format!(", and {need} more with new series and the next flush");
         }
         self.count(Refused::Series);
-        let what = format!("the process has {} bytes in memory", self.resident.load(Relaxed));
+        let resident = self.resident.load(Relaxed);
+        let what = format!("the process has {resident} bytes in memory{more}");
         Some(RejectReason::Limit { what, setting: MEMORY_LIMIT, most: self.limit })
     }
 
@@ -212,7 +234,7 @@ mod tests {
         let refused = || {
             let write = pressure.check_write().is_err();
             let read = pressure.check_read().is_err();
-            (pressure.refuse_series().is_some(), read, write)
+            (pressure.refuse_series(10).is_some(), read, write)
         };
         assert_eq!(refused(), (false, false, false));
         assert_eq!(pressure.note(850), (Level::Ample, Level::Tight));
@@ -238,7 +260,25 @@ mod tests {
         assert_eq!(pressure.level(), Level::Ample);
         pressure.check_write().expect("there is room");
         pressure.check_read().expect("there is room");
-        assert_eq!(pressure.refuse_series(), None);
+        assert_eq!(pressure.refuse_series(1 << 40), None);
+    }
+
+    #[test]
+    fn a_new_series_needs_room_for_those_before_it_and_for_its_flush() {
+        let pressure = Pressure::new(1_000);
+        pressure.note(700);
+        let let_in = || (0..).take_while(|_| pressure.refuse_series(50).is_none()).count();
+        assert_eq!(let_in(), 3, "850, and one more would be at nine tenths");
+        assert_eq!(let_in(), 0);
+        pressure.note(700);
+        pressure.set_flush_need(100);
+        assert_eq!(let_in(), 1);
+        let refused = pressure.refuse_series(50).expect("refused").to_string();
+        let text =
+            "the process has 700 bytes in memory, and 200 more with new series and the next flush";
+        assert!(refused.contains(text), "{refused}");
+        pressure.note(799);
+        assert_eq!((let_in(), pressure.level()), (0, Level::Ample));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Little memory and everybody against it, on the real program: ever new series, queries that want
-//! everything, lists of all labels. The process stays below the memory of the machine that its limit
-//! leaves room on, answers, keeps what it acknowledged, and recovers.
+//! everything, lists of all labels. The process stays within its limit, but for a few per cent, answers, keeps what it
+//! acknowledged, and recovers.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -249,7 +249,8 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     };
     assert!(server.process.ended().is_none(), "it lives");
     let peak = peak(&server);
-    assert!(peak < MACHINE, "{} of {} MiB", peak >> 20, MACHINE >> 20);
+    // What is promised, and what comes between two looks at it.
+    assert!(peak <= LIMIT / 100 * 105, "{} of {} MiB", peak >> 20, LIMIT >> 20);
     assert_eq!(metric(&server, "promkairos_memory_limit_bytes").await, LIMIT as f64);
     eventually("refusals are counted", async || {
         let refused = metric(&server, "promkairos_memory_refused_total").await;

@@ -65,14 +65,20 @@ pub(super) enum Leave {
         /// Number of a flush since which a write must have found what stays.
         old: u32,
     },
+    /// All: no write waits to be applied.
+    All,
 }
 
 impl Leave {
     /// Whether one goes that a write found last when this was the number of the last flush.
     fn takes(self, found: u32) -> bool {
-        let Self::Unseen { flush, old } = self;
-        let is_unseen = old.wrapping_sub(found).cast_signed() > 0;
-        is_unseen && flush.wrapping_sub(found) >= GONE_AFTER
+        match self {
+            Self::Unseen { flush, old } => {
+                let is_unseen = old.wrapping_sub(found).cast_signed() > 0;
+                is_unseen && flush.wrapping_sub(found) >= GONE_AFTER
+            }
+            Self::All => true,
+        }
     }
 }
 

@@ -29,6 +29,11 @@ use crate::storage::{
 };
 use crate::telemetry::HeadMetrics;
 
+/// Bytes that a series takes besides its points and beyond its labels, about.
+pub(super) const SERIES_BYTES: u64 = 512;
+/// Bytes that a flush takes for a series until it has ended, about; the store below has the labels again.
+const FLUSH_BYTES: u64 = 96;
+
 /// Everything in memory.
 #[derive(Default)]
 pub(super) struct Memory {
@@ -150,6 +155,7 @@ impl Memory {
             write.entries[entry as usize].id = map.find_or_insert(labels, flush);
         }
         self.metrics.series.set(map.len() as i64);
+        self.pressure.set_flush_need(bytes_of_series(&map, FLUSH_BYTES));
         RwLockWriteGuard::downgrade(map)
     }
 
@@ -312,7 +318,7 @@ impl Memory {
         let flush = self.flush.load(Ordering::Relaxed);
         let mut found = Vec::new();
         self.map.read().for_each(|id, series| {
-            if !series.join_flush(flush as u8).flushing().is_empty() {
+            if series.is_in_flush(flush as u8) {
                 found.push(id);
             }
         });
@@ -322,7 +328,8 @@ impl Memory {
     /// What the flush has of one series; `None` where a delete has left nothing.
     pub(super) fn flushing_run(&self, id: u32) -> Option<SeriesRun> {
         let map = self.map.read();
-        let chunks = map.pager().series(id).flushing().to_vec();
+        let flush = self.flush.load(Ordering::Relaxed);
+        let chunks = map.pager().series(id).flushing(flush as u8);
         (!chunks.is_empty()).then(|| SeriesRun { labels: map.labels(id), chunks })
     }
 
@@ -348,7 +355,10 @@ impl Memory {
             Some((map.find(labels.as_bytes())?, flushed.as_slice()))
         });
         let ids: std::collections::HashMap<u32, &[Exemplar]> = ids.collect();
-        map.for_each(|id, series| series.end_flush(ids.get(&id).copied().unwrap_or(&[])));
+        let number = self.flush.load(Ordering::Relaxed) as u8;
+        map.for_each(|id, series| {
+            series.end_flush(number, ids.get(&id).copied().unwrap_or(&[]));
+        });
         drop(map);
         let mut current = self.metadata.lock();
         for (family, flushed) in metadata {
@@ -357,7 +367,10 @@ impl Memory {
             }
         }
         drop(current);
-        self.flushing_bytes.store(0, Ordering::Relaxed);
+        if self.flushing_bytes.swap(0, Ordering::Relaxed) > 0 {
+            // Chunks, and all that the store below had to write them.
+            self.pressure.note_freed();
+        }
         // Locked in any case: every write that found its series before is a step now.
         self.map.write().forget_renewed();
         if let Some(old) = self.old_flush(Instant::now()) {
@@ -367,12 +380,29 @@ impl Memory {
         self.metrics.bytes.set(self.bytes() as i64);
     }
 
+    /// Has all series without points leave. No write waits to be applied.
+    pub(super) fn leave_all(&self) {
+        self.leave(Leave::All);
+        self.metrics.series.set(self.series_count() as i64);
+    }
+
     /// Has series without points leave.
     fn leave(&self, leave: Leave) {
         if leaving::leave(&self.map, leave) == Room::Freed {
             self.pressure.note_freed();
         }
+        self.pressure.set_flush_need(bytes_of_series(&self.map.read(), FLUSH_BYTES));
     }
+
+    /// Bytes that all of it takes, about.
+    pub(super) fn whole_bytes(&self) -> u64 {
+        self.bytes() + bytes_of_series(&self.map.read(), SERIES_BYTES)
+    }
+}
+
+/// Bytes of the labels of all series, with so many more for each.
+fn bytes_of_series(map: &SeriesMap, each: u64) -> u64 {
+    map.len() as u64 * each + map.index.text_bytes() as u64
 }
 
 fn present(

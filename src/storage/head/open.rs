@@ -5,9 +5,10 @@
 //! may not have been told before the process ended. One thread reads and decompresses, one
 //! decodes, one applies.
 //!
-//! When memory is full, what was read so far goes to the store below. The log is cut only once all
-//! of it is read: a process that is killed before that reads it again, from where the store below
-//! says that it is, and repeats what it did. A store below that takes nothing does not keep the
+//! When memory is full, what was read so far goes to the store below. So it does when the process comes near to
+//! what it may have; then the series leave too, for the log may have more of them than there is room for. The log
+//! is cut only once all of it is read: a process that is killed before that reads it again, from where the store
+//! below says that it is, and repeats what it did. A store below that takes nothing does not keep the
 //! server from starting: reading goes on over the limit, with a warning. The log then has about
 //! what the process before had in memory, which took writes up to a multiple of the limit.
 
@@ -28,7 +29,7 @@ use super::repeater::Repeater;
 use super::wal::{self, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
 use crate::model::{Protocol, Target};
-use crate::storage::{Pace, SharedStore, StoreError};
+use crate::storage::{Level, Pace, Pressure, SharedStore, StoreError};
 use crate::telemetry::HeadMetrics;
 use crate::wire::{self, Policy};
 
@@ -77,6 +78,8 @@ struct Replay {
     flush_memory: u64,
     /// With more bytes in memory the next snapshot goes down.
     full_at: u64,
+    /// What the process may have, and has.
+    pressure: Arc<Pressure>,
     /// Runs what has to wait for the store below.
     runtime: Handle,
     metrics: HeadMetrics,
@@ -112,6 +115,7 @@ impl Replay {
             stamps: options.stamps,
             flush_memory,
             full_at: flush_memory,
+            pressure: options.pressure.clone(),
             runtime: Handle::current(),
             metrics,
             arena: Vec::new(),
@@ -218,19 +222,32 @@ impl Replay {
     }
 
     fn is_full(&self) -> Result<bool, StoreError> {
-        if self.repeater.waiting_bytes() + self.memory.bytes() <= self.full_at {
+        if self.repeater.waiting_bytes() + self.memory.bytes() <= self.full_at && !self.is_short() {
             return Ok(false);
         }
         // Only now it is known.
         self.repeater.settle()?;
-        Ok(self.memory.bytes() > self.full_at)
+        Ok(self.memory.bytes() > self.full_at || self.is_short())
+    }
+
+    /// Whether the process has much of what it may have, and a good part of that is here: by count, since nobody
+    /// looks at the process as often as series come.
+    fn is_short(&self) -> bool {
+        let (whole, limit) = (self.memory.whole_bytes(), self.pressure.limit());
+        let is_tight = self.pressure.level() > Level::Ample;
+        // A process that lets in as many series as it may comes near to five eighths.
+        let most = if is_tight { limit / 4 } else { limit / 8 * 5 };
+        self.down.pending.is_none() && whole > most
     }
 
     /// The repeater has settled.
     fn make_room(&mut self) {
-        let runtime = self.runtime.clone();
+        let (runtime, is_short) = (self.runtime.clone(), self.is_short());
         match runtime.block_on(self.hand_down()) {
             Ok(()) => {
+                if is_short {
+                    self.memory.leave_all();
+                }
                 self.metrics.flushes.inc();
                 self.full_at = self.flush_memory;
             }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::map::{Finder, SeriesMap};
+use super::memory::SERIES_BYTES;
 use crate::limits;
 use crate::model::{
     Exemplar, HistogramSample, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point,
@@ -219,7 +220,10 @@ fn find(
         return Ok(Found::Known(id));
     }
     match judge {
-        Judge::Accept { pressure, .. } => pressure.refuse_series().map_or(Ok(()), Err)?,
+        Judge::Accept { pressure, .. } => {
+            let bytes = SERIES_BYTES + labels.as_bytes().len() as u64;
+            pressure.refuse_series(bytes).map_or(Ok(()), Err)?;
+        }
         Judge::Replay => {}
     }
     Ok(Found::New(labels))

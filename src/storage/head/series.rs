@@ -8,6 +8,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+
 use crate::chunk::{Chunk, ChunkBuilder, ChunkError, OpenChunk};
 use crate::limits::{MAX_CHUNK_POINTS, PARTITION_MS};
 use crate::model::{Exemplar, Labels, Point, Sample, TimeRange, Value};
@@ -245,14 +247,34 @@ impl MemSeries {
         self.newest = newest;
     }
 
-    /// What the flush has of this series.
-    pub(super) fn flushing(&self) -> &[Chunk] {
-        &self.flushing
+    /// Whether the flush with this number has anything of this series.
+    pub(super) fn is_in_flush(&self, number: u8) -> bool {
+        match self.flush == number {
+            true => !self.flushing.is_empty(),
+            false => self.may_have(&TimeRange::ALL),
+        }
     }
 
-    /// Forgets what was flushed; the store below shows it now. `exemplars` are sorted by time and then by
-    /// labels; one that was given another value meanwhile stays.
-    pub(super) fn end_flush(&mut self, exemplars: &[Exemplar]) {
+    /// What the flush with this number has of this series. Points that nothing has come behind stay as they
+    /// are: to close the chunks of all series at once would take a good part of their memory again.
+    pub(super) fn flushing(&self, number: u8) -> Vec<Chunk> {
+        match self.flush == number {
+            true => self.flushing.iter().map(unshared).collect(),
+            false => self.chunks(&TimeRange::ALL),
+        }
+    }
+
+    /// Forgets what was flushed with this number; the store below shows it now. `exemplars` are sorted by time and
+    /// then by labels; one that was given another value meanwhile stays.
+    pub(super) fn end_flush(&mut self, number: u8, exemplars: &[Exemplar]) {
+        if self.flush != number {
+            self.flush = number;
+            self.full_at = first_end(self.place);
+            (self.open, self.sealed) = (None, Vec::new());
+            if let Some(rare) = &mut self.rare {
+                (rare.late, rare.late_sealed) = Default::default();
+            }
+        }
         self.flushing = Vec::new();
         // What is older than all that is left counts as in order again.
         self.newest = self.sealed.iter().map(|chunk| chunk.max_time).max();
@@ -341,6 +363,18 @@ fn first_end(place: u8) -> u8 {
     (MAX_CHUNK_POINTS - usize::from(place) % FIRST_ENDS) as u8
 }
 
+/// The same chunk for a while. What is shared has a count of who shares it, which would stay with each of a million.
+fn unshared(chunk: &Chunk) -> Chunk {
+    const FEW: usize = 1 << 10;
+    if chunk.data.len() > FEW {
+        return chunk.clone();
+    }
+    let Chunk { kind, count, min_time, max_time, .. } = *chunk;
+    let data = Bytes::copy_from_slice(&chunk.data);
+    let (starts, stamps) = (chunk.starts.clone(), chunk.stamps.clone());
+    Chunk { kind, count, min_time, max_time, data, starts, stamps }
+}
+
 fn overlaps(chunk: &Chunk, range: &TimeRange) -> bool {
     range.overlaps(&TimeRange::new(chunk.min_time, chunk.max_time))
 }
@@ -404,7 +438,7 @@ mod tests {
         series.begin_flush();
         assert_eq!(points(&series), want);
         assert_eq!(series.push_float(&sample(30, 6.0), 0), Taken::Late);
-        series.end_flush(&[]);
+        series.end_flush(0, &[]);
         assert_eq!(points(&series), [(30, 6.0)]);
         // The late point left is the newest: what is not newer is late again.
         assert_eq!(series.push_float(&sample(30, 7.0), 0), Taken::Late);
@@ -432,11 +466,11 @@ mod tests {
         let (new, changed) = (exemplar(2, "aa", 3.0), exemplar(2, "b", 4.0));
         series.push_exemplar(new.clone());
         series.push_exemplar(changed.clone());
-        series.end_flush(&flushed);
+        series.end_flush(1, &flushed);
         assert_eq!(all(&series), [new.clone(), changed]);
         series.delete(&TimeRange::new(1, 1)).expect("own chunks");
         assert_eq!(all(&series).len(), 2);
-        series.end_flush(&[exemplar(0, "a", 1.0), new, b, exemplar(2, "b", 4.0)]);
+        series.end_flush(2, &[exemplar(0, "a", 1.0), new, b, exemplar(2, "b", 4.0)]);
         assert!(series.is_empty() && series.rare.is_none());
     }
 
@@ -452,8 +486,38 @@ mod tests {
         let flushed: Vec<Exemplar> = series.exemplars(&TimeRange::ALL).collect();
         assert!(flushed.iter().map(|exemplar| exemplar.timestamp).eq(0..MANY));
         series.push_exemplar(exemplar(MANY, "a", 1.0));
-        series.end_flush(&flushed);
+        series.end_flush(1, &flushed);
         assert_eq!(series.exemplars(&TimeRange::ALL).count(), 1);
+    }
+
+    #[test]
+    fn a_series_that_nothing_comes_to_is_flushed_as_it_is() {
+        let filled = || {
+            let mut series = MemSeries::new(70);
+            for timestamp in [10, 20, 30, 5, 20] {
+                series.push_float(&sample(timestamp, timestamp as f64), 0);
+            }
+            series
+        };
+        let in_flush = |series: &MemSeries| {
+            let merged = merge::merge(series.flushing(1)).expect("own chunks");
+            merged.iter().map(|chunk| usize::from(chunk.count)).sum::<usize>()
+        };
+        let (mut quiet, mut busy) = (filled(), filled());
+        busy.join_flush(1).push_float(&sample(40, 40.0), 0);
+        for series in [&quiet, &busy] {
+            assert!(series.is_in_flush(1));
+            assert_eq!(in_flush(series), 4);
+        }
+        assert!(quiet.open.is_some(), "it is as it was");
+        quiet.end_flush(1, &[]);
+        busy.end_flush(1, &[]);
+        assert!(quiet.is_empty() && !quiet.is_in_flush(1) && !busy.is_in_flush(1));
+        assert_eq!((quiet.full_at, busy.full_at), (first_end(70), first_end(70)));
+        assert_eq!(points(&busy), [(40, 40.0)]);
+        // What was late is in order again, and goes to the next flush.
+        assert_eq!(quiet.join_flush(1).push_float(&sample(7, 7.0), 0), Taken::InOrder);
+        assert!(quiet.is_in_flush(2) && busy.is_in_flush(2));
     }
 
     #[test]
@@ -486,7 +550,7 @@ mod tests {
         for timestamp in before..before + after {
             series.push_float(&sample(timestamp, 1.0), 0);
         }
-        (lengths(series.flushing()), lengths(&series.sealed))
+        (lengths(&series.flushing), lengths(&series.sealed))
     }
 
     #[test]

@@ -160,6 +160,11 @@ impl MemoryIndex {
         &self.all
     }
 
+    /// Bytes that the labels take.
+    pub fn text_bytes(&self) -> usize {
+        self.texts.bytes()
+    }
+
     /// How many series there are.
     pub fn len(&self) -> u64 {
         self.all.len()

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use promkairos::model::TimeRange;
 use promkairos::promql::{Engine, Features, QueryOptions, Settings, parse};
-use promkairos::storage::{Level, MEMORY_LIMIT, Pressure, SharedStore, Store};
+use promkairos::storage::{Level, MEMORY_LIMIT, Pressure, SelectHints, SharedStore, Store};
 use promkairos::telemetry::HeadMetrics;
 
 use super::{Batch, Gate, Mode, T, one, open, open_over, options, put, values};
@@ -15,12 +16,12 @@ async fn known_series_go_on_and_new_ones_leave_no_trace() {
     let dir = tempfile::tempdir().expect("a folder");
     let below = Arc::new(Gate::default());
     below.set(Mode::NoFlush);
-    let pressure = Arc::new(Pressure::new(1_000));
+    let pressure = Arc::new(Pressure::new(1_000_000));
     let mut options = options(&dir);
     options.pressure = pressure.clone();
     let head = open(options.clone(), &below).await;
     put(&head, &one("known", T, 1.0)).await;
-    pressure.note(950);
+    pressure.note(950_000);
     assert_eq!(pressure.level(), Level::Full);
     let both = Batch::new()
         .series(&[("__name__", "new")])
@@ -31,7 +32,7 @@ async fn known_series_go_on_and_new_ones_leave_no_trace() {
     assert_eq!((outcome.samples, outcome.rejections.len()), (1, 1));
     assert_eq!(outcome.rejections.counts(), [(MEMORY_LIMIT, 1)]);
     let text = outcome.rejections.kept()[0].to_string();
-    let want = "the process has 950 bytes in memory, and the setting memory-limit is 1000 for \
+    let want = "the process has 950000 bytes in memory, and the setting memory-limit is 1000000 for \
                 series {__name__=\"new\"}";
     assert_eq!(text, want);
     let check = async |head: &dyn Store| {
@@ -89,4 +90,32 @@ async fn points_that_a_query_keeps_in_memory_count_as_its_own() {
     // The store below has no points in memory before they are read.
     head.flush().await.expect("flushed");
     ask().await.expect("within the limit");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_with_more_series_than_there_is_room_for_is_read_back_in_pieces() {
+    const SERIES: usize = 16_000;
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let head = open(options(&dir), &below).await;
+    for first in (0..SERIES).step_by(1_000) {
+        let names: Vec<String> = (first..first + 1_000).map(|n| format!("m{n:05}")).collect();
+        let with = |batch: Batch, name: &String| {
+            batch.series(&[("__name__", name)]).sample(T + first as i64, 1.0)
+        };
+        put(&head, &names.iter().fold(Batch::new(), with)).await;
+    }
+    drop(head);
+    let (mut options, metrics) = (options(&dir), HeadMetrics::default());
+    // Five eighths of it for them.
+    options.pressure = Arc::new(Pressure::new(4 << 20));
+    let store: SharedStore = Arc::new(Fronted(below.clone()));
+    let head = open_over(options, store, metrics.clone()).await.expect("the head opens");
+    let left = metrics.series.get();
+    assert!(left < 6_000 && metrics.flushes.get() > 1, "{left} series are left");
+    let all = head.select(&[], TimeRange::ALL, &SelectHints::default()).await.expect("readable");
+    assert_eq!(all.series.len(), SERIES);
+    for name in ["m00000", "m15999"] {
+        assert_eq!(values(&head, name).await.expect("read").len(), 1, "{name}");
+    }
 }
