@@ -96,7 +96,17 @@ pub(super) fn read(path: &Path) -> Result<Read, ConfigError> {
     parse(&text, &variable).map_err(|reason| ConfigError::KairosDb { path: path.into(), reason })
 }
 
+/// Whether a line is of a `kairosdb.properties`: its lists are no HOCON.
+fn is_old(line: &str) -> bool {
+    let entry = line.trim_start().strip_prefix("kairosdb.datastore.cassandra.");
+    let value = entry.and_then(|entry| OLD.iter().find_map(|old| entry.strip_prefix(old)));
+    value.is_some_and(|value| value.trim_start().starts_with(['=', ':']))
+}
+
 fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Read, String> {
+    if let Some(line) = text.lines().position(is_old) {
+        return Err(layers::at(line + 1, PROPERTIES));
+    }
     let syntax = layers::syntax(text)?;
     let table = Table::of(&syntax)?.unwrap_or_default();
     let datastore = Values::new(&table, text.len(), variable).get(&DATASTORE)?;
@@ -105,9 +115,6 @@ fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Read, 
     };
     let mut lines = Lines::new();
     add_lines(&mut lines, String::new(), &datastore);
-    if let Some(line) = OLD.iter().find_map(|entry| lines.get(*entry)) {
-        return Err(format!("line {line}: {PROPERTIES}"));
-    }
     let mut entries = Vec::new();
     let mut ignored = Vec::new();
     for (path, value) in leaves(&datastore) {
