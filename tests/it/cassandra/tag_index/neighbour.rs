@@ -100,7 +100,7 @@ async fn types_that_are_not_shown_are_counted_on_both_paths() {
         let keyspace = TestKeyspace::new().await;
         let telemetry = Metrics::new();
         let list: &[(&str, &[&str])] = if tags.is_empty() { &[] } else { &[("m", tags)] };
-        // Of a window that memory has no room for, not all rows are counted.
+        // Of a window that memory has no room for, some rows are counted twice.
         let options = Options { series_cache_bytes: 1 << 20, ..indexing(&keyspace, list) };
         let store = CassandraStore::open(options, telemetry.cassandra.clone()).await;
         let store = store.expect("opens");
