@@ -194,13 +194,6 @@ pub async fn run(
 ) -> Result<(), ServerError> {
     let keeps_files = config.keeps_files();
     let _lock = keeps_files.then(|| DataLock::acquire(&config.data_dir)).transpose()?;
-    if let Some(user) = owner::foreign(&config.data_dir).filter(|_| keeps_files) {
-        tracing::warn!(
-            "{} belongs to the user {user}, who cannot use what root writes there: a server of that user does \
-             not start on it afterwards",
-            config.data_dir.display()
-        );
-    }
     check(&config)?;
     unserved::check(&config)?;
     prepare(&config);
@@ -271,6 +264,13 @@ fn prepare(config: &Config) {
     allocator::use_small_pages();
     machine::take_descriptors();
     warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
+    if let Some(user) = owner::foreign(&config.data_dir).filter(|_| config.keeps_files()) {
+        tracing::warn!(
+            "{} belongs to the user {user}, who cannot use what root writes there: a server of that user does \
+             not start on it afterwards",
+            config.data_dir.display()
+        );
+    }
 }
 
 /// What the handlers share, as the configuration has it.
