@@ -220,7 +220,7 @@ async fn a_flush_of_very_many_exemplars_and_families_comes_back_whole() {
         store.exemplars(&named("rpc"), TimeRange::ALL, usize::MAX).await.expect("exemplars");
     // Not `assert_eq`, which would print all of them.
     assert!(found == sent, "{} series", found.len());
-    assert!(store.metadata(None).await.expect("metadata") == told);
+    assert!(store.metadata(None, usize::MAX).await.expect("metadata") == told);
     keyspace.drop().await;
 }
 
