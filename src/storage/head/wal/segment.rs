@@ -96,11 +96,24 @@ impl Segment {
     }
 
     fn create_whole(disk: &dyn LogFiles, dir: &Path, header: Header) -> Result<Self, AppendError> {
+        let file = Self::put_whole(disk, dir, header, &[])?;
+        let end = HEADER_LEN as u64;
+        Ok(Self { path: dir.join(name(header.first)), file, header, end, littered: end })
+    }
+
+    /// Puts the file of a segment with these records under its final name, durably, in place of one that has it.
+    fn put_whole(
+        disk: &dyn LogFiles,
+        dir: &Path,
+        header: Header,
+        records: &[u8],
+    ) -> Result<Box<dyn LogFile>, AppendError> {
         let path = dir.join(name(header.first));
         let unfinished = path.with_extension(&UNFINISHED[1..]);
         let make = || {
             let file = disk.create(&unfinished, header.bytes)?;
-            write_all(file.as_ref(), &header.encode(), 0).map_err(|(_, error)| error)?;
+            let bytes = [&header.encode()[..], records].concat();
+            write_all(file.as_ref(), &bytes, 0).map_err(|(_, error)| error)?;
             Ok(file)
         };
         let file = make().map_err(|error: io::Error| {
@@ -111,8 +124,7 @@ impl Segment {
         file.sync_data().map_err(AppendError::Sync)?;
         disk.rename(&unfinished, &path).map_err(AppendError::Write)?;
         disk.sync_dir(dir).map_err(AppendError::Sync)?;
-        let end = HEADER_LEN as u64;
-        Ok(Self { path, file, header, end, littered: end })
+        Ok(file)
     }
 
     /// Whether `bytes` and a seal fit behind the last record.
@@ -153,12 +165,30 @@ impl Segment {
 
     /// Takes out the records that are in it, durably, and leaves a gap up to `sequence` in their
     /// place: in a segment that the checkpoint knows there has to be something.
-    pub(super) fn void(&mut self, sequence: u64) -> Result<(), AppendError> {
+    pub(super) fn void(
+        &mut self,
+        disk: &dyn LogFiles,
+        dir: &Path,
+        sequence: u64,
+    ) -> Result<(), AppendError> {
         let mut gap = Vec::new();
         let entry = Entry { sequence, accepted: 0, record: Record::Gap };
         record::encode(&mut gap, self.header.key, &entry);
+        if self.put_gap(&gap).is_ok() {
+            return Ok(());
+        }
+        // Half a gap over a record would leave neither: a short file takes the place of this one.
+        let end = (HEADER_LEN + gap.len()) as u64;
+        let header = Header { bytes: end + SEAL_LEN as u64, ..self.header };
+        let file = Self::put_whole(disk, dir, header, &gap)?;
+        *self = Self { path: self.path.clone(), file, header, end, littered: end };
+        Ok(())
+    }
+
+    /// Writes a gap over the first record, and zeros over what is behind it.
+    fn put_gap(&mut self, gap: &[u8]) -> Result<(), AppendError> {
         let begin = HEADER_LEN as u64;
-        write_all(self.file.as_ref(), &gap, begin).map_err(|(_, e)| AppendError::Write(e))?;
+        write_all(self.file.as_ref(), gap, begin).map_err(|(_, e)| AppendError::Write(e))?;
         // No record is shorter than a gap.
         (self.littered, self.end) = (self.end, begin + gap.len() as u64);
         self.clean()

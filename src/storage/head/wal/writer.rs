@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use tracing::{error, warn};
 
+use super::WalOptions;
 use super::log::{Log, Round, State, Waiter};
 use super::segment::{AppendError, Segment};
 use crate::telemetry::Throttle;
@@ -142,9 +143,9 @@ impl Writer {
                         // The checkpoint may know the segment or not, so it has to stay, and must
                         // not bring back what is refused. On a disk that does not take the gap
                         // either, a restart may.
-                        if let Err(AppendError::Write(e) | AppendError::Sync(e)) =
-                            segment.void(round.last)
-                        {
+                        let WalOptions { dir, disk, .. } = &self.log.options;
+                        let voided = segment.void(disk.as_ref(), dir, round.last);
+                        if let Err(AppendError::Write(e) | AppendError::Sync(e)) = voided {
                             warn!("refused records stay in the log and may come back: {e}");
                         }
                         self.last = round.last;
