@@ -284,7 +284,7 @@ async fn more_exemplars_than_an_answer_may_have_are_an_error() {
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     let time = 1_700_000_000_000;
     let exemplar = |at: u64| {
-        let label = proto::Message::default().bytes(1, "trace_id").bytes(2, &format!("{at:08}"));
+        let label = proto::Message::default().bytes(1, "trace_id").bytes(2, format!("{at:08}"));
         proto::Message::default().messages(1, [label]).double(2, 0.5).varint(3, time + at)
     };
     let sent = series("m", "a", 1).messages(3, (0..1_000).map(exemplar));
