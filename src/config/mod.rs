@@ -263,7 +263,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Gathers and validates. `matches` come from a command with the [`arguments`] of this module.
+    /// Gathers and validates. `matches` come from a command with the [`arguments()`] of this module.
     pub fn load(matches: &ArgMatches) -> Result<Self, ConfigError> {
         Self::from_raw(Raw::gather(matches)?)
     }

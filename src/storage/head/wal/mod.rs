@@ -5,8 +5,8 @@
 //! [`segment`] is a file, [`handle`] what requests use, [`writer`] the thread, [`mod@log`] what the
 //! two have in common. [`replay`] decides at start what is a torn tail and what is damage,
 //! [`repair`](fn@repair) is the way out of damage; it looks around with [`survey`] and counts what is
-//! lost with [`contents`]. What writes the log goes through [`files`]. But for that count the log knows
-//! no samples: it keeps request bodies as they came.
+//! lost with [`contents`]. What writes the log goes through [`log_files`](crate::storage::log_files). But for
+//! that count the log knows no samples: it keeps request bodies as they came.
 
 mod checkpoint;
 mod contents;
