@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn connections_leave_the_store_its_descriptors() {
         assert_eq!(afforded(1024, 512), 512);
-        assert_eq!(afforded(600, 512), 600 - 384 - SPARE_CONNECTIONS);
+        assert_eq!(afforded(600, 512), 600 - 300 - SPARE_CONNECTIONS);
         assert_eq!(afforded(80, 512), 80 - 40 - SPARE_CONNECTIONS);
         assert_eq!(afforded(20, 512), 1);
     }

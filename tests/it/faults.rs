@@ -78,12 +78,15 @@ fn count(counts: &mut [u32; 2], went_well: bool) {
     counts[usize::from(!went_well)] += 1;
 }
 
+/// Seeds that once did not keep the law. Of a segment that the checkpoint knew half of the first record was taken
+/// back; one without a record, which could not be removed, lay before another such.
+const FOUND: [u64; 2] = [17_417_279_382_651_834_825, 17_417_279_382_651_834_873];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_is_found_or_an_error_says_why_not() {
     let (first, histories) = (seed(), if long() { 5_000 } else { 200 });
     let mut met = Met::default();
-    for number in 0..histories {
-        let seed = first.wrapping_add(number);
+    for seed in FOUND.into_iter().chain((0..histories).map(|number| first.wrapping_add(number))) {
         println!("history {seed}");
         let mut history = History::new(seed).await;
         for _ in 0..40 {

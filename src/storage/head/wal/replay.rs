@@ -51,7 +51,7 @@ pub(super) fn replay(
         let what = format!("the segment is missing, with the records from {known} on");
         return Err(StoreError::Corrupt { path: dir.join(segment::name(known)), offset: 0, what });
     }
-    let mut found = Found { last: after, ..Found::default() };
+    let (mut found, mut empty) = (Found { last: after, ..Found::default() }, Vec::new());
     for (number, (first, path)) in listed.iter().enumerate() {
         let mut reader = Reader::open(disk, path)?;
         check_header(&reader, *first)?;
@@ -62,9 +62,9 @@ pub(super) fn replay(
         }
         if number > 0 && reader.header.previous != found.last {
             // Reported of the older segment: it is the one that should have gone on.
-            let (_, older) = found.segments.last().expect("there was a segment before");
             let what = format!("records up to {} are missing", reader.header.previous);
-            let (path, offset) = (older.path.clone(), older.end);
+            let older = found.segments.last().map(|(_, older)| (older.path.clone(), older.end));
+            let (path, offset) = older.unwrap_or_else(|| (path.clone(), 0));
             return Err(StoreError::Corrupt { path, offset, what });
         }
         let newest = number + 1 == listed.len();
@@ -75,14 +75,15 @@ pub(super) fn replay(
             if entry.sequence > after { visit(entry) } else { Ok(()) }
         })?;
         found.key = Some(reader.header.key);
-        if newest && found.last < reader.header.first {
+        if found.last < reader.header.first {
             if *first == known {
                 let what = "its first record, which was durable, is missing";
                 return Err(reader.corrupt(HEADER_LEN as u64, what));
             }
-            // Made, but no record came before the end: the next segment may get the same name.
-            disk.remove(path).map_err(|source| io_error(path, source))?;
-            break;
+            // Made, but no record came before the end: another segment may get the same name. Not all of them are
+            // the newest, as one that a failing disk does not remove stays while others are made.
+            empty.push(path);
+            continue;
         }
         if newest && sealed < end {
             segment::harden(&mut reader, sealed, end)?;
@@ -91,6 +92,10 @@ pub(super) fn replay(
         let _ = reader.file.release(end);
         found.newest = *first;
         found.segments.push((found.last, Closed { path: path.clone(), end }));
+    }
+    // Only now: what is behind them goes on where they began.
+    for path in empty {
+        disk.remove(path).map_err(|source| io_error(path, source))?;
     }
     Ok(found)
 }
