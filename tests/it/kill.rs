@@ -210,6 +210,32 @@ async fn a_part_of_the_embedded_store_that_is_gone_is_missed() {
     load.check(&server).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_manifest_takes_no_part_with_it() {
+    let data = tempfile::tempdir().expect("a folder");
+    let manifest = data.path().join("embedded/parts/MANIFEST");
+    let (load, mut random) = (Load::default(), StdRng::seed_from_u64(seed()));
+    let mut manifests = Vec::new();
+    for _ in 0..2 {
+        let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+        assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+        assert!(server.process.terminate().success(), "{}", server.process.log());
+        manifests.push(std::fs::read(&manifest).expect("there is one"));
+    }
+    std::fs::write(&manifest, &manifests[0]).expect("written");
+    let log = match Promkairos::try_start(data.path(), &Backend::Embedded, &[]) {
+        Ok(mut server) => {
+            let status = server.ready_or_ended().await.expect_err("points are missing");
+            format!("{status}\n{}", server.process.log())
+        }
+        Err(log) => log,
+    };
+    assert!(log.contains("part files are missing"), "{log}");
+    std::fs::write(&manifest, &manifests[1]).expect("written");
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    load.check(&server).await;
+}
+
 async fn start_is_loud_or_right(
     backend: &Backend,
     data: &Path,

@@ -62,13 +62,16 @@ pub struct Options {
     pub maintenance: Option<Duration>,
     /// What retention and the end of a day go by.
     pub clock: Clock,
+    /// Everything up to this record of the log has to be here: else part files are missing, or an older manifest
+    /// stands in the place of the newest, and no file is removed.
+    pub through: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let maintenance = Some(Duration::from_secs(60));
         let clock = Clock::default();
-        Self { retention: Duration::ZERO, cache_bytes: 64 << 20, maintenance, clock }
+        Self { retention: Duration::ZERO, cache_bytes: 64 << 20, maintenance, clock, through: 0 }
     }
 }
 

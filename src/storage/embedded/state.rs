@@ -115,6 +115,15 @@ impl PartStore {
         } else {
             store.begin(&listed)?;
         }
+        let flushed = store.state().manifest.flushed_through;
+        if flushed < options.through {
+            let what = format!(
+                "the log says that everything up to record {} is here, but the newest that is known \
+                 here is {flushed}: part files are missing",
+                options.through
+            );
+            return Err(StoreError::Corrupt { path: store.dir, offset: 0, what });
+        }
         store.remove_leftovers(&listed);
         store.show_counts();
         Ok(store)
