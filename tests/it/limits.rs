@@ -80,7 +80,12 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
         ("active_series_limit", 3.0),
         ("active_series_per_metric_limit", 2.0),
     ] {
-        assert_eq!(metric(&server, gauge).await, Some(want), "{gauge}");
+        // Some are shown a few times a second.
+        eventually(gauge, async || match metric(&server, gauge).await {
+            Some(shown) if shown == want => Ok(()),
+            other => Err(format!("{other:?}, not {want}")),
+        })
+        .await;
     }
     let refused = "write_rejected_total{reason=\"max-active-series\"}";
     assert_eq!(metric(&server, refused).await, Some(1.0));
