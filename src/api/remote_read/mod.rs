@@ -31,7 +31,8 @@ use super::slow::Watch;
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::{
-    ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ, RETRY_AFTER,
+    ANSWER_STALL, MAX_CONCURRENT_READS, MAX_DECODED_BYTES, READ_WAIT, READS_PER_SAMPLE_READ,
+    RETRY_AFTER,
 };
 use crate::storage::StoreError;
 use crate::telemetry::HttpMetrics;
@@ -117,11 +118,14 @@ pub(super) async fn remote_read(
     state.pressure.check_read()?;
     let gate = &state.reads;
     let body = gate.bodies.read(&headers, body, state.body_bytes(), &state.metrics.http).await?;
-    let checked = check_decoded(&body.bytes, state.writes.limits().decoded_bytes);
-    if checked.is_err() {
+    let most = state.writes.limits().decoded_bytes;
+    if let Err(refused) = check_decoded(&body.bytes, most) {
         state.metrics.http.limits.reached(DECODED_SIZE);
+        // Beyond the most that the setting may be the decoder refuses it, in Prometheus' words.
+        if most < MAX_DECODED_BYTES {
+            return Err(refused);
+        }
     }
-    checked?;
     let store = state.store()?.clone();
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline, &state.metrics.http);
