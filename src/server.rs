@@ -221,10 +221,7 @@ pub async fn run(
     }
     let front =
         Front { router: api::router(state.clone()), tls, metrics: Arc::new(metrics.http.clone()) };
-    let stop = until_true(stopped.clone());
-    let limits = Limits::of(&config.limits.http);
-    let connections = machine::affordable(limits.connections);
-    let limits = Limits { connections, ..limits };
+    let (limits, stop) = (Limits::of(&config.limits.http), until_true(stopped.clone()));
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
     beside.spawn(web::follow(renewed, metrics.web.clone()));
     beside.spawn(memory::watch(state.clone(), stopped.clone()));

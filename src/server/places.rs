@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::machine::affordable;
 use crate::config::HttpConfig;
 use crate::limits;
 
@@ -40,10 +41,10 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Those of the settings.
+    /// Those of the settings, as far as there are descriptors.
     pub(super) fn of(config: &HttpConfig) -> Self {
         Self {
-            connections: config.connections,
+            connections: affordable(config.connections),
             spare: limits::SPARE_CONNECTIONS,
             streams: config.streams,
             head_timeout: config.head_timeout,

@@ -78,8 +78,8 @@ impl LimitMetrics {
         }
         registry.register(
             "limits_reached",
-            "Series, metadata entries, requests, queries, statements, connections and answers refused, cut or given up at a limit, \
-             by its setting; http-head-size and rate_limit are none",
+            "Series, metadata entries, requests, queries, statements, connections and answers refused, cut or \
+             given up at a limit, by its setting; http-head-size and rate_limit are none",
             metrics.reached.clone(),
         );
         metrics

@@ -295,8 +295,8 @@ impl SeriesMap {
     }
 
     /// Takes the place of another map, of which it has the labels but for series that came late or that are
-    /// among `gone`; of these it takes those that do not go after all. The cost is that of the series that stay, as they
-    /// are moved, and of a look at what the others are.
+    /// among `gone`; of these it takes those that do not go after all. The cost is that of the series that stay, as
+    /// they are moved, and of a look at what the others are.
     pub(super) fn replace(mut self, other: &mut Self, gone: &RoaringBitmap, leave: Leave) -> Self {
         let mut renewed = std::mem::take(&mut self.renewed);
         let known: RoaringBitmap = renewed.iter().map(|(before, _)| *before).collect();
