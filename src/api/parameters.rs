@@ -82,36 +82,36 @@ impl Parameters {
 
     /// A time that need not be given.
     pub(super) fn time(&self, name: &str) -> Result<Option<Moment>, ApiError> {
+        self.time_by(name, Moment::parse)
+    }
+
+    /// From `start` to `end`; without them, all times.
+    pub(super) fn range(&self) -> Result<TimeRange, ApiError> {
+        self.range_by(|text| Moment::parse(text).map(Moment::millis))
+    }
+
+    /// The same where much hangs on it: a time that no 64 bits hold is refused and not taken for the earliest.
+    pub(super) fn strict_range(&self) -> Result<TimeRange, ApiError> {
+        self.range_by(parse_time)
+    }
+
+    fn range_by(&self, parse: impl Fn(&str) -> Result<i64, String>) -> Result<TimeRange, ApiError> {
+        let TimeRange { start, end } = TimeRange::ALL;
+        let start = self.time_by("start", &parse)?.unwrap_or(start);
+        Ok(TimeRange::new(start, self.time_by("end", &parse)?.unwrap_or(end)))
+    }
+
+    fn time_by<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, ApiError> {
         let text = self.first(name);
         if text.is_empty() {
             return Ok(None);
         }
         let why = |error| format!("invalid time value for '{name}': {error}");
-        Moment::parse(text).map(Some).map_err(|error| invalid(name, why(error)))
-    }
-
-    /// From `start` to `end`; without them, all times.
-    pub(super) fn range(&self) -> Result<TimeRange, ApiError> {
-        let mut range = TimeRange::ALL;
-        if let Some(start) = self.time("start")? {
-            range.start = start.millis();
-        }
-        if let Some(end) = self.time("end")? {
-            range.end = end.millis();
-        }
-        Ok(range)
-    }
-
-    /// The same where much hangs on it: a time that no 64 bits hold is refused and not taken for the earliest.
-    pub(super) fn strict_range(&self) -> Result<TimeRange, ApiError> {
-        for name in ["start", "end"] {
-            let text = self.first(name);
-            if !text.is_empty() {
-                let why = |error| format!("invalid time value for '{name}': {error}");
-                parse_time(text).map_err(|error| invalid(name, why(error)))?;
-            }
-        }
-        self.range()
+        parse(text).map(Some).map_err(|error| invalid(name, why(error)))
     }
 
     /// Most results; `None` for all.

@@ -378,25 +378,23 @@ impl Store for Head {
 
     async fn close(&self) -> Result<(), StoreError> {
         let flushed = self.inner.flush(WhenEmpty::Skip, Duration::ZERO).await;
-        // A full disk passes; a log that has failed may not have what was not flushed.
-        let lost = match &flushed {
-            Err(_) if self.inner.wal.has_failed() => true,
-            Err(error) => {
-                warn!("the last flush failed, its samples stay in the log: {error}");
-                false
-            }
-            Ok(()) => false,
-        };
+        // Asked before it is closed, when nothing is accepted either.
+        let has_failed = self.inner.wal.has_failed();
         let inner = self.inner.clone();
         blocking(move || inner.wal.close()).await?;
         let closed = self.inner.below.close().await;
         match flushed {
-            Err(error) if lost => Err(StoreError::Backend {
+            Ok(()) => closed,
+            // A full disk passes; a log that has failed may not have what was not flushed.
+            Err(error) if has_failed => Err(StoreError::Backend {
                 what: "the last flush failed, and the log cannot be relied on: samples may be lost"
                     .into(),
                 source: Box::new(error),
             }),
-            _ => closed,
+            Err(error) => {
+                warn!("the last flush failed, its samples stay in the log: {error}");
+                closed
+            }
         }
     }
 
