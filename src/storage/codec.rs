@@ -10,7 +10,10 @@
 //! packing: 0 = the payload as it is, 1 = zstd. Integers are little-endian.
 //! ```
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
+use zstd::bulk::Decompressor;
 
 use crate::model::{Labels, varint};
 
@@ -125,6 +128,11 @@ pub(super) fn pack(raw: &[u8]) -> Vec<u8> {
     block
 }
 
+thread_local! {
+    /// Kept for the next block: new pages for it cost more than what they unpack.
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
+}
+
 /// The bytes given to [`pack`].
 pub(super) fn unpack(block: &[u8]) -> Result<Bytes, Damage> {
     let mut cursor = Cursor(unseal(block)?);
@@ -135,7 +143,8 @@ pub(super) fn unpack(block: &[u8]) -> Result<Bytes, Damage> {
     }
     let raw = match packing {
         0 => cursor.0.to_vec(),
-        1 => zstd::bulk::decompress(cursor.0, raw_len)
+        1 => DECOMPRESSOR
+            .with_borrow_mut(|decompressor| decompressor.decompress(cursor.0, raw_len))
             .map_err(|_| Damage("a block does not decompress"))?,
         _ => return Err(Damage("a block has an unknown packing")),
     };
@@ -175,6 +184,24 @@ mod tests {
         assert!(
             Cursor(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).bytes().is_err()
         );
+    }
+
+    #[test]
+    fn a_block_that_does_not_decompress_spoils_no_other() {
+        let raw = b"again and again and ".repeat(100);
+        let good = pack(&raw);
+        assert_eq!(good[0], 1, "packed");
+        let payload = 5..good.len() - 4;
+        for at in payload {
+            let mut bad = good[..good.len() - 4].to_vec();
+            bad[at] ^= 0xff;
+            seal(&mut bad, 0);
+            let _ = unpack(&bad);
+            let mut cut = good[..at].to_vec();
+            seal(&mut cut, 0);
+            assert!(unpack(&cut).is_err(), "cut at {at}");
+            assert_eq!(unpack(&good).expect("just packed"), raw, "behind one cut at {at}");
+        }
     }
 
     proptest! {

@@ -59,7 +59,8 @@ struct Places {
 #[derive(Default)]
 struct Found {
     labels: Vec<Labels>,
-    by_labels: HashTable<u32>,
+    /// Numbers of label sets under their hashes, which are kept: growing looks at no set.
+    by_labels: HashTable<(u64, u32)>,
     label_bytes: usize,
     places: Vec<(u32, Place)>,
 }
@@ -89,41 +90,43 @@ impl Found {
     fn series(&mut self, bytes: &[u8]) -> Result<u32, codec::Damage> {
         let hash = xxh3_64(bytes);
         let labels = &self.labels;
-        let known = self.by_labels.find(hash, |at| labels[*at as usize].as_bytes() == bytes);
-        if let Some(at) = known {
+        let is_same =
+            |(own, at): &(u64, u32)| *own == hash && labels[*at as usize].as_bytes() == bytes;
+        if let Some((_, at)) = self.by_labels.find(hash, is_same) {
             return Ok(*at);
         }
         let at = self.labels.len() as u32;
         let set = codec::labels(bytes)?;
         self.label_bytes += bytes.len() + size_of::<Labels>();
         self.labels.push(set);
-        let labels = &self.labels;
-        self.by_labels.insert_unique(hash, at, |at| xxh3_64(labels[*at as usize].as_bytes()));
+        self.by_labels.insert_unique(hash, (hash, at), |(hash, _)| *hash);
         Ok(at)
     }
 
     /// The label sets, sorted if wanted, and the frames in the same order.
     fn arrange(self, sorted: bool) -> (Vec<Labels>, Places) {
-        let Self { labels, places, .. } = self;
-        let order = match sorted {
-            true => sorted_places(labels.iter().map(Labels::as_ref)),
-            false => (0..labels.len() as u32).collect(),
+        let Self { labels, mut places, .. } = self;
+        // Those of one part are in order.
+        let series = if !sorted || labels.is_sorted() {
+            labels
+        } else {
+            let order = sorted_places(labels.iter().map(Labels::as_ref));
+            let mut rank = vec![0u32; labels.len()];
+            for (position, series) in order.iter().enumerate() {
+                rank[*series as usize] = position as u32;
+            }
+            places.iter_mut().for_each(|(series, _)| *series = rank[*series as usize]);
+            order.iter().map(|at| labels[*at as usize].clone()).collect()
         };
-        let mut rank = vec![0u32; labels.len()];
-        for (position, series) in order.iter().enumerate() {
-            rank[*series as usize] = position as u32;
-        }
         // A stable sort: frames of one series stay in order of precedence.
-        let mut places: Vec<(u32, Place)> = places;
-        places.sort_by_key(|(series, _)| rank[*series as usize]);
-        let mut starts = vec![0usize; labels.len() + 1];
+        places.sort_by_key(|(series, _)| *series);
+        let mut starts = vec![0usize; series.len() + 1];
         for (series, _) in &places {
-            starts[rank[*series as usize] as usize + 1] += 1;
+            starts[*series as usize + 1] += 1;
         }
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
-        let series = order.iter().map(|at| labels[*at as usize].clone()).collect();
         (series, Places { starts, all: places.into_iter().map(|(_, place)| place).collect() })
     }
 }
