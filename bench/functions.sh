@@ -107,12 +107,12 @@ in_order() {
   for at in "${order[@]}"; do "$command" "$at"; done
 }
 
-# in_turns COMMAND: once for each round, after a turn that warms up and is recorded nowhere.
+# in_turns COMMAND [ARGUMENT ...]: once for each round, after a turn that warms up and is recorded nowhere.
 in_turns() {
   local turn
   for turn in $(seq 0 "$rounds"); do
     round=$turn
-    if [ "$turn" = 0 ]; then "$1" > /dev/null; else "$1"; fi
+    if [ "$turn" = 0 ]; then "$@" > /dev/null; else "$@"; fi
   done
 }
 

@@ -12,7 +12,7 @@ part_three_nodes() {
     stored_is_found
     stop_server
     rm -rf "$work/promkairos"
-    for round in $(seq "$rounds"); do flushed 15; done
+    in_turns flushed 15
     if [ $count = 3 ]; then lose_nodes; fi
     stop_cassandra
   done
