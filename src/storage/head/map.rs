@@ -6,14 +6,8 @@
 //! Lock order: the map, then the order of acceptance, then a page. Ids are dense and used again
 //! after a series has gone.
 //!
-//! No series goes away between being found by a write and being applied. A write keeps the map locked
-//! for reading from then until it is among the steps to be applied. Series are dropped at the end
-//! of a flush ([`super::leaving`]), and only those that no write has found since the flush before it began: that
-//! flush ended with the map locked, so such a write was a step before this one began, and the
-//! beginning of a flush is a step behind it. For the same reason no write waits longer than until the end of the
-//! next flush with ids that were given anew meanwhile, and the map knows until then which ones they are now.
+//! No series goes away between being found by a write and being applied: when they go is said in [`leaving`].
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashTable;
@@ -21,22 +15,18 @@ use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringBitmap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::prepared::Prepared;
 use super::series::MemSeries;
 use crate::model::{Labels, LabelsRef, Matcher};
 use crate::storage::StoreError;
 use crate::storage::index::{ListId, Lists, MemoryIndex, evaluate};
 
+pub(super) mod leaving;
+
 /// Series under one lock. Neighbouring ids are series first seen together, which are sent
 /// together too: a request takes few locks.
 const PAGE: usize = 256;
-/// A series without points goes when so many flushes have begun since a write found it: the first takes
-/// its points, the second finds nothing. Fewer would not be safe, as said above.
-const GONE_AFTER: u32 = 2;
-/// Where a map has room for so many times its series, the rest of it is given up ...
-const MOST_ROOM: usize = 3;
-/// ... if it is more than for so many.
-const LEAST_ROOM: usize = 16 * PAGE;
+/// Bytes that a series takes besides its points and beyond its labels, about.
+pub(super) const SERIES_BYTES: u64 = 512;
 
 /// All series in memory.
 #[derive(Default)]
@@ -53,33 +43,6 @@ pub(super) struct SeriesMap {
     renewals: u32,
     /// The ids before the last time and behind it, rising by the former, while a write may have them.
     renewed: Vec<(u32, u32)>,
-}
-
-/// Which series without points go.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Leave {
-    /// Those that no write has found for a while.
-    Unseen {
-        /// Number of the last flush.
-        flush: u32,
-        /// Number of a flush since which a write must have found what stays.
-        old: u32,
-    },
-    /// All: no write waits to be applied.
-    All,
-}
-
-impl Leave {
-    /// Whether one goes that a write found last when this was the number of the last flush.
-    fn takes(self, found: u32) -> bool {
-        match self {
-            Self::Unseen { flush, old } => {
-                let is_unseen = old.wrapping_sub(found).cast_signed() > 0;
-                is_unseen && flush.wrapping_sub(found) >= GONE_AFTER
-            }
-            Self::All => true,
-        }
-    }
 }
 
 struct Identity {
@@ -194,6 +157,11 @@ impl SeriesMap {
         self.table.len()
     }
 
+    /// How many ids there are, in use or free.
+    pub(super) fn room(&self) -> usize {
+        self.identities.len()
+    }
+
     /// A cursor over the points of series.
     pub(super) fn pager(&self) -> Pager<'_> {
         Pager { map: self, page: None }
@@ -217,115 +185,10 @@ impl SeriesMap {
         self.renewals
     }
 
-    /// Gives a write the ids that its series have now.
-    pub(super) fn renumber(&self, write: &mut Prepared) {
-        if write.renewals == self.renewals {
-            return;
-        }
-        write.renewals = self.renewals;
-        for entry in &mut write.entries {
-            // One that is not there is that of a new series.
-            if let Ok(at) = self.renewed.binary_search_by_key(&entry.id, |(before, _)| *before) {
-                entry.id = self.renewed[at].1;
-            }
-        }
-    }
-
-    /// No write has ids from before the last renewal any more.
-    pub(super) fn forget_renewed(&mut self) {
-        self.renewed = Vec::new();
-    }
-
-    /// How many ids there are, in use or free.
-    pub(super) fn room(&self) -> usize {
-        self.identities.len()
-    }
-
-    /// Whether there is far too much room for so many series.
-    pub(super) fn is_too_large_for(&self, series: usize) -> bool {
-        self.room() >= LEAST_ROOM && series.saturating_mul(MOST_ROOM) <= self.room()
-    }
-
-    /// Ids of series that go, of these.
-    pub(super) fn leaving(&self, ids: Range<usize>, leave: Leave, gone: &mut RoaringBitmap) {
-        let mut pager = self.pager();
-        for id in ids {
-            let Some(Some(identity)) = self.identities.get(id) else { continue };
-            let takes = leave.takes(identity.found.load(Ordering::Relaxed));
-            if takes && pager.series(id as u32).is_empty() {
-                gone.insert(id as u32);
-            }
-        }
-    }
-
-    /// Drops those of these series that still go.
-    pub(super) fn drop_leaving(&mut self, ids: &[u32], leave: Leave) {
-        for id in ids {
-            let Some(slot) = self.identities.get_mut(*id as usize) else { continue };
-            // A write may have found it meanwhile. If none has, no points have come either.
-            let goes = |identity: &mut Identity| leave.takes(*identity.found.get_mut());
-            let Some(identity) = slot.take_if(goes) else { continue };
-            let (number, at) = (*id as usize / PAGE, *id as usize % PAGE);
-            self.pages[number].get_mut()[at].clear();
-            self.index.remove(*id, self.lists.get(identity.pairs));
-            self.lists.remove(identity.pairs);
-            if let Ok(entry) = self.table.find_entry(identity.hash, |other| other == id) {
-                entry.remove();
-            }
-            self.free.push(*id);
-        }
-    }
-
-    /// Takes over the labels of a series of another map, which has another id here.
-    fn copy(&mut self, other: &Self, id: usize, renewed: &mut Vec<(u32, u32)>) {
-        let Some(Some(identity)) = other.identities.get(id) else { return };
-        let labels = other.labels(id as u32);
-        let found = identity.found.load(Ordering::Relaxed);
-        renewed.push((id as u32, self.insert(identity.hash, labels.as_ref(), found)));
-    }
-
-    /// Takes over the labels of these series of another map, but for those of `gone`. The map is not whole before
-    /// [`replace`](Self::replace).
-    pub(super) fn copy_all(&mut self, other: &Self, ids: Range<usize>, gone: &RoaringBitmap) {
-        let mut renewed = std::mem::take(&mut self.renewed);
-        for id in ids.filter(|id| !gone.contains(*id as u32)) {
-            self.copy(other, id, &mut renewed);
-        }
-        self.renewed = renewed;
-    }
-
-    /// Takes the place of another map, of which it has the labels but for series that came late or that are
-    /// among `gone`; of these it takes those that do not go after all. The cost is that of the series that stay, as
-    /// they are moved, and of a look at what the others are.
-    pub(super) fn replace(mut self, other: &mut Self, gone: &RoaringBitmap, leave: Leave) -> Self {
-        let mut renewed = std::mem::take(&mut self.renewed);
-        let known: RoaringBitmap = renewed.iter().map(|(before, _)| *before).collect();
-        for id in other.index.ids() - &known {
-            let identity = other.identities[id as usize].as_ref();
-            let found = identity.map(|identity| identity.found.load(Ordering::Relaxed));
-            if !gone.contains(id) || !found.is_some_and(|found| leave.takes(found)) {
-                self.copy(other, id as usize, &mut renewed);
-            }
-        }
-        for (page, ids) in renewed.chunks(PAGE).enumerate() {
-            let moved = |(at, (before, id)): (usize, &(u32, u32))| {
-                debug_assert_eq!(page * PAGE + at, *id as usize, "ids rise from 0 in a new map");
-                let found = other.identities[*before as usize].as_ref().map(|known| &known.found);
-                let found = found.map_or(0, |found| found.load(Ordering::Relaxed));
-                if let Some(identity) = &mut self.identities[*id as usize] {
-                    *identity.found.get_mut() = found;
-                }
-                let (number, before) = (*before as usize / PAGE, *before as usize % PAGE);
-                other.pages[number].get_mut()[before].move_to(at as u8)
-            };
-            let mut series: Vec<MemSeries> = ids.iter().enumerate().map(moved).collect();
-            series.extend((series.len()..PAGE).map(|at| MemSeries::new(at as u8)));
-            self.pages.push(Mutex::new(series.into()));
-        }
-        renewed.sort_unstable();
-        self.renewed = renewed;
-        self.renewals = other.renewals.wrapping_add(1);
-        std::mem::replace(other, self)
+    /// The id that a series has now, of which a write has that from before the last renewal; `None` = there was none.
+    pub(super) fn renewed(&self, id: u32) -> Option<u32> {
+        let at = self.renewed.binary_search_by_key(&id, |(before, _)| *before).ok()?;
+        Some(self.renewed[at].1)
     }
 }
 
@@ -388,6 +251,7 @@ impl Pager<'_> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::leaving::Leave;
     use super::*;
 
     /// Sets of which each shares labels with others; some are long, and a name is the beginning of another.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
 
-use super::leaving::{self, Room};
-use super::map::{Leave, SeriesMap};
+use super::map::leaving::{self, Leave, Room};
+use super::map::{SERIES_BYTES, SeriesMap};
 use super::order;
 use super::prepared::{Families, Judge, Judged, Prepared};
 use super::series::Taken;
@@ -29,8 +29,6 @@ use crate::storage::{
 };
 use crate::telemetry::HeadMetrics;
 
-/// Bytes that a series takes besides its points and beyond its labels, about.
-pub(super) const SERIES_BYTES: u64 = 512;
 /// Bytes that a flush takes for a series until it has ended, about; the store below has the labels again.
 const FLUSH_BYTES: u64 = 96;
 
@@ -146,11 +144,11 @@ impl Memory {
     fn make_series(&self, write: &mut Prepared, flush: u32) -> RwLockReadGuard<'_, SeriesMap> {
         if write.new.is_empty() {
             let map = self.map.read();
-            map.renumber(write);
+            write.renumber(&map);
             return map;
         }
         let mut map = self.map.write();
-        map.renumber(write);
+        write.renumber(&map);
         for (entry, labels) in write.new.drain(..) {
             write.entries[entry as usize].id = map.find_or_insert(labels, flush);
         }

@@ -13,7 +13,6 @@ mod ahead;
 mod applier;
 mod flush;
 mod handing_down;
-mod leaving;
 mod map;
 mod memory;
 mod open;

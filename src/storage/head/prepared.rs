@@ -7,8 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::map::{Finder, SeriesMap};
-use super::memory::SERIES_BYTES;
+use super::map::{Finder, SERIES_BYTES, SeriesMap};
 use crate::limits;
 use crate::model::{
     Exemplar, HistogramSample, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point,
@@ -49,7 +48,7 @@ pub(super) enum Judge<'a> {
 pub(super) struct Prepared {
     pub(super) entries: Vec<Entry>,
     /// How often series had got other ids when these were found.
-    pub(super) renewals: u32,
+    renewals: u32,
     /// Labels of series that memory did not have, with the positions of their entries.
     pub(super) new: Vec<(u32, Labels)>,
     samples: Vec<Sample>,
@@ -134,6 +133,18 @@ impl Prepared {
             let Ok(labels) = exemplar.labels.to_labels() else { continue };
             let (value, timestamp) = (exemplar.value, exemplar.timestamp);
             self.exemplars.push((entry, Exemplar { labels, value, timestamp }));
+        }
+    }
+
+    /// Takes the ids that its series have now.
+    pub(super) fn renumber(&mut self, map: &SeriesMap) {
+        if self.renewals == map.renewals() {
+            return;
+        }
+        self.renewals = map.renewals();
+        for entry in &mut self.entries {
+            // One that is not there is that of a new series.
+            entry.id = map.renewed(entry.id).unwrap_or(entry.id);
         }
     }
 

@@ -79,6 +79,8 @@ pub fn repair_on(
     let listed = segment::list(disk, dir)?;
     let found = Found::of(disk, dir, &listed, &mut report)?;
     let through = found.checkpoint.through;
+    let known = found.checkpoint.newest;
+    let is_known_there = listed.iter().any(|(first, _)| *first == known);
     let mut listed = listed.into_iter().peekable();
     let (mut last, mut newest, mut accepted) = (None, 0, None);
     let mut valid = Tally::default();
@@ -112,12 +114,11 @@ pub fn repair_on(
         report.losses.extend(survey.losses);
     }
     report.valid = valid.contents();
-    let known = found.checkpoint.newest;
     let path = dir.join(segment::name(known));
     let is_told = report.losses.iter().any(|loss| loss.path == path && loss.last.is_none());
     // Behind the newest that is there.
     let accepted = (accepted.filter(|_| newest < known), None);
-    if known > 0 && !is_there(disk, dir, known)? {
+    if known > 0 && !is_known_there {
         let loss = Loss::of(path, 0..0, "the segment is missing", known);
         report.losses.push(Loss { accepted, ..loss });
     } else if newest < known && !is_told {
@@ -136,12 +137,6 @@ pub fn repair_on(
         written.map_err(|error| error.at(dir))?;
     }
     Ok(report)
-}
-
-/// Whether there is a file of the segment.
-fn is_there(disk: &dyn LogFiles, dir: &Path, first: u64) -> Result<bool, StoreError> {
-    let names = disk.list(dir).map_err(|source| io_error(dir, source))?;
-    Ok(names.contains(&segment::name(first)))
 }
 
 /// What is wrong with a log that begins late and has no checkpoint.
