@@ -12,7 +12,7 @@ use super::selected::{Points, of_each_series};
 use super::{ApiError, AppState};
 use crate::limits::MAX_PREVIEW_SERIES;
 use crate::model::{Labels, Matcher, TimeRange};
-use crate::storage::{Limited, ListSize, SeriesQuery, StoreError};
+use crate::storage::{ExemplarPieces, Limited, ListSize, SeriesQuery, StoreError};
 
 /// Points and exemplars.
 type Count = (u64, u64);
@@ -67,18 +67,15 @@ async fn exemplars_of_each(
     range: TimeRange,
 ) -> Result<BTreeMap<Labels, u64>, ApiError> {
     let (store, most) = (state.store()?, state.turns().limits.bytes);
-    let (mut counts, mut open) = (BTreeMap::new(), vec![range]);
-    while let Some(range) = open.pop() {
-        let found = async { Ok(store.exemplars(matchers, range, most).await?) };
-        match (state.in_turn(found).await, range.halves()) {
-            (Err(ApiError::Store(StoreError::Limit(_))), Some([first, second])) => {
-                open.extend([second, first]);
-            }
-            (found, _) => {
-                for (labels, exemplars) in found.map_err(|error| too_many(state, error))? {
-                    *counts.entry(labels).or_default() += exemplars.len() as u64;
-                }
-            }
+    let (mut counts, mut pieces) = (BTreeMap::new(), ExemplarPieces::of(range));
+    while let Some(piece) = pieces.next() {
+        let found = async { Ok(store.exemplars(matchers, piece, most).await?) };
+        let found = match state.in_turn(found).await {
+            Err(ApiError::Store(StoreError::Limit(_))) if pieces.divide(piece) => continue,
+            found => found.map_err(|error| too_many(state, error))?,
+        };
+        for (labels, exemplars) in found {
+            *counts.entry(labels).or_default() += exemplars.len() as u64;
         }
     }
     Ok(counts)

@@ -14,13 +14,14 @@ use super::labels::SIZE;
 use super::moment::Moment;
 use super::parameters::Parameters;
 use super::slow::Watch;
+use super::workers::Caller;
 use super::{ApiError, AppState, json, query};
 use crate::model::{Exemplar, Matcher, TimeRange};
 use crate::promql::QueryError;
 use crate::promql::annotations::Shown;
 use crate::promql::ast::Expr;
 use crate::promql::format::{sample_value, timestamp};
-use crate::storage::{ExemplarList, StoreError, merged_exemplars};
+use crate::storage::{ExemplarList, GatheredExemplars, StoreError};
 
 /// `/api/v1/query_exemplars`, parameters `query`, `start`, `end`. A query that selects nothing has
 /// no answer: 204.
@@ -50,13 +51,17 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
     let store = state.store()?;
     let most = state.turns().limits.bytes;
     let found = async {
-        let mut all = ExemplarList::new();
+        if let [matchers] = selectors[..] {
+            return Ok(store.exemplars(matchers, range, most).await?);
+        }
+        let mut all = GatheredExemplars::new(most);
         for matchers in selectors {
             let found = store.exemplars(matchers, range, most).await?;
             // A series that several select has the same ones again.
-            all = merged_exemplars([all, found], most)?;
+            let add = move |_: &Caller<'_>| all.add_all(found).map(|()| all).map_err(Into::into);
+            all = state.workers.run(add).await?;
         }
-        Ok(all)
+        state.workers.run(move |_| Ok(all.finish())).await
     };
     let found = state.in_turn(found).await.map_err(|error| too_many(state, error))?;
     Ok(list(found))

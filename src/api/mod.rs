@@ -99,8 +99,8 @@ pub struct AppState {
     turns: RwLock<Arc<Turns>>,
     /// Most bytes of a remote read's answer that is whole in memory.
     read_answer_bytes: usize,
-    /// Most bytes of label sets that one remote read selects.
-    read_label_bytes: usize,
+    /// What one remote read may select.
+    read_hints: SelectHints,
     reads: ReadGate,
     /// Decode requests, compile patterns and encode answers.
     workers: Workers,
@@ -143,7 +143,7 @@ impl AppState {
             has_log: true,
             turns: RwLock::default(),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
-            read_label_bytes: SelectHints::default().max_label_bytes,
+            read_hints: SelectHints::default(),
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
@@ -238,11 +238,18 @@ impl AppState {
         let mut reads = ReadGate::new(ReadLimits { at_once, stall, ..ReadLimits::default() });
         reads.bodies = room();
         let evaluator = self.evaluator().within(Arc::new(queries));
+        // The label sets of all at a time may have half of what the process may, and the points that they keep from
+        // being forgotten as much again.
+        let share = bytes(memory.queries()) / limits.reads;
+        let read_hints = SelectHints {
+            max_label_bytes: self.read_hints.max_label_bytes.min(share),
+            max_bytes: share.saturating_mul(2),
+            ..self.read_hints
+        };
         Self {
             pressure,
             read_answer_bytes: bytes(memory.read_answer()),
-            // All at a time may have half of what the process may.
-            read_label_bytes: self.read_label_bytes.min(bytes(memory.queries()) / limits.reads),
+            read_hints,
             intake: room(),
             forms: room(),
             reads,
@@ -296,9 +303,6 @@ impl AppState {
     /// Says why what is behind the log is not there; `/-/ready` tells it, and answers 200 all the
     /// same, as what is written can be acknowledged. `None` = it is there.
     pub fn set_away(&self, why: Option<String>) {
-        if why.is_some() {
-            self.metrics.cassandra.unanswered();
-        }
         *self.away.lock() = why;
     }
 

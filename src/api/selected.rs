@@ -24,10 +24,9 @@ pub(super) async fn of_each_series<T: Send + 'static>(
     range: TimeRange,
     make: Make<T>,
 ) -> Result<Vec<T>, ApiError> {
-    // Several may be under way: all have no more than half of what the process may have.
-    let max_label_bytes = state.evaluator().engine.settings().max_bytes / 2;
-    let max_bytes = max_label_bytes.saturating_mul(2);
-    let hints = SelectHints { sorted: true, max_label_bytes, max_bytes };
+    // As a query: half of what it may have is for the labels of what it selects.
+    let max_bytes = state.evaluator().engine.settings().max_bytes;
+    let hints = SelectHints { sorted: true, max_label_bytes: max_bytes / 2, max_bytes };
     let selected = state.store()?.select(matchers, range, &hints).await;
     let selection = selected.map_err(|error| match error {
         StoreError::Limit(_) => ApiError::Query(QueryError::of_selection(error)),

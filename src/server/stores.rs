@@ -110,7 +110,10 @@ pub(super) async fn open(
                     let told = move |opening| {
                         write.told("", &opening);
                         match opening {
-                            Opening::Away(why) => pages.set_away(Some(why)),
+                            Opening::Away(why) => {
+                                pages.metrics.cassandra.unanswered();
+                                pages.set_away(Some(why));
+                            }
                             Opening::Refused(_) => {}
                             Opening::Done => pages.set_away(None),
                         }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::StoreError;
-use crate::model::{Exemplar, Labels};
+use crate::model::{Exemplar, Labels, TimeRange};
 
 /// Series with their exemplars, sorted: series by labels, exemplars by time and then by labels.
 pub type ExemplarList = Vec<(Labels, Vec<Exemplar>)>;
@@ -52,7 +52,7 @@ impl Budget {
 
 /// Exemplars as they come together.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub struct Gathered {
     budget: Budget,
     /// The values, by time and then by labels.
     series: BTreeMap<Labels, BTreeMap<(i64, Labels), f64>>,
@@ -60,7 +60,7 @@ pub(super) struct Gathered {
 
 impl Gathered {
     /// None yet, and at most so many bytes.
-    pub(super) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { budget: Budget::new(most), series: BTreeMap::new() }
     }
 
@@ -92,11 +92,46 @@ impl Gathered {
         Ok(())
     }
 
+    /// Adds those of a list; they win over what is there.
+    pub fn add_all(&mut self, list: ExemplarList) -> Result<(), StoreError> {
+        list.into_iter().try_for_each(|(labels, exemplars)| self.add(&labels, exemplars))
+    }
+
     /// All of them, sorted by series, time and labels.
-    pub(super) fn finish(self) -> ExemplarList {
+    pub fn finish(self) -> ExemplarList {
         let exemplar = |((timestamp, labels), value)| Exemplar { labels, value, timestamp };
         let series = self.series.into_iter();
         series.map(|(labels, own)| (labels, own.into_iter().map(exemplar).collect())).collect()
+    }
+}
+
+/// A range in pieces of time, each as long as what is in it may be in memory.
+#[derive(Debug)]
+pub struct Pieces {
+    /// What is left, the earliest last.
+    open: Vec<TimeRange>,
+}
+
+impl Pieces {
+    /// All of a range, not divided yet.
+    pub fn of(range: TimeRange) -> Self {
+        Self { open: (!range.is_empty()).then_some(range).into_iter().collect() }
+    }
+
+    /// Divides a piece that has too much; `false` = it cannot be divided any more.
+    pub fn divide(&mut self, piece: TimeRange) -> bool {
+        let Some([first, second]) = piece.halves() else { return false };
+        self.open.extend([second, first]);
+        true
+    }
+}
+
+/// Pieces that are left, by time.
+impl Iterator for Pieces {
+    type Item = TimeRange;
+
+    fn next(&mut self) -> Option<TimeRange> {
+        self.open.pop()
     }
 }
 
@@ -110,9 +145,7 @@ pub fn merged(
         return Ok(lists.pop().unwrap_or_default());
     }
     let mut all = Gathered::new(most);
-    for (labels, exemplars) in lists.into_iter().flatten() {
-        all.add(&labels, exemplars)?;
-    }
+    lists.into_iter().try_for_each(|list| all.add_all(list))?;
     Ok(all.finish())
 }
 

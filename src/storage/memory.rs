@@ -95,7 +95,7 @@ impl Store for MemoryStore {
             series.push(labels.clone());
             points.push(found.points_in(range).cloned().collect());
         }
-        check_label_bytes(bytes, hints.max_label_bytes)?;
+        check_label_bytes(bytes, hints.most_label_bytes())?;
         Ok(Selection { series, reader: Box::new(Snapshot { points }) })
     }
 

@@ -29,7 +29,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
-pub use self::exemplars::{ExemplarList, merged as merged_exemplars};
+pub use self::exemplars::{
+    ExemplarList, Gathered as GatheredExemplars, Pieces as ExemplarPieces,
+    merged as merged_exemplars,
+};
 pub use self::limited::{Limited, ListSize, Listed};
 pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused};
@@ -163,8 +166,14 @@ pub struct SelectHints {
     pub max_bytes: usize,
 }
 
-/// Fails when the label sets of a selection have more bytes than `limit`, its
-/// [`SelectHints::max_label_bytes`].
+impl SelectHints {
+    /// Most bytes of label sets where the reader holds nothing.
+    fn most_label_bytes(&self) -> usize {
+        self.max_label_bytes.min(self.max_bytes)
+    }
+}
+
+/// Fails when the label sets of a selection have more bytes than `limit`, as its hints have it.
 fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
         return Err(StoreError::Limit(format!("label sets of more than {limit} bytes selected")));

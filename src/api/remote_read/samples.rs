@@ -40,11 +40,7 @@ pub(super) async fn answer(
             continue;
         }
         // The client sorts.
-        let hints = SelectHints {
-            sorted: false,
-            max_label_bytes: state.read_label_bytes,
-            ..SelectHints::default()
-        };
+        let hints = SelectHints { sorted: false, ..state.read_hints };
         let selection = store.select(&query.matchers, query.range, &hints).await?;
         let mut runs = Runs::new(selection);
         while let Some(run) = runs.next().await {

@@ -118,7 +118,7 @@ async fn produce(
     queries: Vec<Query>,
     sender: &Sender<Item>,
 ) -> Result<(), ApiError> {
-    let hints = SelectHints { max_label_bytes: state.read_label_bytes, ..SelectHints::default() };
+    let hints = SelectHints { sorted: true, ..state.read_hints };
     for (index, query) in queries.into_iter().enumerate() {
         if query.asks_nothing() {
             continue;

@@ -43,7 +43,6 @@ impl Shared {
         budget: &Mutex<Budget>,
     ) -> Result<(Labels, Vec<Exemplar>), StoreError> {
         let mut exemplars = Vec::new();
-        budget.lock().series(&series.labels)?;
         for row in &series.rows {
             self.read_cells(row, range, |column, value| {
                 let (offset, _) = cell::decode_exemplar_column(column, self.spec.unit())
@@ -51,7 +50,13 @@ impl Shared {
                 let timestamp = self.spec.timestamp(row.row_time, offset);
                 match Cell::decode(row.data_type(), offset, value) {
                     Ok(Cell::Exemplar { labels, value }) => {
-                        budget.lock().exemplar(&labels)?;
+                        let mut budget = budget.lock();
+                        // A series without any in the range takes nothing of an answer.
+                        if exemplars.is_empty() {
+                            budget.series(&series.labels)?;
+                        }
+                        budget.exemplar(&labels)?;
+                        drop(budget);
                         exemplars.push(Exemplar { labels, value: value.0, timestamp });
                         Ok(())
                     }

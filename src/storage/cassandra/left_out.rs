@@ -10,7 +10,7 @@ use std::fmt;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::doctor::Cut;
+use super::cut::Cut;
 use super::identity::Identity;
 use super::window::WindowKey;
 use crate::kairos::DataType;

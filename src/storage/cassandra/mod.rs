@@ -18,6 +18,7 @@ mod certificates;
 mod clock;
 mod concurrency;
 mod credentials;
+mod cut;
 mod datacenter;
 mod delete;
 pub mod doctor;
@@ -295,7 +296,7 @@ impl Store for CassandraStore {
         range: TimeRange,
         hints: &SelectHints,
     ) -> Result<Selection, StoreError> {
-        let (wanted, most_bytes) = (DataType::holds_points, hints.max_label_bytes);
+        let (wanted, most_bytes) = (DataType::holds_points, hints.most_label_bytes());
         let route = routing::route(matchers);
         let names = self.shared.names(&route.metrics).await?;
         let metrics = self.shared.candidates(&names, range);

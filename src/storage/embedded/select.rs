@@ -33,7 +33,7 @@ pub(super) fn select(
 ) -> Result<Selection, StoreError> {
     let mut found = Found::default();
     for (at, part) in state.parts_in(range) {
-        found.search(part, at as u32, matchers, range, hints.max_label_bytes)?;
+        found.search(part, at as u32, matchers, range, hints.most_label_bytes())?;
     }
     let (series, places) = found.arrange(hints.sorted);
     let reader = PlacesReader { state, range, labels: series.clone(), places };

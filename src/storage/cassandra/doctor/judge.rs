@@ -8,9 +8,10 @@
 use std::fmt;
 
 use super::super::index_memory::{Expiry, NEVER};
+use super::Cut;
 use super::finding::{Finding, Fix};
 use super::kind::Kind;
-use super::shown::{Cut, Shown};
+use super::shown::Shown;
 use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{RowKey, RowSpec, RowTime, TableName};
 use crate::limits::MAX_TTL_SECONDS;

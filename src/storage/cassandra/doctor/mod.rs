@@ -52,10 +52,10 @@ use crate::kairos::RowSpec;
 use crate::storage::StoreError;
 use crate::telemetry::CassandraMetrics;
 
+pub use super::cut::Cut;
 pub use kind::Kind;
 pub use progress::{Progress, Stage};
 pub use report::{Facts, Group, Outcome, Partition, Report};
-pub use shown::Cut;
 pub use survey::{Entry, Largest, Measured, MetricCardinality};
 
 /// Slices of one table under way at once.

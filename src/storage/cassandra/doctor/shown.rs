@@ -1,26 +1,10 @@
-//! Rows and names as the report shows them. A label set may have 64 KiB: what is longer than a line
-//! or two is cut, and says how long it is. No I/O.
+//! Rows as the report shows them, their label sets cut. No I/O.
 
 use std::fmt;
 
 use crate::kairos::RowKey;
 use crate::model::ShownTime;
-
-/// Bytes of a label set or a name that are shown.
-const MOST_BYTES: usize = 300;
-
-/// The beginning of a text and its length, or all of a short one.
-pub struct Cut<'a>(pub &'a str);
-
-impl fmt::Display for Cut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(text) = self;
-        match text.floor_char_boundary(MOST_BYTES) {
-            end if end == text.len() => f.write_str(text),
-            end => write!(f, "{}… ({} bytes)", &text[..end], text.len()),
-        }
-    }
-}
+use crate::storage::cassandra::cut::Cut;
 
 /// A row of data as a person reads it.
 pub(super) struct Shown<'a>(pub(super) &'a RowKey);
@@ -50,6 +34,5 @@ mod tests {
         let long = shown(&"ä".repeat(20_000));
         let want = format!("m{{host=\"{}… (40010 bytes) kairos_long, 1970-01", "ä".repeat(146));
         assert!(long.starts_with(&want), "{long}");
-        assert_eq!(Cut(&"x".repeat(MOST_BYTES)).to_string().len(), MOST_BYTES);
     }
 }

@@ -8,13 +8,14 @@ use scylla::value::{CqlTimestamp, CqlValue};
 use super::super::executor::unreadable;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
+use super::Cut;
 use super::judge::{
     DataRow, IndexRow, LegacyRow, Standing, judge_data, judge_index, judge_legacy, judge_tag,
     judge_time, key_of, unreadable as no_key,
 };
 use super::look::Expected;
 use super::progress::Gathered;
-use super::shown::{Cut, Shown};
+use super::shown::Shown;
 use super::survey::WindowCount;
 use super::{Depth, Doctor, Look, Part, Partition};
 use crate::kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};

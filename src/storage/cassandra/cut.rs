@@ -1,0 +1,36 @@
+//! Long texts as the reports show them: a label set may have 64 KiB. What is longer than a line or two is cut, and
+//! says how long it is.
+
+use std::fmt;
+
+/// Bytes of a text that are shown.
+const MOST_BYTES: usize = 300;
+
+/// The beginning of a text and its length, or all of a short one.
+pub struct Cut<'a>(pub &'a str);
+
+impl fmt::Display for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(text) = self;
+        match text.floor_char_boundary(MOST_BYTES) {
+            end if end == text.len() => f.write_str(text),
+            end => write!(f, "{}… ({} bytes)", &text[..end], text.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_cut_between_characters_and_says_how_long_it_is() {
+        let shown = |text: &str| Cut(text).to_string();
+        assert_eq!(shown(&"x".repeat(MOST_BYTES)), "x".repeat(MOST_BYTES));
+        assert_eq!(shown(&"ä".repeat(151)), format!("{}… (302 bytes)", "ä".repeat(150)));
+        assert_eq!(
+            shown(&format!("x{}", "ä".repeat(150))),
+            format!("x{}… (301 bytes)", "ä".repeat(149))
+        );
+    }
+}
