@@ -16,7 +16,7 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 
 use super::CliError;
 use crate::config::{self, Secret};
-use crate::copy::is_distrust;
+use crate::copy::{distrusted, is_distrust};
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -124,7 +124,7 @@ impl Client {
             ureq::Error::Protocol(_) if self.url.starts_with("http://") => {
                 "; the port may speak TLS: try --server https://..., with --server-ca where needed"
             }
-            error if is_distrust(error) => "; --server-ca names who signs it",
+            error if is_distrust(error) => distrusted(error),
             _ => "",
         };
         format!("{}: {error}{hint}", self.url)

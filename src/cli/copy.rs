@@ -48,12 +48,17 @@ struct Report {
     source_starts: Starts,
     /// What the source holds that is none to us, which nobody copies.
     left_out: LeftOutByReason,
+    /// Whether the target may have what the source has not.
+    #[serde(skip)]
+    may_have_more: bool,
 }
 
 impl Report {
-    /// Whether the target has all, and nothing else.
+    /// Whether the target has all, and nothing else that it may not have.
     fn is_good(&self) -> bool {
-        self.compared.differences == 0 && self.copied.as_ref().is_none_or(|all| all.refused == 0)
+        let Compared { differences, differences_of_more, .. } = self.compared;
+        let allowed = if self.may_have_more { differences_of_more } else { 0 };
+        differences == allowed && self.copied.as_ref().is_none_or(|all| all.refused == 0)
     }
 }
 
@@ -65,6 +70,7 @@ struct Asked {
     job: Job,
     at_once: usize,
     patience: Duration,
+    may_have_more: bool,
     /// None when both sides are only to be compared.
     state: Option<PathBuf>,
 }
@@ -120,6 +126,7 @@ pub(super) fn command() -> Command {
                 .default_value("5m"),
         )
         .arg(switch("verify-only", "Copy nothing, only compare"))
+        .arg(switch("allow-more", "Take it for good when the target has more than the source"))
         .arg(switch("json", "The report as JSON"))
         .args(access_arguments())
 }
@@ -206,6 +213,7 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
         job: Job { selectors, range },
         at_once: matches.get_one::<u16>("at-once").map_or(1, |number| usize::from(*number)),
         patience: parse_duration(patience).map_err(|why| refuse("patience", patience, &why))?,
+        may_have_more: matches.get_flag("allow-more"),
         state: match matches.get_flag("verify-only") {
             true => None,
             false => get("state").map(PathBuf::from),
@@ -260,7 +268,7 @@ async fn work(
     let Some(to) = to.as_target() else {
         return Err(CliError::Refused(format!("{target}: cannot be written to")));
     };
-    let Asked { job, at_once, patience, .. } = asked;
+    let Asked { job, at_once, patience, may_have_more, .. } = asked;
     let copier = Copier { from: from.side().clone(), to, job, at_once, patience };
     let bar = Bar::new();
     let (file, copied) = match state {
@@ -286,7 +294,8 @@ async fn work(
         file.remove().map_err(failed)?;
     }
     let (source_starts, left_out) = (from.side().starts(), from.left_out());
-    Ok(Report { from: source, to: target, copied, compared, source_starts, left_out })
+    let (from, to) = (source, target);
+    Ok(Report { from, to, copied, compared, source_starts, left_out, may_have_more })
 }
 
 /// What a second try does: nothing is kept before the first piece, or where the file cannot be

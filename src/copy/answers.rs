@@ -4,6 +4,9 @@
 //! form expected; anything else is `None`, never an answer with nothing in it. Without `data` there
 //! is nothing: so Prometheus says that a list is empty, in some versions.
 
+use std::collections::BTreeMap;
+
+use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::Value as Json;
 
 use crate::model::{Exemplar, Labels, Metadata, MetricType};
@@ -17,18 +20,50 @@ pub fn is_any_listed(answer: &[u8]) -> Option<bool> {
     }
 }
 
-/// Exemplars by series.
+/// Exemplars by series. There may be very many: nothing of the answer is in memory twice.
 pub fn exemplars(answer: &[u8]) -> Option<Vec<(Labels, Vec<Exemplar>)>> {
-    let series = match data(answer)? {
-        Json::Null => Vec::new(),
-        Json::Array(series) => series,
-        _ => return None,
-    };
-    let series = series.iter().map(|series| {
-        let exemplars = series["exemplars"].as_array()?.iter().map(exemplar);
-        Some((labels(&series["seriesLabels"])?, exemplars.collect::<Option<_>>()?))
+    let answer: ShownExemplars = serde_json::from_slice(answer).ok()?;
+    let series = (answer.status == "success").then(|| answer.data.unwrap_or_default())?;
+    let series = series.into_iter().map(|ShownSeries { labels, exemplars }| {
+        (labels, exemplars.into_iter().map(|ShownExemplar(exemplar)| exemplar).collect())
     });
-    series.collect()
+    Some(series.collect())
+}
+
+#[derive(serde::Deserialize)]
+struct ShownExemplars {
+    status: String,
+    data: Option<Vec<ShownSeries>>,
+}
+
+#[derive(serde::Deserialize)]
+struct ShownSeries {
+    #[serde(rename = "seriesLabels", deserialize_with = "labels")]
+    labels: Labels,
+    exemplars: Vec<ShownExemplar>,
+}
+
+struct ShownExemplar(Exemplar);
+
+impl<'de> Deserialize<'de> for ShownExemplar {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        /// With the value as a text and the time in seconds.
+        #[derive(serde::Deserialize)]
+        struct Fields {
+            #[serde(deserialize_with = "labels")]
+            labels: Labels,
+            value: String,
+            timestamp: f64,
+        }
+        let Fields { labels, value, timestamp } = Fields::deserialize(from)?;
+        let value = value.parse().map_err(D::Error::custom)?;
+        let timestamp = (timestamp * 1000.0).round() as i64;
+        Ok(Self(Exemplar { labels, value, timestamp }))
+    }
+}
+
+fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<Labels, D::Error> {
+    Labels::from_pairs(BTreeMap::<String, String>::deserialize(from)?).map_err(D::Error::custom)
 }
 
 /// Metadata of families: of several of one family the first.
@@ -63,18 +98,6 @@ fn data(answer: &[u8]) -> Option<Json> {
     is_success.then(|| fields.remove("data").unwrap_or_default())
 }
 
-fn labels(object: &Json) -> Option<Labels> {
-    let pairs: Option<Vec<(&String, &str)>> =
-        object.as_object()?.iter().map(|(name, value)| Some((name, value.as_str()?))).collect();
-    Labels::from_pairs(pairs?).ok()
-}
-
-fn exemplar(object: &Json) -> Option<Exemplar> {
-    let value = object["value"].as_str()?.parse().ok()?;
-    let timestamp = (object["timestamp"].as_f64()? * 1000.0).round() as i64;
-    Some(Exemplar { labels: labels(&object["labels"])?, value, timestamp })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -83,15 +106,24 @@ mod tests {
 
     #[test]
     fn exemplars_of_the_http_api() {
-        let read = exemplar(&json!({
+        let exemplar = |exemplar: Json| {
+            let series = json!([{ "seriesLabels": { "a": "b" }, "exemplars": [exemplar] }]);
+            let answer = json!({ "status": "success", "data": series }).to_string();
+            let (labels, mut exemplars) = exemplars(answer.as_bytes())?.pop()?;
+            assert_eq!(labels.get("a"), "b");
+            exemplars.pop()
+        };
+        let read = exemplar(json!({
             "labels": { "trace_id": "a" }, "value": "-Inf", "timestamp": 1_435_781_430.78,
         }));
         let read = read.expect("an exemplar");
         assert_eq!((read.value, read.timestamp), (f64::NEG_INFINITY, 1_435_781_430_780));
         assert_eq!(read.labels.get("trace_id"), "a");
-        let nan = exemplar(&json!({ "labels": {}, "value": "NaN", "timestamp": 1 }));
+        let nan = exemplar(json!({ "labels": {}, "value": "NaN", "timestamp": 1 }));
         assert!(nan.is_some_and(|nan| nan.value.is_nan() && nan.timestamp == 1_000));
-        assert_eq!(exemplar(&json!({ "labels": {}, "value": 1, "timestamp": 1 })), None);
+        assert_eq!(exemplar(json!({ "labels": {}, "value": 1, "timestamp": 1 })), None);
+        assert_eq!(exemplar(json!({ "labels": { "b": 1 }, "value": "1", "timestamp": 1 })), None);
+        assert_eq!(exemplar(json!({ "value": "1", "timestamp": 1 })), None);
     }
 
     #[test]

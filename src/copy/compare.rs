@@ -46,7 +46,9 @@ pub struct Compared {
     pub first_otherwise: Option<String>,
     /// Series and days, families of metadata included, that are not the same.
     pub differences: u64,
-    /// The first of them.
+    /// Those of them of which the target has all that the source has, and more.
+    pub differences_of_more: u64,
+    /// The first of them; where there are too many, those of which the target has not all rather than others.
     pub listed: Vec<Difference>,
 }
 
@@ -79,12 +81,28 @@ pub enum What {
     Metadata,
 }
 
+impl Difference {
+    /// Whether the target has all that the source has, and more.
+    fn is_of_more(&self) -> bool {
+        self.missing == 0 && self.different == 0
+    }
+}
+
 impl Compared {
     fn note(&mut self, difference: Difference) {
         self.differences += 1;
-        if self.listed.len() < LISTED {
-            self.listed.push(difference);
+        self.differences_of_more += u64::from(difference.is_of_more());
+        if self.listed.len() == LISTED {
+            if difference.is_of_more() {
+                return;
+            }
+            // One that says less gives its place.
+            match self.listed.iter().rposition(Difference::is_of_more) {
+                Some(at) => self.listed.remove(at),
+                None => return,
+            };
         }
+        self.listed.push(difference);
     }
 }
 
@@ -236,21 +254,32 @@ impl<'a> Day<'a> {
                 points.extend(found.map_err(|source| damaged(side.name(), labels, source))?);
             }
         }
-        self.note(What::Points, labels, &points);
+        let mut differing = Differing::default();
+        differing.add(&points);
+        self.note(What::Points, labels, differing);
         Ok(())
     }
 
     /// Compares the exemplars of the series that are left to a selector.
     async fn compare_exemplars(&mut self, selector: usize) -> Result<(), CopyError> {
         let mut pieces = Pieces::new(&self.sides, &self.job.selectors[selector], self.range);
+        let mut differing = BTreeMap::new();
         while let Some(found) = pieces.next().await? {
-            self.compare_piece(selector, found);
+            self.compare_piece(selector, found, &mut differing);
+        }
+        for (labels, differing) in differing {
+            self.note(What::Exemplars, &labels, differing);
         }
         Ok(())
     }
 
-    /// Compares what each side has of exemplars in a part of the day.
-    fn compare_piece(&mut self, selector: usize, found: Vec<ExemplarList>) {
+    /// Compares what each side has of exemplars in a part of the day, and adds how series differ to `differing`.
+    fn compare_piece(
+        &mut self,
+        selector: usize,
+        found: Vec<ExemplarList>,
+        differing: &mut BTreeMap<Labels, Differing>,
+    ) {
         type ByLabels = BTreeMap<Labels, BTreeMap<(i64, Labels), u64>>;
         let mut both = [ByLabels::new(), ByLabels::new()];
         for (all, found) in both.iter_mut().zip(found) {
@@ -268,19 +297,13 @@ impl<'a> Day<'a> {
         for labels in sources.keys().chain(only_targets) {
             let pair = both.each_ref().map(|all| all.get(labels).unwrap_or(&none).clone());
             if pair[0] != pair[1] {
-                self.note(What::Exemplars, labels, &pair);
+                differing.entry(labels.clone()).or_default().add(&pair);
             }
         }
     }
 
-    fn note<K: Ord>(&mut self, what: What, labels: &Labels, both: &[BTreeMap<K, u64>; 2]) {
-        let [source, target] = both;
-        let count = |found: usize| found as u64;
-        let missing = count(source.keys().filter(|key| !target.contains_key(*key)).count());
-        let too_many = count(target.keys().filter(|key| !source.contains_key(*key)).count());
-        let other =
-            |(key, value): &(&K, &u64)| target.get(*key).is_some_and(|found| found != *value);
-        let different = count(source.iter().filter(other).count());
+    fn note(&mut self, what: What, labels: &Labels, differing: Differing) {
+        let Differing { missing, different, too_many } = differing;
         let (of, day) = (labels.to_string(), Some(self.range.start));
         self.compared.note(Difference { of, day, what, missing, different, too_many });
     }
@@ -290,6 +313,25 @@ impl<'a> Day<'a> {
         let runs = self.sides[side].runs(&self.job.selectors[selector], self.range, None).await?;
         let (job, range, starts) = (self.job, self.range, self.starts());
         Ok(Cursor { name, job, selector, range, starts, runs, run: Run::new().into_iter() })
+    }
+}
+
+/// How many points or exemplars of a series differ.
+#[derive(Default)]
+struct Differing {
+    missing: u64,
+    different: u64,
+    too_many: u64,
+}
+
+impl Differing {
+    /// Adds those that differ of what the source and the target have, each a hash of its value under its key.
+    fn add<K: Ord>(&mut self, [source, target]: &[BTreeMap<K, u64>; 2]) {
+        self.missing += source.keys().filter(|key| !target.contains_key(*key)).count() as u64;
+        self.too_many += target.keys().filter(|key| !source.contains_key(*key)).count() as u64;
+        let other =
+            |(key, value): &(&K, &u64)| target.get(*key).is_some_and(|found| found != *value);
+        self.different += source.iter().filter(other).count() as u64;
     }
 }
 
@@ -334,4 +376,27 @@ impl Cursor<'_> {
 
 fn damaged(side: &str, series: &Labels, source: ChunkError) -> CopyError {
     CopyError::Chunk { side: side.to_owned(), series: series.clone(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_listed_rather_than_what_is_too_many() {
+        let difference = |of: usize, missing, too_many| {
+            let (of, day, what) = (of.to_string(), Some(0), What::Points);
+            Difference { of, day, what, missing, different: 0, too_many }
+        };
+        let mut compared = Compared::default();
+        compared.note(difference(0, 1, 1));
+        (1..=LISTED).for_each(|of| compared.note(difference(of, 0, 1)));
+        compared.note(difference(500, 1, 0));
+        assert_eq!((compared.differences, compared.differences_of_more), (102, 100));
+        let listed: Vec<&str> = compared.listed.iter().map(|one| one.of.as_str()).collect();
+        assert_eq!((listed.len(), listed[0], listed[98], listed[99]), (LISTED, "0", "98", "500"));
+        (0..LISTED).for_each(|of| compared.note(difference(1_000 + of, 1, 0)));
+        assert!(compared.listed.iter().all(|one| one.missing == 1));
+        assert_eq!(compared.listed.len(), LISTED);
+    }
 }

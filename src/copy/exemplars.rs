@@ -1,12 +1,13 @@
 //! The exemplars of a range on one side or on both, a piece of its time after the other.
 //!
 //! Where a side has more of them than fit into memory the time is halved, so a piece is as long as it may be and
-//! never more than [`MAX_BYTES`] of a side. A side that is a server is halved where it answers that there are too many.
+//! never more than about [`MAX_BYTES`] of a side, be it a store or the answer of a server, which may also say itself that
+//! there are too many.
 
 use super::side::Side;
 use super::{CopyError, Selector};
 use crate::model::TimeRange;
-use crate::storage::{ExemplarList, StoreError};
+use crate::storage::{ExemplarList, ExemplarPieces, StoreError};
 
 /// Bytes of the exemplars of a piece and of the label sets of their series, of one side.
 const MAX_BYTES: usize = 256 << 20;
@@ -15,8 +16,7 @@ const MAX_BYTES: usize = 256 << 20;
 pub(super) struct Pieces<'a> {
     sides: Vec<&'a Side>,
     selector: &'a Selector,
-    /// What is left, the earliest last.
-    open: Vec<TimeRange>,
+    open: ExemplarPieces,
     /// Bytes of one side at most.
     most: usize,
 }
@@ -24,18 +24,17 @@ pub(super) struct Pieces<'a> {
 impl<'a> Pieces<'a> {
     /// Those in the range.
     pub(super) fn new(sides: &[&'a Side], selector: &'a Selector, range: TimeRange) -> Self {
-        let open = (!range.is_empty()).then_some(range).into_iter().collect();
+        let open = ExemplarPieces::of(range);
         Self { sides: sides.to_vec(), selector, open, most: MAX_BYTES }
     }
 
     /// The next piece: what each side has of it.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<ExemplarList>>, CopyError> {
-        while let Some(range) = self.open.pop() {
-            match (self.read(range).await, range.halves()) {
-                (Err(CopyError::Store { source: StoreError::Limit(_), .. }), Some(halves)) => {
-                    self.open.extend(halves.into_iter().rev());
-                }
-                (found, _) => return found.map(Some),
+        while let Some(piece) = self.open.next() {
+            match self.read(piece).await {
+                Err(CopyError::Store { source: StoreError::Limit(_), .. })
+                    if self.open.divide(piece) => {}
+                found => return found.map(Some),
             }
         }
         Ok(None)

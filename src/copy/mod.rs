@@ -27,7 +27,7 @@ use crate::storage::StoreError;
 
 pub use compare::{Compared, Difference, What};
 pub use progress::{Progress, Stage, Totals};
-pub use remote::{Remote, is_distrust, read_answer};
+pub use remote::{Remote, distrusted, is_distrust, read_answer};
 pub use side::{Side, Starts, StoreSide};
 pub use state::{JobText, StateFile};
 pub use transfer::Copier;

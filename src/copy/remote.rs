@@ -66,7 +66,8 @@ impl Remote {
     ) -> Result<bool, StoreError> {
         let (start, end) = (timestamp(range.start), timestamp(range.end));
         let query = [("match[]", selector), ("start", &start), ("end", &end), ("limit", "1")];
-        self.get("/api/v1/label/__name__/values", &query, answers::is_any_listed).await
+        let read = answers::is_any_listed;
+        self.get("/api/v1/label/__name__/values", &query, u64::MAX, read).await
     }
 
     /// The series that match, with the chunks that overlap the range.
@@ -86,27 +87,31 @@ impl Remote {
         receiver
     }
 
-    /// Exemplars in the range, by series.
+    /// Exemplars in the range, by series. An answer of more than half of `max_bytes` is [`StoreError::Limit`]: what
+    /// is made of it takes about twice as much.
     pub(super) async fn exemplars(
         &self,
         selector: &str,
         range: TimeRange,
+        max_bytes: usize,
     ) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
         let (start, end) = (timestamp(range.start), timestamp(range.end));
         let query = [("query", selector), ("start", &start), ("end", &end)];
-        self.get("/api/v1/query_exemplars", &query, answers::exemplars).await
+        let most = max_bytes as u64 / 2;
+        self.get("/api/v1/query_exemplars", &query, most, answers::exemplars).await
     }
 
     /// Metadata of all families: of several of one family the first.
     pub(super) async fn metadata(&self) -> Result<Vec<(String, Metadata)>, StoreError> {
-        self.get("/api/v1/metadata", &[], answers::metadata).await
+        self.get("/api/v1/metadata", &[], u64::MAX, answers::metadata).await
     }
 
-    /// What is read from the answer to a GET.
+    /// What is read from the answer to a GET, which may have so many bytes; more are [`StoreError::Limit`].
     async fn get<T: Send + 'static>(
         &self,
         path: &'static str,
         query: &[(&str, &str)],
+        max_bytes: u64,
         read: fn(&[u8]) -> Option<T>,
     ) -> Result<T, StoreError> {
         let mut request = self.authorized(self.agent.get(format!("{}{path}", self.url)));
@@ -115,8 +120,13 @@ impl Remote {
         }
         let asked = tokio::task::spawn_blocking(move || {
             let mut answer = answered(request.call())?;
-            let body = answer.body_mut().with_config().limit(u64::MAX).read_to_vec();
-            let body = body.map_err(|error| away(&error.to_string()))?;
+            let body = answer.body_mut().with_config().limit(max_bytes).read_to_vec();
+            let body = body.map_err(|error| match error {
+                ureq::Error::BodyExceedsLimit(_) => {
+                    StoreError::Limit(format!("{path}: an answer of more than {max_bytes} bytes"))
+                }
+                error => away(&error.to_string()),
+            })?;
             read(&body).ok_or_else(|| not_understood(path))
         });
         asked.await.unwrap_or_else(|error| Err(away(&error.to_string())))
@@ -253,9 +263,10 @@ fn answered(
     answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
 ) -> Result<ureq::http::Response<ureq::Body>, StoreError> {
     let mut answer = answer.map_err(|error| match is_distrust(&error) {
-        true => StoreError::Invalid(format!(
-            "its certificate is not accepted: {error}; --server-ca names who signs it"
-        )),
+        true => {
+            let hint = distrusted(&error);
+            StoreError::Invalid(format!("its certificate is not accepted: {error}{hint}"))
+        }
         false => away(&error.to_string()),
     })?;
     let status = answer.status();
@@ -281,6 +292,14 @@ pub fn is_distrust(error: &ureq::Error) -> bool {
         _ => None,
     };
     matches!(of_tls, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+/// What to do about a certificate that is refused, for the end of its error.
+pub fn distrusted(error: &ureq::Error) -> &'static str {
+    match error.to_string().contains("CaUsedAsEndEntity") {
+        true => "; it is that of an authority: make one with basicConstraints=CA:FALSE",
+        false => "; --server-ca names who signs it",
+    }
 }
 
 fn away(why: &str) -> StoreError {

@@ -111,7 +111,7 @@ impl Side {
         }
     }
 
-    /// Exemplars in the range, by series. Where a store has more bytes of them, or a server says that there are too
+    /// Exemplars in the range, by series. Where a side has more bytes of them, or a server says that there are too
     /// many, that is [`StoreError::Limit`].
     pub(super) async fn exemplars(
         &self,
@@ -121,7 +121,7 @@ impl Side {
     ) -> Result<ExemplarList, CopyError> {
         let found = match self {
             Self::Store(side) => side.store.exemplars(&selector.matchers, range, max_bytes).await,
-            Self::Remote(remote) => remote.exemplars(&selector.text, range).await,
+            Self::Remote(remote) => remote.exemplars(&selector.text, range, max_bytes).await,
         };
         found.map_err(|source| self.failed(source))
     }

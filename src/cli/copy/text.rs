@@ -36,19 +36,29 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
             "{to} describes {otherwise} of {all} families of metadata otherwise, which stays (the first: {first})."
         )?;
     }
-    match compared.differences {
-        0 => writeln!(
+    if compared.differences == 0 {
+        return writeln!(
             text,
             "The same on both sides: {} points (checksum {}) and {} exemplars.",
             compared.points, compared.checksum, compared.exemplars
-        ),
-        differences => writeln!(
-            text,
-            "{differences} differences: {} points (checksum {}) in {from}, {} points (checksum {}) \
-             in {to}.",
-            compared.points, compared.checksum, compared.target_points, compared.target_checksum
-        ),
+        );
     }
+    if compared.differences == compared.differences_of_more {
+        writeln!(text, "Nothing is missing and nothing different in {to}, which has more.")?;
+    }
+    let of_more = match compared.differences_of_more {
+        0 => String::new(),
+        of_more => format!(", {of_more} of them only more in {to}"),
+    };
+    writeln!(
+        text,
+        "{} differences{of_more}: {} points (checksum {}) in {from}, {} points (checksum {}) in {to}.",
+        compared.differences,
+        compared.points,
+        compared.checksum,
+        compared.target_points,
+        compared.target_checksum
+    )
 }
 
 fn write_copied(text: &mut String, copied: &Totals, to: &str) -> std::fmt::Result {
@@ -136,6 +146,7 @@ mod tests {
             compared,
             source_starts: Starts::All,
             left_out: LeftOutByReason::new(),
+            may_have_more: false,
         }
     }
 
@@ -195,7 +206,9 @@ mod tests {
         let family =
             Difference { of: "up".into(), day: None, what: What::Metadata, ..points.clone() };
         let listed = vec![points, family];
-        let compared = Compared { differences: 9, listed, target_points: 6, ..compared() };
+        let (differences, differences_of_more) = (9, 5);
+        let compared =
+            Compared { differences, differences_of_more, listed, target_points: 6, ..compared() };
         let report = Report { copied: Some(copied), ..report(compared) };
         assert!(!report.is_good());
         assert_eq!(
@@ -207,8 +220,21 @@ mod tests {
              {__name__=\"up\"} from 1970-01-02T00:00:00Z on: points: 2 missing, 1 too many\n\
              up: no metadata\n\
              and 7 differences more\n\
-             9 differences: 7 points (checksum 00000000000000ff) in embedded:a, 6 points (checksum \
-             00000000000000ff) in cassandra:b/c.\n"
+             9 differences, 5 of them only more in cassandra:b/c: 7 points (checksum 00000000000000ff) in \
+             embedded:a, 6 points (checksum 00000000000000ff) in cassandra:b/c.\n"
         );
+    }
+
+    #[test]
+    fn more_in_the_target_is_good_where_it_may_be_there() {
+        let compared = Compared { differences: 3, differences_of_more: 3, ..compared() };
+        let mut report = report(compared);
+        assert!(!report.is_good());
+        report.may_have_more = true;
+        assert!(report.is_good());
+        assert!(describe(&report).starts_with("and 3 differences more\nNothing is missing and "));
+        report.compared.differences = 4;
+        assert!(!report.is_good());
+        assert!(!describe(&report).contains("Nothing is missing"));
     }
 }

@@ -57,8 +57,10 @@ async fn every_difference_is_found() {
     send(&server, &more).await;
     check(
         &["points: 1 missing", "points: 1 too many", "points: 1 too many"],
-        "3 differences: 3 points",
+        "3 differences, 2 of them only more in ",
     );
+    let allowing = ["--from", &source, "--to", &target, "--verify-only", "--allow-more"];
+    assert_eq!(copy(folder.path(), &allowing).status.code(), Some(1), "a point is missing");
     // What is not asked for is not compared.
     let only = ["--start", "1700086400", "--end", "1700086400", "--match", "up{job=\"a\"}"];
     let base = ["--from", &source, "--to", &target, "--verify-only"];
@@ -93,10 +95,16 @@ async fn exemplars_are_copied_and_compared_whatever_day_they_are_of() {
     assert_eq!(All::in_folder(&back).await, before);
     let more = Request::default().exemplar(&series, exemplar(AT + 33 * DAY));
     made(&back, &[more]).await;
-    let output = copy(folder.path(), &["--from", &source, "--to", &target, "--verify-only"]);
+    let compare = ["--from", &source, "--to", &target, "--verify-only"];
+    let output = copy(folder.path(), &compare);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let report = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(report.contains("exemplars: 1 too many\n1 differences: 1 points"), "{report}");
+    let want = format!(
+        "exemplars: 1 too many\nNothing is missing and nothing different in {target}, which has more.\n\
+         1 differences, 1 of them only more in {target}: 1 points"
+    );
+    assert!(report.contains(&want), "{report}");
+    assert_eq!(said(&copy(folder.path(), &[&compare[..], &["--allow-more"]].concat())), report);
 }
 
 #[tokio::test(flavor = "multi_thread")]
