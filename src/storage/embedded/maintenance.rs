@@ -4,6 +4,7 @@
 //! at the next interval; it never stops the store.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -103,6 +104,11 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
         }
         drop(wishes);
         if let Err(error) = store.maintain(&|| store.clock.now_ms(), Speed::Background) {
+            // What cannot be finished any more is given up, and is no failure.
+            if store.stopping.load(Ordering::Relaxed) {
+                tracing::debug!(%error, "maintenance of the embedded store was given up");
+                return;
+            }
             store.metrics.maintenance_failures.inc();
             tracing::error!(%error, "maintenance of the embedded store failed");
         }
