@@ -19,6 +19,8 @@ use super::CliError;
 /// How long a thread for blocking work waits for more. Work goes round all threads that wait, so that a few pieces a
 /// second keep what one burst has started, for as long as this is longer than a round.
 const IDLE_THREAD_STAYS: Duration = Duration::from_secs(1);
+/// How long the end waits for what still reads a file of the settings.
+const WAIT_FOR_READS: Duration = Duration::from_secs(1);
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -42,7 +44,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
     let served = runtime.block_on(serve_on_runtime(config, (log, &traces), matches.clone()));
     // All is closed: what still reads a file of the settings, from a disk that does not answer, keeps nobody.
-    runtime.shutdown_timeout(IDLE_THREAD_STAYS);
+    runtime.shutdown_timeout(WAIT_FOR_READS);
     traces.close();
     served
 }

@@ -6,8 +6,8 @@ use crate::limits;
 /// The bounds of a setting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    pub(super) least: u64,
-    pub(super) most: u64,
+    least: u64,
+    most: u64,
     unit: Unit,
 }
 
@@ -47,6 +47,14 @@ impl Bounds {
     /// Those of a setting; `None` = it has none that are fixed.
     pub(super) fn of(name: &str) -> Option<Self> {
         BOUNDS.iter().find(|(known, _)| *known == name).map(|(_, bounds)| *bounds)
+    }
+
+    /// Refuses what is beyond them, in words.
+    pub(super) fn check(self, value: u64) -> Result<(), String> {
+        match (self.least..=self.most).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("must be {}", self.told())),
+        }
     }
 
     /// In words, as in `at least 8B, at most 1KiB`.

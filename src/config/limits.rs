@@ -165,15 +165,15 @@ fn metadata_bytes(raw: &Raw, memory: &MemoryConfig) -> Result<usize, ConfigError
 
 /// A number of at least 1, within its [`Bounds`].
 pub(super) fn up_to(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
-    let most = bounds(name).most;
-    match count(raw, name, 1)? {
-        many if many as u64 > most => Err(raw.refuse(name, format!("must be at most {most}"))),
-        few => Ok(few),
-    }
+    let count = count(raw, name, 1)?;
+    within(raw, name, count as u64)?;
+    Ok(count)
 }
 
-fn bounds(name: &str) -> Bounds {
-    Bounds::of(name).expect("a setting with bounds")
+/// Refuses a value that is not within the [`Bounds`] of its setting.
+pub(super) fn within(raw: &Raw, name: &'static str, value: u64) -> Result<(), ConfigError> {
+    let bounds = Bounds::of(name).expect("a setting with bounds");
+    bounds.check(value).map_err(|reason| raw.refuse(name, reason))
 }
 
 /// A number; 0 = none.
@@ -183,12 +183,8 @@ fn unless_zero(raw: &Raw, name: &'static str) -> Result<Option<u64>, ConfigError
 
 /// A size within its [`Bounds`], in bytes.
 fn size(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
-    let Bounds { least, most, .. } = bounds(name);
     let bytes = parse_size(raw.required(name)).map_err(|error| raw.refuse(name, error))?;
-    if bytes < least || bytes > most {
-        let reason = format!("must be at least {least} and at most {most} bytes");
-        return Err(raw.refuse(name, reason));
-    }
+    within(raw, name, bytes)?;
     Ok(bytes as usize)
 }
 
@@ -277,15 +273,15 @@ mod tests {
         );
         check(
             "--max-request-body-size=64MiB",
-            "--max-request-body-size \"64MiB\": must be at least 1024 and at most 33554432 bytes",
+            "--max-request-body-size \"64MiB\": must be at least 1KiB, at most 32MiB",
         );
         check(
             "--max-decoded-body-size=33MiB",
-            "--max-decoded-body-size \"33MiB\": must be at least 1024 and at most 33554432 bytes",
+            "--max-decoded-body-size \"33MiB\": must be at least 1KiB, at most 32MiB",
         );
         check(
             "--max-labels-size=15B",
-            "--max-labels-size \"15B\": must be at least 16 and at most 32768 bytes",
+            "--max-labels-size \"15B\": must be at least 16B, at most 32KiB",
         );
         check(
             "--series-limit-answer=500",

@@ -61,7 +61,6 @@ pub use traces::TracesConfig;
 pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{RateLimit, Right, Rights, Token, User, WebConfig, certificate_names};
 
-use bounds::Bounds;
 use raw::{Raw, describe};
 
 use crate::limits::REFUSE_AT;
@@ -407,17 +406,11 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
 
 fn head(raw: &Raw, memory: &MemoryConfig) -> Result<HeadConfig, ConfigError> {
     let flush_interval = positive(raw, "flush-interval")?;
-    let enough = |name, bytes: u64| match Bounds::of(name) {
-        Some(bounds) if bytes < bounds.least => {
-            Err(raw.refuse(name, format!("must be {}", bounds.told())))
-        }
-        _ => Ok(bytes),
-    };
     let wal_limit = parse_size(raw.required("wal-limit"));
     let wal_limit = wal_limit.map_err(|error| raw.refuse("wal-limit", error))?;
-    let wal_limit = enough("wal-limit", wal_limit)?;
-    let points = memory.size_or(raw, "flush-memory", memory.flush(), REFUSE_AT)?;
-    let flush_memory = enough("flush-memory", points)?;
+    limits::within(raw, "wal-limit", wal_limit)?;
+    let flush_memory = memory.size_or(raw, "flush-memory", memory.flush(), REFUSE_AT)?;
+    limits::within(raw, "flush-memory", flush_memory)?;
     Ok(HeadConfig { flush_interval, wal_limit, flush_memory })
 }
 

@@ -298,7 +298,7 @@ pub const SETTINGS: &[Setting] = &[
         "series-limit-answer",
         "CODE",
         Some("400"),
-        "What the sender of a series or a family beyond these limits is told: 400 (it goes on without it) or 429",
+        "What the sender of a series beyond the limits of active series is told: 400 (it goes on without it) or 429",
     ),
     setting("max-labels-per-series", "N", Some("128"), "Labels of a series, the name included"),
     setting("max-label-name-size", "SIZE", Some("1KiB"), "Longest name of a label"),
@@ -401,7 +401,7 @@ pub const SETTINGS: &[Setting] = &[
         "otlp-headers-file",
         "FILE",
         None,
-        "File with headers for the collector, such as its key: name=value, one a line or with commas between them",
+        "File with headers for the collector, such as its key: name=value, one a line",
     ),
     setting(
         "trace-sampling",

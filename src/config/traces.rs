@@ -9,7 +9,7 @@ use std::path::Path;
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use super::raw::Raw;
-use super::{ConfigError, Secret};
+use super::{ConfigError, Secret, file};
 
 /// The setting that switches traces on.
 const ENDPOINT: &str = "otlp-endpoint";
@@ -53,61 +53,27 @@ impl TracesConfig {
 
 /// The headers in a file. Errors say in which line, and nothing of what stands there.
 fn headers_of(path: &Path) -> Result<Vec<(String, Secret)>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = file::read_text(path).map_err(|error| error.to_string())?;
     headers(&text)
 }
 
-/// One header a line, `name=value`; or all in one line, as `OTEL_EXPORTER_OTLP_HEADERS` has them: with commas
-/// between them, and `%20` for what stands for something else.
+/// One header a line, `name=value`, to the end of the line as it is.
 fn headers(text: &str) -> Result<Vec<(String, Secret)>, String> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let lines: Vec<(usize, &str)> = lines.map(|(at, line)| (at + 1, line)).collect();
-    match lines[..] {
-        [] => Err("holds no header, such as x-api-key=...".to_owned()),
-        [(line, list)] => {
-            let items = list.split(',').filter(|item| !item.trim().is_empty());
-            items.map(|item| header(line, item, unescaped)).collect()
-        }
-        _ => {
-            lines.into_iter().map(|(line, item)| header(line, item, |value| value.into())).collect()
-        }
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let headers: Vec<_> = lines.map(|(at, line)| header(at, line)).collect::<Result<_, _>>()?;
+    if headers.is_empty() {
+        return Err("holds no header, such as x-api-key=...".to_owned());
     }
+    Ok(headers)
 }
 
-fn header(
-    line: usize,
-    item: &str,
-    value_of: impl Fn(&str) -> Vec<u8>,
-) -> Result<(String, Secret), String> {
-    let refused = |why: &str| format!("line {line}: {why}");
-    let (name, value) = item.split_once('=').ok_or_else(|| refused("must be name=value"))?;
+fn header(at: usize, line: &str) -> Result<(String, Secret), String> {
+    let refused = |why: &str| format!("line {at}: {why}");
+    let (name, value) = line.split_once('=').ok_or_else(|| refused("must be name=value"))?;
     let name: HeaderName = name.trim().parse().map_err(|_| refused("has no name of a header"))?;
-    let value = String::from_utf8(value_of(value.trim())).ok();
-    let value = value.filter(|value| HeaderValue::from_str(value).is_ok());
+    let value = Some(value.trim()).filter(|value| HeaderValue::from_str(value).is_ok());
     let value = value.ok_or_else(|| refused("has no value that a header can have"))?;
-    Ok((name.as_str().to_owned(), Secret::new(value)))
-}
-
-/// Each `%` with two hexadecimal digits is a byte.
-fn unescaped(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let digits =
-            tail.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
-        let is_hex = |two: &&str| two.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match digits.filter(is_hex).and_then(|two| u8::from_str_radix(two, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    bytes
+    Ok((name.as_str().to_owned(), Secret::new(value.to_owned())))
 }
 
 fn sampling(text: &str) -> Result<f64, &'static str> {
@@ -161,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_lines_or_a_list() {
+    fn headers_are_lines_and_values_stay_as_they_are() {
         let read = |text: &str| {
             let headers = headers(text)?;
             let shown = |(name, value): (String, Secret)| format!("{name}: {}", value.reveal());
@@ -169,25 +135,30 @@ mod tests {
         };
         for (text, want) in [
             ("x-api-key=k\n", &["x-api-key: k"][..]),
-            (
-                "Authorization=Basic%20YTpi%3d, x-org = 7 ,",
-                &["authorization: Basic YTpi=", "x-org: 7"][..],
-            ),
+            ("Authorization = Bearer a%2Fb,c= ", &["authorization: Bearer a%2Fb,c="][..]),
             ("a=1,2\r\n\nb=100%25=\n", &["a: 1,2", "b: 100%25="][..]),
-            ("a=5%,b=%zz%4", &["a: 5%", "b: %zz%4"][..]),
         ] {
             assert_eq!(read(text).expect(text), want, "{text:?}");
         }
         for (text, want) in [
             ("", "holds no header, such as x-api-key=..."),
+            (" \n\n", "holds no header, such as x-api-key=..."),
             ("s3cret\n", "line 1: must be name=value"),
             ("\na=b\ns3cret\n", "line 3: must be name=value"),
-            ("a=b,s3cret key=c", "line 1: has no name of a header"),
-            ("a=s3cret%0a", "line 1: has no value that a header can have"),
-            ("a=%ffs3cret", "line 1: has no value that a header can have"),
+            ("a=b\ns3cret key=c", "line 2: has no name of a header"),
+            ("a=s3cret\u{7f}", "line 1: has no value that a header can have"),
         ] {
             assert_eq!(read(text), Err(want.to_owned()), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_pipe_is_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("made");
+        assert_eq!(headers_of(&pipe), Err("a pipe or a socket, not a file".to_owned()));
     }
 
     #[test]
