@@ -95,7 +95,7 @@ pub enum ServerError {
     /// Acknowledged samples would not be served, and nobody would know.
     #[error(
         "{log} holds acknowledged samples that Cassandra does not have yet; \
-         --store cassandra --ack wal serves and flushes them (or move the folder away)",
+         --store cassandra --ack wal serves and flushes them; without the folder they are lost",
         log = log.display()
     )]
     Unserved {

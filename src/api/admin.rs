@@ -37,7 +37,13 @@ pub(super) async fn clean_tombstones(State(state): State<Arc<AppState>>) -> Resp
 /// `POST` or `PUT`. There is none.
 pub(super) async fn snapshot(State(state): State<Arc<AppState>>) -> Response {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
-    let none = || json::error(status, "unavailable", "no snapshots: copy the data folder");
+    let none = || {
+        json::error(
+            status,
+            "unavailable",
+            "no snapshots: end the process and copy its data folder, or take a snapshot of the file system",
+        )
+    };
     refused_unless_enabled(&state).unwrap_or_else(none)
 }
 

@@ -181,6 +181,7 @@ impl Drop for UnderWay<'_> {
             return;
         }
         let Steps { start, end, interval } = self.asked.steps;
+        let how = if std::thread::panicking() { ": it panicked" } else { &self.end };
         tracing::warn!(
             seconds = took.as_secs_f64(),
             queued = cost.queued().as_secs_f64(),
@@ -189,9 +190,8 @@ impl Drop for UnderWay<'_> {
             start,
             end,
             step = interval,
-            "slow query: {}{}",
+            "slow query: {}{how}",
             self.asked.shown(),
-            self.end
         );
     }
 }

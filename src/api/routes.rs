@@ -31,7 +31,7 @@ type Shared = Arc<AppState>;
 const WATCHED: [&str; 4] =
     ["/api/v1/write", "/api/v1/read", "/api/v1/query", "/api/v1/query_range"];
 
-/// What counts a request whose client went away before its answer, as other servers write it.
+/// What counts a request that was given up before its answer, as other servers write it.
 const GIVEN_UP: u16 = 499;
 
 /// All routes. Each stands with those that need the same right; health needs none.
@@ -223,7 +223,7 @@ struct Asked {
     /// Method and path, for the log.
     told: Option<(Method, String)>,
     start: Instant,
-    /// The status; before there is an answer, that of a request that its client has given up.
+    /// The status; before there is an answer, that of a request that is given up: by its client, or as the process ends.
     code: u16,
     _in_flight: InFlight,
 }
@@ -250,7 +250,9 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        let (code, took) = (self.code, self.start.elapsed());
+        // A panic is no fault of who asked.
+        let code = if std::thread::panicking() { 500 } else { self.code };
+        let took = self.start.elapsed();
         if let Some((method, path)) = &self.told {
             let seconds = took.as_secs_f64();
             tracing::debug!(%method, path, code, seconds, "request");

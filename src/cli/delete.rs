@@ -88,7 +88,7 @@ fn done(matched: Option<&Matched>) -> String {
     match matched {
         None => "Deleted.\n".to_owned(),
         Some(Matched { series: 0, .. }) => {
-            "No series matched: there was nothing to delete.\n".to_owned()
+            "No series that matches has points in that time; exemplars that are there without any are deleted.\n".to_owned()
         }
         Some(Matched { series, more }) => {
             let more = if *more { " or more" } else { "" };
@@ -125,7 +125,10 @@ mod tests {
     fn a_delete_says_how_much_matched() {
         let said = |series, more| done(Some(&Matched { series, more }));
         assert_eq!(done(None), "Deleted.\n");
-        assert_eq!(said(0, false), "No series matched: there was nothing to delete.\n");
+        assert_eq!(
+            said(0, false),
+            "No series that matches has points in that time; exemplars that are there without any are deleted.\n"
+        );
         assert_eq!(said(7, false), "Deleted what 7 series had in that time.\n");
         assert_eq!(said(1_000, true), "Deleted what 1000 or more series had in that time.\n");
     }

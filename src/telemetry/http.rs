@@ -90,7 +90,7 @@ impl HttpMetrics {
             metrics.read_aborted.clone(),
         );
         registry.register("http_connections", "Open connections", metrics.connections.clone());
-        let help = "Whether what is written can be acknowledged, as /-/ready tells it";
+        let help = "Whether /-/ready answers 200: what is written can be acknowledged, and nothing waits for somebody to mend it";
         registry.register("ready", help, metrics.ready.clone());
         metrics
     }

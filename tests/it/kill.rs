@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
+use crate::limits::logged;
 use crate::support::load::{Load, compress};
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::proto;
@@ -334,6 +335,7 @@ async fn while_cassandra_is_away_the_log_takes_writes_up_to_its_limit() {
     let (accepted, answer) = fill_the_log(&server, &mut random).await;
     assert_eq!(answer.status, 503, "{answer:?}");
     assert!(answer.retry_after.is_some(), "{answer:?}");
+    logged(&server, "remote writes are refused: the log has ").await;
     assert!(accepted > 32 << 20, "refused after {accepted} bytes");
     // Small requests still find room for a while.
     while load.send(&server, &mut random).await.expect("it answers") == 204 {}

@@ -559,6 +559,21 @@ async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
     assert_eq!(stored(&server, "m").await, ["a"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_remote_write_is_counted_and_told() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
+    let refused = "write_rejected_total{reason=\"body\"}";
+    assert_eq!(server.write(Message::V1, b"?".to_vec()).await.expect("an answer").status, 400);
+    assert_eq!(metric(&server, refused).await, Some(1.0));
+    logged(&server, "remote writes are refused: ").await;
+    let client = reqwest::Client::new();
+    let post = client.post(server.url("/api/v1/write")).header("Content-Encoding", "zstd");
+    let answer = post.body(Vec::new()).send().await.expect("an answer");
+    assert_eq!(answer.status().as_u16(), 415);
+    assert_eq!(metric(&server, refused).await, Some(2.0));
+}
+
 /// Writes these settings, and that they can be read again.
 pub(crate) fn write_settings(file: &Path, text: &str) {
     std::fs::write(file, format!("enable_admin_api = true\n{text}")).expect("written");

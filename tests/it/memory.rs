@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
+use crate::limits::logged;
 use crate::support::capped::Group;
 use crate::support::eventually;
 use crate::support::load::compress;
@@ -252,6 +253,7 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     // What is promised, and what comes between two looks at it.
     assert!(peak <= LIMIT / 100 * 105, "{} of {} MiB", peak >> 20, LIMIT >> 20);
     assert_eq!(metric(&server, "promkairos_memory_limit_bytes").await, LIMIT as f64);
+    logged(&server, "are refused: ").await;
     eventually("refusals are counted", async || {
         let refused = metric(&server, "promkairos_memory_refused_total").await;
         if refused > 0.0 { Ok(()) } else { Err("none".to_owned()) }

@@ -5,6 +5,7 @@
 //! texts, is refused when they do not fit. Where the store has it in memory the guard is told after a start what that
 //! is (`learn`), which may be more than the limit. Over Cassandra what it has taken since the start counts.
 //!
+//! It counts from when it is taken, also where the store then fails to keep it: its sender tries again.
 //! A family is known by a hash of 64 bits of its name, with a key of this process.
 
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use crate::limits::FAMILY_BYTES;
 use crate::model::{Metadata, RejectReason, Rejections, WriteBatch};
 
 /// The setting of how much metadata there may be.
-pub(super) const SETTING: &str = "max-metadata-size";
+const SETTING: &str = "max-metadata-size";
 
 /// All families that are known.
 #[derive(Default)]

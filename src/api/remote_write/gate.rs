@@ -13,6 +13,7 @@ use super::rate::Rate;
 use super::told::Told;
 use crate::config::WriteLimits;
 use crate::model::{RejectReason, Rejections, WriteBatch};
+use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::Metrics;
 
 /// The settings of what one request may have.
@@ -76,21 +77,33 @@ impl Gate {
         ingest.active_series_per_metric_limit.set(shown(limits.active_series_per_metric));
     }
 
-    /// Tells the log that a whole request is refused for the limit of a setting.
-    pub(super) fn tell(&self, setting: &'static str, why: &Refusal) {
-        self.told_of_requests.count(setting, 1, why.to_string(), Instant::now());
+    /// Tells the log that a whole request is refused, with others of its kind.
+    pub(super) fn tell(&self, kind: &'static str, why: &Refusal) {
+        self.told_of_requests.count(kind, 1, why.to_string(), Instant::now());
+    }
+
+    /// The same of the series that the store refuses where memory is short.
+    pub(super) fn tell_of_memory(&self, refused: &Rejections) {
+        let short = refused.counts().iter().find(|(word, _)| *word == MEMORY_LIMIT);
+        if let Some(&(setting, count)) = short {
+            Self::tell_of_part(&self.told, refused, setting, count);
+        }
     }
 
     /// The same of what is refused of others: counted, and told to the log.
-    fn tell_of_parts(told: &Told, refused: &Rejections, metrics: &Metrics, now: Instant) {
+    fn tell_of_parts(told: &Told, refused: &Rejections, metrics: &Metrics) {
         let is_setting = |word: &str| !RejectReason::WORDS.contains(&word);
         for &(setting, count) in refused.counts().iter().filter(|(word, _)| is_setting(word)) {
-            let last = refused.kept().iter().rfind(|reject| reject.reason.as_str() == setting);
-            let last =
-                last.map_or_else(|| format!("beyond the setting {setting}"), ToString::to_string);
             metrics.http.limits.add(setting, count);
-            told.count(setting, count, last, now);
+            Self::tell_of_part(told, refused, setting, count);
         }
+    }
+
+    fn tell_of_part(told: &Told, refused: &Rejections, setting: &'static str, count: u64) {
+        let last = refused.kept().iter().rfind(|reject| reject.reason.as_str() == setting);
+        let last =
+            last.map_or_else(|| format!("beyond the setting {setting}"), ToString::to_string);
+        told.count(setting, count, last, Instant::now());
     }
 
     /// Refuses a request that has too much, and takes the series and the metadata that are refused out of others.
@@ -125,10 +138,10 @@ impl Gate {
         // The decoder knows no settings.
         batch.rejections.reword(|why| guard::beyond_setting(why, &limits.labels));
         batch.rejections.extend(refused);
-        Self::tell_of_parts(&self.told, &batch.rejections, metrics, now);
+        Self::tell_of_parts(&self.told, &batch.rejections, metrics);
         let refused = self.families.judge(limits.metadata_bytes, batch);
         metrics.ingest.metadata_bytes.set(self.families.bytes() as i64);
-        Self::tell_of_parts(&self.told_of_metadata, &refused, metrics, now);
+        Self::tell_of_parts(&self.told_of_metadata, &refused, metrics);
         batch.rejections.extend(refused);
         Ok(())
     }

@@ -47,19 +47,9 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     };
     let metrics = &state.metrics.ingest;
     let beyond_series = state.writes.limits().series_answer;
-    if let Err(refusal) = &result
-        && let Some(reason) = refusal.reason()
-    {
-        metrics.reject(reason, 1);
-    }
-    if let Err(refusal) = &result
-        && let Some(setting) = refusal.setting()
-    {
-        // Who reads a body counts that it is too large.
-        if !matches!(refusal, Refusal::BodyTooLarge(_)) {
-            state.metrics.http.limits.reached(setting);
-        }
-        state.writes.tell(setting, refusal);
+    match &result {
+        Ok(outcome) => state.writes.tell_of_memory(&outcome.rejections),
+        Err(refusal) => note(&state, refusal),
     }
     let response = respond(protocol, result, beyond_series, metrics);
     let protocol = match protocol {
@@ -71,6 +61,22 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     metrics.requests.get_or_create(&labels).inc();
     metrics.duration.observe(start.elapsed().as_secs_f64());
     response
+}
+
+/// Counts that a whole request is refused, and tells the log.
+fn note(state: &AppState, refusal: &Refusal) {
+    if let Some(reason) = refusal.reason() {
+        state.metrics.ingest.reject(reason, 1);
+    }
+    // Who reads a body counts that it is too large.
+    if let Some(setting) = refusal.setting()
+        && !matches!(refusal, Refusal::BodyTooLarge(_))
+    {
+        state.metrics.http.limits.reached(setting);
+    }
+    if let Some(kind) = refusal.kind() {
+        state.writes.tell(kind, refusal);
+    }
 }
 
 /// Why a whole request is refused.
@@ -95,7 +101,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The setting whose limit was passed, where the log is to tell of it.
+    /// The setting whose limit was passed.
     fn setting(&self) -> Option<&'static str> {
         match self {
             Self::BodyTooLarge(_) => Some(intake::BODY_SIZE),
@@ -113,8 +119,19 @@ impl Refusal {
     /// is not, as it is sent again.
     fn reason(&self) -> Option<&'static str> {
         match self {
-            Self::Wire(_) => Some(BODY_REFUSED),
+            Self::Wire(_) | Self::UnsupportedType(_) => Some(BODY_REFUSED),
             refusal => refusal.setting(),
+        }
+    }
+
+    /// What the log counts the request under; `None` = it says nothing of it: a body that did not come to its end, a
+    /// start that is not over, a failure of which there is a line for each.
+    fn kind(&self) -> Option<&'static str> {
+        match self {
+            Self::Api(ApiError::Store(StoreError::Unavailable { .. } | StoreError::Denied(_))) => {
+                Some("unavailable")
+            }
+            refusal => refusal.reason(),
         }
     }
 }
@@ -217,15 +234,13 @@ fn respond(
     response
 }
 
-/// The status where parts were refused: 429 only if all of them may be taken later.
+/// The status where parts were refused: 429 only if all of them may be taken later. Metadata beyond its limit is
+/// not: nothing takes away what is there.
 fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
     let only = |passes: fn(&str) -> bool| rejections.counts().iter().all(|(why, _)| passes(why));
-    let is_short = |why: &str| why == MEMORY_LIMIT;
     let may_pass = match beyond_series {
-        SeriesAnswer::Retry => only(|why| {
-            why == MEMORY_LIMIT || why == families::SETTING || guard::SETTINGS.contains(&why)
-        }),
-        SeriesAnswer::Drop => only(is_short),
+        SeriesAnswer::Retry => only(|why| why == MEMORY_LIMIT || guard::SETTINGS.contains(&why)),
+        SeriesAnswer::Drop => only(|why| why == MEMORY_LIMIT),
     };
     if may_pass { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::BAD_REQUEST }
 }

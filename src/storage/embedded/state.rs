@@ -119,7 +119,7 @@ impl PartStore {
         if flushed < options.through {
             let what = format!(
                 "the log says that everything up to record {} is here, but the newest that is known \
-                 here is {flushed}: part files are missing",
+                 here is {flushed}: part files are missing, or MANIFEST is an older one",
                 options.through
             );
             return Err(StoreError::Corrupt { path: store.dir, offset: 0, what });

@@ -107,17 +107,26 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks again and again.
+    /// Looks again and again. The log has a line when that begins to fail.
     pub(in super::super) async fn watch_tag_index(&self) {
+        let mut has_failed = false;
         loop {
             let pause = tokio::time::sleep(self.options.tag_index.refresh);
             tokio::select! {
                 () = pause => {}
                 () = self.tags.wake.notified() => {}
             }
-            if let Err(error) = self.look().await {
-                tracing::warn!(%error, "the state of the tag index cannot be looked at");
+            let looked = self.look().await;
+            match &looked {
+                Err(error) if has_failed => {
+                    tracing::debug!(%error, "the state of the tag index cannot be looked at");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the state of the tag index cannot be looked at");
+                }
+                Ok(()) => {}
             }
+            has_failed = looked.is_err();
         }
     }
 
