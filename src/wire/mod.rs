@@ -72,6 +72,11 @@ pub enum WireError {
     /// Not a protobuf message of the type it should be.
     #[error("malformed protobuf: {0}")]
     Malformed(&'static str),
+    /// Nothing is in it of the version that it is said to be of, and something of the other one.
+    #[error(
+        "body is one of remote write {0}, and Content-Type says that it is of the other version"
+    )]
+    Version(&'static str),
     /// Too much of something in one request.
     #[error("more than {limit} {what} in one request")]
     Limit {
@@ -101,9 +106,32 @@ pub fn decode<'a>(
     policy: Policy<'_>,
 ) -> Result<WriteBatch<'a>, WireError> {
     let message = snappy::decompress(body.compressed, &mut scratch.raw)?;
+    let is_new = matches!(policy, Policy::Accept);
     let mut batch = decode_message(body.protocol, message, &mut scratch.arena, policy)?;
+    // Their fields have other numbers: all of it would be skipped as unknown, and acknowledged.
+    if is_new && batch.series.is_empty() && batch.metadata.is_empty() {
+        let (others, other) = match body.protocol {
+            Protocol::V1 => ([4, 5], "2.0"),
+            Protocol::V2 | Protocol::V2Typed => ([1, 3], "1.0"),
+        };
+        if has_any(message, others)? {
+            return Err(WireError::Version(other));
+        }
+    }
     batch.body = Some(body);
     Ok(batch)
+}
+
+/// Whether a message has one of these fields, of those that have a length.
+fn has_any(message: &[u8], fields: [u32; 2]) -> Result<bool, WireError> {
+    let mut reader = proto::Reader::new(message);
+    while let Some(key) = reader.key()? {
+        if fields.iter().any(|field| key == proto::key(*field, proto::BYTES)) {
+            return Ok(true);
+        }
+        reader.skip(key, &[])?;
+    }
+    Ok(false)
 }
 
 /// Decodes a message, which is a decompressed body. The batch has no body, and borrows from the message and

@@ -238,6 +238,31 @@ fn labels_between_other_fields_are_gathered() {
 }
 
 #[test]
+fn a_body_of_the_other_version_is_refused_and_replayed_as_it_was() {
+    let decode = |protocol, message: &[u8], policy: Policy<'_>| {
+        let compressed = snappy::compress(message).expect("small");
+        let (mut scratch, body) = (Scratch::default(), Body { protocol, compressed: &compressed });
+        wire::decode(body, &mut scratch, policy).map(|batch| batch.series.len())
+    };
+    let (first, second) = (hex(V1_UP), hex(V2_UP));
+    for (protocol, message, of) in [
+        (Protocol::V1, &second, "2.0"),
+        (Protocol::V2, &first, "1.0"),
+        (Protocol::V2Typed, &first, "1.0"),
+    ] {
+        assert_eq!(decode(protocol, message, Policy::Accept), Err(WireError::Version(of)));
+        assert_eq!(decode(protocol, message, Policy::Replay(&[])), Ok(0));
+    }
+    assert_eq!(decode(Protocol::V1, &first, Policy::Accept), Ok(1));
+    assert_eq!(decode(Protocol::V2, &second, Policy::Accept), Ok(1));
+    // Nothing at all is of both.
+    assert_eq!(decode(Protocol::V1, b"", Policy::Accept), Ok(0));
+    let mut unknown = Vec::new();
+    put_number(&mut unknown, 2, 3);
+    assert_eq!(decode(Protocol::V2, &unknown, Policy::Accept), Ok(0));
+}
+
+#[test]
 fn unknown_fields_are_skipped_and_wrong_types_are_not() {
     let mut extra = hex(V1_UP);
     put_number(&mut extra, 2, 3);
