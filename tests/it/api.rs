@@ -436,6 +436,19 @@ async fn a_sound_log_needs_no_repair_and_a_log_in_use_is_refused() {
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(text.starts_with("The log is sound: "), "{text}");
+
+    // Somebody looks at the log: that passes, and is waited for.
+    let lock = data.path().join("embedded/wal/lock");
+    let lock = std::fs::File::options().write(true).open(lock).expect("it is there");
+    lock.try_lock().expect("nobody has it");
+    let mut server = Promkairos::start(data.path(), &Backend::Embedded, &[]);
+    eventually("it waits", async || match server.get("/-/ready").await {
+        Ok((503, text)) if text.contains("another process uses this log") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    drop(lock);
+    server.wait_ready().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,7 +78,7 @@ pub(crate) async fn open_over(
     let start = Instant::now();
     loop {
         match Head::open(options.clone(), below.clone(), metrics.clone()).await {
-            Err(StoreError::Invalid(what))
+            Err(StoreError::Unavailable { what, .. })
                 if what.ends_with("uses this log") && start.elapsed() < DEADLINE =>
             {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -24,6 +24,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::storage::StoreError;
 use crate::storage::log_files::LogFiles;
@@ -120,8 +121,9 @@ fn lock(dir: &Path) -> Result<LogLock, StoreError> {
     match file.try_lock() {
         Ok(()) => Ok(LogLock(file)),
         Err(std::fs::TryLockError::WouldBlock) => {
-            let path = path.display();
-            Err(StoreError::Invalid(format!("{path}: another process uses this log")))
+            // No fault of a setting, and it passes.
+            let what = format!("{}: another process uses this log", path.display());
+            Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(1) })
         }
         Err(std::fs::TryLockError::Error(source)) => Err(io(source)),
     }

@@ -15,7 +15,8 @@
 //!                      length counts what follows the crc; 0 = no record here
 //! write   │ protocol u8 │ rejected u32 │ { kind u8, number u32 } … │ snappy body
 //!           1, 2: remote write 1.0, 2.0; 3: 2.0 with type and unit as labels, whatever is set now
-//!           rejected: 0 series, 1 float, 2 histogram, 3 exemplar, 4 metadata, by number in the body; 5 family of a series
+//!           rejected, by kind and number in the body: 0 series, 1 float, 2 histogram, 3 exemplar, 4 metadata,
+//!           5 family of a series
 //! delete  │ start i64 │ end i64 │ matchers u32 │ { op u8, len u32, name, len u32, value } …
 //! seal    │ durable end u64 : everything before this offset of the segment is on disk
 //! gap     │ (empty) : repair took out the records up to and including this sequence
