@@ -101,9 +101,9 @@ pub const READS_PER_SAMPLE_READ: usize = 5;
 pub const MAX_READ_RESPONSE_BYTES: usize = 1 << 30;
 /// Bytes of chunks in one frame of a streamed answer; clients refuse frames over 50,000,000.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
-/// Bytes of chunks that remote read fetches at a time; a single larger series passes it.
+/// Bytes of chunks that a read fetches at a time; a single larger series passes it.
 pub const READ_RUN_BYTES: usize = 1 << 20;
-/// Series that remote read fetches at a time.
+/// Series that a read fetches at a time.
 pub const READ_RUN_SERIES: usize = 4096;
 /// Fetches of remote read that are under way at once.
 pub const READ_AHEAD_RUNS: usize = 4;

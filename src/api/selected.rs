@@ -6,10 +6,10 @@
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::chunk::Chunk;
-use crate::limits::READ_RUN_SERIES;
+use crate::limits::{READ_RUN_BYTES, READ_RUN_SERIES};
 use crate::model::{Labels, Matcher, Point, TimeRange};
 use crate::promql::QueryError;
-use crate::storage::{SelectHints, StoreError};
+use crate::storage::{RunLength, SelectHints, StoreError, chunk_bytes};
 
 /// The points of one series in the range, in time order.
 pub(super) type Points<'a> = &'a mut dyn Iterator<Item = Result<Point, ApiError>>;
@@ -33,11 +33,15 @@ pub(super) async fn of_each_series<T: Send + 'static>(
         other => other.into(),
     })?;
     let mut made = Vec::new();
-    let mut start = 0;
-    for run in selection.series.chunks(READ_RUN_SERIES) {
-        let chunks = selection.reader.read(start..start + run.len()).await?;
-        start += run.len();
-        let run: Vec<(Labels, Vec<Chunk>)> = run.iter().cloned().zip(chunks).collect();
+    let mut length = RunLength::new(READ_RUN_SERIES, READ_RUN_BYTES, 1);
+    let (mut start, total) = (0, selection.series.len());
+    while start < total {
+        let run = length.run(&*selection.reader, start, total);
+        start = run.end;
+        let chunks = selection.reader.read(run.clone()).await?;
+        length.note(run.len(), chunk_bytes(&chunks));
+        let series = selection.series[run].iter().cloned();
+        let run: Vec<(Labels, Vec<Chunk>)> = series.zip(chunks).collect();
         let work = move |caller: &Caller<'_>| of_run(&run, range, make, caller);
         made.extend(state.workers.run(work).await?);
     }

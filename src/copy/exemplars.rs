@@ -1,8 +1,8 @@
 //! The exemplars of a range on one side or on both, a piece of its time after the other.
 //!
 //! Where a side has more of them than fit into memory the time is halved, so a piece is as long as it may be and
-//! never more than about [`MAX_BYTES`] of a side, be it a store or the answer of a server, which may also say itself that
-//! there are too many.
+//! never more than about [`MAX_BYTES`] of a side, be it a store or the answer of a server, which may also say
+//! itself that there are too many.
 
 use super::side::Side;
 use super::{CopyError, Selector};

@@ -1,6 +1,6 @@
 //! Series of one selection on their way, a run at a time.
 //!
-//! How many series a run of a store has follows the bytes that the run before brought; a single
+//! How many series a run of a store has follows the bytes that it brings ([`RunLength`]); a single
 //! series is never cut. The series strictly rise by their labels, or reading ends in an error.
 
 use futures::stream::{self, Stream};
@@ -10,7 +10,7 @@ use super::CopyError;
 use crate::chunk::Chunk;
 use crate::limits::READ_RUN_SERIES;
 use crate::model::Labels;
-use crate::storage::{Selection, SeriesReader, StoreError};
+use crate::storage::{RunLength, Selection, SeriesReader, StoreError, chunk_bytes};
 
 /// Bytes of chunks that a run has, about: 30,000 to 170,000 points.
 pub(super) const RUN_BYTES: usize = 256 << 10;
@@ -29,7 +29,7 @@ pub(super) struct Runs {
 }
 
 enum Source {
-    Selection { series: Vec<Labels>, reader: Box<dyn SeriesReader>, next: usize, length: usize },
+    Selection { series: Vec<Labels>, reader: Box<dyn SeriesReader>, next: usize, length: RunLength },
     Frames(Receiver<Result<Run, StoreError>>),
 }
 
@@ -41,7 +41,8 @@ impl Runs {
             Some(after) => series.partition_point(|labels| labels <= after),
             None => 0,
         };
-        let source = Source::Selection { series, reader, next, length: 1 };
+        let length = RunLength::new(READ_RUN_SERIES, RUN_BYTES, 1);
+        let source = Source::Selection { series, reader, next, length };
         Self { side, source, skip: None, last: None }
     }
 
@@ -102,23 +103,19 @@ impl Runs {
     }
 }
 
-/// The run that begins at `next`, and how many series the one after it should have.
+/// The run that begins at `next`.
 async fn read(
     series: &[Labels],
     reader: &dyn SeriesReader,
     next: &mut usize,
-    length: &mut usize,
+    length: &mut RunLength,
 ) -> Result<Option<Run>, StoreError> {
-    let places = *next..series.len().min(*next + *length);
+    let places = length.run(reader, *next, series.len());
     if places.is_empty() {
         return Ok(None);
     }
     let chunks = reader.read(places.clone()).await?;
-    let each = |chunk: &Chunk| chunk.data.len() + size_of::<Chunk>();
-    let bytes: usize = chunks.iter().flatten().map(each).sum();
-    let fitting = RUN_BYTES / (bytes / places.len()).max(1);
-    // Grows slowly, as the next series may be larger; shrinks at once.
-    *length = fitting.clamp(1, (*length * 4).min(READ_RUN_SERIES));
+    length.note(places.len(), chunk_bytes(&chunks));
     *next = places.end;
     Ok(Some(series[places].iter().cloned().zip(chunks).collect()))
 }

@@ -20,9 +20,11 @@ use super::source::visit;
 use super::steps::Steps;
 use super::value::{Sample, SeriesPoints};
 use crate::chunk::Chunk;
+use crate::limits::READ_RUN_BYTES;
 use crate::model::Labels;
+use crate::storage::{RunLength, chunk_bytes};
 
-/// Series of a range vector that are read at a time.
+/// Series of a range vector that are read at a time, at most.
 const SERIES_PER_READ: usize = 64;
 
 /// Collects results.
@@ -124,9 +126,15 @@ impl Collector<'_> {
                 let frame = builder.frame(range, scope.steps, false);
                 let selected = &builder.selections[*selection];
                 let (mut results, total) = (Vec::new(), selected.series.len());
-                for first in (0..total).step_by(SERIES_PER_READ) {
-                    let read = selected.reader.read(first..total.min(first + SERIES_PER_READ));
-                    let chunks = builder.runtime.block_on(read)?;
+                let mut length = RunLength::new(SERIES_PER_READ, READ_RUN_BYTES, 1);
+                let mut first = 0;
+                while first < total {
+                    let run = length.run(&*selected.reader, first, total);
+                    let chunks = builder.runtime.block_on(selected.reader.read(run.clone()))?;
+                    let bytes = chunk_bytes(&chunks);
+                    length.note(run.len(), bytes);
+                    let mut held = self.context.budget.nothing();
+                    held.take(0, bytes)?;
                     for (series, chunks) in selected.series[first..].iter().zip(&chunks) {
                         let found = self.one_range(&series.labels, chunks, frame)?;
                         if let Some(found) = &found {
@@ -134,6 +142,7 @@ impl Collector<'_> {
                         }
                         results.extend(found);
                     }
+                    first = run.end;
                 }
                 results
             }

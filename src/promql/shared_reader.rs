@@ -1,8 +1,8 @@
 //! Reads for several parts of a query from the store once.
 //!
-//! Series are read block by block. What is read is kept until every part has had all of the block, whatever
-//! runs of series each of them works on. What is kept counts for the budget of the query and has at
-//! most a quarter of it; beyond that each part reads for itself.
+//! Series are read block by block, a block being a run of some series and bytes. What is read is kept until every
+//! part has had all of the block, whatever runs of series each of them works on. What is kept counts for the budget
+//! of the query and has at most a quarter of it; beyond that each part reads for itself.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,15 +14,17 @@ use tokio::sync::OnceCell;
 
 use super::budget::{Budget, Held};
 use crate::chunk::Chunk;
-use crate::storage::{SeriesReader, StoreError};
+use crate::limits::READ_RUN_BYTES;
+use crate::storage::{RunLength, SeriesReader, StoreError, chunk_bytes};
 
-/// Series of a block.
+/// Series of a block, at most.
 const BLOCK: usize = 64;
 
 /// A reader for so many users.
 pub(super) struct SharedReader {
     reader: Box<dyn SeriesReader>,
-    series: usize,
+    /// Where blocks begin, and where the last one ends.
+    bounds: Vec<usize>,
     users: usize,
     /// By the first series.
     blocks: Mutex<HashMap<usize, Block>>,
@@ -50,18 +52,24 @@ impl SharedReader {
         users: usize,
         budget: &Arc<Budget>,
     ) -> Self {
-        Self { reader, series, users, blocks: Mutex::default(), budget: Arc::clone(budget) }
+        let length = RunLength::new(BLOCK, READ_RUN_BYTES, BLOCK);
+        let mut bounds = vec![0];
+        while let Some(first) = bounds.last().copied().filter(|first| *first < series) {
+            bounds.push(length.run(&*reader, first, series).end);
+        }
+        Self { reader, bounds, users, blocks: Mutex::default(), budget: Arc::clone(budget) }
     }
 
-    /// The block that begins at a series.
-    fn block(&self, first: usize) -> Range<usize> {
-        first..self.series.min(first + BLOCK)
+    /// The block of a series.
+    fn block(&self, series: usize) -> Range<usize> {
+        let end = self.bounds.partition_point(|bound| *bound <= series);
+        self.bounds[end - 1]..self.bounds[end]
     }
 
     /// One more user has so many series of a block; the last one takes it away.
-    fn enter(&self, first: usize, series: usize) -> Arc<OnceCell<Option<Kept>>> {
+    fn enter(&self, block: &Range<usize>, series: usize) -> Arc<OnceCell<Option<Kept>>> {
         let mut blocks = self.blocks.lock();
-        let all = self.block(first).len() * self.users;
+        let (first, all) = (block.start, block.len() * self.users);
         let block =
             blocks.entry(first).or_insert_with(|| Block { left: all, read: Arc::default() });
         block.left = block.left.saturating_sub(series);
@@ -73,14 +81,17 @@ impl SharedReader {
     }
 
     /// Some series of one block.
-    async fn read_part(&self, part: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
-        let first = part.start - part.start % BLOCK;
-        let inside = part.start - first..part.end - first;
-        let read = self.enter(first, part.len());
+    async fn read_part(
+        &self,
+        block: Range<usize>,
+        part: Range<usize>,
+    ) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        let inside = part.start - block.start..part.end - block.start;
+        let read = self.enter(&block, part.len());
         let mut own = None;
         let kept = read
             .get_or_try_init(|| async {
-                let chunks = self.reader.read(self.block(first)).await?;
+                let chunks = self.reader.read(block).await?;
                 let Some(held) = self.hold(&chunks) else {
                     own = Some(chunks);
                     return Ok(None);
@@ -97,10 +108,7 @@ impl SharedReader {
 
     /// Room for these chunks, if there is some.
     fn hold(&self, chunks: &[Vec<Chunk>]) -> Option<Held> {
-        let bytes = |chunk: &Chunk| {
-            size_of::<Chunk>() + chunk.data.len() + chunk.starts.len() + chunk.stamps.len()
-        };
-        self.budget.hold_if_quarter(chunks.iter().flatten().map(bytes).sum())
+        self.budget.hold_if_quarter(chunk_bytes(chunks))
     }
 }
 
@@ -110,11 +118,16 @@ impl SeriesReader for SharedReader {
         let mut all = Vec::with_capacity(series.len());
         let mut from = series.start;
         while from < series.end {
-            let end = series.end.min(from - from % BLOCK + BLOCK);
-            all.extend(self.read_part(from..end).await?);
+            let block = self.block(from);
+            let end = series.end.min(block.end);
+            all.extend(self.read_part(block, from..end).await?);
             from = end;
         }
         Ok(all)
+    }
+
+    fn expected_bytes(&self, series: usize) -> Option<usize> {
+        self.reader.expected_bytes(series)
     }
 }
 

@@ -16,7 +16,7 @@ use super::settings::{MAX_BYTES, Settings};
 use super::value::QueryValue;
 
 /// Bytes of a result that needs no room.
-const SMALL: usize = 1 << 20;
+const SMALL: usize = 128 << 10;
 /// Bytes by which room is given.
 const UNIT: usize = 1 << 10;
 /// How long a result waits for room: meanwhile no other query has its turn.
@@ -96,7 +96,7 @@ mod tests {
     async fn large_results_wait_for_each_other() {
         let unsent = Unsent::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
         let first = unsent.room(&result(3 << 20)).await.expect("there is room");
-        unsent.room(&result(1 << 20)).await.expect("it needs none");
+        unsent.room(&result(SMALL)).await.expect("it needs none");
         let (second, larger) = (result(2 << 20), result(9 << 20));
         let mut waiting = std::pin::pin!(unsent.room(&second));
         assert!(futures::poll!(waiting.as_mut()).is_pending());

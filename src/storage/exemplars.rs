@@ -18,6 +18,23 @@ const EXEMPLAR_BYTES: usize = 128;
 /// The same of a series.
 const SERIES_BYTES: usize = 256;
 
+fn bytes_of_exemplar(labels: &Labels) -> usize {
+    EXEMPLAR_BYTES + labels.as_bytes().len()
+}
+
+fn bytes_of_series(labels: &Labels) -> usize {
+    SERIES_BYTES + labels.as_bytes().len()
+}
+
+/// Bytes of memory, about, that a list takes.
+pub fn bytes_of(list: &ExemplarList) -> usize {
+    let own = |(labels, exemplars): &(Labels, Vec<Exemplar>)| {
+        let exemplars = exemplars.iter().map(|exemplar| bytes_of_exemplar(&exemplar.labels));
+        bytes_of_series(labels) + exemplars.sum::<usize>()
+    };
+    list.iter().map(own).sum()
+}
+
 /// How much may still be read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
@@ -33,12 +50,12 @@ impl Budget {
 
     /// Counts an exemplar.
     pub(super) fn exemplar(&mut self, labels: &Labels) -> Result<(), StoreError> {
-        self.take(EXEMPLAR_BYTES + labels.as_bytes().len())
+        self.take(bytes_of_exemplar(labels))
     }
 
     /// Counts a series.
     pub(super) fn series(&mut self, labels: &Labels) -> Result<(), StoreError> {
-        self.take(SERIES_BYTES + labels.as_bytes().len())
+        self.take(bytes_of_series(labels))
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), StoreError> {

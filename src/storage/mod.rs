@@ -19,6 +19,7 @@ pub mod memory;
 pub mod merge;
 mod pace;
 mod pressure;
+mod run_length;
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -31,11 +32,12 @@ use async_trait::async_trait;
 pub use self::clock::Clock;
 pub use self::exemplars::{
     ExemplarList, Gathered as GatheredExemplars, Pieces as ExemplarPieces,
-    merged as merged_exemplars,
+    bytes_of as exemplar_bytes, merged as merged_exemplars,
 };
 pub use self::limited::{Limited, ListSize, Listed};
 pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused};
+pub use self::run_length::{RunLength, chunk_bytes};
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 
@@ -220,6 +222,13 @@ pub trait SeriesReader: Send + Sync {
     /// Bytes of points, about, that it keeps in memory until it goes.
     fn held_bytes(&self) -> usize {
         0
+    }
+
+    /// Bytes, about, that reading the series at this position will bring, beside what it holds; `None` = it is not
+    /// known before.
+    fn expected_bytes(&self, series: usize) -> Option<usize> {
+        let _ = series;
+        None
     }
 }
 

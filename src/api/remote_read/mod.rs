@@ -130,6 +130,8 @@ pub(super) async fn remote_read(
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline, &state.metrics.http);
     let permit = permit.instrument(info_span!("wait")).await?;
+    // It may have waited long.
+    state.pressure.check_read()?;
     let bytes = body.bytes.clone();
     let decode = move |caller: &Caller<'_>| ReadRequest::decode(&bytes, caller);
     let request = state.workers.run(decode).instrument(info_span!("decode")).await?;

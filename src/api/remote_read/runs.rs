@@ -1,6 +1,6 @@
 //! The series of a selection, read in runs, a few runs ahead of the consumer.
 //!
-//! How many series a run has follows the bytes that the runs before it brought, so that what is
+//! How many series a run has follows the bytes that it brings ([`RunLength`]), so that what is
 //! in memory stays near `READ_AHEAD_RUNS` × `READ_RUN_BYTES`, whether a series has one sample or
 //! a million; a single series is never cut.
 
@@ -15,7 +15,7 @@ use futures::stream::FuturesOrdered;
 use crate::chunk::Chunk;
 use crate::limits::{READ_AHEAD_RUNS, READ_RUN_BYTES, READ_RUN_SERIES};
 use crate::model::Labels;
-use crate::storage::{Selection, SeriesReader, StoreError};
+use crate::storage::{RunLength, Selection, SeriesReader, StoreError, chunk_bytes};
 
 type Pending = Pin<Box<dyn Future<Output = (Range<usize>, ReadResult)> + Send>>;
 type ReadResult = Result<Vec<Vec<Chunk>>, StoreError>;
@@ -25,7 +25,7 @@ pub(super) struct Runs {
     series: Arc<Vec<Labels>>,
     reader: Arc<dyn SeriesReader>,
     next: usize,
-    run_len: usize,
+    length: RunLength,
     pending: FuturesOrdered<Pending>,
 }
 
@@ -44,15 +44,15 @@ impl Runs {
     pub(super) fn new(selection: Selection) -> Self {
         let Selection { series, reader } = selection;
         let (series, reader) = (Arc::new(series), Arc::from(reader));
-        Self { series, reader, next: 0, run_len: 1, pending: FuturesOrdered::new() }
+        let length = RunLength::new(READ_RUN_SERIES, READ_RUN_BYTES, 1);
+        Self { series, reader, next: 0, length, pending: FuturesOrdered::new() }
     }
 
     /// The next run, in order; `None` after the last one.
     pub(super) async fn next(&mut self) -> Option<Result<Run, StoreError>> {
         while self.pending.len() < READ_AHEAD_RUNS && self.next < self.series.len() {
-            let end = self.series.len().min(self.next + self.run_len);
-            let run = self.next..end;
-            self.next = end;
+            let run = self.length.run(&*self.reader, self.next, self.series.len());
+            self.next = run.end;
             let reader = self.reader.clone();
             self.pending.push_back(Box::pin(async move {
                 let chunks = reader.read(run.clone()).await;
@@ -61,17 +61,9 @@ impl Runs {
         }
         let (run, chunks) = self.pending.next().await?;
         Some(chunks.map(|chunks| {
-            self.adapt(run.len(), &chunks);
+            self.length.note(run.len(), chunk_bytes(&chunks));
             Run { series: self.series.clone(), first: run.start, chunks }
         }))
-    }
-
-    fn adapt(&mut self, series: usize, chunks: &[Vec<Chunk>]) {
-        let overhead = size_of::<Chunk>();
-        let bytes: usize = chunks.iter().flatten().map(|chunk| chunk.data.len() + overhead).sum();
-        let fitting = READ_RUN_BYTES / (bytes / series.max(1)).max(1);
-        // Grows slowly, as the next series may be larger; shrinks at once.
-        self.run_len = fitting.clamp(1, (self.run_len * 4).min(READ_RUN_SERIES));
     }
 }
 

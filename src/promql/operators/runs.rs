@@ -1,26 +1,30 @@
 //! Work on the chunks of series, spread over the cores by runs of series.
 //!
-//! Runs are read and worked on ahead of the consumer, a few at a time, and given in order. So
-//! memory is bounded by the runs under way, and the result does not hang on the number of cores.
-//! A run costs the waking of threads, which is dear beside the work on a few points of each series: where
-//! there are few points a run has more series.
+//! Runs are read and worked on ahead of the consumer, a few at a time, and given in order. So memory is bounded by
+//! the runs under way, and the result does not hang on the number of cores. What a run has read has about
+//! [`READ_RUN_BYTES`], unless it is of one series, and counts for the budget of the query until it is worked on. A
+//! run costs the waking of threads, which is dear beside the work on a few points of each series: where there are
+//! few points a run has more series.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Instrument;
 
 use crate::chunk::Chunk;
+use crate::limits::READ_RUN_BYTES;
 use crate::model::TimeRange;
+use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::{QueryError, joined};
 use crate::promql::points::Points;
 use crate::promql::source::Selected;
-use crate::storage::StoreError;
+use crate::storage::{RunLength, StoreError, chunk_bytes};
 
 /// Steps of all series of a run, together.
 const RUN_STEPS: usize = 1 << 18;
@@ -34,6 +38,8 @@ const RUN_POINTS: u64 = 1 << 16;
 const SPACING: u64 = 15_000;
 /// Series of a run, at least, where there are few for all cores.
 const FEWEST_SERIES: usize = 16;
+/// Bytes of a sample that was taken out of its chunk.
+const SAMPLE_BYTES: usize = 16;
 /// With so few series nothing is spread.
 const FEW_SERIES: usize = 4;
 
@@ -58,8 +64,7 @@ pub(crate) struct Runs<W> {
     work: Arc<W>,
     context: Arc<Context>,
     runtime: Handle,
-    /// Series of a run.
-    run: usize,
+    length: Arc<Mutex<RunLength>>,
     /// Runs under way at a time.
     ahead: usize,
     next: usize,
@@ -80,12 +85,13 @@ impl<W: SeriesWork> Runs<W> {
         let even = selected.series.len().div_ceil(ahead);
         let even = even.clamp(FEWEST_SERIES, most_series(selected.range));
         let run = (RUN_STEPS / steps.max(1)).clamp(1, even);
+        let length = RunLength::new(run, READ_RUN_BYTES, FEWEST_SERIES);
         Self {
             selected,
             work: Arc::new(work),
             context,
             runtime,
-            run,
+            length: Arc::new(Mutex::new(length)),
             ahead,
             next: 0,
             under_way: VecDeque::new(),
@@ -117,12 +123,13 @@ impl<W: SeriesWork> Runs<W> {
     fn next_run(&mut self) -> Result<Vec<Points>, QueryError> {
         let total = self.selected.series.len();
         if total <= FEW_SERIES {
-            let chunks = self.runtime.block_on(self.selected.reader.read(0..total))?;
+            let read = self.runtime.block_on(self.selected.reader.read(0..total));
             self.next = total;
-            return work_on(&*self.work, &self.context, 0, &chunks);
+            let read = Read::of(read, &self.context, &self.length)?;
+            return work_on(&*self.work, &self.context, 0, &read);
         }
         while self.next < total && self.under_way.len() < self.ahead {
-            let run = self.next..(self.next + self.run).min(total);
+            let run = self.length.lock().run(&*self.selected.reader, self.next, total);
             self.next = run.end;
             let run = self.begin(run);
             self.under_way.push_back(run);
@@ -134,10 +141,14 @@ impl<W: SeriesWork> Runs<W> {
     fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Vec<Points>, QueryError>> {
         let (selected, work) = (Arc::clone(&self.selected), Arc::clone(&self.work));
         let (context, first) = (Arc::clone(&self.context), run.start);
-        let mut read = async move { selected.reader.read(run).await }.in_current_span().boxed();
-        let work_on = move |read: Result<Vec<Vec<Chunk>>, StoreError>| {
-            work_on(&*work, &context, first, &read?)
+        let of_budget = (Arc::clone(&self.context), Arc::clone(&self.length));
+        let read = async move {
+            let read = selected.reader.read(run).await;
+            Read::of(read, &of_budget.0, &of_budget.1)
         };
+        let mut read = read.in_current_span().boxed();
+        let work_on =
+            move |read: Result<Read, QueryError>| work_on(&*work, &context, first, &read?);
         // What lies in memory is there at once, without a task that waits for it.
         if let Some(read) = (&mut read).now_or_never() {
             return self.runtime.spawn_blocking(move || work_on(read));
@@ -147,6 +158,32 @@ impl<W: SeriesWork> Runs<W> {
             joined(spawn_blocking(move || work_on(read)).await)
         };
         self.runtime.spawn(run.in_current_span())
+    }
+}
+
+/// The chunks of a run, which count for the budget of the query until this is dropped.
+struct Read {
+    chunks: Vec<Vec<Chunk>>,
+    _held: Held,
+}
+
+impl Read {
+    /// What a reader gave for a run.
+    fn of(
+        read: Result<Vec<Vec<Chunk>>, StoreError>,
+        context: &Context,
+        length: &Mutex<RunLength>,
+    ) -> Result<Self, QueryError> {
+        let chunks = read?;
+        let bytes = chunk_bytes(&chunks);
+        length.lock().note(chunks.len(), bytes);
+        // One series after the other is taken apart.
+        let samples =
+            |chunks: &Vec<Chunk>| chunks.iter().map(|chunk| usize::from(chunk.count)).sum();
+        let largest: usize = chunks.iter().map(samples).max().unwrap_or(0);
+        let mut held = context.budget.nothing();
+        held.take(0, bytes.saturating_add(largest * SAMPLE_BYTES))?;
+        Ok(Self { chunks, _held: held })
     }
 }
 
@@ -169,11 +206,11 @@ fn work_on<W: SeriesWork>(
     work: &W,
     context: &Context,
     first: usize,
-    chunks: &[Vec<Chunk>],
+    read: &Read,
 ) -> Result<Vec<Points>, QueryError> {
     let mut scratch = W::Scratch::default();
-    let mut done = Vec::with_capacity(chunks.len());
-    for (at, chunks) in chunks.iter().enumerate() {
+    let mut done = Vec::with_capacity(read.chunks.len());
+    for (at, chunks) in read.chunks.iter().enumerate() {
         context.check()?;
         let mut points = Points::default();
         work.work(first + at, chunks, &mut scratch, &mut points)?;

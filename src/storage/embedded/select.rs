@@ -55,6 +55,13 @@ struct Places {
     all: Vec<Place>,
 }
 
+impl Places {
+    /// The frames of a series.
+    fn of(&self, series: usize) -> &[Place] {
+        &self.all[self.starts[series]..self.starts[series + 1]]
+    }
+}
+
 /// Label sets found so far, each once, with their frames.
 #[derive(Default)]
 struct Found {
@@ -138,6 +145,10 @@ impl SeriesReader for Reader {
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
         let reader = self.0.clone();
         blocking(move || reader.read(series)).await
+    }
+
+    fn expected_bytes(&self, series: usize) -> Option<usize> {
+        Some(self.0.places.of(series).iter().map(|place| place.frame.len as usize).sum())
     }
 }
 

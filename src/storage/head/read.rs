@@ -131,6 +131,10 @@ impl SeriesReader for MergedReader {
         Ok(merged)
     }
 
+    fn expected_bytes(&self, series: usize) -> Option<usize> {
+        self.places[series].below.map_or(Some(0), |below| self.below.expected_bytes(below))
+    }
+
     fn held_bytes(&self) -> usize {
         let pinned = self.places.iter().map(|place| pinned_bytes(&place.memory));
         pinned.sum::<usize>() + self.places.len() * size_of::<Place>() + self.below.held_bytes()

@@ -1,15 +1,15 @@
 //! Series leave memory, and most of the room that they had goes with them.
 //!
-//! Series are dropped at the end of a flush, and only those that no write has found since the flush before it began: that
-//! flush ended with the map locked, so such a write was a step before this one began, and the beginning of a flush is a
-//! step behind it. A write keeps the map locked for reading from when it finds its series until it is among the steps to
-//! be applied.
+//! Series are dropped at the end of a flush, and only those that no write has found since the flush before it
+//! began: that flush ended with the map locked, so such a write was a step before this one began, and the beginning
+//! of a flush is a step behind it. A write keeps the map locked for reading from when it finds its series until it
+//! is among the steps to be applied.
 //!
-//! As a rule the places of those that leave are for the next ones. Where most places are free, the series that
-//! stay get a new map, which costs what they cost and not what has left: their labels are copied while
-//! writes go on, and only then, with the map locked, are their points moved. Ids change by that. For the reason above no
-//! write waits longer than until the end of the next flush with ids from before, and the map knows until then which ones
-//! they are now.
+//! As a rule the places of those that leave are for the next ones. Where most places are free, the series that stay
+//! get a new map, which costs what they cost and not what has left: their labels are copied while writes go on, and
+//! only then, with the map locked, are their points moved. Ids change by that. For the reason above no write waits
+//! longer than until the end of the next flush with ids from before, and the map knows until then which ones they
+//! are now.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
