@@ -68,7 +68,7 @@ pub(super) async fn cardinality(
         }
         Ok((stats, found))
     };
-    let (stats, found) = state.in_turn(counted).await?;
+    let ((stats, found), _turn) = state.in_turn(counted).await?;
     let warnings = listed.warnings(state, &found);
     let series = found.items;
     let range = stats.time_range.unwrap_or(TimeRange::new(0, 0));

@@ -74,6 +74,7 @@ async fn exemplars_of_each(
             Err(ApiError::Store(StoreError::Limit(_))) if pieces.divide(piece) => continue,
             found => found.map_err(|error| too_many(state, error))?,
         };
+        let (found, _turn) = found;
         for (labels, exemplars) in found {
             *counts.entry(labels).or_default() += exemplars.len() as u64;
         }

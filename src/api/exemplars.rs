@@ -14,6 +14,7 @@ use super::labels::SIZE;
 use super::moment::Moment;
 use super::parameters::Parameters;
 use super::slow::Watch;
+use super::unsent::holding;
 use super::workers::Caller;
 use super::{ApiError, AppState, json, query};
 use crate::model::{Exemplar, Matcher, TimeRange};
@@ -21,7 +22,7 @@ use crate::promql::QueryError;
 use crate::promql::annotations::Shown;
 use crate::promql::ast::Expr;
 use crate::promql::format::{sample_value, timestamp};
-use crate::storage::{ExemplarList, GatheredExemplars, StoreError};
+use crate::storage::{ExemplarList, GatheredExemplars, StoreError, exemplar_bytes};
 
 /// `/api/v1/query_exemplars`, parameters `query`, `start`, `end`. A query that selects nothing has
 /// no answer: 204.
@@ -64,7 +65,9 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
         state.workers.run(move |_| Ok(all.finish())).await
     };
     let found = state.in_turn(found).await.map_err(|error| too_many(state, error))?;
-    Ok(list(found))
+    let (found, turn) = found;
+    let bytes = exemplar_bytes(&found);
+    Ok(holding(list(found), turn, bytes))
 }
 
 /// The same error; that there are more exemplars than an answer may have names its setting and is counted.

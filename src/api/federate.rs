@@ -13,6 +13,8 @@ use axum::response::{IntoResponse, Response};
 use super::parameters::Parameters;
 use super::selected::{Points, of_each_series};
 use super::slow::Watch;
+use super::turns::Turn;
+use super::unsent::holding;
 use super::{ApiError, AppState, matches};
 use crate::model::{Labels, METRIC_NAME, TimeRange, Value, is_stale};
 use crate::promql::format::general;
@@ -44,15 +46,19 @@ pub(super) async fn federate(
     };
     let _watch = Watch::new(&state, "/federate", parameters.shown());
     match newest(&state, &parameters).await {
-        Ok(found) => {
+        Ok((found, turn)) => {
             let kind = format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}");
-            ([(header::CONTENT_TYPE, kind)], page(found, names)).into_response()
+            let page = ([(header::CONTENT_TYPE, kind)], page(found, names)).into_response();
+            holding(page, turn, 0)
         }
         Err(error) => error.into_response(),
     }
 }
 
-async fn newest(state: &AppState, parameters: &Parameters) -> Result<Vec<Newest>, ApiError> {
+async fn newest(
+    state: &AppState,
+    parameters: &Parameters,
+) -> Result<(Vec<Newest>, Turn), ApiError> {
     let selectors = matches::parse_any(state, parameters.list("match[]")).await?;
     let selectors = selectors.map_err(ApiError::BadRequest)?;
     let now = state.clock.now_ms();

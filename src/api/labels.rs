@@ -13,6 +13,8 @@ use axum::response::{IntoResponse, Response};
 use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
 use super::slow::Watch;
+use super::turns::Turn;
+use super::unsent::holding;
 use super::{ApiError, AppState, json, label_name, matches};
 use crate::config::ListLimits;
 use crate::model::{Labels, Matcher, TimeRange};
@@ -24,6 +26,8 @@ use crate::storage::{Limited, ListSize, Listed, SeriesQuery, SharedStore, StoreE
 const RESULTS: &str = "max-label-results";
 /// That of how many bytes of them.
 pub(super) const SIZE: &str = "max-label-results-size";
+/// Bytes of memory, about, that an item of a list takes beside its text.
+const ITEM_BYTES: usize = 48;
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
 pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
@@ -57,7 +61,7 @@ async fn names_answer(state: &AppState, parameters: &Parameters) -> Result<Respo
     let names = |store: SharedStore, query| async move { store.label_names(&query).await };
     let limit = question.limit;
     let names = question.ask(state, names).await?;
-    Ok(texts(limit.warnings(state, &names), names))
+    Ok(texts(limit.warnings(state, &names.0), names))
 }
 
 async fn values_answer(
@@ -77,7 +81,7 @@ async fn values_answer(
     };
     let limit = question.limit;
     let values = question.ask(state, values).await?;
-    Ok(texts(limit.warnings(state, &values), values))
+    Ok(texts(limit.warnings(state, &values.0), values))
 }
 
 async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
@@ -89,7 +93,7 @@ async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Resp
         Question { selectors: matches::required(state, parameters).await?, limit, range };
     let series = |store: SharedStore, query| async move { store.series(&query).await };
     let found = question.ask(state, series).await?;
-    let warnings = limit.warnings(state, &found);
+    let warnings = limit.warnings(state, &found.0);
     Ok(list(warnings, found, |out, labels: Labels| json::labels(out, &labels)))
 }
 
@@ -154,7 +158,7 @@ impl Question {
         self,
         state: &AppState,
         answer: impl Fn(SharedStore, SeriesQuery) -> A,
-    ) -> Result<Limited<T>, ApiError>
+    ) -> Result<(Limited<T>, Turn), ApiError>
     where
         A: Future<Output = Result<Limited<T>, StoreError>>,
     {
@@ -174,15 +178,16 @@ impl Question {
     }
 }
 
-fn texts(warnings: Vec<String>, found: Limited<String>) -> Response {
+fn texts(warnings: Vec<String>, found: (Limited<String>, Turn)) -> Response {
     list(warnings, found, |out, item: String| out.push_str(&json::text(&item)))
 }
 
-fn list<T: Send + 'static>(
+fn list<T: Listed + Send + 'static>(
     warnings: Vec<String>,
-    found: Limited<T>,
+    (found, turn): (Limited<T>, Turn),
     write: impl Fn(&mut String, T) + Send + 'static,
 ) -> Response {
     let shown = Shown { warnings, ..Shown::default() };
-    json::list("", found.items, write, &json::tail(&shown))
+    let bytes = found.items.iter().map(|item| item.bytes() + ITEM_BYTES).sum();
+    holding(json::list("", found.items, write, &json::tail(&shown)), turn, bytes)
 }

@@ -10,6 +10,8 @@ use serde::Serialize;
 
 use super::parameters::{Parameters, integer};
 use super::slow::Watch;
+use super::turns::Turn;
+use super::unsent::holding;
 use super::{ApiError, AppState, json};
 
 /// An entry, keys in Prometheus' order.
@@ -27,24 +29,28 @@ pub(super) async fn metadata(
     parameters: Parameters,
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/metadata", parameters.shown());
-    json::answer(families(&state, &parameters).await)
+    match families(&state, &parameters).await {
+        Ok((families, turn)) => holding(json::answer(Ok(families)), turn, 0),
+        Err(error) => json::failure(error),
+    }
 }
 
 async fn families(
     state: &AppState,
     parameters: &Parameters,
-) -> Result<BTreeMap<String, [Entry; 1]>, ApiError> {
+) -> Result<(BTreeMap<String, [Entry; 1]>, Turn), ApiError> {
     let limit = count(parameters, "limit")?;
     // There is never more than one.
     count(parameters, "limit_per_metric")?;
     let metric = Some(parameters.first("metric")).filter(|metric| !metric.is_empty());
     let store = state.store()?;
-    let families = state.in_turn(async { Ok(store.metadata(metric, limit).await?) }).await?;
+    let found = state.in_turn(async { Ok(store.metadata(metric, limit).await?) });
+    let (families, turn) = found.await?;
     let entry = |(name, metadata): (String, crate::model::Metadata)| {
         let kind = metadata.kind.as_str();
         (name, [Entry { kind, unit: metadata.unit, help: metadata.help }])
     };
-    Ok(families.into_iter().map(entry).collect())
+    Ok((families.into_iter().map(entry).collect(), turn))
 }
 
 /// A number of things; below 0 or absent means all.

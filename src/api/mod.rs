@@ -37,6 +37,7 @@ mod status;
 mod tag_index;
 mod traced;
 mod turns;
+mod unsent;
 mod workers;
 
 use std::future::Future;
@@ -58,7 +59,8 @@ use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 pub use remote_write::{learn_metadata, learn_series};
-use turns::Turns;
+use turns::{Turn, Turns};
+use unsent::Unsent;
 use workers::Workers;
 
 use crate::config::{
@@ -97,6 +99,8 @@ pub struct AppState {
     has_log: bool,
     /// Turns of questions whose whole answer is in memory, and how large that may be.
     turns: RwLock<Arc<Turns>>,
+    /// Room for answers that wait for their clients.
+    unsent: Unsent,
     /// Most bytes of a remote read's answer that is whole in memory.
     read_answer_bytes: usize,
     /// What one remote read may select.
@@ -142,6 +146,7 @@ impl AppState {
             pressure: Arc::default(),
             has_log: true,
             turns: RwLock::default(),
+            unsent: Unsent::default(),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
             read_hints: SelectHints::default(),
             reads: ReadGate::new(ReadLimits::default()),
@@ -248,6 +253,7 @@ impl AppState {
         };
         Self {
             pressure,
+            unsent: Unsent::new(memory.limit),
             read_answer_bytes: bytes(memory.read_answer()),
             read_hints,
             intake: room(),
@@ -347,17 +353,19 @@ impl AppState {
     }
 
     /// What a question to the store gives, in turn with others whose answers are whole in memory, and within the
-    /// time that a query may take.
+    /// time that a query may take. The turn is for who makes the answer, and for that until it has its room.
     async fn in_turn<T>(
         &self,
         answer: impl Future<Output = Result<T, ApiError>>,
-    ) -> Result<T, ApiError> {
+    ) -> Result<(T, Turn), ApiError> {
         self.pressure.check_read()?;
         let most = self.evaluator().engine.settings().timeout;
         let turns = self.turns();
         let answer = async {
-            let _turn = turns.take(&self.metrics.http.limits).await?;
-            answer.await
+            let turn = turns.take(&self.metrics.http.limits).await?;
+            // It may have waited long.
+            self.pressure.check_read()?;
+            Ok((answer.await?, turn))
         };
         timeout(most, answer).await.unwrap_or_else(|_| {
             self.metrics.http.limits.reached("query-timeout");

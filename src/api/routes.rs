@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use super::{
     AppState, absent, access, admin, concurrency, cors, exemplars, exposition, federate, labels,
-    metadata, pages, query, remote_read, remote_write, status, tag_index, traced,
+    metadata, pages, query, remote_read, remote_write, status, tag_index, traced, unsent,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
@@ -62,6 +62,7 @@ pub fn router(state: Shared) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), access::admit))
         .layer(middleware::from_fn_with_state(state.clone(), concurrency::bound))
         .layer(middleware::from_fn_with_state(state.clone(), access::limit))
+        .layer(middleware::from_fn_with_state(state.clone(), unsent::keep))
         .layer(middleware::from_fn_with_state(state.clone(), access::dress))
         .layer(middleware::from_fn_with_state(state.clone(), observe))
         .with_state(state)
@@ -223,7 +224,8 @@ struct Asked {
     /// Method and path, for the log.
     told: Option<(Method, String)>,
     start: Instant,
-    /// The status; before there is an answer, that of a request that is given up: by its client, or as the process ends.
+    /// The status; before there is an answer, that of a request that is given up: by its client, or as the process
+    /// ends.
     code: u16,
     _in_flight: InFlight,
 }

@@ -4,7 +4,9 @@
 //! Changed settings make new turns. Questions under way, and those that wait, end by the ones they began
 //! with, and share nothing with the others.
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::ApiError;
@@ -21,7 +23,13 @@ const WAIT: &str = "label-max-wait";
 /// The turns, and how large an answer may be.
 pub(super) struct Turns {
     pub(super) limits: ListLimits,
-    free: Semaphore,
+    free: Arc<Semaphore>,
+}
+
+/// A turn, until all that have it are gone.
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    _permit: Arc<OwnedSemaphorePermit>,
 }
 
 impl Default for Turns {
@@ -32,17 +40,15 @@ impl Default for Turns {
 
 impl Turns {
     pub(super) fn new(limits: ListLimits) -> Self {
-        Self { limits, free: Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS)) }
+        let free = Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS)));
+        Self { limits, free }
     }
 
     /// A turn, once there is one.
-    pub(super) async fn take(
-        &self,
-        metrics: &LimitMetrics,
-    ) -> Result<SemaphorePermit<'_>, ApiError> {
+    pub(super) async fn take(&self, metrics: &LimitMetrics) -> Result<Turn, ApiError> {
         let ListLimits { at_once, wait, .. } = self.limits;
-        match timeout(wait, self.free.acquire()).await {
-            Ok(turn) => Ok(turn.expect("never closed")),
+        match timeout(wait, Arc::clone(&self.free).acquire_owned()).await {
+            Ok(turn) => Ok(Turn { _permit: Arc::new(turn.expect("never closed")) }),
             Err(_) => {
                 metrics.reached(WAIT);
                 let what = format!(

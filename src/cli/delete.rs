@@ -88,7 +88,8 @@ fn done(matched: Option<&Matched>) -> String {
     match matched {
         None => "Deleted.\n".to_owned(),
         Some(Matched { series: 0, .. }) => {
-            "No series that matches has points in that time; exemplars that are there without any are deleted.\n".to_owned()
+            "No series that matches has points in that time; exemplars without any are deleted.\n"
+                .to_owned()
         }
         Some(Matched { series, more }) => {
             let more = if *more { " or more" } else { "" };
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(done(None), "Deleted.\n");
         assert_eq!(
             said(0, false),
-            "No series that matches has points in that time; exemplars that are there without any are deleted.\n"
+            "No series that matches has points in that time; exemplars without any are deleted.\n"
         );
         assert_eq!(said(7, false), "Deleted what 7 series had in that time.\n");
         assert_eq!(said(1_000, true), "Deleted what 1000 or more series had in that time.\n");

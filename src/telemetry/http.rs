@@ -90,7 +90,7 @@ impl HttpMetrics {
             metrics.read_aborted.clone(),
         );
         registry.register("http_connections", "Open connections", metrics.connections.clone());
-        let help = "Whether /-/ready answers 200: what is written can be acknowledged, and nothing waits for somebody to mend it";
+        let help = "Whether what is written can be acknowledged and nothing has to be mended, as /-/ready tells it";
         registry.register("ready", help, metrics.ready.clone());
         metrics
     }

@@ -2,6 +2,8 @@
 //! everything, lists of all labels. The process stays within its limit, but for a few per cent, answers, keeps what it
 //! acknowledged, and recovers.
 
+mod answers;
+
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

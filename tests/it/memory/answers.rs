@@ -1,0 +1,122 @@
+//! What readers can make the process hold: answers that they do not take, and points that queries read from part files.
+//! Neither goes far beyond the limit, whatever the number of clients, and the process goes on.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::{TIME, peak, send, series};
+use crate::support::eventually;
+use crate::support::load::compress;
+use crate::support::promkairos::{Backend, Message, Promkairos};
+use crate::support::proto;
+
+const LIMIT: u64 = 256 << 20;
+const LIMIT_FLAG: &str = "--memory-limit=256MiB";
+
+/// The peak begins anew.
+fn forget_peak(server: &Promkairos) {
+    let process = server.process.id();
+    std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("it is ours");
+}
+
+/// What was freed on many threads counts for a second more: without bounds each would have several times the limit.
+fn check_peak(server: &Promkairos) {
+    let peak = peak(server);
+    println!("at most {} MiB", peak >> 20);
+    assert!(peak < LIMIT / 100 * 125, "{} of {} MiB", peak >> 20, LIMIT >> 20);
+}
+
+/// Asks for a page and takes none of the answer.
+async fn ask_and_leave(server: &Promkairos, path: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("set");
+    let mut client = socket.connect(server.address).await.expect("connected");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.write_all(request.as_bytes()).await.expect("sent");
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_takes_stay_within_the_limit() {
+    const FAMILIES: usize = 12_000;
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = [LIMIT_FLAG, "--label-max-wait=1s"];
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    for part in 0..12 {
+        let one = |at: usize| {
+            let name = format!("family_{part}_{at}");
+            let help = "h".repeat(1_000);
+            proto::Message::default().varint(1, 1).bytes(2, &name).bytes(4, &help)
+        };
+        let families = (0..FAMILIES / 12).map(one);
+        let body = compress(&proto::Message::default().messages(3, families));
+        let answer = server.write(Message::V1, body).await.expect("an answer");
+        assert_eq!(answer.status, 204, "{}", answer.body);
+    }
+    let (status, text) = server.get("/api/v1/metadata").await.expect("an answer");
+    assert_eq!((status, text.matches("\"help\"").count()), (200, FAMILIES));
+    forget_peak(&server);
+    let mut clients = join_all((0..200).map(|_| ask_and_leave(&server, "/api/v1/metadata"))).await;
+    // Those that find no room are told so, though the others take nothing.
+    eventually("some are refused", async || {
+        let mut refused = 0;
+        for client in &mut clients {
+            let mut head = [0; 12];
+            let read = client.peek(&mut head);
+            let read = tokio::time::timeout(Duration::from_millis(5), read).await;
+            refused += usize::from(matches!(read, Ok(Ok(12))) && &head == b"HTTP/1.1 503");
+        }
+        if refused > 150 { Ok(()) } else { Err(format!("{refused} of them")) }
+    })
+    .await;
+    let point = vec![series(&[("__name__", "m")], &[(TIME, 1.0)])];
+    assert_eq!(send(&server, point).await.status, 204);
+    assert_eq!(server.get("/-/ready").await.expect("an answer").0, 200);
+    check_peak(&server);
+    // Who takes an answer gets it whole, once the others are gone.
+    let mut last = clients.remove(0);
+    drop(clients);
+    eventually("it is answered again", async || {
+        let (status, text) = server.get("/api/v1/metadata").await.expect("an answer");
+        if status == 200 { Ok(()) } else { Err(text) }
+    })
+    .await;
+    let mut taken = [0; 12];
+    last.read_exact(&mut taken).await.expect("a head");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn points_that_queries_read_from_part_files_stay_within_the_limit() {
+    const LARGE: usize = 40;
+    const POINTS: i64 = 40_000;
+    let data = tempfile::tempdir().expect("a folder");
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[LIMIT_FLAG]).await;
+    for at in 0..LARGE {
+        // Values that take eight bytes each.
+        let value =
+            |n: i64| f64::from_bits((n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2);
+        let points: Vec<(i64, f64)> = (0..POINTS).map(|n| (n * 1_000, value(n))).collect();
+        let labels = [("__name__", "large"), ("at", &*at.to_string())];
+        let answer = send(&server, vec![series(&labels, &points)]).await;
+        assert_eq!(answer.status, 204, "{}", answer.body);
+    }
+    // What the log has goes into part files.
+    assert!(server.process.terminate().success());
+    server = Promkairos::ready(data.path(), &Backend::Embedded, &[LIMIT_FLAG]).await;
+    forget_peak(&server);
+    let path = format!("/api/v1/query?time={POINTS}&query=sum(count_over_time(large[1d]))");
+    let ask = async || server.get(&path).await.expect("an answer");
+    let want = format!("\"{}\"", LARGE as i64 * POINTS);
+    for (status, text) in join_all((0..20).map(|_| ask())).await {
+        assert!(status == 200 && text.contains(&want) || status == 422, "{status}: {text:.200}");
+    }
+    check_peak(&server);
+    eventually("it is answered alone", async || match ask().await {
+        (200, text) if text.contains(&want) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}
