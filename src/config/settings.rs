@@ -320,7 +320,7 @@ pub const SETTINGS: &[Setting] = &[
         "SIZE",
         None,
         "The same in bytes of one answer, at least 64KiB; more exemplars are an error. A sixteenth of \
-         --memory-limit, at most 32MiB",
+         --memory-limit, at most 32MiB and what fits --label-max-concurrency times into half of it",
     ),
     setting(
         "label-max-concurrency",
