@@ -63,6 +63,11 @@ impl Budget {
         Some(held)
     }
 
+    /// Bytes that may be held.
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
     /// Bytes held now.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {

@@ -85,7 +85,9 @@ impl<W: SeriesWork> Runs<W> {
         let even = selected.series.len().div_ceil(ahead);
         let even = even.clamp(FEWEST_SERIES, most_series(selected.range));
         let run = (RUN_STEPS / steps.max(1)).clamp(1, even);
-        let length = RunLength::new(run, READ_RUN_BYTES, FEWEST_SERIES);
+        // All under way have no more than a quarter of what the query may hold.
+        let bytes = READ_RUN_BYTES.min(context.budget.max_bytes() / (4 * ahead));
+        let length = RunLength::new(run, bytes, FEWEST_SERIES);
         Self {
             selected,
             work: Arc::new(work),

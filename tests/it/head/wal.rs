@@ -708,7 +708,7 @@ async fn records_are_answered_in_new_segments_while_an_old_one_is_removed() {
 async fn a_missing_segment_and_a_second_process_are_refused() {
     let (log, _) = filled(60).await;
     let (wal, _) = log.open().expect("the log opens");
-    assert!(matches!(log.open(), Err(StoreError::Invalid(_))), "locked");
+    assert!(matches!(log.open(), Err(StoreError::Unavailable { .. })), "locked");
     assert!(wal::repair(log.dir.path(), RepairMode::Show).is_err(), "locked");
     drop(wal);
     std::fs::remove_file(&log.files()[1]).expect("removed");
