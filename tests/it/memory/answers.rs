@@ -59,7 +59,11 @@ async fn answers_that_nobody_takes_stay_within_the_limit() {
     let (status, text) = server.get("/api/v1/metadata").await.expect("an answer");
     assert_eq!((status, text.matches("\"help\"").count()), (200, FAMILIES));
     forget_peak(&server);
-    let mut clients = join_all((0..200).map(|_| ask_and_leave(&server, "/api/v1/metadata"))).await;
+    // Fewer than may wait to be accepted.
+    let mut clients = Vec::new();
+    for _ in 0..100 {
+        clients.push(ask_and_leave(&server, "/api/v1/metadata").await);
+    }
     // Those that find no room are told so, though the others take nothing.
     eventually("some are refused", async || {
         let mut refused = 0;
@@ -69,7 +73,7 @@ async fn answers_that_nobody_takes_stay_within_the_limit() {
             let read = tokio::time::timeout(Duration::from_millis(5), read).await;
             refused += usize::from(matches!(read, Ok(Ok(12))) && &head == b"HTTP/1.1 503");
         }
-        if refused > 150 { Ok(()) } else { Err(format!("{refused} of them")) }
+        if refused > 90 { Ok(()) } else { Err(format!("{refused} of them")) }
     })
     .await;
     let point = vec![series(&[("__name__", "m")], &[(TIME, 1.0)])];
