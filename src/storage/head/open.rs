@@ -233,7 +233,8 @@ impl Replay {
     /// Whether the process has much of what it may have, and a good part of that is here: by count, since nobody
     /// looks at the process as often as series come.
     fn is_short(&self) -> bool {
-        let (whole, limit) = (self.memory.whole_bytes(), self.pressure.limit());
+        let waiting = self.repeater.waiting_series_bytes();
+        let (whole, limit) = (waiting + self.memory.whole_bytes(), self.pressure.limit());
         let is_tight = self.pressure.level() > Level::Ample;
         // A process that lets in as many series as it may comes near to five eighths.
         let most = if is_tight { limit / 4 } else { limit / 8 * 5 };

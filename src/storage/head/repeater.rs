@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use super::map::SERIES_BYTES;
 use super::memory::Memory;
 use super::prepared::Prepared;
 use crate::storage::StoreError;
@@ -28,8 +29,15 @@ enum Step {
 pub(super) struct Repeater {
     steps: SyncSender<Step>,
     thread: JoinHandle<u64>,
-    /// What the writes that are not applied yet take in memory, at most.
-    waiting: Arc<AtomicU64>,
+    waiting: Arc<Waiting>,
+}
+
+/// What the writes that are not applied yet take in memory, at most, in bytes.
+#[derive(Default)]
+struct Waiting {
+    points: AtomicU64,
+    /// Series that memory did not have when the write was read.
+    series: AtomicU64,
 }
 
 impl Repeater {
@@ -37,7 +45,7 @@ impl Repeater {
     pub(super) fn start(memory: Arc<Memory>) -> Result<Self, StoreError> {
         let (steps, taken) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("repeat".into());
-        let waiting = Arc::new(AtomicU64::new(0));
+        let waiting = Arc::new(Waiting::default());
         let left = waiting.clone();
         let thread = thread.spawn(move || repeat(&memory, taken, &left));
         let thread = thread.map_err(|source| StoreError::Backend {
@@ -49,13 +57,20 @@ impl Repeater {
 
     /// Has a write applied.
     pub(super) fn write(&self, write: Prepared, stamp: i64) -> Result<(), StoreError> {
-        self.waiting.fetch_add(Memory::most_bytes(&write), Relaxed);
+        self.waiting.points.fetch_add(Memory::most_bytes(&write), Relaxed);
+        self.waiting.series.fetch_add(series_bytes(&write), Relaxed);
         self.steps.send(Step::Write(write, stamp)).map_err(|_| ended())
     }
 
-    /// Bytes that memory may get yet by what was given, at most. Whoever adds what memory has asks for this first.
+    /// Bytes of points that memory may get yet by what was given, at most. Whoever adds what memory has asks for
+    /// this first.
     pub(super) fn waiting_bytes(&self) -> u64 {
-        self.waiting.load(Acquire)
+        self.waiting.points.load(Acquire)
+    }
+
+    /// The same of series; one that several writes bring counts for each.
+    pub(super) fn waiting_series_bytes(&self) -> u64 {
+        self.waiting.series.load(Acquire)
     }
 
     /// Waits until everything given so far is in memory.
@@ -80,14 +95,19 @@ fn ended() -> StoreError {
     }
 }
 
-fn repeat(memory: &Memory, steps: Receiver<Step>, waiting: &AtomicU64) -> u64 {
+fn series_bytes(write: &Prepared) -> u64 {
+    write.new.iter().map(|(_, labels)| SERIES_BYTES + labels.as_bytes().len() as u64).sum()
+}
+
+fn repeat(memory: &Memory, steps: Receiver<Step>, waiting: &Waiting) -> u64 {
     let mut points = 0;
     for step in steps {
         match step {
             Step::Write(write, stamp) => {
-                let bytes = Memory::most_bytes(&write);
+                let (bytes, series) = (Memory::most_bytes(&write), series_bytes(&write));
                 let outcome = memory.apply(write, stamp);
-                waiting.fetch_sub(bytes, Release);
+                waiting.points.fetch_sub(bytes, Release);
+                waiting.series.fetch_sub(series, Release);
                 points += outcome.samples + outcome.histograms;
             }
             Step::Settle(settled) => drop(settled.send(())),
