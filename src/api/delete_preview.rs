@@ -70,11 +70,10 @@ async fn exemplars_of_each(
     let (mut counts, mut pieces) = (BTreeMap::new(), ExemplarPieces::of(range));
     while let Some(piece) = pieces.next() {
         let found = async { Ok(store.exemplars(matchers, piece, most).await?) };
-        let found = match state.in_turn(found).await {
+        let (found, _turn) = match state.in_turn(found).await {
             Err(ApiError::Store(StoreError::Limit(_))) if pieces.divide(piece) => continue,
             found => found.map_err(|error| too_many(state, error))?,
         };
-        let (found, _turn) = found;
         for (labels, exemplars) in found {
             *counts.entry(labels).or_default() += exemplars.len() as u64;
         }

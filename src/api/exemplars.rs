@@ -64,8 +64,8 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
         }
         state.workers.run(move |_| Ok(all.finish())).await
     };
-    let found = state.in_turn(found).await.map_err(|error| too_many(state, error))?;
-    let (found, turn) = found;
+    let found = state.in_turn(found).await;
+    let (found, turn) = found.map_err(|error| too_many(state, error))?;
     let bytes = exemplar_bytes(&found);
     Ok(holding(list(found), turn, bytes))
 }

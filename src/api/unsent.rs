@@ -195,30 +195,16 @@ mod tests {
 
     use super::super::router;
     use super::*;
-    use crate::model::{Labels, METRIC_NAME, RawLabels, Sample, SeriesEntry, WriteBatch};
-    use crate::storage::Store;
+    use crate::model::{Labels, METRIC_NAME};
     use crate::storage::memory::MemoryStore;
 
     /// A state whose lists have room for so many bytes, for which they wait so long, over a store with a label of 1,000
     /// values of 64 bytes.
     async fn state(bytes: u64, patience: Duration) -> Arc<AppState> {
-        let store = MemoryStore::new();
-        let labels: Vec<Labels> = (0..1_000)
+        let labels = (0..1_000)
             .map(|n| Labels::from_pairs([(METRIC_NAME, "m".to_owned()), ("n", format!("{n:064}"))]))
-            .map(|labels| labels.expect("valid"))
-            .collect();
-        for labels in &labels {
-            let series = vec![SeriesEntry {
-                labels: RawLabels(labels.as_bytes()),
-                index: 0,
-                samples: 0..1,
-                histograms: 0..0,
-                exemplars: 0..0,
-            }];
-            let samples = vec![Sample { timestamp: 1, start_timestamp: 0, value: 1.0 }];
-            let batch = WriteBatch { series, samples, ..WriteBatch::default() };
-            store.write(batch).await.expect("stored");
-        }
+            .map(|labels| labels.expect("valid"));
+        let store = MemoryStore::of_series(labels).await;
         let state = AppState::new(Arc::default());
         let unsent = Unsent { patience, ..Unsent::new(bytes * 8) };
         let state = AppState { unsent, ..state };

@@ -47,6 +47,26 @@ impl MemoryStore {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// A store of these series, for tests: each has the value 1 at the time 1.
+    #[cfg(test)]
+    pub(crate) async fn of_series(all: impl IntoIterator<Item = Labels>) -> Self {
+        use crate::model::{RawLabels, Sample, SeriesEntry};
+        let store = Self::new();
+        for labels in all {
+            let series = vec![SeriesEntry {
+                labels: RawLabels(labels.as_bytes()),
+                index: 0,
+                samples: 0..1,
+                histograms: 0..0,
+                exemplars: 0..0,
+            }];
+            let samples = vec![Sample { timestamp: 1, start_timestamp: 0, value: 1.0 }];
+            let batch = WriteBatch { series, samples, ..WriteBatch::default() };
+            store.write(batch).await.expect("stored");
+        }
+        store
+    }
 }
 
 #[async_trait]

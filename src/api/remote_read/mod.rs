@@ -171,11 +171,9 @@ mod tests {
 
     use super::*;
     use crate::api::proto::v1;
-    use crate::model::{
-        Labels, METRIC_NAME, Matcher, RawLabels, Sample, SeriesEntry, TimeRange, WriteBatch,
-    };
+    use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
+    use crate::storage::SharedStore;
     use crate::storage::memory::MemoryStore;
-    use crate::storage::{SharedStore, Store};
     use crate::telemetry::Metrics;
     use crate::wire::snappy;
 
@@ -190,23 +188,11 @@ mod tests {
     }
 
     async fn store_of(series: usize) -> SharedStore {
-        let store = MemoryStore::new();
-        for job in 0..series {
-            let pairs =
-                [(METRIC_NAME.to_owned(), "up".to_owned()), ("job".into(), job.to_string())];
-            let labels = Labels::from_pairs(pairs).expect("valid");
-            let series = SeriesEntry {
-                labels: RawLabels(labels.as_bytes()),
-                index: 0,
-                samples: 0..1,
-                histograms: 0..0,
-                exemplars: 0..0,
-            };
-            let samples = vec![Sample { timestamp: 1, start_timestamp: 0, value: 1.0 }];
-            let batch = WriteBatch { series: vec![series], samples, ..WriteBatch::default() };
-            store.write(batch).await.expect("stored");
-        }
-        Arc::new(store)
+        let labels = (0..series).map(|job| {
+            let pairs = [(METRIC_NAME, "up".to_owned()), ("job", job.to_string())];
+            Labels::from_pairs(pairs).expect("valid")
+        });
+        Arc::new(MemoryStore::of_series(labels).await)
     }
 
     fn queries() -> Vec<Query> {

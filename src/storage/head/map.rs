@@ -28,6 +28,11 @@ const PAGE: usize = 256;
 /// Bytes that a series takes besides its points and beyond its labels, about.
 pub(super) const SERIES_BYTES: u64 = 512;
 
+/// Bytes that a series with these labels takes besides its points, about.
+pub(super) fn bytes_of_new(labels: &Labels) -> u64 {
+    SERIES_BYTES + labels.as_bytes().len() as u64
+}
+
 /// All series in memory.
 #[derive(Default)]
 pub(super) struct SeriesMap {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::map::{Finder, SERIES_BYTES, SeriesMap};
+use super::map::{Finder, SeriesMap, bytes_of_new};
 use crate::limits;
 use crate::model::{
     Exemplar, HistogramSample, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point,
@@ -232,8 +232,7 @@ fn find(
     }
     match judge {
         Judge::Accept { pressure, .. } => {
-            let bytes = SERIES_BYTES + labels.as_bytes().len() as u64;
-            pressure.refuse_series(bytes).map_or(Ok(()), Err)?;
+            pressure.refuse_series(bytes_of_new(&labels)).map_or(Ok(()), Err)?;
         }
         Judge::Replay => {}
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use super::map::SERIES_BYTES;
+use super::map::bytes_of_new;
 use super::memory::Memory;
 use super::prepared::Prepared;
 use crate::storage::StoreError;
@@ -96,7 +96,7 @@ fn ended() -> StoreError {
 }
 
 fn series_bytes(write: &Prepared) -> u64 {
-    write.new.iter().map(|(_, labels)| SERIES_BYTES + labels.as_bytes().len() as u64).sum()
+    write.new.iter().map(|(_, labels)| bytes_of_new(labels)).sum()
 }
 
 fn repeat(memory: &Memory, steps: Receiver<Step>, waiting: &Waiting) -> u64 {
