@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::api::{self, AppState};
-use crate::config::{CassandraConfig, Config, StoreConfig, WebConfig};
+use crate::config::{CassandraConfig, Config, MemoryConfig, StoreConfig, WebConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::cassandra::Options;
 use crate::storage::{Clock, SharedStore, StoreError};
@@ -256,9 +256,13 @@ pub async fn run(
     }
 }
 
+/// Has the allocator follow the setting of memory. To be called before other threads are there.
+pub fn fit_allocator(memory: &MemoryConfig) {
+    allocator::fit_to(memory.limit);
+}
+
 /// Takes what the machine gives, and tells the log what is to be known of the settings.
 fn prepare(config: &Config) {
-    allocator::use_small_pages();
     machine::take_descriptors();
     warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
     if let Some(user) = owner::foreign(&config.data_dir).filter(|_| config.keeps_files()) {

@@ -30,6 +30,7 @@ pub(super) fn command() -> Command {
 /// Serves until a signal comes and everything is drained.
 pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let config = Config::load_to_serve(matches)?;
+    server::fit_allocator(&config.memory);
     let traces = Traces::start(config.traces.as_ref()).map_err(CliError::Refused)?;
     let log = telemetry::start_log(&config.log, &traces);
     say_what_was_taken_over(&config.kairosdb);
