@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use promkairos::model::{Labels, MatchOp, Matcher, TimeRange, Value, WriteBatch};
+use promkairos::model::{Labels, MatchOp, Matcher, Point, TimeRange, Value, WriteBatch};
 use promkairos::storage::embedded::{Options, Parts};
 use promkairos::storage::{Flush, ListSize, Pace, SelectHints, SeriesQuery, Store, StoreError};
 use promkairos::telemetry::StoreMetrics;
@@ -482,6 +482,34 @@ fn a_delete_reaches_a_flush_that_is_under_way() {
         assert_eq!(counts, [10, 50]);
         store.maintain(LATER).expect("nothing fails");
     }
+}
+
+#[test]
+fn a_large_part_goes_to_the_disk_in_pieces() {
+    let disk = SimulatedDisk::default();
+    let store = open(&disk).expect("a new store opens");
+    let mut random = StdRng::seed_from_u64(1);
+    let runs: Vec<_> = (0..100)
+        .map(|n| {
+            // Values that nothing packs: 8 bytes each.
+            let mut noise = |timestamp| {
+                let value = model::float(f64::from_bits(random.random()));
+                Point { value, ..point(timestamp) }
+            };
+            (labels(&[("n", &n.to_string())]), vec![(0..16_000).map(&mut noise).collect()])
+        })
+        .collect();
+    for step in [
+        Step::Absorb { through: 5, runs: runs.clone(), exemplars: vec![], metadata: vec![] },
+        Step::Absorb { through: 6, runs, exemplars: vec![], metadata: vec![] },
+    ] {
+        block_on(apply(&store, &step)).expect("nothing fails");
+    }
+    // A merge writes as a flush does.
+    store.maintain(LATER).expect("nothing fails");
+    let (bytes, most) = (disk.bytes_of(".part"), disk.most_unsynced());
+    assert!(bytes > 12 << 20, "{bytes}");
+    assert!(most < 10 << 20, "{most} bytes at a time, of {bytes}");
 }
 
 #[test]

@@ -28,6 +28,9 @@ use super::{io_error, names};
 const BLOCK_TARGET: usize = 8 << 10;
 /// Bytes collected before they are written.
 const WRITE_BUFFER: usize = 1 << 20;
+/// Bytes between two syncs. The disk gets a large part in pieces, each of which counts as work of the one who
+/// writes it: the syncs of the log in between never wait for all of it.
+const SYNC_BYTES: u64 = 8 << 20;
 /// At most so many series stand in the block of their value; more lie apart as a bitmap.
 pub(super) const INLINE_POSTINGS: usize = 16;
 /// Exemplars in one entry; a series with more has several entries.
@@ -66,6 +69,8 @@ struct Output {
     created: bool,
     buffer: Vec<u8>,
     written: u64,
+    /// Bytes of those that are durable.
+    synced: u64,
 }
 
 /// The series table so far.
@@ -98,6 +103,7 @@ impl PartWriter {
                 created: false,
                 buffer: part_head(PART_VERSION).to_vec(),
                 written: 0,
+                synced: 0,
             },
             id,
             partition,
@@ -374,7 +380,11 @@ impl Output {
         if self.buffer.len() < WRITE_BUFFER {
             return Ok(());
         }
-        self.write().map_err(|source| io_error(&self.path(), source))
+        let written = self.write().and_then(|()| match self.written - self.synced {
+            SYNC_BYTES.. => self.sync(),
+            _ => Ok(()),
+        });
+        written.map_err(|source| io_error(&self.path(), source))
     }
 
     fn write(&mut self) -> std::io::Result<()> {
@@ -393,12 +403,17 @@ impl Output {
     }
 
     fn finish(&mut self) -> Result<(), StoreError> {
-        let written = self.write().and_then(|()| match &mut self.file {
-            Some(file) => file.sync(),
-            None => Ok(()),
-        });
+        let written = self.write().and_then(|()| self.sync());
         self.file = None;
         written.map_err(|source| io_error(&self.path(), source))
+    }
+
+    fn sync(&mut self) -> std::io::Result<()> {
+        if let Some(file) = &mut self.file {
+            file.sync()?;
+        }
+        self.synced = self.written;
+        Ok(())
     }
 }
 

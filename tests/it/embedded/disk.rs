@@ -42,6 +42,8 @@ struct State {
     names: BTreeMap<PathBuf, Inode>,
     durable_names: BTreeMap<PathBuf, Inode>,
     operations: usize,
+    /// Bytes of one file that were at most written and not durable.
+    most_unsynced: usize,
     fault: Option<(usize, Fault)>,
     failed: bool,
     failed_to_remove: bool,
@@ -91,6 +93,11 @@ impl SimulatedDisk {
     /// Names of all files, without their folder.
     pub(super) fn names(&self) -> Vec<String> {
         self.state().names.keys().map(|path| name_of(path)).collect()
+    }
+
+    /// Bytes of one file that were at most written and not durable.
+    pub(super) fn most_unsynced(&self) -> usize {
+        self.state().most_unsynced
     }
 
     /// Bytes of the files whose names end so.
@@ -209,8 +216,11 @@ impl Files for SimulatedDisk {
 impl NewFile for Handle {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.disk.operate() {
-            Ok(_state) => {
-                lock(&self.inode).data.extend_from_slice(bytes);
+            Ok(mut state) => {
+                let mut content = lock(&self.inode);
+                content.data.extend_from_slice(bytes);
+                let unsynced = content.data.len() - content.durable.len();
+                state.most_unsynced = state.most_unsynced.max(unsynced);
                 Ok(())
             }
             Err((fault, error)) => {
