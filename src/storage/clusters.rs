@@ -3,9 +3,9 @@
 //!
 //! What is read is all that the stores hold whose time range meets the query's, each within its own
 //! range. At one timestamp of a series the write cluster wins, then the read cluster that is listed
-//! first. A delete goes to every one of them. A cluster that is away is an error that names it, for
-//! whatever it would have had a part in: no answer holds less than there is. Writes do not need the
-//! read clusters. No cluster is written to but by deletes, save the first and the metadata's.
+//! first. A delete goes to every one of them whose range it meets. A cluster that is away is an error
+//! that names it, for whatever it would have had a part in: no answer holds less than there is. Writes
+//! do not need the read clusters. No cluster is written to but by deletes, save the first and the metadata's.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -229,7 +229,7 @@ impl Store for Clusters {
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
         let parts = self.parts(range);
-        // Also what lies outside a cluster's range, which may be set wider one day.
+        // Where a cluster's range is met, also what lies outside of it: it may be set wider one day.
         let deleted = Self::ask(&parts, |part| {
             let (store, matchers) = (part.store.clone(), matchers.to_vec());
             async move { store.delete(&matchers, range).await }.boxed()
@@ -252,7 +252,10 @@ impl Store for Clusters {
     }
 
     async fn absorb(&self, mut flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        if let Some(store) = &self.metadata {
+        // Without metadata nobody needs to be there who keeps it.
+        if let Some(store) = &self.metadata
+            && !flush.metadata.is_empty()
+        {
             let metadata = std::mem::take(&mut flush.metadata);
             let (through, runs) = (flush.through, Box::new(std::iter::empty()));
             let (exemplars, pace) = (Vec::new(), Pace::default());

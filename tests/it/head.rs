@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use promkairos::limits::REFUSE_AT;
 use promkairos::model::{Matcher, Point, TimeRange, Value};
+use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::head::wal::{self as log, Record, WalOptions};
 use promkairos::storage::head::{Head, Options, Stamps};
 use promkairos::storage::memory::MemoryStore;
@@ -319,30 +320,83 @@ async fn an_unanswered_flush_and_a_crash_repeat_what_was_flushed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delete_that_the_store_below_missed_is_repeated_before_any_read() {
+async fn a_delete_that_the_store_below_does_not_take_is_not_accepted() {
     let dir = tempfile::tempdir().expect("a folder");
     let below = Arc::new(Gate::default());
     let head = open(options(&dir), &below).await;
     put(&head, &one("m", T, 1.0)).await;
-    put(&head, &one("n", T, 1.0)).await;
     head.flush().await.expect("flushed");
+    put(&head, &one("m", T + 1, 2.0)).await;
     below.set(Mode::Away);
     let matchers = [Matcher::equal("__name__", "m")];
     head.delete(&matchers, TimeRange::ALL).await.expect_err("the store below is away");
+    below.set(Mode::Open);
+    let want = [(T, 1.0), (T + 1, 2.0)];
+    assert_eq!(values(&head, "m").await.expect("readable"), want);
+    drop(head);
+    let head = open(options(&dir), &below).await;
+    assert_eq!(values(&head, "m").await.expect("readable"), want);
+    head.delete(&matchers, TimeRange::ALL).await.expect("deleted");
+    assert_eq!(values(&head, "m").await.expect("readable"), []);
+    assert_eq!(values(&below.store, "m").await.expect("readable"), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_in_the_log_is_repeated_before_anything_is_read_or_flushed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let head = open(options(&dir), &below).await;
+    put(&head, &one("n", T, 1.0)).await;
+    head.flush().await.expect("flushed");
+    let matchers = [Matcher::equal("__name__", "m")];
+    head.delete(&matchers, TimeRange::ALL).await.expect("deleted");
     put(&head, &one("m", T + 1, 2.0)).await;
     drop(head);
+    // As what a replay hands down that did not come as far as the delete, before it is killed.
+    let again = async || {
+        below.store.write(one("m", T, 1.0).build()).await.expect("written");
+    };
+    again().await;
+    below.set(Mode::Away);
     let head = open(options(&dir), &below).await;
     assert!(values(&head, "m").await.is_err());
     below.set(Mode::Open);
     assert_eq!(values(&head, "m").await.expect("readable"), [(T + 1, 2.0)]);
-    // Without a restart it is the same, and a flush does not overtake the delete.
-    below.set(Mode::Away);
-    head.delete(&matchers, TimeRange::ALL).await.expect_err("the store below is away");
+    drop(head);
+    again().await;
+    let head = open(options(&dir), &below).await;
     put(&head, &one("m", T, 3.0)).await;
-    below.set(Mode::Open);
     head.flush().await.expect("flushed");
-    assert_eq!(values(&below.store, "m").await.expect("readable"), [(T, 3.0)]);
+    let want = [(T, 3.0), (T + 1, 2.0)];
+    assert_eq!(values(&below.store, "m").await.expect("readable"), want);
     assert_eq!(values(&head, "n").await.expect("readable"), [(T, 1.0)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_no_part_in_a_flush_or_a_query_keeps_neither_waiting() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [below, old, metadata] = std::array::from_fn(|_| Arc::new(Gate::default()));
+    let store = |gate: &Arc<Gate>| Arc::new(Fronted(gate.clone())) as SharedStore;
+    let range = TimeRange::new(0, T);
+    let clusters = Clusters {
+        write: store(&below),
+        read: vec![ReadCluster { name: "old".into(), range, store: store(&old) }],
+        metadata: Some(store(&metadata)),
+    };
+    let head = open_over(options(&dir), Arc::new(clusters), HeadMetrics::default()).await;
+    let head = head.expect("the head opens");
+    put(&head, &one("m", T + 1, 1.0)).await;
+    old.set(Mode::Away);
+    metadata.set(Mode::Away);
+    let matchers = [Matcher::equal("__name__", "m")];
+    let refused = head.delete(&matchers, TimeRange::ALL).await.expect_err("one of them is away");
+    assert!(refused.to_string().contains("read cluster \"old\""), "{refused}");
+    put(&head, &one("m", T + 2, 2.0)).await;
+    head.flush().await.expect("there is no metadata");
+    assert_eq!(values(&below.store, "m").await.expect("readable"), [(T + 1, 1.0), (T + 2, 2.0)]);
+    let later = TimeRange::new(T + 1, T + 9);
+    let found = head.select(&matchers, later, &SelectHints::default()).await;
+    assert_eq!(found.expect("the one that is away has no part in it").series.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

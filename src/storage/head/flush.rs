@@ -1,4 +1,4 @@
-//! Handing samples down: flushes, deletes, and the task that flushes in the background.
+//! Handing samples down: flushes, and the task that flushes in the background.
 //!
 //! A flush gives all points up to one place in the order of acceptance, its snapshot, to the store
 //! below as sorted runs, and only after its `Ok` moves the checkpoint, evicts the snapshot and
@@ -7,7 +7,7 @@
 //!
 //! No later point has the acceptance time of one in the snapshot: of two equal times a store below
 //! could not tell the later. A failed flush is tried again with the same snapshot. Deletes and
-//! flushes exclude each other, so that no snapshot brings back what a delete has removed below.
+//! flushes exclude each other ([`super::deletes`]).
 //!
 //! A flush that begins for no other reason than the interval is spread over a time. What is more urgent
 //! ends that, and the rest goes down at full speed: a log that is half full, memory that is, somebody who
@@ -20,12 +20,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tracing::{error, warn};
 
-use super::applier::{Answered, Step, answered};
-use super::handing_down::{HandingDown, PendingDelete};
-use super::wal::{Admission, Record};
+use super::applier::{Step, answered};
+use super::handing_down::HandingDown;
 use super::{Inner, Options, blocking};
 use crate::limits::RETURN_PROBE;
-use crate::model::{Matcher, TimeRange};
 use crate::storage::{Level, Pace, StoreError};
 
 /// What a flush does when nothing was accepted since the last one.
@@ -40,9 +38,9 @@ pub(super) enum WhenEmpty {
 
 /// Excludes flushes and deletes from each other.
 pub(super) struct Flusher {
-    turn: Mutex<HandingDown>,
-    /// Whether there are deletes that the store below may not know; reads wait for them.
-    deletes_pending: AtomicBool,
+    pub(super) turn: Mutex<HandingDown>,
+    /// Whether a replay found deletes that the store below may not know; reads wait for them.
+    pub(super) deletes_pending: AtomicBool,
     /// How many wait for a flush, or for their turn.
     hurried: AtomicUsize,
     /// Whether the last flush failed.
@@ -50,7 +48,7 @@ pub(super) struct Flusher {
 }
 
 /// Somebody who waits, until it is dropped.
-struct Hurry<'a>(&'a AtomicUsize);
+pub(super) struct Hurry<'a>(&'a AtomicUsize);
 
 impl Drop for Hurry<'_> {
     fn drop(&mut self) {
@@ -72,7 +70,7 @@ impl Flusher {
     }
 
     /// No flush is spread while what this gives lives.
-    fn hurry(&self) -> Hurry<'_> {
+    pub(super) fn hurry(&self) -> Hurry<'_> {
         self.hurry_for_ever();
         Hurry(&self.hurried)
     }
@@ -257,75 +255,6 @@ impl Inner {
             blocking(move || wal.forget(through)).await??;
             turn.uncut = None;
         }
-        Ok(())
-    }
-
-    /// Deletes in memory and below; durable before the answer. It goes on to its end when the
-    /// caller goes away: what is in the log must become known to the next flush.
-    pub(super) async fn delete(
-        self: &Arc<Self>,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<(), StoreError> {
-        let (inner, matchers) = (self.clone(), matchers.to_vec());
-        let delete = async move { inner.delete_to_the_end(&matchers, range).await };
-        tokio::spawn(delete).await.map_err(|error| StoreError::Backend {
-            what: "a delete ended early".into(),
-            source: Box::new(error),
-        })?
-    }
-
-    async fn delete_to_the_end(
-        self: &Arc<Self>,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<(), StoreError> {
-        let _hurry = self.flusher.hurry();
-        let mut turn = self.flusher.turn.lock().await;
-        self.repeat_deletes_in_turn(&mut turn).await?;
-        let room = self.wal.admit(1 << 10).await;
-        let (accepted, answer) = self.accept_delete(room, matchers, range)?;
-        let applied = answered(answer).await??;
-        // Kept until the store below has confirmed it, whatever becomes of this call: the next
-        // flush must not bring newer points past a delete that is still to come.
-        turn.deletes.push(PendingDelete { matchers: matchers.to_vec(), range, accepted });
-        self.flusher.deletes_pending.store(true, Ordering::Release);
-        applied?;
-        self.repeat_deletes_in_turn(&mut turn).await
-    }
-
-    /// Gives a delete its place in the log and among the steps to be applied. Gives the time of
-    /// its acceptance, and where the answer comes.
-    fn accept_delete(
-        &self,
-        room: Admission,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<(i64, Answered<Result<(), StoreError>>), StoreError> {
-        let matchers = matchers.to_vec();
-        let record = Record::Delete { range, matchers: matchers.clone() };
-        let (answer, answered) = oneshot::channel();
-        let mut order = self.order.lock();
-        let accepted = order.next_stamp();
-        let commit = self.wal.append(room, accepted, record)?;
-        // No later write shares the delete's time: on ties a delete would win.
-        order.stamp = accepted + 1;
-        order.applier.push(Step::Delete { commit, matchers, range, answer });
-        Ok((accepted, answered))
-    }
-
-    /// Reads see no data below that a delete in the log has removed.
-    pub(super) async fn repeat_deletes(&self) -> Result<(), StoreError> {
-        if !self.flusher.deletes_pending.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut turn = self.flusher.turn.lock().await;
-        self.repeat_deletes_in_turn(&mut turn).await
-    }
-
-    async fn repeat_deletes_in_turn(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
-        turn.repeat_deletes().await?;
-        self.flusher.deletes_pending.store(false, Ordering::Release);
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::model::{Matcher, Metadata, TimeRange};
 use crate::storage::{Flush, Pace, SharedStore, StoreError};
 use crate::telemetry::{self, HeadMetrics};
 
-/// A delete in the log that the store below has not confirmed.
+/// A delete that a replay found in the log: the store below may not have it.
 pub(super) struct PendingDelete {
     pub(super) matchers: Vec<Matcher>,
     pub(super) range: TimeRange,

@@ -11,6 +11,7 @@
 
 mod ahead;
 mod applier;
+mod deletes;
 mod flush;
 mod handing_down;
 mod map;
@@ -160,6 +161,13 @@ impl Order {
     fn next_stamp(&mut self) -> i64 {
         self.stamp = self.stamp.max(now_ms());
         self.stamp
+    }
+
+    /// One that no later write shares: on ties a delete would win.
+    fn stamp_of_delete(&mut self) -> i64 {
+        let stamp = self.next_stamp();
+        self.stamp = stamp + 1;
+        stamp
     }
 }
 

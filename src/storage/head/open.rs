@@ -1,8 +1,8 @@
 //! Opening a head: reading the log back into memory.
 //!
 //! Replay applies no policy: it repeats what was accepted, in the order of the log. A delete is
-//! applied to memory at its place; the store below gets it again before anything else, since it
-//! may not have been told before the process ended. One thread reads and decompresses, one
+//! applied to memory at its place; the store below gets it again before anything else, since what a
+//! replay hands down in between may be what it had removed there. One thread reads and decompresses, one
 //! decodes, one applies.
 //!
 //! When memory is full, what was read so far goes to the store below. So it does when the process comes near to
