@@ -193,9 +193,9 @@ pub async fn run(
     traces: &Traces,
 ) -> Result<(), ServerError> {
     let keeps_files = config.keeps_files();
-    let _lock = keeps_files.then(|| DataLock::acquire(&config.data_dir)).transpose()?;
+    let lock = keeps_files.then(|| DataLock::acquire(&config.data_dir)).transpose()?;
     check(&config)?;
-    unserved::check(&config)?;
+    unserved::check(&config, lock.as_ref())?;
     prepare(&config);
     let metrics = Arc::new(Metrics::with_traces(traces.metrics()));
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));

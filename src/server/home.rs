@@ -16,7 +16,7 @@ use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::storage::cassandra::ExpectedCluster;
 use crate::storage::disk::{Disk, Folders, replace};
-use crate::storage::head::wal;
+use crate::storage::head::wal::{self, Unflushed};
 
 /// Where the records of a log go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +32,11 @@ impl Home {
     pub(super) fn settle(folder: &Path, log: &Path, keyspace: &str) -> Result<Self, StoreError> {
         let path = folder.join("keyspace");
         let new = Self { path: path.clone(), keyspace: keyspace.to_owned(), cluster: None };
-        let known = match wal::holds_unflushed(log, &Disk)? {
-            true => read(&path)?,
-            false => None,
+        let known = match wal::unflushed(log, &Disk)? {
+            Unflushed::Something => read(&path)?,
+            Unflushed::Nothing => None,
+            // By no server, as this one owns the data folder: somebody mends it.
+            Unflushed::InUse => return Err(wal::in_use(log)),
         };
         match known {
             Some((known, cluster)) if known == keyspace => Ok(Self { cluster, ..new }),

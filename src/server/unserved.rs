@@ -8,19 +8,25 @@ use std::path::Path;
 
 use crate::config::{Ack, Config, StoreConfig};
 use crate::storage::disk::{Disk, Folders};
-use crate::storage::head::wal;
+use crate::storage::head::wal::{self, Unflushed};
 
 use super::ServerError;
+use super::lock::DataLock;
 
-/// Refuses to leave acknowledged samples out, and warns of a store that is not served.
-pub(super) fn check(config: &Config) -> Result<(), ServerError> {
+/// Refuses to leave acknowledged samples out, and warns of a store that is not served. `lock` is that of the data
+/// folder, where this process owns it.
+pub(super) fn check(config: &Config, lock: Option<&DataLock>) -> Result<(), ServerError> {
     let log = config.data_dir.join("cassandra/wal");
     let serves_log = matches!(config.store, StoreConfig::Cassandra { ack: Ack::Wal, .. });
     if !serves_log {
-        let held = wal::holds_unflushed(&log, &Disk)
-            .map_err(|source| ServerError::Store { what: "cannot leave the log out", source })?;
-        if held {
-            return Err(ServerError::Unserved { log });
+        let failed = |source| ServerError::Store { what: "cannot leave the log out", source };
+        match wal::unflushed(&log, &Disk).map_err(failed)? {
+            Unflushed::Nothing => {}
+            Unflushed::Something => return Err(ServerError::Unserved { log }),
+            // The server that owns the folder serves it.
+            Unflushed::InUse if lock.is_none() && is_owned(&config.data_dir) => {}
+            // It is being mended, and what it holds cannot be told.
+            Unflushed::InUse => return Err(failed(wal::in_use(&log))),
         }
     }
     let embedded = config.data_dir.join("embedded");
@@ -33,11 +39,16 @@ pub(super) fn check(config: &Config) -> Result<(), ServerError> {
     Ok(())
 }
 
+/// Whether a server owns this folder.
+fn is_owned(folder: &Path) -> bool {
+    matches!(DataLock::acquire(folder), Err(ServerError::Locked { .. }))
+}
+
 /// Whether the embedded store in this folder has samples; one that cannot be told counts.
 fn has_data(embedded: &Path) -> bool {
     let has_part = match Disk.list(&embedded.join("parts")) {
         Ok(files) => files.iter().any(|file| file.ends_with(".part")),
         Err(error) => error.kind() != ErrorKind::NotFound,
     };
-    has_part || wal::holds_unflushed(&embedded.join("wal"), &Disk).unwrap_or(true)
+    has_part || !matches!(wal::unflushed(&embedded.join("wal"), &Disk), Ok(Unflushed::Nothing))
 }

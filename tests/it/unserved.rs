@@ -43,6 +43,41 @@ async fn a_log_that_cassandra_does_not_have_is_not_left_out() {
     }
 }
 
+/// `promkairos wal repair` has the log open, and no server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_being_mended_is_not_taken_for_one_that_is_served() {
+    let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
+    let ours = Backend::cassandra_wal();
+    let Backend::CassandraWal { address, keyspace: own } = ours.clone() else { unreachable!() };
+    let store = Backend::CassandraStore { address: address.clone(), keyspace: own.clone() };
+    let theirs = Backend::CassandraWal { address, keyspace: keyspace() };
+    let mut server = Promkairos::ready(data.path(), &ours, &[]).await;
+    let mut random = StdRng::seed_from_u64(seed());
+    assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+    server.process.kill();
+    let lock = std::fs::File::open(data.path().join("cassandra/wal/lock")).expect("it is there");
+    lock.lock().expect("nobody has it");
+    for other in [&store, &Backend::Embedded] {
+        let log = refusal(data.path(), other);
+        assert!(log.contains("another process uses this log"), "{log}");
+    }
+    let home = data.path().join("cassandra/keyspace");
+    let known = std::fs::read(&home).expect("it is kept");
+    let mut other = Promkairos::start(data.path(), &theirs, &[]);
+    eventually("it waits", async || match other.process.log() {
+        log if log.contains("another process uses this log") => Ok(()),
+        log => Err(log),
+    })
+    .await;
+    assert_eq!(std::fs::read(&home).expect("it is kept"), known);
+    lock.unlock().expect("it was ours");
+    let status = other.ready_or_ended().await.expect_err("another keyspace");
+    let log = other.process.log();
+    assert!(status.code() == Some(2) && log.contains(&format!("keyspace {own}")), "{log}");
+    let server = Promkairos::ready(data.path(), &ours, &[]).await;
+    load.check(&server).await;
+}
+
 /// What lies where the log was cannot be listed, as a folder without a permission or on a disk with an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_cannot_be_listed_is_not_taken_for_none() {

@@ -34,7 +34,7 @@ pub use contents::Contents;
 pub use handle::{Admission, Commit, Wal};
 pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair, repair_on};
-pub use unflushed::holds_unflushed;
+pub use unflushed::{Unflushed, unflushed};
 
 /// Where the log lies and how it is cut.
 #[derive(Clone)]
@@ -120,11 +120,13 @@ fn lock(dir: &Path) -> Result<LogLock, StoreError> {
     let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(io)?;
     match file.try_lock() {
         Ok(()) => Ok(LogLock(file)),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            // No fault of a setting, and it passes.
-            let what = format!("{}: another process uses this log", path.display());
-            Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(1) })
-        }
+        Err(std::fs::TryLockError::WouldBlock) => Err(in_use(&path)),
         Err(std::fs::TryLockError::Error(source)) => Err(io(source)),
     }
+}
+
+/// Another process has a log open. No fault of a setting, and it passes.
+pub fn in_use(path: &Path) -> StoreError {
+    let what = format!("{}: another process uses this log", path.display());
+    StoreError::Unavailable { what, retry_after: Duration::from_secs(1) }
 }

@@ -1,6 +1,6 @@
 //! Whether a log holds acknowledged records that are in no store below, for those who do not
-//! serve it. It only looks: nothing is mended, and a log that another process has open is that
-//! process's to serve.
+//! serve it. It only looks: nothing is mended. What of a log that another process has open cannot be told:
+//! that one serves it, or mends it.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -12,17 +12,28 @@ use super::{checkpoint, is_new};
 use crate::storage::StoreError;
 use crate::storage::log_files::LogFiles;
 
-/// Whether the log in `dir` has a record that is not in the store below and that nobody serves.
+/// What [`unflushed`] says of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unflushed {
+    /// All its records are in the store below, or there are none.
+    Nothing,
+    /// It has a record that is not.
+    Something,
+    /// Another process has it open.
+    InUse,
+}
+
+/// Whether the log in `dir` has a record that is not in the store below.
 /// Fails when that cannot be told, as a file is damaged or the folder cannot be read.
-pub fn holds_unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
+pub fn unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<Unflushed, StoreError> {
     if is_new(dir, disk)? {
-        return Ok(false);
+        return Ok(Unflushed::Nothing);
     }
     let lock = dir.join("lock");
     let _lock = match File::open(&lock) {
         Ok(file) => match file.try_lock() {
             Ok(()) => Some(file),
-            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::WouldBlock) => return Ok(Unflushed::InUse),
             Err(TryLockError::Error(source)) => return Err(io_error(&lock, source)),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -38,15 +49,17 @@ pub fn holds_unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreErr
         // Up to a torn end, or damage with sound records behind it.
         loop {
             match reader.frame(offset)? {
-                Frame::Record(entry, _) if is_unflushed(&entry) => return Ok(true),
+                Frame::Record(entry, _) if is_unflushed(&entry) => {
+                    return Ok(Unflushed::Something);
+                }
                 Frame::Record(_, next) => offset = next,
                 Frame::None | Frame::Bad(_) => break,
             }
         }
         let has_more = reader.last_nonzero(offset)? > offset;
         if has_more && reader.find(offset, is_unflushed)?.is_some() {
-            return Ok(true);
+            return Ok(Unflushed::Something);
         }
     }
-    Ok(false)
+    Ok(Unflushed::Nothing)
 }
