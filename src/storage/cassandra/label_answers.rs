@@ -17,7 +17,7 @@ use crate::storage::{Limited, ListSize, SeriesQuery};
 
 /// Bytes of all answers together; who adds the next one begins anew.
 const MOST_BYTES: usize = 16 << 20;
-/// What an answer costs beside its strings, and each of them.
+/// What an answer costs beside all strings, and a matcher beside its own.
 const OVERHEAD: usize = 256;
 
 /// What was asked.
@@ -40,6 +40,13 @@ impl Asked {
                 .map(|time| if time < 0 { time } else { spec.row_time(time).millis() })
         });
         Self { label: label.map(Box::from), matchers: matchers.collect(), windows, limit: *limit }
+    }
+
+    /// Bytes that it takes in memory, about.
+    fn bytes(&self) -> usize {
+        let label = self.label.as_ref().map_or(0, |label| label.len());
+        let matchers = self.matchers.iter();
+        label + matchers.map(|(_, name, value)| name.len() + value.len() + OVERHEAD).sum::<usize>()
     }
 }
 
@@ -98,6 +105,7 @@ impl LabelAnswers {
     pub(super) fn keep(&self, asked: Asked, begun: Begun, strings: &Limited<String>) {
         let bytes =
             strings.items.iter().map(|item| item.len() + size_of::<String>()).sum::<usize>()
+                + asked.bytes()
                 + OVERHEAD;
         if bytes > MOST_BYTES / 4 {
             return;
@@ -178,6 +186,12 @@ mod tests {
             assert!(answers.get(&one, begun).is_some());
             let kept = answers.kept.lock();
             assert!(kept.answers.len() <= 16 && kept.bytes <= MOST_BYTES, "{n}");
+        }
+        // What was asked counts too: of these, with an empty answer each, there are as few.
+        for n in 0..100 {
+            let one = asked(None, &format!("{n}{}", "x".repeat(1 << 20)), TimeRange::ALL, 0);
+            answers.keep(one, begun, &Limited { items: Vec::new(), truncated: false });
+            assert!(answers.kept.lock().answers.len() <= 16, "{n}");
         }
         answers.forget_all();
         {
