@@ -25,6 +25,7 @@ mod pages;
 mod parameters;
 mod parse_query;
 mod patterns;
+mod pieces;
 pub mod proto;
 mod query;
 mod query_result;
@@ -51,6 +52,7 @@ use tokio::time::timeout;
 pub use concurrency::SpareConnection;
 pub use error::ApiError;
 pub use moment::parse_time;
+pub use pieces::Pieces;
 pub use routes::router;
 
 use access::Access;

@@ -9,7 +9,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -20,13 +20,14 @@ use http_body::{Body as _, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::pieces::Pieces;
 use super::turns::Turn;
 use super::{ApiError, AppState};
-use crate::limits::{ANSWER_PIECE_BYTES, RETRY_AFTER};
+use crate::limits::RETRY_AFTER;
 use crate::storage::{MEMORY_LIMIT, Refused, StoreError};
 
 /// Bytes of an answer that needs no room.
-const LITTLE: usize = 8 << 10;
+pub(super) const LITTLE: usize = 8 << 10;
 /// Bytes that are counted of a body that is made while it is sent: a piece or two of it, what they are made of
 /// where that is small, and what compresses them.
 const STREAM: usize = 256 << 10;
@@ -86,9 +87,7 @@ pub(super) async fn keep(
         None => unsent.others.room_at_once(bytes),
     };
     match room {
-        Some(room) => {
-            response.map(|body| Body::new(Kept { body, rest: Bytes::new(), _room: room }))
-        }
+        Some(room) => response.map(|body| Body::new(Kept { body: Pieces::new(body), _room: room })),
         None => refused(&state, bytes),
     }
 }
@@ -140,12 +139,10 @@ impl Pool {
     }
 }
 
-/// A body on its way, and its room. It is given in pieces of their own: what is given waits in a buffer of the
-/// connection, which has a bound, where nobody knows of this any more.
+/// A body on its way, and its room. What is given of it waits in a buffer of the connection, which has a bound, where
+/// nobody knows of this any more.
 struct Kept {
-    body: Body,
-    /// Of the last frame.
-    rest: Bytes,
+    body: Pieces,
     _room: OwnedSemaphorePermit,
 }
 
@@ -157,34 +154,17 @@ impl http_body::Body for Kept {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let this = &mut *self;
-        if this.rest.is_empty() {
-            match ready!(Pin::new(&mut this.body).poll_frame(context)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) if data.len() > ANSWER_PIECE_BYTES => this.rest = data,
-                    Ok(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
-                },
-                other => return Poll::Ready(other),
-            }
-        }
-        let piece = this.rest.split_to(this.rest.len().min(ANSWER_PIECE_BYTES));
-        // A part of the whole would keep all of it.
-        Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(&piece)))))
+        // Copies, as a part of the whole would keep all of it.
+        let copied = |frame: Frame<Bytes>| frame.map_data(|piece| Bytes::copy_from_slice(&piece));
+        self.body.poll(context).map(|next| next.map(|frame| frame.map(copied)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.body.has_ended()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (rest, body) = (self.rest.len() as u64, self.body.size_hint());
-        let mut hint = SizeHint::new();
-        hint.set_lower(body.lower() + rest);
-        if let Some(upper) = body.upper() {
-            hint.set_upper(upper + rest);
-        }
-        hint
+        self.body.size_hint()
     }
 }
 
@@ -195,6 +175,7 @@ mod tests {
 
     use super::super::router;
     use super::*;
+    use crate::limits::ANSWER_PIECE_BYTES;
     use crate::model::{Labels, METRIC_NAME};
     use crate::storage::memory::MemoryStore;
 
@@ -258,7 +239,7 @@ mod tests {
     async fn a_large_body_comes_in_pieces_and_says_how_long_it_is() {
         let room = Pool::new(1 << 20).room_at_once(1).expect("there is some");
         let whole: Vec<u8> = (0..3 * ANSWER_PIECE_BYTES + 5).map(|at| at as u8).collect();
-        let mut kept = Kept { body: Body::from(whole.clone()), rest: Bytes::new(), _room: room };
+        let mut kept = Kept { body: Pieces::new(Body::from(whole.clone())), _room: room };
         let mut taken = Vec::new();
         while !kept.is_end_stream() {
             assert_eq!(kept.size_hint().exact(), Some((whole.len() - taken.len()) as u64));

@@ -11,7 +11,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -21,7 +21,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::places::{Multiplexed, UnderWay};
-use crate::limits::ANSWER_PIECE_BYTES;
+use crate::api::Pieces;
 use crate::telemetry::HttpMetrics;
 
 /// The body of an answer.
@@ -33,9 +33,7 @@ pub(super) struct Answer {
 
 /// What is dropped when the answer is given up.
 struct Held {
-    body: Body,
-    /// Of the last piece that the body gave.
-    rest: Bytes,
+    body: Pieces,
     /// Since when the client takes nothing; `None` = it waits for us.
     idle_since: Option<Instant>,
     _under_way: UnderWay,
@@ -57,48 +55,14 @@ impl Answer {
         metrics: &Arc<HttpMetrics>,
     ) -> Self {
         let is_watched = multiplexed == Multiplexed::Yes && !body.is_end_stream();
-        let (rest, idle_since) = (Bytes::new(), Some(Instant::now()));
-        let held = Held { body, rest, idle_since, _under_way: under_way };
+        let (body, idle_since) = (Pieces::new(body), Some(Instant::now()));
+        let held = Held { body, idle_since, _under_way: under_way };
         let held = Arc::new(Mutex::new(Some(held)));
         let watch = is_watched.then(|| {
             let (held, metrics) = (Arc::clone(&held), Arc::clone(metrics));
             tokio::spawn(async move { watch(&held, stall, &metrics).await }).abort_handle()
         });
         Self { held, watch }
-    }
-}
-
-impl Held {
-    /// The next piece.
-    fn poll_piece(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.rest.is_empty() {
-            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => self.rest = data,
-                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
-                },
-                end => return Poll::Ready(end),
-            }
-        }
-        let piece = self.rest.split_to(self.rest.len().min(ANSWER_PIECE_BYTES));
-        Poll::Ready(Some(Ok(Frame::data(piece))))
-    }
-
-    fn has_ended(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let (of_body, rest) = (self.body.size_hint(), self.rest.len() as u64);
-        let mut all = SizeHint::new();
-        all.set_lower(of_body.lower().saturating_add(rest));
-        if let Some(upper) = of_body.upper() {
-            all.set_upper(upper.saturating_add(rest));
-        }
-        all
     }
 }
 
@@ -144,17 +108,17 @@ impl http_body::Body for Answer {
         let Some(answer) = held.as_mut() else {
             return Poll::Ready(Some(Err(axum::Error::new(Stalled))));
         };
-        let piece = answer.poll_piece(context);
+        let piece = answer.body.poll(context);
         answer.idle_since = piece.is_ready().then(Instant::now);
         piece
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.lock().as_ref().is_some_and(Held::has_ended)
+        self.held.lock().as_ref().is_some_and(|held| held.body.has_ended())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.held.lock().as_ref().map(Held::size_hint).unwrap_or_default()
+        self.held.lock().as_ref().map(|held| held.body.size_hint()).unwrap_or_default()
     }
 }
 
@@ -167,6 +131,7 @@ mod tests {
     use super::super::places::{Limits, Places};
     use super::*;
     use crate::config::HttpConfig;
+    use crate::limits::ANSWER_PIECE_BYTES;
     use crate::telemetry::Metrics;
 
     async fn over_http2(body: Body, stall: Duration) -> Answer {

@@ -25,7 +25,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tracing::{Instrument, info_span};
 
-use super::{ApiError, AppState};
+use super::{ApiError, AppState, unsent};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
 use crate::model::{self, Protocol, Rejections, WriteOutcome};
 use crate::storage::{Level, MEMORY_LIMIT, StoreError};
@@ -258,9 +258,13 @@ fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
     }
 }
 
+/// Bytes of a reason that are told.
+const LINE: usize = 480;
+/// What was stored is answered whatever room there is: all lines with their ends, and the last one.
+const _: () = assert!(Rejections::KEPT * (LINE + "…\n".len()) + 64 <= unsent::LITTLE);
+
 /// The reasons, one a line; the first line first, as senders log the first 256 or 1,024 bytes.
 fn reasons(rejections: &Rejections) -> String {
-    const LINE: usize = 512;
     let mut text = String::new();
     for reject in rejections.kept() {
         // Names of labels may hold anything.
