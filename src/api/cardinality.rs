@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::labels::Limit;
 use super::parameters::{Parameters, integer};
+use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::model::{Labels, METRIC_NAME, TimeRange};
 use crate::storage::SeriesQuery;
@@ -82,7 +83,8 @@ pub(super) async fn cardinality(
         min_time: range.start,
         max_time: range.end,
     };
-    Ok((Counts::of(&series).shown(limit, head), warnings))
+    let count = move |_: &Caller<'_>| Ok(Counts::of(&series).shown(limit, head));
+    Ok((state.workers.run(count).await?, warnings))
 }
 
 fn positive(text: &str) -> Result<usize, ApiError> {

@@ -15,6 +15,7 @@ use super::selected::{Points, of_each_series};
 use super::slow::Watch;
 use super::turns::Turn;
 use super::unsent::holding;
+use super::workers::Caller;
 use super::{ApiError, AppState, matches};
 use crate::model::{Labels, METRIC_NAME, TimeRange, Value, is_stale};
 use crate::promql::format::general;
@@ -45,36 +46,43 @@ pub(super) async fn federate(
         false => (Names::Underscores, "underscores"),
     };
     let _watch = Watch::new(&state, "/federate", parameters.shown());
-    match newest(&state, &parameters).await {
-        Ok((found, turn)) => {
+    match written(&state, &parameters, names).await {
+        Ok((page, turn)) => {
             let kind = format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}");
-            let page = ([(header::CONTENT_TYPE, kind)], page(found, names)).into_response();
-            holding(page, turn, 0)
+            holding(([(header::CONTENT_TYPE, kind)], page).into_response(), turn, 0)
         }
         Err(error) => error.into_response(),
     }
 }
 
-async fn newest(
+/// The page, and the turn in which it was made.
+async fn written(
     state: &AppState,
     parameters: &Parameters,
-) -> Result<(Vec<Newest>, Turn), ApiError> {
+    names: Names,
+) -> Result<(String, Turn), ApiError> {
     let selectors = matches::parse_any(state, parameters.list("match[]")).await?;
     let selectors = selectors.map_err(ApiError::BadRequest)?;
     let now = state.clock.now_ms();
     let lookback = state.evaluator().engine.settings().lookback.as_millis() as i64;
     let range = TimeRange::new(now.saturating_sub(lookback), now);
-    let found = async {
+    let page = async {
         let mut found = Vec::new();
         for matchers in &selectors {
             found.extend(of_each_series(state, matchers, range, newest_of).await?);
             // At once: the same selector may be given many times.
-            found.sort_by(|a, b| metric(a).cmp(metric(b)).then_with(|| a.labels.cmp(&b.labels)));
-            found.dedup_by(|a, b| a.labels == b.labels);
+            found = state.workers.run(move |_: &Caller<'_>| Ok(each_once(found))).await?;
         }
-        Ok(found)
+        state.workers.run(move |_: &Caller<'_>| Ok(page(found, names))).await
     };
-    state.in_turn(found).await
+    state.in_turn(page).await
+}
+
+/// By metric and then by labels.
+fn each_once(mut found: Vec<Newest>) -> Vec<Newest> {
+    found.sort_by(|a, b| metric(a).cmp(metric(b)).then_with(|| a.labels.cmp(&b.labels)));
+    found.dedup_by(|a, b| a.labels == b.labels);
+    found
 }
 
 /// A series' last sample in the range, unless it is stale or a histogram.
