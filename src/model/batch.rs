@@ -63,6 +63,11 @@ impl SeriesEntry<'_> {
     pub fn points(&self) -> u64 {
         (self.samples.len() + self.histograms.len()) as u64
     }
+
+    /// Whether nothing is written to the series, no exemplar either.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty() && self.histograms.is_empty() && self.exemplars.is_empty()
+    }
 }
 
 /// An exemplar of a series.

@@ -16,8 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::active::ActiveSeries;
 use crate::config::WriteLimits;
 use crate::model::{
-    LabelError, LabelLimits, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, SeriesEntry,
-    WriteBatch,
+    LabelError, LabelLimits, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, WriteBatch,
 };
 
 /// How long a series stays active, in minutes.
@@ -149,7 +148,7 @@ impl Guard {
         let mut unknown = Vec::new();
         for (position, series) in batch.series.iter().enumerate() {
             let hash = xxh3_64(series.labels.as_bytes());
-            if !is_empty(series) && !active.note(&mut before, hash, until) {
+            if !series.is_empty() && !active.note(&mut before, hash, until) {
                 unknown.push(position);
             }
         }
@@ -263,11 +262,6 @@ impl Beyond {
     }
 }
 
-/// Whether nothing is written to a series.
-fn is_empty(series: &SeriesEntry<'_>) -> bool {
-    series.samples.is_empty() && series.histograms.is_empty() && series.exemplars.is_empty()
-}
-
 /// The hash of a series, and of the name of its metric.
 fn hashes(labels: &Labels) -> (u64, u64) {
     (xxh3_64(labels.as_bytes()), xxh3_64(labels.get(METRIC_NAME).as_bytes()))
@@ -299,6 +293,7 @@ mod tests {
 
     use super::*;
     use crate::limits::LABEL_LIMITS;
+    use crate::model::SeriesEntry;
 
     /// Writes to series `host` of metrics, and gives the reasons of those that are refused.
     struct Sender {

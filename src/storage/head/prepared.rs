@@ -212,7 +212,7 @@ fn find(
     series: &SeriesEntry<'_>,
     judge: Judge<'_>,
 ) -> Result<Found, RejectReason> {
-    if series.samples.is_empty() && series.histograms.is_empty() && series.exemplars.is_empty() {
+    if series.is_empty() {
         return Ok(Found::Empty);
     }
     if let Some(id) = finder.find(series.labels.as_bytes()) {

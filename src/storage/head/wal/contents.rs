@@ -64,9 +64,7 @@ impl Tally {
 
 /// The series that have something, whatever the order in which their labels came.
 fn hashes(batch: &WriteBatch<'_>) -> impl Iterator<Item = u64> {
-    let present = batch.series.iter().filter(|series| {
-        !(series.samples.is_empty() && series.histograms.is_empty() && series.exemplars.is_empty())
-    });
+    let present = batch.series.iter().filter(|series| !series.is_empty());
     present.map(|series| match series.labels.to_labels() {
         Ok(labels) => xxh3_64(labels.as_bytes()),
         Err(_) => xxh3_64(series.labels.as_bytes()),
