@@ -30,9 +30,11 @@ mod regex;
 mod remote_read;
 mod request;
 mod row_key;
+mod row_spec;
 mod server;
 mod settings;
 mod tag_index;
+mod trace_headers;
 mod traceparent;
 mod web_config;
 mod write;
@@ -58,6 +60,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("chunk", chunk::check),
     ("frame", frame::check),
     ("row_key", row_key::check),
+    ("row_spec", row_spec::check),
     ("index_row", index_row::check),
     ("tag_index", tag_index::check),
     ("manifest", manifest::check),
@@ -68,6 +71,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("kairosdb_conf", kairosdb_conf::check),
     ("authorization", authorization::check),
     ("client_names", client_names::check),
+    ("trace_headers", trace_headers::check),
     ("traceparent", traceparent::check),
     ("regex", regex::check),
     ("promql", promql::check),

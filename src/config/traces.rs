@@ -49,22 +49,23 @@ impl TracesConfig {
         };
         Ok(Some(Self { url, sampling, headers }))
     }
+
+    /// One header a line, `name=value`, to the end of the line as it is. Errors say in which line, and nothing of
+    /// what stands there.
+    pub fn parse_headers(text: &str) -> Result<Vec<(String, Secret)>, String> {
+        let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+        let headers: Vec<_> = lines.map(|(at, line)| header(at, line)).collect::<Result<_, _>>()?;
+        if headers.is_empty() {
+            return Err("holds no header, such as x-api-key=...".to_owned());
+        }
+        Ok(headers)
+    }
 }
 
-/// The headers in a file. Errors say in which line, and nothing of what stands there.
+/// The headers in a file.
 fn headers_of(path: &Path) -> Result<Vec<(String, Secret)>, String> {
     let text = file::read_text(path).map_err(|error| error.to_string())?;
-    headers(&text)
-}
-
-/// One header a line, `name=value`, to the end of the line as it is.
-fn headers(text: &str) -> Result<Vec<(String, Secret)>, String> {
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let headers: Vec<_> = lines.map(|(at, line)| header(at, line)).collect::<Result<_, _>>()?;
-    if headers.is_empty() {
-        return Err("holds no header, such as x-api-key=...".to_owned());
-    }
-    Ok(headers)
+    TracesConfig::parse_headers(&text)
 }
 
 fn header(at: usize, line: &str) -> Result<(String, Secret), String> {
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn headers_are_lines_and_values_stay_as_they_are() {
         let read = |text: &str| {
-            let headers = headers(text)?;
+            let headers = TracesConfig::parse_headers(text)?;
             let shown = |(name, value): (String, Secret)| format!("{name}: {}", value.reveal());
             Ok::<_, String>(headers.into_iter().map(shown).collect::<Vec<_>>())
         };

@@ -1,0 +1,7 @@
+//! Fuzzes `row_spec`; see the targets.
+#![no_main]
+
+#[path = "../targets/mod.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::check("row_spec", data));

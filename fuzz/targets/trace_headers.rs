@@ -1,0 +1,36 @@
+//! The file of headers for the collector of traces: every line that says something is a header that can be sent, or
+//! the file is refused with the number of a line, and nothing of what stands in it is repeated.
+use promkairos::config::TracesConfig;
+
+pub(crate) fn check(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    match TracesConfig::parse_headers(text) {
+        Ok(headers) => {
+            assert_eq!(headers.len(), lines.clone().count());
+            for ((name, value), line) in headers.iter().zip(lines) {
+                let (before, behind) = line.split_once('=').expect("name=value");
+                assert_eq!(*name, before.trim().to_ascii_lowercase());
+                assert_eq!(value.reveal(), behind.trim());
+                let is_plain = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+                assert!(value.reveal().bytes().all(is_plain), "{line:?}");
+                assert!(!format!("{value:?}").contains(value.reveal()) || value.reveal().len() < 8);
+            }
+        }
+        Err(why) => refused(&why, text),
+    }
+}
+
+/// The words are ours; a number is that of a line.
+fn refused(why: &str, text: &str) {
+    const NONE: &str = "holds no header, such as x-api-key=...";
+    const WORDS: [&str; 3] =
+        ["must be name=value", "has no name of a header", "has no value that a header can have"];
+    let Some((at, what)) = why.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) else {
+        assert_eq!((why, text.trim()), (NONE, ""));
+        return;
+    };
+    let at: usize = at.parse().expect("a number");
+    let line = text.lines().nth(at - 1).expect("a line that there is");
+    assert!(!line.trim().is_empty() && WORDS.contains(&what), "{why}");
+}
