@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures promkairos and its peers one after the other on this machine, and prints one table.
 # usage: bench/run.sh [quick|full] [PART ...]
-# quick takes less than 5 minutes, full less than 90, building and fetching apart. PART is one of loads, sizes, kill,
-# cassandra_writes, cassandra_reads, three_nodes: only these; the last one runs only when it is named. The peers are
+# quick takes less than 5 minutes, full less than 90, building and fetching apart. PART is one of loads, beside, sizes,
+# kill, cassandra_writes, cassandra_reads, three_nodes: only these; the last one runs only when it is named. The peers are
 # fetched by tests/peers/; everything stays on the loopback.
 # The table, its records and the plots are kept in BENCH_RESULTS, bench/results without it; their name tells the
 # parts where those are not all of the mode, and none is written over. BENCH_SCALE=N takes an N-th of the series,
@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 mode=${1:-quick}
 case $mode in
   quick) parts=(loads sizes kill cassandra_writes) rounds=1 query_minutes=5 ;;
-  full) parts=(loads sizes kill cassandra_writes cassandra_reads) rounds=${BENCH_ROUNDS:-1} query_minutes=15 ;;
+  full) parts=(loads beside sizes kill cassandra_writes cassandra_reads) rounds=${BENCH_ROUNDS:-1} query_minutes=15 ;;
   *) sed -n 's/^# usage: /usage: /p' "$0" >&2; exit 2 ;;
 esac
 all=${parts[*]} named=
