@@ -1,8 +1,8 @@
 //! Stores for a command that works on them itself, without a server: the embedded store of a data
 //! folder that nobody serves, and a keyspace.
 //!
-//! What they are told by settings is what a server would be told, but that nothing is removed, made or
-//! rewritten where they are only read.
+//! What they are told by settings is what a server would be told, but that where they are only read no keyspace is
+//! made, no sample is removed and no part file is rewritten. The log of a folder is read back and flushed.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -23,6 +23,8 @@ use super::codec::{Cursor, Damage, put_varint, put_zigzag, seal, unseal};
 const READ_GAP: u64 = 16 << 10;
 /// Bytes read in one go at most, but for a single larger frame.
 const READ_SPAN: u64 = 4 << 20;
+/// Least bytes of the head of a chunk: one for each of its six fields.
+const LEAST_HEAD: usize = 6;
 
 /// Appends a frame; returns its length. Times count from `base`, in milliseconds.
 pub fn put_frame(out: &mut Vec<u8>, base: i64, chunks: &[Chunk]) -> usize {
@@ -51,8 +53,7 @@ pub fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> {
     let content = unseal(frame)?;
     let mut cursor = Cursor(content);
     let count = cursor.varint()?;
-    // Every chunk has a head of at least six bytes.
-    if count > content.len() as u64 {
+    if count > (content.len() / LEAST_HEAD) as u64 {
         return Err(Damage("ends too early"));
     }
     let mut chunks = Vec::with_capacity(count as usize);

@@ -241,7 +241,7 @@ pub struct Flush<'a> {
     pub runs: Box<dyn Iterator<Item = SeriesRun> + Send + 'a>,
     /// Exemplars by series.
     pub exemplars: Vec<(Labels, Vec<Exemplar>)>,
-    /// Changed metadata by family.
+    /// Metadata by family that was told since the flush before, whether it changed or not.
     pub metadata: Vec<(String, Metadata)>,
     /// How fast the runs should go down. A store that nobody else uses need not spread them.
     pub pace: Pace,

@@ -36,7 +36,7 @@ const FLUSH_BYTES: u64 = 96;
 #[derive(Default)]
 pub(super) struct Memory {
     map: RwLock<SeriesMap>,
-    /// Changed since the last flush.
+    /// Told since the last flush, whether it changed or not.
     metadata: Mutex<BTreeMap<String, Metadata>>,
     /// Bytes of points that no flush has yet, about.
     bytes: AtomicU64,

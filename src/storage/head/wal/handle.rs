@@ -201,7 +201,8 @@ impl Wal {
         self.log.state.lock().failed.is_some()
     }
 
-    /// Lets the next record begin a new segment, so that [`Wal::forget`] can remove all before it.
+    /// Lets the next round begin a new segment, so that [`Wal::forget`] can remove those before it. Records that wait
+    /// for their round are in the new one too, and stay until the next time.
     pub fn roll(&self) {
         self.log.state.lock().roll = true;
         self.log.work.notify_one();
