@@ -14,7 +14,7 @@ pub(crate) fn check(data: &[u8]) {
                 assert_eq!(value.reveal(), behind.trim());
                 let is_plain = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
                 assert!(value.reveal().bytes().all(is_plain), "{line:?}");
-                assert!(!format!("{value:?}").contains(value.reveal()) || value.reveal().len() < 8);
+                assert_eq!(format!("{value:?}"), "<secret>", "whatever it is");
             }
         }
         Err(why) => refused(&why, text),
