@@ -175,6 +175,12 @@ impl Points {
         (0..self.steps()).filter_map(|step| Some((step, self.get(step)?)))
     }
 
+    /// Steps and histograms, where there are histograms.
+    pub(crate) fn histograms(&self) -> impl Iterator<Item = (usize, &Arc<FloatHistogram>)> {
+        let histograms = self.histograms.iter().enumerate();
+        histograms.filter_map(|(step, histogram)| Some((step, histogram.as_ref()?)))
+    }
+
     /// Whether no step has a point.
     pub(crate) fn is_empty(&self) -> bool {
         self.floats.iter().all(|value| is_stale(*value))

@@ -6,6 +6,7 @@ mod differential;
 mod language;
 mod limits;
 mod over_http;
+mod pieces;
 mod read_once;
 mod runner;
 mod script;

@@ -1,9 +1,12 @@
 //! Folds of floats: count, group, min, max, variance. But for the first two, histograms are left
 //! out, which is told.
+//!
+//! Those of variance have no [`Joins`]: the method goes by one value after the other, and states put together
+//! would be rounded otherwise than Prometheus rounds.
 
 use std::marker::PhantomData;
 
-use super::fold::{Fold, Origin};
+use super::fold::{Fold, Joins, Origin};
 use crate::model::is_stale;
 use crate::promql::annotations::Note;
 use crate::promql::context::Context;
@@ -21,11 +24,28 @@ impl Fold for Count {
         vec![0; steps]
     }
 
-    fn add(&self, state: &mut Self::State, _: &Origin<'_>, points: &Points, _: &Context) -> usize {
-        for (step, _) in points.iter() {
+    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
+        for (count, value) in state.iter_mut().zip(floats) {
+            *count += u64::from(!is_stale(*value));
+        }
+        0
+    }
+
+    fn add_histograms(
+        &self,
+        state: &mut Self::State,
+        _: &Origin<'_>,
+        points: &Points,
+        _: &Context,
+    ) -> usize {
+        for (step, _) in points.histograms() {
             state[step] += 1;
         }
         0
+    }
+
+    fn joins(&self) -> Option<Joins<Self::State>> {
+        Some(|state, later| state.iter_mut().zip(later).for_each(|(count, more)| *count += more))
     }
 
     fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
@@ -45,11 +65,28 @@ impl Fold for Group {
         vec![false; steps]
     }
 
-    fn add(&self, state: &mut Self::State, _: &Origin<'_>, points: &Points, _: &Context) -> usize {
-        for (step, _) in points.iter() {
+    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
+        for (seen, value) in state.iter_mut().zip(floats) {
+            *seen |= !is_stale(*value);
+        }
+        0
+    }
+
+    fn add_histograms(
+        &self,
+        state: &mut Self::State,
+        _: &Origin<'_>,
+        points: &Points,
+        _: &Context,
+    ) -> usize {
+        for (step, _) in points.histograms() {
             state[step] = true;
         }
         0
+    }
+
+    fn joins(&self) -> Option<Joins<Self::State>> {
+        Some(|state, later| state.iter_mut().zip(later).for_each(|(seen, more)| *seen |= more))
     }
 
     fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
@@ -61,14 +98,14 @@ impl Fold for Group {
 
 /// Tells that histograms are left out, if there are any.
 pub(super) fn tell_ignored(points: &Points, op: Aggregator, span: Span, context: &Context) {
-    if points.has_histograms() && (0..points.steps()).any(|step| points.histogram(step).is_some()) {
+    if points.histograms().next().is_some() {
         let aggregation = op.name();
         context.annotate(Note::HistogramIgnoredInAggregation { aggregation }.at(span));
     }
 }
 
 /// Which of two floats is kept; NaN only when there is nothing else.
-pub(super) trait Better: Send + 'static {
+pub(super) trait Better: Send + Sync + 'static {
     const OP: Aggregator;
     fn better(new: f64, old: f64) -> bool;
 }
@@ -114,25 +151,37 @@ impl<B: Better> Fold for Extreme<B> {
         vec![ABSENT; steps]
     }
 
-    fn add(
+    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
+        keep_better::<B>(state, floats);
+        0
+    }
+
+    fn add_histograms(
         &self,
-        state: &mut Self::State,
+        _: &mut Self::State,
         _: &Origin<'_>,
         points: &Points,
         context: &Context,
     ) -> usize {
         tell_ignored(points, B::OP, self.span, context);
-        for (old, new) in state.iter_mut().zip(points.floats()) {
-            // What is absent is a NaN too, so the first value is taken.
-            if B::better(*new, *old) || (old.is_nan() && !is_stale(*new)) {
-                *old = *new;
-            }
-        }
         0
+    }
+
+    fn joins(&self) -> Option<Joins<Self::State>> {
+        Some(|state, later| keep_better::<B>(state, &later))
     }
 
     fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
         points.floats_mut().copy_from_slice(&state);
+    }
+}
+
+fn keep_better<B: Better>(state: &mut [f64], floats: &[f64]) {
+    for (old, new) in state.iter_mut().zip(floats) {
+        // What is absent is a NaN too, so the first value is taken.
+        if B::better(*new, *old) || (old.is_nan() && !is_stale(*new)) {
+            *old = *new;
+        }
     }
 }
 
@@ -165,15 +214,8 @@ impl Fold for Variance {
         2 * steps
     }
 
-    fn add(
-        &self,
-        state: &mut Self::State,
-        _: &Origin<'_>,
-        points: &Points,
-        context: &Context,
-    ) -> usize {
-        tell_ignored(points, self.0.op, self.0.span, context);
-        for (moments, value) in state.iter_mut().zip(points.floats()) {
+    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
+        for (moments, value) in state.iter_mut().zip(floats) {
             if is_stale(*value) {
                 continue;
             }
@@ -187,6 +229,17 @@ impl Fold for Variance {
                 moments.squares += delta * (value - moments.mean);
             }
         }
+        0
+    }
+
+    fn add_histograms(
+        &self,
+        _: &mut Self::State,
+        _: &Origin<'_>,
+        points: &Points,
+        context: &Context,
+    ) -> usize {
+        tell_ignored(points, self.0.op, self.0.span, context);
         0
     }
 

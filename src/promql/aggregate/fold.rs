@@ -1,17 +1,24 @@
 //! The operator that folds groups: reads series after series into the cells of their groups and
 //! gives a group when its last series was read.
+//!
+//! Where the points come from many series at a time, [pieces](super::pieces) are folded there, and
+//! joined here in their order.
 
 use std::sync::Arc;
 
 use super::grouping::Groups;
+use super::pieces::Pieces;
 use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
-use crate::promql::operators::{BoxOperator, Operator, Series};
+use crate::promql::operators::{BoxOperator, Operator, PIECE, PieceFolder, Series};
 use crate::promql::points::Points;
 
+/// Puts what a later state has taken in behind what is there.
+pub(super) type Joins<S> = fn(&mut S, S);
+
 /// What a fold does with the series of a group.
-pub(super) trait Fold: Send + 'static {
+pub(super) trait Fold: Send + Sync + 'static {
     /// What is kept of a group.
     type State: Send;
 
@@ -23,14 +30,22 @@ pub(super) trait Fold: Send + 'static {
         steps
     }
 
-    /// Takes in a series. Gives the samples that the state grew by.
-    fn add(
+    /// Takes in the floats of a series. Gives the samples that the state grew by.
+    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize;
+
+    /// The same of its histograms.
+    fn add_histograms(
         &self,
         state: &mut Self::State,
         origin: &Origin<'_>,
         points: &Points,
         context: &Context,
     ) -> usize;
+
+    /// How states of a fixed size that took in floats alone are joined, if they can be.
+    fn joins(&self) -> Option<Joins<Self::State>> {
+        None
+    }
 
     /// The result.
     fn finish(&self, state: Self::State, points: &mut Points, context: &Context);
@@ -56,57 +71,105 @@ impl Origin<'_> {
 /// Folds the groups of a vector.
 pub(super) struct Folded<F: Fold> {
     input: BoxOperator,
-    groups: Groups,
-    fold: F,
+    groups: Arc<Groups>,
+    fold: Arc<F>,
+    /// Set where the input has pieces folded.
+    pieces: Option<Arc<Pieces<F>>>,
     states: Vec<Option<(F::State, Held)>>,
     steps: usize,
     read: usize,
     given: usize,
     context: Arc<Context>,
-    scratch: Points,
+    scratch: Vec<Points>,
 }
 
 impl<F: Fold> Folded<F> {
     pub(super) fn boxed(
-        input: BoxOperator,
+        mut input: BoxOperator,
         groups: Groups,
         fold: F,
         steps: usize,
         context: &Arc<Context>,
     ) -> BoxOperator {
-        let states = (0..groups.len()).map(|_| None).collect();
+        let (fold, groups) = (Arc::new(fold), Arc::new(groups));
+        let pieces = Pieces::new(&fold, &groups, steps);
+        let pieces = pieces.filter(|pieces| input.fold_pieces(Arc::clone(pieces) as _));
         Box::new(Self {
             input,
-            groups,
             fold,
-            states,
+            pieces,
+            states: (0..groups.len()).map(|_| None).collect(),
+            groups,
             steps,
             read: 0,
             given: 0,
             context: Arc::clone(context),
-            scratch: Points::default(),
+            scratch: Vec::new(),
         })
     }
 
-    fn read_one(&mut self) -> Result<(), QueryError> {
-        self.input.next(&mut self.scratch)?;
-        let origin = Origin { input: &*self.input, position: self.read };
-        let state = &mut self.states[self.groups.of_series[self.read]];
-        self.read += 1;
-        let (state, held) = match state {
-            Some(state) => state,
-            None => {
+    /// Reads one series, or all of a piece.
+    fn read_some(&mut self) -> Result<(), QueryError> {
+        let pieces = self.pieces.as_ref().filter(|_| self.read.is_multiple_of(PIECE));
+        match pieces.filter(|pieces| pieces.wants(self.read / PIECE)) {
+            Some(pieces) => self.read_piece(&Arc::clone(pieces)),
+            None => self.read_series(1).and_then(|()| self.add(1)),
+        }
+    }
+
+    fn read_piece(&mut self, pieces: &Pieces<F>) -> Result<(), QueryError> {
+        let piece = self.read / PIECE;
+        let length = PIECE.min(self.groups.of_series.len() - self.read);
+        if !self.input.next_folded()? {
+            self.read_series(length)?;
+            if !pieces.fold(piece, &self.scratch[..length]) {
+                return self.add(length);
+            }
+        }
+        for (group, state) in pieces.take(piece) {
+            pieces.join(&mut self.state(group)?.0, state);
+        }
+        self.read += length;
+        Ok(())
+    }
+
+    /// Reads so many series.
+    fn read_series(&mut self, count: usize) -> Result<(), QueryError> {
+        self.scratch.resize_with(count.max(self.scratch.len()), Points::default);
+        self.scratch[..count].iter_mut().try_for_each(|points| self.input.next(points))
+    }
+
+    /// Takes in the series that were read.
+    fn add(&mut self, count: usize) -> Result<(), QueryError> {
+        for at in 0..count {
+            let group = self.groups.of_series[self.read];
+            self.state(group)?;
+            let Some((state, held)) = &mut self.states[group] else { continue };
+            let points = &self.scratch[at];
+            let mut grown = self.fold.add_floats(state, points.floats());
+            if points.has_histograms() {
+                let origin = Origin { input: &*self.input, position: self.read };
+                grown += self.fold.add_histograms(state, &origin, points, &self.context);
+            }
+            if grown > 0 {
+                held.take(grown, grown * 16)?;
+            }
+            self.read += 1;
+        }
+        Ok(())
+    }
+
+    /// What is kept of a group, begun with the first that is taken in.
+    fn state(&mut self, group: usize) -> Result<&mut (F::State, Held), QueryError> {
+        match &mut self.states[group] {
+            Some(state) => Ok(state),
+            state => {
                 let mut held = self.context.budget.nothing();
                 let samples = self.fold.samples(self.steps);
                 held.take(samples, samples * 16)?;
-                state.insert((self.fold.begin(self.steps), held))
+                Ok(state.insert((self.fold.begin(self.steps), held)))
             }
-        };
-        let grown = self.fold.add(state, &origin, &self.scratch, &self.context);
-        if grown > 0 {
-            held.take(grown, grown * 16)?;
         }
-        Ok(())
     }
 }
 
@@ -117,7 +180,7 @@ impl<F: Fold> Operator for Folded<F> {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         while self.read <= self.groups.last[self.given] {
-            self.read_one()?;
+            self.read_some()?;
         }
         points.clear(self.steps);
         if let Some((state, _held)) = self.states[self.given].take() {

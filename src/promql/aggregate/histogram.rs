@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::fold::{Fold, Origin};
-use crate::model::{ResetHint, is_stale};
+use super::cells::{FloatAverages, FloatCells, FloatSums};
+use super::fold::{Fold, Joins, Origin};
+use crate::model::ResetHint;
 use crate::promql::annotations::{HistogramOperation, Note};
 use crate::promql::context::Context;
-use crate::promql::functions::Average as FloatAverage;
 use crate::promql::histogram::{
     Amount, Combined, FloatHistogram, HistogramAverage, IncompatibleSchemas, Kahan,
 };
@@ -15,10 +15,10 @@ use crate::promql::points::Points;
 use crate::promql::position::Span;
 
 /// `sum`, compensated.
-pub(super) type Sum = Total<FloatSum, FloatHistogram<Kahan>>;
+pub(super) type Sum = Total<FloatSums, FloatHistogram<Kahan>>;
 
 /// `avg`: the compensated sum divided; a running mean once the sum would overflow.
-pub(super) type Average = Total<FloatAverage, HistogramAverage>;
+pub(super) type Average = Total<FloatAverages, HistogramAverage>;
 
 /// Folds floats into one kind of cell and histograms into another.
 pub(super) struct Total<F, H> {
@@ -26,17 +26,8 @@ pub(super) struct Total<F, H> {
     cells: PhantomData<(F, H)>,
 }
 
-/// The floats of a group at a step.
-pub(super) trait FloatCell: Copy + Default + Send + 'static {
-    /// For how many halves of a sample it counts.
-    const HALF_SAMPLES: usize;
-    fn add(&mut self, value: f64);
-    fn any(&self) -> bool;
-    fn result(&self) -> f64;
-}
-
 /// The histograms of a group at a step.
-pub(super) trait HistogramCell: Sized + Send + 'static {
+pub(super) trait HistogramCell: Sized + Send + Sync + 'static {
     fn first(histogram: &FloatHistogram) -> Self;
     fn add(&mut self, histogram: &FloatHistogram) -> Result<Combined, IncompatibleSchemas>;
     fn result(self) -> FloatHistogram;
@@ -44,7 +35,7 @@ pub(super) trait HistogramCell: Sized + Send + 'static {
 
 /// A group at all steps.
 pub(super) struct State<F, H> {
-    floats: Vec<F>,
+    floats: F,
     /// Empty, or one a step.
     histograms: Vec<Option<Box<Histograms<H>>>>,
 }
@@ -58,7 +49,7 @@ struct Histograms<H> {
     not_reset: bool,
 }
 
-impl<F: FloatCell, H: HistogramCell> State<F, H> {
+impl<F: FloatCells, H: HistogramCell> State<F, H> {
     fn add_histogram(
         &mut self,
         step: usize,
@@ -67,11 +58,8 @@ impl<F: FloatCell, H: HistogramCell> State<F, H> {
         span: Span,
         context: &Context,
     ) -> usize {
-        if self.histograms.is_empty() {
-            self.histograms.resize_with(self.floats.len(), || None);
-        }
         let Some(held) = &mut self.histograms[step] else {
-            let cell = (!self.floats[step].any()).then(|| H::first(histogram));
+            let cell = self.floats.result(step).is_none().then(|| H::first(histogram));
             let mut first =
                 Histograms { cell, incompatible: false, reset: false, not_reset: false };
             first.note_hint(histogram.reset_hint);
@@ -98,8 +86,10 @@ impl<F: FloatCell, H: HistogramCell> State<F, H> {
     }
 
     fn finish(self, points: &mut Points, span: Span, context: &Context) {
-        for (step, cell) in self.floats.iter().enumerate().filter(|(_, cell)| cell.any()) {
-            points.set_float(step, cell.result());
+        for step in 0..points.steps() {
+            if let Some(result) = self.floats.result(step) {
+                points.set_float(step, result);
+            }
         }
         for (step, held) in self.histograms.into_iter().enumerate() {
             let Some(held) = held else { continue };
@@ -131,33 +121,6 @@ impl<H> Histograms<H> {
     }
 }
 
-/// A compensated sum of floats.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct FloatSum {
-    sum: Kahan,
-    any: bool,
-}
-
-impl FloatCell for FloatSum {
-    const HALF_SAMPLES: usize = 3;
-
-    fn add(&mut self, value: f64) {
-        if self.any {
-            self.sum.add(value);
-        } else {
-            *self = Self { sum: Kahan::exactly(value), any: true };
-        }
-    }
-
-    fn any(&self) -> bool {
-        self.any
-    }
-
-    fn result(&self) -> f64 {
-        self.sum.sum + self.sum.error
-    }
-}
-
 impl HistogramCell for FloatHistogram<Kahan> {
     fn first(histogram: &FloatHistogram) -> Self {
         histogram.map(Kahan::exactly)
@@ -169,22 +132,6 @@ impl HistogramCell for FloatHistogram<Kahan> {
 
     fn result(self) -> FloatHistogram {
         self.map(Amount::value)
-    }
-}
-
-impl FloatCell for FloatAverage {
-    const HALF_SAMPLES: usize = 4;
-
-    fn add(&mut self, value: f64) {
-        Self::add(self, value);
-    }
-
-    fn any(&self) -> bool {
-        Self::any(self)
-    }
-
-    fn result(&self) -> f64 {
-        self.mean()
     }
 }
 
@@ -208,38 +155,41 @@ impl<F, H> Total<F, H> {
     }
 }
 
-impl<F: FloatCell, H: HistogramCell> Fold for Total<F, H> {
+impl<F: FloatCells, H: HistogramCell> Fold for Total<F, H> {
     type State = State<F, H>;
 
     fn begin(&self, steps: usize) -> Self::State {
-        State { floats: vec![F::default(); steps], histograms: Vec::new() }
+        State { floats: F::new(steps), histograms: Vec::new() }
     }
 
     fn samples(&self, steps: usize) -> usize {
-        steps * F::HALF_SAMPLES / 2
+        steps * F::SAMPLES
     }
 
-    fn add(
+    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
+        state.floats.add(floats);
+        0
+    }
+
+    fn add_histograms(
         &self,
         state: &mut Self::State,
         origin: &Origin<'_>,
         points: &Points,
         context: &Context,
     ) -> usize {
-        for (cell, value) in state.floats.iter_mut().zip(points.floats()) {
-            if !is_stale(*value) {
-                cell.add(*value);
-            }
+        if state.histograms.is_empty() {
+            state.histograms.resize_with(points.steps(), || None);
         }
         let mut grown = 0;
-        if points.has_histograms() {
-            for step in 0..points.steps() {
-                if let Some(histogram) = points.histogram(step) {
-                    grown += state.add_histogram(step, histogram, origin, self.span, context);
-                }
-            }
+        for (step, histogram) in points.histograms() {
+            grown += state.add_histogram(step, histogram, origin, self.span, context);
         }
         grown
+    }
+
+    fn joins(&self) -> Option<Joins<Self::State>> {
+        Some(|state, later| state.floats.join(later.floats))
     }
 
     fn finish(&self, state: Self::State, points: &mut Points, context: &Context) {

@@ -3,11 +3,13 @@
 //! Folds keep one cell a group and step, never the points of the series. A group is done when the
 //! last of its series was read.
 
+mod cells;
 mod count_values;
 mod float;
 mod fold;
 mod grouping;
 mod histogram;
+mod pieces;
 mod quantile;
 mod select;
 mod top;

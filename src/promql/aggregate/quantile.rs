@@ -23,22 +23,26 @@ impl Fold for Quantile {
         vec![Vec::new(); steps]
     }
 
-    fn add(
-        &self,
-        state: &mut Self::State,
-        _: &Origin<'_>,
-        points: &Points,
-        context: &Context,
-    ) -> usize {
-        tell_ignored(points, Aggregator::Quantile, self.span, context);
+    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
         let mut grown = 0;
-        for (values, value) in state.iter_mut().zip(points.floats()) {
+        for (values, value) in state.iter_mut().zip(floats) {
             if !is_stale(*value) {
                 values.push(*value);
                 grown += 1;
             }
         }
         grown
+    }
+
+    fn add_histograms(
+        &self,
+        _: &mut Self::State,
+        _: &Origin<'_>,
+        points: &Points,
+        context: &Context,
+    ) -> usize {
+        tell_ignored(points, Aggregator::Quantile, self.span, context);
+        0
     }
 
     fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {

@@ -103,6 +103,23 @@ impl Average {
         self.held.add(value / self.count);
     }
 
+    /// Takes in what `later` has taken in.
+    pub fn join(&mut self, later: Self) {
+        match (self.any(), later.any()) {
+            (_, false) => return,
+            (false, true) => return *self = later,
+            (true, true) => {}
+        }
+        let count = self.count + later.count;
+        let sum = self.held.plus(later.held);
+        if !self.running && !later.running && !sum.sum.is_infinite() {
+            *self = Self { held: sum, count, running: false };
+            return;
+        }
+        let part = |of: &Self| of.mean_held().times(of.count / count);
+        *self = Self { held: part(self).plus(part(&later)), count, running: true };
+    }
+
     /// Whether there was any.
     pub fn any(&self) -> bool {
         self.count > 0.0
@@ -110,7 +127,11 @@ impl Average {
 
     /// The mean.
     pub fn mean(&self) -> f64 {
-        if self.running { self.held.value() } else { self.held.over(self.count).value() }
+        self.mean_held().value()
+    }
+
+    fn mean_held(&self) -> Kahan {
+        if self.running { self.held } else { self.held.over(self.count) }
     }
 }
 
@@ -143,6 +164,31 @@ mod tests {
         assert!(float(avg_over_time, &[f64::NEG_INFINITY, f64::INFINITY]).is_nan());
         let large = float(avg_over_time, &[1e308, 1e308, 1e308]);
         assert!((large / 1e308 - 1.0).abs() < 1e-15, "{large}");
+    }
+
+    #[test]
+    fn means_that_are_joined_are_those_of_all() {
+        let mean = |values: &[f64]| {
+            let mut mean = Average::default();
+            values.iter().for_each(|value| mean.add(*value));
+            mean
+        };
+        let values = [1e100, 3.0, -1e100, 0.1, 1e308, 1e308, 1e308, -5.0];
+        for cut in 0..=values.len() {
+            for count in 0..=values.len() {
+                let (values, cut) = (&values[..count], cut.min(count));
+                let mut joined = mean(&values[..cut]);
+                joined.join(mean(&values[cut..]));
+                let (joined, whole) = (joined.mean(), mean(values).mean());
+                let same = joined == whole || ((joined - whole) / whole).abs() < 1e-15;
+                assert!(same || count == 0, "{cut} of {count}: {joined} {whole}");
+            }
+        }
+        let mut infinite = mean(&[1.0, f64::INFINITY]);
+        infinite.join(mean(&[2.0]));
+        assert_eq!(infinite.mean(), f64::INFINITY);
+        infinite.join(mean(&[f64::NEG_INFINITY]));
+        assert!(infinite.mean().is_nan());
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) mod smoothed;
 pub(crate) mod vector;
 pub(crate) mod windows;
 
+use std::sync::Arc;
+
 use super::context::Context;
 use super::error::QueryError;
 use super::labelset::without_metadata;
@@ -69,11 +71,33 @@ pub(crate) trait Operator: Send {
     /// Puts the points of the next series into `points`.
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError>;
 
+    /// From now on pieces that `folder` wants may be folded instead of given. `false` where none will be.
+    fn fold_pieces(&mut self, _folder: Arc<dyn PieceFolder>) -> bool {
+        false
+    }
+
+    /// At the first series of a piece: whether it was folded. Then it counts as given.
+    fn next_folded(&mut self) -> Result<bool, QueryError> {
+        Ok(false)
+    }
+
     /// The positions of the series in the order in which an instant query shows them, known once
     /// all were read. `None`: any order will do.
     fn order(&self) -> Option<Vec<usize>> {
         None
     }
+}
+
+/// Series of a piece: those at the positions 0 to 15, 16 to 31, and so on; the last piece may have fewer.
+pub(crate) const PIECE: usize = 16;
+
+/// Folds pieces of series where their points come into being, on any thread and in any order.
+pub(crate) trait PieceFolder: Send + Sync {
+    /// Whether this piece is folded at all.
+    fn wants(&self, piece: usize) -> bool;
+
+    /// Folds a piece; `series` are all of it. `false` where it cannot be, and the points are wanted.
+    fn fold(&self, piece: usize, series: &[Points]) -> bool;
 }
 
 /// An operator of any kind.

@@ -1,7 +1,8 @@
 //! Work on the chunks of series, spread over the cores by runs of series.
 //!
 //! Runs are read and worked on ahead of the consumer, a few at a time, and given in order. So memory is bounded by
-//! the runs under way, and the result does not hang on the number of cores. What a run has read has about
+//! the runs under way, and the result does not hang on the number of cores. Where the consumer folds, whole pieces of
+//! a run are folded with the work, and their points go no further. What a run has read has about
 //! [`READ_RUN_BYTES`], unless it is of one series, and counts for the budget of the query until it is worked on. A
 //! run costs the waking of threads, which is dear beside the work on a few points of each series: where there are
 //! few points a run has more series.
@@ -16,6 +17,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Instrument;
 
+use super::{PIECE, PieceFolder};
 use crate::chunk::Chunk;
 use crate::limits::READ_RUN_BYTES;
 use crate::model::TimeRange;
@@ -68,8 +70,17 @@ pub(crate) struct Runs<W> {
     /// Runs under way at a time.
     ahead: usize,
     next: usize,
-    under_way: VecDeque<JoinHandle<Result<Vec<Points>, QueryError>>>,
-    ready: std::vec::IntoIter<Points>,
+    under_way: VecDeque<JoinHandle<Result<Vec<Done>, QueryError>>>,
+    ready: std::vec::IntoIter<Done>,
+    folder: Option<Arc<dyn PieceFolder>>,
+}
+
+/// What comes of a run.
+enum Done {
+    /// The points of a series.
+    Series(Points),
+    /// A piece, which was folded.
+    Piece,
 }
 
 impl<W: SeriesWork> Runs<W> {
@@ -98,6 +109,7 @@ impl<W: SeriesWork> Runs<W> {
             next: 0,
             under_way: VecDeque::new(),
             ready: Vec::new().into_iter(),
+            folder: None,
         }
     }
 
@@ -106,32 +118,57 @@ impl<W: SeriesWork> Runs<W> {
         &self.work
     }
 
+    /// Has pieces folded from now on. Of a few series none is.
+    pub(crate) fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
+        self.folder = Some(folder).filter(|_| self.selected.series.len() > FEW_SERIES);
+        self.folder.is_some()
+    }
+
     /// The points of the next series.
     pub(crate) fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        loop {
-            if let Some(done) = self.ready.next() {
+        self.make_ready()?;
+        match self.ready.next() {
+            Some(Done::Series(done)) => {
                 if done.has_histograms() {
                     // What is done with them takes long.
                     self.context.check()?;
                 }
                 *points = done;
-                return Ok(());
+                Ok(())
             }
-            self.context.check()?;
-            self.ready = self.next_run()?.into_iter();
+            Some(Done::Piece) | None => unreachable!("a folded piece is taken as such"),
         }
     }
 
-    fn next_run(&mut self) -> Result<Vec<Points>, QueryError> {
+    /// Whether the piece that begins here was folded; then it counts as given.
+    pub(crate) fn next_folded(&mut self) -> Result<bool, QueryError> {
+        self.make_ready()?;
+        let folded = matches!(self.ready.as_slice(), [Done::Piece, ..]);
+        if folded {
+            self.ready.next();
+        }
+        Ok(folded)
+    }
+
+    fn make_ready(&mut self) -> Result<(), QueryError> {
+        while self.ready.as_slice().is_empty() {
+            self.context.check()?;
+            self.ready = self.next_run()?.into_iter();
+        }
+        Ok(())
+    }
+
+    fn next_run(&mut self) -> Result<Vec<Done>, QueryError> {
         let total = self.selected.series.len();
         if total <= FEW_SERIES {
             let read = self.runtime.block_on(self.selected.reader.read(0..total));
             self.next = total;
             let read = Read::of(read, &self.context, &self.length)?;
-            return work_on(&*self.work, &self.context, 0, &read);
+            return work_on(&*self.work, &self.context, None, 0, &read);
         }
         while self.next < total && self.under_way.len() < self.ahead {
             let run = self.length.lock().run(&*self.selected.reader, self.next, total);
+            let run = of_whole_pieces(run, total);
             self.next = run.end;
             let run = self.begin(run);
             self.under_way.push_back(run);
@@ -140,17 +177,18 @@ impl<W: SeriesWork> Runs<W> {
         joined(self.runtime.block_on(run))
     }
 
-    fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Vec<Points>, QueryError>> {
+    fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Vec<Done>, QueryError>> {
         let (selected, work) = (Arc::clone(&self.selected), Arc::clone(&self.work));
-        let (context, first) = (Arc::clone(&self.context), run.start);
+        let (context, folder, first) = (Arc::clone(&self.context), self.folder.clone(), run.start);
         let of_budget = (Arc::clone(&self.context), Arc::clone(&self.length));
         let read = async move {
             let read = selected.reader.read(run).await;
             Read::of(read, &of_budget.0, &of_budget.1)
         };
         let mut read = read.in_current_span().boxed();
-        let work_on =
-            move |read: Result<Read, QueryError>| work_on(&*work, &context, first, &read?);
+        let work_on = move |read: Result<Read, QueryError>| {
+            work_on(&*work, &context, folder.as_deref(), first, &read?)
+        };
         // What lies in memory is there at once, without a task that waits for it.
         if let Some(read) = (&mut read).now_or_never() {
             return self.runtime.spawn_blocking(move || work_on(read));
@@ -189,6 +227,12 @@ impl Read {
     }
 }
 
+/// A run that ends where a piece does, if it is as long as one.
+fn of_whole_pieces(run: Range<usize>, total: usize) -> Range<usize> {
+    let end = if run.end < total { run.end / PIECE * PIECE } else { total };
+    if end > run.start { run.start..end } else { run }
+}
+
 /// How many series a run has at most, of which points in this range are read.
 fn most_series(range: TimeRange) -> usize {
     let points = range.end.abs_diff(range.start) / SPACING;
@@ -207,16 +251,31 @@ impl<W> Drop for Runs<W> {
 fn work_on<W: SeriesWork>(
     work: &W,
     context: &Context,
+    folder: Option<&dyn PieceFolder>,
     first: usize,
     read: &Read,
-) -> Result<Vec<Points>, QueryError> {
+) -> Result<Vec<Done>, QueryError> {
     let mut scratch = W::Scratch::default();
     let mut done = Vec::with_capacity(read.chunks.len());
-    for (at, chunks) in read.chunks.iter().enumerate() {
-        context.check()?;
-        let mut points = Points::default();
-        work.work(first + at, chunks, &mut scratch, &mut points)?;
-        done.push(points);
+    // Of series that may be folded.
+    let mut piece: Vec<Points> = Vec::new();
+    let end = first + read.chunks.len();
+    let mut position = first;
+    while position < end {
+        let whole = position.is_multiple_of(PIECE) && position + PIECE <= end;
+        let folder = folder.filter(|folder| whole && folder.wants(position / PIECE));
+        let length = if folder.is_some() { PIECE } else { 1 };
+        piece.resize_with(length, Points::default);
+        for (at, points) in piece.iter_mut().enumerate() {
+            context.check()?;
+            let chunks = &read.chunks[position + at - first];
+            work.work(position + at, chunks, &mut scratch, points)?;
+        }
+        match folder.is_some_and(|folder| folder.fold(position / PIECE, &piece)) {
+            true => done.push(Done::Piece),
+            false => done.extend(piece.drain(..).map(Done::Series)),
+        }
+        position += length;
     }
     Ok(done)
 }

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use super::build::Scope;
 use super::hints::HistogramReader;
 use super::runs::{Runs, SeriesWork};
-use super::{Operator, Series};
+use super::{Operator, PieceFolder, Series};
 use crate::chunk::Chunk;
 use crate::model::{Point, TimeRange, Value, is_stale};
 use crate::promql::context::Context;
@@ -70,6 +70,14 @@ impl Operator for Selector {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         self.runs.next(points)
+    }
+
+    fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
+        self.runs.fold_pieces(folder)
+    }
+
+    fn next_folded(&mut self) -> Result<bool, QueryError> {
+        self.runs.next_folded()
     }
 }
 

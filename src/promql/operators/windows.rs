@@ -9,7 +9,7 @@ use super::kernels::{Kernel, Now};
 use super::merged::{Clash, Merged};
 use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
-use super::{BoxOperator, Operator, Series};
+use super::{BoxOperator, Operator, PieceFolder, Series};
 use crate::chunk::Chunk;
 use crate::model::{Labels, METRIC_TYPE, TimeRange};
 use crate::promql::annotations::{Annotations, Note};
@@ -301,6 +301,14 @@ impl Operator for OverSelection {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         self.runs.next(points)
+    }
+
+    fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
+        self.runs.fold_pieces(folder)
+    }
+
+    fn next_folded(&mut self) -> Result<bool, QueryError> {
+        self.runs.next_folded()
     }
 }
 

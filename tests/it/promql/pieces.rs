@@ -1,0 +1,136 @@
+//! Aggregations that are folded where the points come from: the same as series by series, and the same bits
+//! however long the runs are in which series are read.
+
+use std::sync::Arc;
+
+use promkairos::promql::{
+    Engine, Features, QueryOptions, QueryResult, QueryValue, Settings, Steps, parse,
+};
+use promkairos::storage::Store;
+use promkairos::storage::memory::MemoryStore;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::data::add;
+use super::script::{self, Command};
+
+/// Folds whose states are joined: sums and means may be rounded otherwise, the others not.
+const ROUNDED: [&str; 2] = ["sum", "avg"];
+const EXACT: [&str; 4] = ["min", "max", "count", "group"];
+/// The others.
+const SERIES_BY_SERIES: [&str; 3] = ["stddev", "stdvar", "quantile"];
+
+/// A script with so many series, of which some begin late, end early or have gaps, and some are histograms.
+fn load(random: &mut SmallRng, series: usize, with_histograms: bool) -> String {
+    let mut text = "load 15s\n".to_owned();
+    for number in 0..series {
+        // Sorted by groups, as labels often are, and then by the other label alone.
+        let group = number * 6 / series.max(1);
+        text += &format!(
+            "  m{{a=\"{group}\", b=\"{}\", i=\"{number:04}\"}}",
+            random.random_range(0..3)
+        );
+        let histograms = with_histograms && random.random_ratio(1, 40);
+        let mut value: f64 = random.random_range(-1e3..1e3);
+        for _ in 0..20 {
+            value += random.random_range(-1.0..40.0);
+            text += &match random.random_range(0..20) {
+                0 => " _".to_owned(),
+                1 => " stale".to_owned(),
+                2 => [" NaN", " Inf", " -Inf", " 0", " -0"][random.random_range(0..5)].to_owned(),
+                _ if histograms => {
+                    format!(" {{{{schema:1 count:{} sum:{value} buckets:[1 2]}}}}", 3)
+                }
+                3..12 => format!(" {value}"),
+                _ => format!(" {}", value.round()),
+            };
+        }
+        text.push('\n');
+    }
+    text
+}
+
+async fn store_of(text: &str) -> Arc<dyn Store> {
+    let store = MemoryStore::new();
+    for command in script::parse(text).expect("a script") {
+        if let Command::Load(load) = command {
+            add(&store, &load.series).await;
+        }
+    }
+    Arc::new(store)
+}
+
+async fn ask(store: &Arc<dyn Store>, query: &str, max_bytes: usize) -> QueryResult {
+    let engine = Engine::new(Settings { max_bytes, ..Settings::default() });
+    let steps = Steps { start: 0, end: 330_000, interval: 30_000 };
+    let expr = parse(query, Features::Experimental).expect(query);
+    let options = QueryOptions::default();
+    engine.range(Arc::clone(store), &expr, steps, &options).await.expect(query)
+}
+
+/// Labels, times and the bits of floats; histograms as they are shown.
+fn shown(value: &QueryValue) -> Vec<String> {
+    let QueryValue::Matrix(series) = value else { panic!("{value:?}") };
+    let one = |series: &promkairos::promql::SeriesPoints| {
+        let floats: Vec<_> = series.floats.iter().map(|(at, v)| (at, v.to_bits())).collect();
+        format!("{:?} {floats:?} {:?}", series.labels, series.histograms)
+    };
+    series.iter().map(one).collect()
+}
+
+/// What is told, and how often; not of which place in the query.
+fn told(result: &QueryResult) -> String {
+    let places = regex::Regex::new("Span [{][^}]*[}]").expect("valid");
+    places.replace_all(&format!("{:?}", result.annotations), "").into_owned()
+}
+
+/// The same series and times, floats but for their last bits, and what is told.
+fn assert_near(one: &QueryResult, other: &QueryResult, what: &str) {
+    let (QueryValue::Matrix(a), QueryValue::Matrix(b)) = (&one.value, &other.value) else {
+        panic!("{what}")
+    };
+    assert_eq!(a.len(), b.len(), "{what}");
+    for (a, b) in a.iter().zip(b) {
+        assert_eq!((&a.labels, a.floats.len()), (&b.labels, b.floats.len()), "{what}");
+        assert_eq!(format!("{:?}", a.histograms), format!("{:?}", b.histograms), "{what}");
+        for ((at, a), (time, b)) in a.floats.iter().zip(&b.floats) {
+            let near = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= b.abs() * 1e-14;
+            assert!(at == time && near, "{what}: {a} and {b} at {at}");
+        }
+    }
+    assert_eq!(told(one), told(other), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pieces_are_folded_as_series_by_series() {
+    let seed: u64 = rand::random();
+    let mut random = SmallRng::seed_from_u64(seed);
+    for (series, with_histograms) in
+        [(5, false), (17, true), (48, false), (300, false), (300, true)]
+    {
+        let store = store_of(&load(&mut random, series, with_histograms)).await;
+        for op in ROUNDED.iter().chain(&EXACT).chain(&SERIES_BY_SERIES) {
+            let param = if *op == "quantile" { "0.3, " } else { "" };
+            for by in ["", "by (a)", "by (b)", "by (a, b)", "without (i)", "without (a)"] {
+                for vector in ["m", "rate(m[1m])"] {
+                    let what = format!("seed {seed}, {series} series: {op} {by} ({vector})");
+                    let query = format!("{op} {by} ({param}{vector})");
+                    let folded = ask(&store, &query, 2 << 30).await;
+                    if by != "without (a)" && !SERIES_BY_SERIES.contains(op) && !with_histograms {
+                        // Runs of few series, whose ends are not those of pieces.
+                        let cut = ask(&store, &query, 50_000).await;
+                        assert_eq!(shown(&folded.value), shown(&cut.value), "{what}");
+                    }
+                    // Of what is computed from the points nothing is folded ahead.
+                    let query = format!("{op} {by} ({param}({vector}) * 1)");
+                    let by_series = ask(&store, &query, 2 << 30).await;
+                    if ROUNDED.contains(op) {
+                        assert_near(&folded, &by_series, &what);
+                    } else {
+                        assert_eq!(shown(&folded.value), shown(&by_series.value), "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
