@@ -330,8 +330,21 @@ pub(super) fn visit(
     let bits = BitSlice(&data[size_of::<u16>()..]);
     let mut place = bits.len() - reader.remaining();
     let XorReader { read, mut time, mut delta, mut value, mut window, .. } = reader;
-    for _ in read..count {
+    let mut left = u32::from(count.saturating_sub(read));
+    while left > 0 {
         let mut top = bits.word_at(place);
+        // The same value again, in step, is two zeros: what is constant has little else.
+        if top >> 62 == 0 {
+            let alike = left.min(top.leading_zeros().min(BitSlice::AT_ONCE) / 2);
+            let end = place + 2 * alike as usize;
+            if let Some(last) = last_of(time, delta, alike).filter(|_| end <= bits.len()) {
+                let value = f64::from_bits(value);
+                (1..=i64::from(alike)).for_each(|at| visit(time + at * delta, value));
+                (time, place, left) = (last, end, left - alike);
+                continue;
+            }
+        }
+        left -= 1;
         if top >> 63 == 0 {
             // In step, as nearly all are.
             (place, top) = (place + 1, top << 1);
@@ -372,6 +385,13 @@ pub(super) fn visit(
         visit(time, f64::from_bits(value));
     }
     Ok(())
+}
+
+/// The last of so many times that follow one, if they rise.
+#[inline]
+fn last_of(time: i64, delta: i64, count: u32) -> Option<i64> {
+    let reach = delta.checked_mul(i64::from(count)).filter(|_| delta > 0)?;
+    time.checked_add(reach)
 }
 
 #[cfg(test)]
@@ -438,7 +458,16 @@ mod tests {
             (0u8..50).prop_map(f64::from),
             any::<u64>().prop_map(f64::from_bits)
         ];
-        prop::collection::vec((step, value), 1..40)
+        prop::collection::vec((step, value), 1..40).prop_map(with_constants)
+    }
+
+    /// Some stay for a while.
+    fn with_constants(steps: Vec<(i64, f64)>) -> Vec<(i64, f64)> {
+        let again = |(step, value): (i64, f64)| {
+            let times = if step % 3 == 0 { step % 40 } else { 1 };
+            std::iter::repeat_n((step, value), times.max(1) as usize)
+        };
+        steps.into_iter().flat_map(again).collect()
     }
 
     fn one_by_one(data: &[u8], count: u16) -> (Vec<(i64, u64)>, bool) {

@@ -217,7 +217,7 @@ fn sum(chunks: &[Chunk]) -> f64 {
 
 fn chunk(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("chunk");
-    for (kind, number) in [("counter", 0), ("gauge", 1)] {
+    for (kind, number) in [("counter", 0), ("gauge", 1), ("constant", 2)] {
         let chunks = chunks(number, HOUR);
         group.throughput(Throughput::Elements(HOUR as u64));
         group.bench_function(format!("decode XOR, {kind}"), |bencher| {
