@@ -330,7 +330,7 @@ pub(super) fn visit(
     let bits = BitSlice(&data[size_of::<u16>()..]);
     let mut place = bits.len() - reader.remaining();
     let XorReader { read, mut time, mut delta, mut value, mut window, .. } = reader;
-    let mut left = u32::from(count.saturating_sub(read));
+    let mut left = u32::from(count - read);
     while left > 0 {
         let mut top = bits.word_at(place);
         // The same value again, in step, is two zeros: what is constant has little else.
@@ -451,6 +451,7 @@ mod tests {
     }
 
     /// Values of every code: the same again, within the window before, in a new one.
+    /// Some stay for a while.
     fn sample_steps() -> impl Strategy<Value = Vec<(i64, f64)>> {
         let step = prop_oneof![4 => Just(15_000), 1 => 1i64..100_000, 1 => 1i64..1 << 50];
         let value = prop_oneof![
@@ -458,16 +459,10 @@ mod tests {
             (0u8..50).prop_map(f64::from),
             any::<u64>().prop_map(f64::from_bits)
         ];
-        prop::collection::vec((step, value), 1..40).prop_map(with_constants)
-    }
-
-    /// Some stay for a while.
-    fn with_constants(steps: Vec<(i64, f64)>) -> Vec<(i64, f64)> {
-        let again = |(step, value): (i64, f64)| {
-            let times = if step % 3 == 0 { step % 40 } else { 1 };
-            std::iter::repeat_n((step, value), times.max(1) as usize)
-        };
-        steps.into_iter().flat_map(again).collect()
+        let times = prop_oneof![4 => Just(1), 1 => 2usize..70];
+        let alike = |(step, times)| std::iter::repeat_n(step, times);
+        prop::collection::vec(((step, value), times), 1..40)
+            .prop_map(move |steps| steps.into_iter().flat_map(alike).collect())
     }
 
     fn one_by_one(data: &[u8], count: u16) -> (Vec<(i64, u64)>, bool) {
@@ -505,6 +500,18 @@ mod tests {
             let whole = visit(&data, chunk.count, |time, value| samples.push((time, value.to_bits())));
             prop_assert_eq!((samples, whole.is_ok()), one_by_one(&data, chunk.count));
         }
+    }
+
+    #[test]
+    fn constants_beyond_the_end_of_time_are_an_error() {
+        let mut appender = XorAppender::new(i64::MAX - 3, 1.0);
+        appender.append(i64::MAX - 2, 1.0);
+        let mut data = appender.to_chunk().data.to_vec();
+        data[..2].copy_from_slice(&10u16.to_be_bytes());
+        data.extend([0; 8]);
+        let mut times = Vec::new();
+        assert_eq!(visit(&data, 10, |time, _| times.push(time)), Err(ChunkError::Order));
+        assert_eq!(times, [3, 2, 1, 0].map(|before| i64::MAX - before));
     }
 
     #[test]

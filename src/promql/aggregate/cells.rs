@@ -40,6 +40,7 @@ impl FloatCells for FloatSums {
     }
 
     fn add(&mut self, floats: &[f64]) {
+        debug_assert_eq!(floats.len(), self.sums.len());
         let cells = self.sums.iter_mut().zip(&mut self.errors).zip(floats);
         // What is absent is a NaN.
         if floats.iter().fold(false, |any, value| any | value.is_nan()) {
@@ -74,13 +75,12 @@ impl FloatCells for FloatSums {
 }
 
 /// What [`Kahan::add`](crate::promql::histogram::Kahan::add) makes of a sum, what rounding has taken from it, and
-/// one more value. Without a branch: what the addition loses comes out of its own differences (Knuth, The Art of
-/// Computer Programming 2, 4.2.2, theorem B).
+/// one more value; without a branch.
 #[inline]
 fn compensated(sum: f64, error: f64, value: f64) -> (f64, f64) {
     let total = sum + value;
-    let value_part = total - sum;
-    let lost = (sum - (total - value_part)) + (value - value_part);
+    let (large, small) = if sum.abs() >= value.abs() { (sum, value) } else { (value, sum) };
+    let lost = (large - total) + small;
     (total, if total.is_infinite() { 0.0 } else { error + lost })
 }
 
@@ -117,8 +117,21 @@ mod tests {
     use crate::promql::histogram::{Amount, Kahan};
     use crate::promql::points::ABSENT;
 
-    const SPECIAL: [f64; 8] =
-        [0.0, -0.0, 1e308, -1e308, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 5e-324];
+    const SPECIAL: [f64; 13] = [
+        0.0,
+        -0.0,
+        1e308,
+        -1e308,
+        3e307,
+        -3e307,
+        f64::MAX,
+        f64::MIN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        5e-324,
+        -5e-324,
+    ];
 
     fn any_float() -> impl Strategy<Value = f64> {
         prop_oneof![

@@ -1,8 +1,7 @@
 //! Folds of floats: count, group, min, max, variance. But for the first two, histograms are left
 //! out, which is told.
 //!
-//! Those of variance have no [`Joins`]: the method goes by one value after the other, and states put together
-//! would be rounded otherwise than Prometheus rounds.
+//! Variance has no [`Joins`]: its method goes by one value after the other.
 
 use std::marker::PhantomData;
 

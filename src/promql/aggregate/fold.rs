@@ -113,7 +113,7 @@ impl<F: Fold> Folded<F> {
         let pieces = self.pieces.as_ref().filter(|_| self.read.is_multiple_of(PIECE));
         match pieces.filter(|pieces| pieces.wants(self.read / PIECE)) {
             Some(pieces) => self.read_piece(&Arc::clone(pieces)),
-            None => self.read_series(1).and_then(|()| self.add(1)),
+            None => self.read_series(0).and_then(|()| self.add(1)),
         }
     }
 
@@ -121,31 +121,37 @@ impl<F: Fold> Folded<F> {
         let piece = self.read / PIECE;
         let length = PIECE.min(self.groups.of_series.len() - self.read);
         if !self.input.next_folded()? {
-            self.read_series(length)?;
+            for count in 1..=length {
+                self.read_series(count - 1)?;
+                if self.scratch[count - 1].has_histograms() {
+                    // Such a piece is not folded for itself, and its points are large.
+                    return self.add(count);
+                }
+            }
             if !pieces.fold(piece, &self.scratch[..length]) {
                 return self.add(length);
             }
         }
-        for (group, state) in pieces.take(piece) {
-            pieces.join(&mut self.state(group)?.0, state);
+        for (group, later) in pieces.take(piece) {
+            let state = &mut self.states[group];
+            let (state, _) = begun(state, &*self.fold, self.steps, &self.context)?;
+            pieces.join(state, later);
         }
         self.read += length;
         Ok(())
     }
 
-    /// Reads so many series.
-    fn read_series(&mut self, count: usize) -> Result<(), QueryError> {
-        self.scratch.resize_with(count.max(self.scratch.len()), Points::default);
-        self.scratch[..count].iter_mut().try_for_each(|points| self.input.next(points))
+    /// Reads the next series, into this place.
+    fn read_series(&mut self, place: usize) -> Result<(), QueryError> {
+        self.scratch.resize_with(self.scratch.len().max(place + 1), Points::default);
+        self.input.next(&mut self.scratch[place])
     }
 
-    /// Takes in the series that were read.
+    /// Takes in what was read into the first so many places.
     fn add(&mut self, count: usize) -> Result<(), QueryError> {
-        for at in 0..count {
-            let group = self.groups.of_series[self.read];
-            self.state(group)?;
-            let Some((state, held)) = &mut self.states[group] else { continue };
-            let points = &self.scratch[at];
+        for points in &self.scratch[..count] {
+            let state = &mut self.states[self.groups.of_series[self.read]];
+            let (state, held) = begun(state, &*self.fold, self.steps, &self.context)?;
             let mut grown = self.fold.add_floats(state, points.floats());
             if points.has_histograms() {
                 let origin = Origin { input: &*self.input, position: self.read };
@@ -158,17 +164,22 @@ impl<F: Fold> Folded<F> {
         }
         Ok(())
     }
+}
 
-    /// What is kept of a group, begun with the first that is taken in.
-    fn state(&mut self, group: usize) -> Result<&mut (F::State, Held), QueryError> {
-        match &mut self.states[group] {
-            Some(state) => Ok(state),
-            state => {
-                let mut held = self.context.budget.nothing();
-                let samples = self.fold.samples(self.steps);
-                held.take(samples, samples * 16)?;
-                Ok(state.insert((self.fold.begin(self.steps), held)))
-            }
+/// What is kept of a group, begun with the first that it takes in.
+fn begun<'a, F: Fold>(
+    state: &'a mut Option<(F::State, Held)>,
+    fold: &F,
+    steps: usize,
+    context: &Context,
+) -> Result<&'a mut (F::State, Held), QueryError> {
+    match state {
+        Some(state) => Ok(state),
+        state => {
+            let mut held = context.budget.nothing();
+            let samples = fold.samples(steps);
+            held.take(samples, samples * 16)?;
+            Ok(state.insert((fold.begin(steps), held)))
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Folds of pieces: a fixed number of series that follow each other, folded by the thread that makes their points.
 //!
-//! Which series are a piece, and which pieces are folded for themselves, follows from the series and their points
-//! alone. So a result does not hang on the number of cores, nor on how the series were read.
+//! Which series are a piece, and which pieces are folded for themselves, follows from the series that the store
+//! lists, their points and the number of steps. So a result does not hang on the number of cores, nor on how the series
+//! were read.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::grouping::Groups;
 use crate::promql::operators::{PIECE, PieceFolder};
 use crate::promql::points::Points;
 
-/// Of more groups no piece is folded: its states would be as large as the points.
+/// Of more groups no piece is folded: its states would be as large as the points. Nor is one of no more series.
 const MOST_GROUPS: usize = 4;
 
 /// Folds pieces, and keeps the states until they are taken.
@@ -41,9 +42,9 @@ impl<F: Fold> Pieces<F> {
         (self.joins)(state, later);
     }
 
-    /// What a piece that was folded came to.
+    /// What a piece that was folded came to; once.
     pub(super) fn take(&self, piece: usize) -> States<F> {
-        self.states.lock().remove(&piece).unwrap_or_default()
+        self.states.lock().remove(&piece).expect("it was folded")
     }
 
     fn groups_of(&self, piece: usize) -> &[usize] {

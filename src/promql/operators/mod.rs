@@ -71,7 +71,7 @@ pub(crate) trait Operator: Send {
     /// Puts the points of the next series into `points`.
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError>;
 
-    /// From now on pieces that `folder` wants may be folded instead of given. `false` where none will be.
+    /// From now on pieces that `folder` wants may be folded instead of given. `false`: none is.
     fn fold_pieces(&mut self, _folder: Arc<dyn PieceFolder>) -> bool {
         false
     }

@@ -67,6 +67,7 @@ pub(crate) struct Runs<W> {
     context: Arc<Context>,
     runtime: Handle,
     length: Arc<Mutex<RunLength>>,
+    steps: usize,
     /// Runs under way at a time.
     ahead: usize,
     next: usize,
@@ -105,6 +106,7 @@ impl<W: SeriesWork> Runs<W> {
             context,
             runtime,
             length: Arc::new(Mutex::new(length)),
+            steps,
             ahead,
             next: 0,
             under_way: VecDeque::new(),
@@ -118,9 +120,11 @@ impl<W: SeriesWork> Runs<W> {
         &self.work
     }
 
-    /// Has pieces folded from now on. Of a few series none is.
+    /// Has pieces folded from now on. None is of a few series, or of so many steps that no run has one.
     pub(crate) fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
-        self.folder = Some(folder).filter(|_| self.selected.series.len() > FEW_SERIES);
+        let few = self.selected.series.len() <= FEW_SERIES;
+        self.folder =
+            Some(folder).filter(|_| !few && self.steps.saturating_mul(PIECE) <= RUN_STEPS);
         self.folder.is_some()
     }
 
@@ -227,10 +231,12 @@ impl Read {
     }
 }
 
-/// A run that ends where a piece does, if it is as long as one.
+/// The run up to the last end of a piece in it, if it is as long as one.
 fn of_whole_pieces(run: Range<usize>, total: usize) -> Range<usize> {
-    let end = if run.end < total { run.end / PIECE * PIECE } else { total };
-    if end > run.start { run.start..end } else { run }
+    match run.len() < PIECE || run.end == total {
+        true => run,
+        false => run.start..run.end / PIECE * PIECE,
+    }
 }
 
 /// How many series a run has at most, of which points in this range are read.
@@ -278,4 +284,128 @@ fn work_on<W: SeriesWork>(
         position += length;
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::{Labels, Matcher, Point, Value};
+    use crate::promql::counts::{Counting, SampleCounts};
+    use crate::promql::plan::Requested;
+    use crate::promql::settings::Settings;
+    use crate::promql::source::select;
+    use crate::promql::steps::Steps;
+    use crate::storage::memory::MemoryStore;
+    use crate::storage::{Flush, SeriesRun, Store};
+
+    /// Gives each series its position.
+    struct Positions(usize);
+
+    impl SeriesWork for Positions {
+        type Scratch = ();
+
+        fn work(
+            &self,
+            position: usize,
+            _: &[Chunk],
+            (): &mut (),
+            points: &mut Points,
+        ) -> Result<(), QueryError> {
+            points.clear(self.0);
+            points.floats_mut().fill(position as f64);
+            Ok(())
+        }
+    }
+
+    /// Folds every other piece, and keeps the positions of its series.
+    #[derive(Default)]
+    struct EveryOther(Mutex<Vec<(usize, Vec<f64>)>>);
+
+    impl PieceFolder for EveryOther {
+        fn wants(&self, piece: usize) -> bool {
+            piece.is_multiple_of(2)
+        }
+
+        fn fold(&self, piece: usize, series: &[Points]) -> bool {
+            let positions = series.iter().map(|points| points.floats()[0]).collect();
+            self.0.lock().push((piece, positions));
+            true
+        }
+    }
+
+    async fn store(series: usize) -> MemoryStore {
+        let store = MemoryStore::new();
+        let value = Value::Float(1.0);
+        let chunks = encode_points(&[Point { timestamp: 0, start_timestamp: 0, value }]);
+        let run = |number: usize| SeriesRun {
+            labels: Labels::from_pairs([("__name__", "m"), ("i", &format!("{number:04}"))])
+                .expect("valid"),
+            chunks: chunks.clone(),
+        };
+        let runs = Box::new((0..series).map(run).collect::<Vec<_>>().into_iter());
+        let (exemplars, metadata, pace) = Default::default();
+        let flush = Flush { through: 0, runs, exemplars, metadata, pace };
+        store.absorb(flush).await.expect("chunks that were just encoded");
+        store
+    }
+
+    /// How many pieces were folded by the work, of so many series and steps.
+    async fn folded(series: usize, steps: usize) -> usize {
+        let settings = Settings::default();
+        let counts = SampleCounts::new(Counting::Total, Steps::instant(0));
+        let context = Context::new(&settings, 0, counts, Duration::from_secs(60), Instant::now());
+        let context = Arc::new(context);
+        let matchers = vec![Matcher::equal("__name__", "m")];
+        let requested = Requested { matchers, range: TimeRange::ALL, users: 1 };
+        let store = store(series).await;
+        let selected = select(&store, &requested, &context.budget).await.expect("selected");
+        let runtime = Handle::current();
+        let work = move || {
+            let mut runs = Runs::new(selected, Positions(steps), context, runtime, steps);
+            let folder = Arc::new(EveryOther::default());
+            let folds = runs.fold_pieces(Arc::clone(&folder) as _);
+            let (mut position, mut skipped, mut points) = (0, Vec::new(), Points::default());
+            while position < series {
+                if position.is_multiple_of(PIECE) && runs.next_folded().expect("read") {
+                    skipped.push(position / PIECE);
+                    position += PIECE;
+                    continue;
+                }
+                runs.next(&mut points).expect("read");
+                assert_eq!(points.floats(), vec![position as f64; steps]);
+                position += 1;
+            }
+            let mut done = std::mem::take(&mut *folder.0.lock());
+            done.sort_by_key(|(piece, _)| *piece);
+            for (piece, positions) in &done {
+                let first = piece * PIECE;
+                let want: Vec<f64> = (first..first + PIECE).map(|at| at as f64).collect();
+                assert_eq!(positions, &want);
+            }
+            assert_eq!(done.into_iter().map(|(piece, _)| piece).collect::<Vec<_>>(), skipped);
+            assert!(folds || skipped.is_empty());
+            skipped.len()
+        };
+        spawn_blocking(work).await.expect("no panic")
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whole_pieces_that_are_wanted_are_folded_by_the_work() {
+        for (series, pieces) in [(4, 0), (15, 0), (16, 1), (100, 3), (1_000, 31)] {
+            assert_eq!(folded(series, 10).await, pieces, "{series} series");
+        }
+        assert_eq!(folded(40, RUN_STEPS / PIECE).await, 1);
+        assert_eq!(folded(40, RUN_STEPS / PIECE + 1).await, 0, "no run has a piece");
+    }
+
+    #[test]
+    fn runs_end_where_pieces_do() {
+        assert_eq!(of_whole_pieces(0..100, 500), 0..96);
+        assert_eq!(of_whole_pieces(5..21, 500), 5..16);
+        assert_eq!(of_whole_pieces(15..30, 500), 15..30, "shorter than a piece");
+        assert_eq!(of_whole_pieces(480..500, 500), 480..500);
+    }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use promkairos::promql::{
-    Engine, Features, QueryOptions, QueryResult, QueryValue, Settings, Steps, parse,
+    Engine, Features, NameRemoval, QueryOptions, QueryResult, QueryValue, Settings, Steps, parse,
 };
 use promkairos::storage::Store;
 use promkairos::storage::memory::MemoryStore;
@@ -32,7 +32,7 @@ fn load(random: &mut SmallRng, series: usize, with_histograms: bool) -> String {
         );
         let histograms = with_histograms && random.random_ratio(1, 40);
         let mut value: f64 = random.random_range(-1e3..1e3);
-        for _ in 0..20 {
+        for _ in 0..70 {
             value += random.random_range(-1.0..40.0);
             text += &match random.random_range(0..20) {
                 0 => " _".to_owned(),
@@ -60,11 +60,10 @@ async fn store_of(text: &str) -> Arc<dyn Store> {
     Arc::new(store)
 }
 
-async fn ask(store: &Arc<dyn Store>, query: &str, max_bytes: usize) -> QueryResult {
-    let engine = Engine::new(Settings { max_bytes, ..Settings::default() });
-    let steps = Steps { start: 0, end: 330_000, interval: 30_000 };
+async fn ask(store: &Arc<dyn Store>, query: &str, settings: Settings) -> QueryResult {
+    let steps = Steps { start: 0, end: 1_080_000, interval: 60_000 };
+    let (engine, options) = (Engine::new(settings), QueryOptions::default());
     let expr = parse(query, Features::Experimental).expect(query);
-    let options = QueryOptions::default();
     engine.range(Arc::clone(store), &expr, steps, &options).await.expect(query)
 }
 
@@ -115,15 +114,21 @@ async fn pieces_are_folded_as_series_by_series() {
                 for vector in ["m", "rate(m[1m])"] {
                     let what = format!("seed {seed}, {series} series: {op} {by} ({vector})");
                     let query = format!("{op} {by} ({param}{vector})");
-                    let folded = ask(&store, &query, 2 << 30).await;
-                    if by != "without (a)" && !SERIES_BY_SERIES.contains(op) && !with_histograms {
+                    let folded = ask(&store, &query, Settings::default()).await;
+                    if by != "without (a)" && !SERIES_BY_SERIES.contains(op) {
                         // Runs of few series, whose ends are not those of pieces.
-                        let cut = ask(&store, &query, 50_000).await;
+                        let max_bytes = if with_histograms { 90_000 } else { 50_000 };
+                        let cut = Settings { max_bytes, ..Settings::default() };
+                        let cut = ask(&store, &query, cut).await;
                         assert_eq!(shown(&folded.value), shown(&cut.value), "{what}");
                     }
+                    let name_removal = NameRemoval::Delayed;
+                    let delayed = Settings { name_removal, ..Settings::default() };
+                    let delayed = ask(&store, &query, delayed).await;
+                    assert_eq!(shown(&folded.value), shown(&delayed.value), "{what}");
                     // Of what is computed from the points nothing is folded ahead.
                     let query = format!("{op} {by} ({param}({vector}) * 1)");
-                    let by_series = ask(&store, &query, 2 << 30).await;
+                    let by_series = ask(&store, &query, Settings::default()).await;
                     if ROUNDED.contains(op) {
                         assert_near(&folded, &by_series, &what);
                     } else {
@@ -133,4 +138,19 @@ async fn pieces_are_folded_as_series_by_series() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sum_at_very_many_steps_holds_one_series_at_a_time() {
+    // Sixteen series at so many steps would be more than the limit.
+    let steps = 60_000;
+    let series: Vec<String> = (0..20).map(|i| format!("  m{{i=\"{i}\"}} 1+1x10\n")).collect();
+    let store = store_of(&format!("load 15s\n{}", series.concat())).await;
+    let query = format!("max_over_time(sum(m)[{steps}s:1s])");
+    let engine = Engine::new(Settings { max_bytes: 6 << 20, ..Settings::default() });
+    let expr = parse(&query, Features::Experimental).expect("a query");
+    let (store, options) = (Arc::clone(&store), QueryOptions::default());
+    let result = engine.instant(store, &expr, 150_000, &options).await.expect("within the limit");
+    let QueryValue::Vector(samples) = result.value else { panic!("{:?}", result.value) };
+    assert_eq!(samples[0].value.float(), Some(220.0));
 }
