@@ -83,6 +83,11 @@ impl MemoryConfig {
         (self.limit / 8).min(256 << 20)
     }
 
+    /// Bytes for what is known of the files of the read cache: a sixteenth.
+    pub fn read_cache(&self) -> u64 {
+        self.limit / 16
+    }
+
     /// The size that somebody gave a setting, or the share; `times` of it have to fit into half of the
     /// limit.
     pub(super) fn size_or(

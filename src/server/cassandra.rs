@@ -53,7 +53,7 @@ pub(super) fn lifetimes(
     Ok((of_others, by_metric.collect::<Result<_, StoreError>>()?))
 }
 
-/// An even share of the disk for each cluster that is read. The files have no names, so they share a folder.
+/// An even share of disk and memory for each cluster that is read. The files have no names, so they share a folder.
 fn read_cache(config: &Config, cassandra: &CassandraConfig) -> Option<ReadCacheOptions> {
     let config::ReadCacheConfig { bytes, settled_after, max_age } = cassandra.read_cache.clone()?;
     let clusters = match &config.store {
@@ -61,7 +61,8 @@ fn read_cache(config: &Config, cassandra: &CassandraConfig) -> Option<ReadCacheO
         StoreConfig::Embedded => 1,
     };
     let dir = config.data_dir.join("cassandra/read-cache");
-    Some(ReadCacheOptions { dir, bytes: bytes / clusters, settled_after, max_age })
+    let (bytes, memory) = (bytes / clusters, config.memory.read_cache() / clusters);
+    Some(ReadCacheOptions { dir, bytes, memory, settled_after, max_age })
 }
 
 /// Seconds; 0 = for ever.

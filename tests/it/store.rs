@@ -167,6 +167,7 @@ impl Keyspace {
         let cache = cassandra::ReadCacheOptions {
             dir: dir.join("read-cache"),
             bytes: 1 << 20,
+            memory: 16 << 20,
             settled_after: Duration::from_secs(600),
             max_age: Duration::from_secs(3600),
         };

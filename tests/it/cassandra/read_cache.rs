@@ -72,6 +72,7 @@ pub(crate) fn cache_in(folder: &Path) -> ReadCacheOptions {
     ReadCacheOptions {
         dir: folder.join("read-cache"),
         bytes: 64 << 20,
+        memory: 16 << 20,
         settled_after: Duration::from_secs(600),
         max_age: Duration::from_secs(3600),
     }

@@ -33,9 +33,10 @@ use crate::telemetry::{CassandraMetrics, Throttle};
 
 /// Files at most. The oldest one goes when another is needed.
 const SEGMENTS: usize = 8;
-/// A file has no more pieces than one for so many bytes that it may have: what is known of a piece
-/// takes 160 bytes of memory, with the room that a table has.
+/// A file has no more pieces than one for so many bytes that it may have.
 const BYTES_A_PIECE: u64 = 2 << 10;
+/// Bytes of memory for what is known of a piece, with the room that a table has.
+const MEMORY_A_PIECE: u64 = 160;
 /// Pieces of a file, however small it is.
 const LEAST_PIECES: usize = 64;
 /// How long nothing is kept after a failure to write.
@@ -48,6 +49,8 @@ pub struct ReadCacheOptions {
     pub dir: PathBuf,
     /// Bytes that its files may have together.
     pub bytes: u64,
+    /// Bytes of memory for what is known of them.
+    pub memory: u64,
     /// Points are kept once they are older than this.
     pub settled_after: Duration,
     /// What was read is used for so long.
@@ -227,9 +230,9 @@ impl ReadCache {
     }
 
     fn segment_pieces(&self) -> usize {
-        usize::try_from(self.segment_bytes() / BYTES_A_PIECE)
-            .unwrap_or(usize::MAX)
-            .max(LEAST_PIECES)
+        let by_memory = self.options.memory / SEGMENTS as u64 / MEMORY_A_PIECE;
+        let most = (self.segment_bytes() / BYTES_A_PIECE).min(by_memory);
+        usize::try_from(most).unwrap_or(usize::MAX).max(LEAST_PIECES)
     }
 
     fn write(&self, filled: &[Filled]) -> io::Result<()> {
@@ -381,7 +384,8 @@ mod tests {
 
     fn cache(dir: &tempfile::TempDir, bytes: u64) -> ReadCache {
         let dir = dir.path().join("made/when/needed");
-        let options = ReadCacheOptions { dir, bytes, settled_after: HOUR, max_age: HOUR };
+        let (memory, settled_after, max_age) = (1 << 20, HOUR, HOUR);
+        let options = ReadCacheOptions { dir, bytes, memory, settled_after, max_age };
         ReadCache::new(options, CassandraMetrics::default())
     }
 
@@ -479,6 +483,21 @@ mod tests {
         cache.keep(&large);
         assert!(look_up(&cache, key(-1), epoch(1), (0, 9)).missing.is_some());
         assert!(look_up(&cache, key(-2), epoch(1), (0, 9)).missing.is_none());
+    }
+
+    #[test]
+    fn what_is_known_of_pieces_has_a_share_of_memory() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut cache = cache(&dir, 1 << 30);
+        let most = 2 * LEAST_PIECES as u64;
+        cache.options.memory = SEGMENTS as u64 * MEMORY_A_PIECE * most;
+        let none = |number| Filled { chunks: Vec::new(), ..filled(&cache, key(number), (0, 0)) };
+        for number in 0..20 * most as i64 {
+            cache.keep(&[none(number)]);
+            assert!(cache.metrics.read_cache_entries.get() <= (SEGMENTS as u64 * most) as i64);
+            assert_eq!(look_up(&cache, key(number), epoch(1), (0, 0)).pieces, 1);
+        }
+        assert!(cache.metrics.read_cache_evictions.get() > 0);
     }
 
     #[test]
