@@ -84,8 +84,8 @@ new_series_of() {
   fi
 }
 
-# flushed ROWS: so many samples of each series go to Cassandra at once, in a batch for one partition. The end of
-# promkairos flushes. The series stand in the index before, with a sample of their own.
+# flushed ROWS: so many samples of each series go to Cassandra at once, by the driver in a batch for one partition. The
+# end of promkairos flushes, in batches of several. The series stand in the index before, with a sample of their own.
 flushed() {
   local rows=$1 series=20000 name keyspace=flushed_$1_$round
   if [ "$rows" = 4 ]; then series=100000; elif [ "$mode$rows" = full15 ]; then series=40000; fi

@@ -35,8 +35,8 @@ use crate::telemetry::{CassandraMetrics, Throttle};
 const SEGMENTS: usize = 8;
 /// A file has no more pieces than one for so many bytes that it may have.
 const BYTES_A_PIECE: u64 = 2 << 10;
-/// Bytes of memory for what is known of a piece, with the room that a table has.
-const MEMORY_A_PIECE: u64 = 160;
+/// Bytes of memory for what is known of a piece, with the room that a table has just after it has grown.
+const MEMORY_A_PIECE: u64 = 186;
 /// Pieces of a file, however small it is.
 const LEAST_PIECES: usize = 64;
 /// How long nothing is kept after a failure to write.
