@@ -7,7 +7,6 @@ use std::marker::PhantomData;
 
 use super::fold::{Fold, Joins, Origin};
 use crate::model::is_stale;
-use crate::promql::annotations::Note;
 use crate::promql::context::Context;
 use crate::promql::operator::Aggregator;
 use crate::promql::points::{ABSENT, Points};
@@ -95,14 +94,6 @@ impl Fold for Group {
     }
 }
 
-/// Tells that histograms are left out, if there are any.
-pub(super) fn tell_ignored(points: &Points, op: Aggregator, span: Span, context: &Context) {
-    if points.histograms().next().is_some() {
-        let aggregation = op.name();
-        context.annotate(Note::HistogramIgnoredInAggregation { aggregation }.at(span));
-    }
-}
-
 /// Which of two floats is kept; NaN only when there is nothing else.
 pub(super) trait Better: Send + Sync + 'static {
     const OP: Aggregator;
@@ -155,15 +146,8 @@ impl<B: Better> Fold for Extreme<B> {
         0
     }
 
-    fn add_histograms(
-        &self,
-        _: &mut Self::State,
-        _: &Origin<'_>,
-        points: &Points,
-        context: &Context,
-    ) -> usize {
-        tell_ignored(points, B::OP, self.span, context);
-        0
+    fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
+        Some((B::OP, self.span))
     }
 
     fn joins(&self) -> Option<Joins<Self::State>> {
@@ -231,15 +215,8 @@ impl Fold for Variance {
         0
     }
 
-    fn add_histograms(
-        &self,
-        _: &mut Self::State,
-        _: &Origin<'_>,
-        points: &Points,
-        context: &Context,
-    ) -> usize {
-        tell_ignored(points, self.0.op, self.0.span, context);
-        0
+    fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
+        Some((self.0.op, self.0.span))
     }
 
     fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {

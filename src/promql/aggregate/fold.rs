@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use super::grouping::Groups;
 use super::pieces::Pieces;
+use crate::promql::annotations::Note;
 use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
+use crate::promql::operator::Aggregator;
 use crate::promql::operators::{BoxOperator, Operator, PIECE, PieceFolder, Series};
 use crate::promql::points::Points;
+use crate::promql::position::Span;
 
 /// Puts what a later state has taken in behind what is there.
 pub(super) type Joins<S> = fn(&mut S, S);
@@ -33,14 +36,24 @@ pub(super) trait Fold: Send + Sync + 'static {
     /// Takes in the floats of a series. Gives the samples that the state grew by.
     fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize;
 
-    /// The same of its histograms.
+    /// The same of its histograms; a fold of floats alone leaves them out.
     fn add_histograms(
         &self,
-        state: &mut Self::State,
-        origin: &Origin<'_>,
+        _state: &mut Self::State,
+        _origin: &Origin<'_>,
         points: &Points,
         context: &Context,
-    ) -> usize;
+    ) -> usize {
+        if let Some((op, span)) = self.of_floats_alone() {
+            tell_ignored(points, op, span, context);
+        }
+        0
+    }
+
+    /// What is said to leave histograms out, and where it stands, if it does.
+    fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
+        None
+    }
 
     /// How states of a fixed size that took in floats alone are joined, if they can be.
     fn joins(&self) -> Option<Joins<Self::State>> {
@@ -49,6 +62,14 @@ pub(super) trait Fold: Send + Sync + 'static {
 
     /// The result.
     fn finish(&self, state: Self::State, points: &mut Points, context: &Context);
+}
+
+/// Tells that histograms are left out, if there are any.
+pub(super) fn tell_ignored(points: &Points, op: Aggregator, span: Span, context: &Context) {
+    if points.histograms().next().is_some() {
+        let aggregation = op.name();
+        context.annotate(Note::HistogramIgnoredInAggregation { aggregation }.at(span));
+    }
 }
 
 /// A series of the input. Its labels are looked at only when they are wanted.

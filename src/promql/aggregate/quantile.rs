@@ -1,7 +1,6 @@
 //! `quantile`: keeps the floats of a group at each step.
 
-use super::float::tell_ignored;
-use super::fold::{Fold, Origin};
+use super::fold::Fold;
 use crate::model::is_stale;
 use crate::promql::context::Context;
 use crate::promql::functions::quantile;
@@ -34,15 +33,8 @@ impl Fold for Quantile {
         grown
     }
 
-    fn add_histograms(
-        &self,
-        _: &mut Self::State,
-        _: &Origin<'_>,
-        points: &Points,
-        context: &Context,
-    ) -> usize {
-        tell_ignored(points, Aggregator::Quantile, self.span, context);
-        0
+    fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
+        Some((Aggregator::Quantile, self.span))
     }
 
     fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {

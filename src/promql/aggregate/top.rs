@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Aggregation;
-use super::float::tell_ignored;
+use super::fold::tell_ignored;
 use super::grouping::Groups;
 use crate::model::is_stale;
 use crate::promql::budget::Held;
