@@ -19,6 +19,9 @@ pub(super) trait FloatCells: Send + Sync + 'static {
     fn result(&self, step: usize) -> Option<f64>;
 }
 
+/// Sums of fewer than 2^60 values below 2^900 are far from overflow.
+const TAME: f64 = 8.452712498170644e270;
+
 /// Compensated sums of floats: what a [`Kahan`](crate::promql::histogram::Kahan) is of, a column each, so that
 /// neighbours are added together.
 pub(super) struct FloatSums {
@@ -29,6 +32,8 @@ pub(super) struct FloatSums {
     seen: Vec<bool>,
     /// Whether that is everywhere.
     all_seen: bool,
+    /// Whether all that was added is below [`TAME`].
+    tame: bool,
 }
 
 impl FloatCells for FloatSums {
@@ -36,24 +41,31 @@ impl FloatCells for FloatSums {
 
     fn new(steps: usize) -> Self {
         let (sums, errors, seen) = (vec![-0.0; steps], vec![0.0; steps], vec![false; steps]);
-        Self { sums, errors, seen, all_seen: false }
+        Self { sums, errors, seen, all_seen: false, tame: true }
     }
 
     fn add(&mut self, floats: &[f64]) {
         debug_assert_eq!(floats.len(), self.sums.len());
         let cells = self.sums.iter_mut().zip(&mut self.errors).zip(floats);
-        // What is absent is a NaN.
-        if floats.iter().fold(false, |any, value| any | value.is_nan()) {
+        // Neither is a NaN, so nothing is absent.
+        let tame = floats.iter().fold(self.tame, |all, value| all & (value.abs() < TAME));
+        if !tame {
             for (((sum, error), value), seen) in cells.zip(&mut self.seen) {
                 if !is_stale(*value) {
                     (*sum, *error) = compensated(*sum, *error, *value);
                     *seen = true;
+                    self.tame &= value.abs() < TAME;
                 }
             }
             return;
         }
         for ((sum, error), value) in cells {
-            (*sum, *error) = compensated(*sum, *error, *value);
+            // What the addition loses, out of its own differences: as `compensated`, without a branch (Knuth, The Art
+            // of Computer Programming 2, 4.2.2, theorem B).
+            let total = *sum + value;
+            let value_part = total - *sum;
+            *error += (*sum - (total - value_part)) + (value - value_part);
+            *sum = total;
         }
         if !self.all_seen {
             self.all_seen = true;
@@ -62,6 +74,7 @@ impl FloatCells for FloatSums {
     }
 
     fn join(&mut self, later: Self) {
+        self.tame &= later.tame;
         for at in (0..self.sums.len()).filter(|at| later.seen[*at]) {
             let joined = compensated(self.sums[at], self.errors[at], later.sums[at]);
             (self.sums[at], self.errors[at]) = compensated(joined.0, joined.1, later.errors[at]);
@@ -75,7 +88,7 @@ impl FloatCells for FloatSums {
 }
 
 /// What [`Kahan::add`](crate::promql::histogram::Kahan::add) makes of a sum, what rounding has taken from it, and
-/// one more value; without a branch.
+/// one more value.
 #[inline]
 fn compensated(sum: f64, error: f64, value: f64) -> (f64, f64) {
     let total = sum + value;
