@@ -4,6 +4,7 @@
 
 use crate::model::is_stale;
 use crate::promql::functions::Average;
+use crate::promql::histogram::{Amount, Kahan};
 
 /// The floats of a group at all steps.
 pub(super) trait FloatCells: Send + Sync + 'static {
@@ -22,7 +23,7 @@ pub(super) trait FloatCells: Send + Sync + 'static {
 /// Sums of fewer than 2^60 values below 2^900 are far from overflow.
 const TAME: f64 = 8.452712498170644e270;
 
-/// Compensated sums of floats: what a [`Kahan`](crate::promql::histogram::Kahan) is of, a column each, so that
+/// Compensated sums of floats: what a [`Kahan`] is of, a column each, so that
 /// neighbours are added together.
 pub(super) struct FloatSums {
     /// -0 at first: to add to it gives any number as it is.
@@ -52,7 +53,9 @@ impl FloatCells for FloatSums {
         if !tame {
             for (((sum, error), value), seen) in cells.zip(&mut self.seen) {
                 if !is_stale(*value) {
-                    (*sum, *error) = compensated(*sum, *error, *value);
+                    let mut added = Kahan { sum: *sum, error: *error };
+                    added.add(*value);
+                    (*sum, *error) = (added.sum, added.error);
                     *seen = true;
                     self.tame &= value.abs() < TAME;
                 }
@@ -60,7 +63,7 @@ impl FloatCells for FloatSums {
             return;
         }
         for ((sum, error), value) in cells {
-            // What the addition loses, out of its own differences: as `compensated`, without a branch (Knuth, The Art
+            // What the addition loses, out of its own differences: as [`Kahan::add`], without a branch (Knuth, The Art
             // of Computer Programming 2, 4.2.2, theorem B).
             let total = *sum + value;
             let value_part = total - *sum;
@@ -76,8 +79,9 @@ impl FloatCells for FloatSums {
     fn join(&mut self, later: Self) {
         self.tame &= later.tame;
         for at in (0..self.sums.len()).filter(|at| later.seen[*at]) {
-            let joined = compensated(self.sums[at], self.errors[at], later.sums[at]);
-            (self.sums[at], self.errors[at]) = compensated(joined.0, joined.1, later.errors[at]);
+            let of = |sums: &Self| Kahan { sum: sums.sums[at], error: sums.errors[at] };
+            let joined = of(self).plus(of(&later));
+            (self.sums[at], self.errors[at]) = (joined.sum, joined.error);
             self.seen[at] = true;
         }
     }
@@ -85,16 +89,6 @@ impl FloatCells for FloatSums {
     fn result(&self, step: usize) -> Option<f64> {
         self.seen[step].then(|| self.sums[step] + self.errors[step])
     }
-}
-
-/// What [`Kahan::add`](crate::promql::histogram::Kahan::add) makes of a sum, what rounding has taken from it, and
-/// one more value.
-#[inline]
-fn compensated(sum: f64, error: f64, value: f64) -> (f64, f64) {
-    let total = sum + value;
-    let (large, small) = if sum.abs() >= value.abs() { (sum, value) } else { (value, sum) };
-    let lost = (large - total) + small;
-    (total, if total.is_infinite() { 0.0 } else { error + lost })
 }
 
 /// Means of floats.
@@ -127,7 +121,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::promql::histogram::{Amount, Kahan};
     use crate::promql::points::ABSENT;
 
     const SPECIAL: [f64; 13] = [
