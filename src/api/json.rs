@@ -46,8 +46,21 @@ pub(super) fn respond(answer: Result<Response, ApiError>) -> Response {
 pub(super) fn list<I>(
     head: &str,
     items: I,
-    mut write: impl FnMut(&mut String, I::Item) + Send + 'static,
+    write: impl FnMut(&mut String, I::Item) + Send + 'static,
     tail: &str,
+) -> Response
+where
+    I: IntoIterator<IntoIter: Send + 'static>,
+{
+    items_between(format!("{head}["), items, write, format!("]{tail}"))
+}
+
+/// The answer `head`, items with commas between them, and `tail`.
+pub(super) fn items_between<I>(
+    head: String,
+    items: I,
+    mut write: impl FnMut(&mut String, I::Item) + Send + 'static,
+    tail: String,
 ) -> Response
 where
     I: IntoIterator<IntoIter: Send + 'static>,
@@ -60,7 +73,7 @@ where
         write(out, item);
         true
     };
-    stream(format!("{head}["), next, format!("]{tail}"))
+    stream(head, next, tail)
 }
 
 /// The answer `head`, items, and `tail`: `next` writes another item, or says that there is none.

@@ -1,7 +1,6 @@
 //! `/api/v1/metadata`: type, unit and help of metric families, one entry a family: the last that
 //! was written.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -13,15 +12,20 @@ use super::slow::Watch;
 use super::turns::Turn;
 use super::unsent::holding;
 use super::{ApiError, AppState, json};
+use crate::model::Metadata;
+use crate::promql::annotations::Shown;
 
 /// An entry, keys in Prometheus' order.
 #[derive(Serialize)]
-struct Entry {
+struct Entry<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    unit: String,
-    help: String,
+    unit: &'a str,
+    help: &'a str,
 }
+
+/// Families by name.
+type Families = Vec<(String, Metadata)>;
 
 /// `GET /api/v1/metadata`, parameters `metric`, `limit`, `limit_per_metric`.
 pub(super) async fn metadata(
@@ -30,27 +34,40 @@ pub(super) async fn metadata(
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/metadata", parameters.shown());
     match families(&state, &parameters).await {
-        Ok((families, turn)) => holding(json::answer(Ok(families)), turn, 0),
+        Ok((families, turn)) => {
+            let bytes = families.iter().map(bytes).sum();
+            holding(page(families), turn, bytes)
+        }
         Err(error) => json::failure(error),
     }
 }
 
-async fn families(
-    state: &AppState,
-    parameters: &Parameters,
-) -> Result<(BTreeMap<String, [Entry; 1]>, Turn), ApiError> {
+async fn families(state: &AppState, parameters: &Parameters) -> Result<(Families, Turn), ApiError> {
     let limit = count(parameters, "limit")?;
     // There is never more than one.
     count(parameters, "limit_per_metric")?;
     let metric = Some(parameters.first("metric")).filter(|metric| !metric.is_empty());
     let store = state.store()?;
-    let found = state.in_turn(async { Ok(store.metadata(metric, limit).await?) });
-    let (families, turn) = found.await?;
-    let entry = |(name, metadata): (String, crate::model::Metadata)| {
-        let kind = metadata.kind.as_str();
-        (name, [Entry { kind, unit: metadata.unit, help: metadata.help }])
+    state.in_turn(async { Ok(store.metadata(metric, limit).await?) }).await
+}
+
+/// Memory, about, of a family.
+fn bytes((name, metadata): &(String, Metadata)) -> usize {
+    size_of::<(String, Metadata)>() + name.len() + metadata.unit.len() + metadata.help.len()
+}
+
+/// An object of lists of one entry.
+fn page(families: Families) -> Response {
+    let write = |out: &mut String, (name, metadata): (String, Metadata)| {
+        let Metadata { kind, unit, help } = &metadata;
+        let entry = Entry { kind: kind.as_str(), unit, help };
+        out.push_str(&json::text(&name));
+        out.push_str(":[");
+        out.push_str(&json::text(&entry));
+        out.push(']');
     };
-    Ok((families.into_iter().map(entry).collect(), turn))
+    let tail = json::tail(&Shown::default());
+    json::items_between("{".to_owned(), families, write, format!("}}{tail}"))
 }
 
 /// A number of things; below 0 or absent means all.
