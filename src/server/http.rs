@@ -115,7 +115,10 @@ async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher
     let stream = Watched { stream, place: place.clone() };
     let metrics = serving.front.metrics.clone();
     let _open = InFlight::enter(&metrics.connections);
+    place.served();
     tokio::select! {
+        // What has come is read before it is too late.
+        biased;
         () = greet(stream, place.clone(), serving, watcher) => {}
         why = place.overdue() => {
             // A connection that rests for long is closed as a rule: nothing is refused with it.

@@ -259,6 +259,11 @@ enum Asked {
 }
 
 impl Place {
+    /// Its connection is served from now on, and owes what it owes from now on.
+    pub(super) fn served(&self) {
+        self.phase.send_modify(|phase| phase.since = Instant::now());
+    }
+
     /// A request is under way until the first of what is returned is dropped, and the rest of its
     /// body until the second is.
     pub(super) fn begin(self: &Arc<Self>, multiplexed: Multiplexed) -> (UnderWay, BodyOwed) {
@@ -324,17 +329,21 @@ impl Place {
         let mut phase = self.phase.subscribe();
         loop {
             let due = phase.borrow_and_update().due(&self.places.limits);
+            // Looked at once the time has come: what came meanwhile counts, though the process may have been held up
+            // and sees it only now.
+            if let Some((at, why)) = due
+                && at <= Instant::now()
+            {
+                return why;
+            }
             let time = async {
                 match due {
-                    Some((at, why)) => {
-                        sleep_until(at).await;
-                        why
-                    }
+                    Some((at, _)) => sleep_until(at).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                why = time => return why,
+                () = time => {}
                 // The sender lives as long as `self`.
                 _ = phase.changed() => {}
             }
@@ -381,5 +390,66 @@ impl Drop for BodyOwed {
             // Nobody waits for it: this gives less reason to leave.
             false
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures::poll;
+
+    use super::*;
+
+    const HEAD: Duration = Duration::from_secs(10);
+    const IDLE: Duration = Duration::from_secs(60);
+
+    fn places() -> Arc<Places> {
+        let [head_timeout, idle_timeout] = [HEAD, IDLE];
+        let [body_grace, answer_stall] = [IDLE; 2];
+        let (connections, spare, streams) = (1, 0, 1);
+        let limits = Limits {
+            connections,
+            spare,
+            streams,
+            head_timeout,
+            idle_timeout,
+            body_grace,
+            answer_stall,
+        };
+        Places::new(limits)
+    }
+
+    /// Time goes on, and nobody looks.
+    async fn held_up(time: Duration) {
+        tokio::time::advance(time + Duration::from_millis(1)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_came_while_the_process_was_held_up_is_not_too_late() {
+        let place = Arc::new(places().take().await);
+        let mut overdue = pin!(place.overdue());
+        assert!(poll!(overdue.as_mut()).is_pending());
+        held_up(HEAD).await;
+        let request = place.begin(Multiplexed::No);
+        assert!(poll!(overdue.as_mut()).is_pending());
+        drop(request);
+        assert!(poll!(overdue.as_mut()).is_pending());
+        held_up(IDLE).await;
+        place.received();
+        assert!(poll!(overdue.as_mut()).is_pending());
+        held_up(HEAD).await;
+        assert_eq!(overdue.await, Overdue::Head);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_owes_nothing_before_it_is_served() {
+        let place = Arc::new(places().take().await);
+        held_up(HEAD).await;
+        place.served();
+        let mut overdue = pin!(place.overdue());
+        assert!(poll!(overdue.as_mut()).is_pending());
+        held_up(HEAD).await;
+        assert_eq!(overdue.await, Overdue::Head);
     }
 }
