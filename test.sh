@@ -22,6 +22,10 @@ finish() {
   status=$?
   trap - EXIT
   if [ -n "$fetching" ]; then kill "$fetching" 2>/dev/null || true; fi
+  if [ "$status" != 0 ] && [ -f "$run/log" ]; then
+    echo "what the shared Cassandra warned of last:"
+    grep -E '^(WARN|ERROR)' "$run/log" | tail -n 20 | cut -c 1-300 || true
+  fi
   # Tests end the KairosDBs and Cassandras that they start; these are left over from an interrupted run.
   for kairosdb in "$run"/kairosdb.*; do
     if [ -d "$kairosdb" ]; then tests/peers/kairosdb.sh down "$kairosdb"; fi
@@ -87,6 +91,8 @@ export PROMKAIROS_TEST_CASSANDRA_JARS PROMKAIROS_TEST_KAIROSDB PROMKAIROS_TEST_P
 echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
 
 step tests
+# What a test says when it fails is where and why; of many at once each is to be seen in a log.
+export RUST_BACKTRACE=0
 # They wait for their peers more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 cargo test --workspace

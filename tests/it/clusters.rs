@@ -7,7 +7,7 @@ use std::sync::Arc;
 use promkairos::api::proto::v1;
 use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::{Labels, Matcher, MetricType, TimeRange};
-use promkairos::storage::cassandra::{CassandraStore, Options, Role};
+use promkairos::storage::cassandra::{Options, Role};
 use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{ListSize, SeriesQuery, SharedStore, Store, StoreError};
@@ -36,8 +36,7 @@ fn cluster(name: &str, range: TimeRange, store: &SharedStore) -> ReadCluster {
 }
 
 async fn open(options: Options) -> SharedStore {
-    let opened = CassandraStore::open(options, CassandraMetrics::default()).await;
-    Arc::new(opened.expect("the store opens"))
+    Arc::new(support::cassandra::open(options, &CassandraMetrics::default()).await)
 }
 
 /// Points spread by chance over three stores; one store that got them in the order in which they
@@ -321,7 +320,7 @@ async fn a_server_with_another_cluster_for_metadata() {
 async fn a_read_cluster_is_left_as_it_is() {
     let keyspace = TestKeyspace::new().await;
     let legacy = Options { row_spec: RowSpec::LEGACY, ..keyspace.options() };
-    let store = keyspace.open_with(legacy).await.expect("opens");
+    let store = keyspace.opened(legacy).await;
     Request::default().floats(&host("a"), &[(1_000, 1.0), (2_000, 2.0)]).write(&store).await;
     store.close().await.expect("closed");
     for table in ["tag_indexed_row_keys", "row_key_index", "service_index", "spec"] {
@@ -333,7 +332,7 @@ async fn a_read_cluster_is_left_as_it_is() {
     let before = keyspace.rows::<(String,)>(tables).await;
     assert_eq!(before.len(), 4, "{before:?}");
 
-    let old = keyspace.open_with(options.clone()).await.expect("opens");
+    let old = keyspace.opened(options.clone()).await;
     let matchers = [named("m"), vec![Matcher::equal("host", "a")]].concat();
     let all = read(&old, &matchers, TimeRange::ALL).await;
     let both = [(1_000, 1.0f64.to_bits()), (2_000, 2.0f64.to_bits())];

@@ -435,11 +435,7 @@ async fn the_log_takes_writes_before_cassandra_was_ever_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cassandra_that_refuses_for_good_is_loud_and_the_log_keeps_everything() {
     let keyspace = crate::support::keyspace();
-    let session = scylla::client::session_builder::SessionBuilder::new()
-        .known_node(crate::support::cassandra())
-        .build()
-        .await
-        .expect("Cassandra is there");
+    let session = crate::support::cassandra::session(&crate::support::cassandra()).await;
     let cql = async |cql: String| session.query_unpaged(cql, ()).await.expect("CQL");
     let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
     cql(format!("CREATE KEYSPACE {keyspace} WITH REPLICATION = {replication}")).await;

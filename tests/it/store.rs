@@ -22,7 +22,6 @@ use promkairos::storage::{ListSize, SelectHints, SeriesQuery, SharedStore, Store
 use promkairos::telemetry::{CassandraMetrics, HeadMetrics, StoreMetrics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use scylla::client::session_builder::SessionBuilder;
 
 use crate::batch::Batch;
 use crate::support;
@@ -182,8 +181,7 @@ impl Drop for Keyspace {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
             runtime.block_on(async {
-                let session = SessionBuilder::new().known_node(support::cassandra()).build().await;
-                let session = session.expect("Cassandra answers");
+                let session = support::cassandra::session(&support::cassandra()).await;
                 session.query_unpaged(drop, ()).await.expect("the keyspace is dropped");
             });
         });
@@ -194,7 +192,7 @@ impl Drop for Keyspace {
 }
 
 async fn open_cassandra(options: cassandra::Options) -> CassandraStore {
-    CassandraStore::open(options, CassandraMetrics::default()).await.expect("the store opens")
+    support::cassandra::open(options, &CassandraMetrics::default()).await
 }
 
 macro_rules! conformance {

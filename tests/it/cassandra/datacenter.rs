@@ -36,7 +36,7 @@ async fn a_data_centre_that_is_not_there_is_refused_with_those_that_are() {
     check(elsewhere, "cassandra-replication").await;
     // It is for a keyspace that has to be made.
     keyspace.open().await;
-    keyspace.open_with(Options { replication, ..options() }).await.expect("is there already");
+    keyspace.opened(Options { replication, ..options() }).await;
     keyspace.drop().await;
 }
 

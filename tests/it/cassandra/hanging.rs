@@ -31,7 +31,7 @@ fn through(keyspace: &TestKeyspace, proxy: &Proxy, request_timeout: Duration) ->
 /// A store behind a proxy.
 async fn open(keyspace: &TestKeyspace, proxy: &Proxy) -> Arc<CassandraStore> {
     let options = through(keyspace, proxy, DEADLINE);
-    Arc::new(keyspace.open_with(options).await.expect("opens"))
+    Arc::new(keyspace.opened(options).await)
 }
 
 /// A store behind a proxy that waits for 8 s. A machine may be too slow for that: what is done with

@@ -11,7 +11,6 @@ use promkairos::storage::cassandra::{CassandraStore, Options};
 use promkairos::storage::{SelectHints, Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
 use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
 use scylla::serialize::row::SerializeRow;
 
 use crate::support;
@@ -30,8 +29,8 @@ impl TestKeyspace {
 
     /// One that a server was told.
     pub(crate) async fn named(name: String) -> Self {
-        let session = SessionBuilder::new().known_node(support::cassandra()).build().await;
-        Self { name, session: session.expect("Cassandra answers") }
+        let session = support::cassandra::session(&support::cassandra()).await;
+        Self { name, session }
     }
 
     /// The same, with the keyspace made by hand.
@@ -52,14 +51,13 @@ impl TestKeyspace {
         }
     }
 
-    /// Cassandra makes the tables of many tests one after the other: the last of them may wait
-    /// longer than a statement may take. A server tries it again too.
     pub(crate) async fn open(&self) -> CassandraStore {
-        let open = async || match self.open_with(self.options()).await {
-            Err(error @ StoreError::Unavailable { .. }) => Err(error.to_string()),
-            opened => Ok(opened.expect("the store opens")),
-        };
-        support::eventually("the store opens", open).await
+        self.opened(self.options()).await
+    }
+
+    /// The store of other options, which must open.
+    pub(crate) async fn opened(&self, options: Options) -> CassandraStore {
+        support::cassandra::open(options, &CassandraMetrics::default()).await
     }
 
     pub(crate) async fn open_with(&self, options: Options) -> Result<CassandraStore, StoreError> {

@@ -52,7 +52,7 @@ impl Cached {
     pub(crate) async fn open_with(&self, cache: ReadCacheOptions, options: Options) -> Opened {
         let metrics = CassandraMetrics::default();
         let options = Options { read_cache: Some(cache), ..options };
-        let store = CassandraStore::open(options, metrics.clone()).await.expect("opens");
+        let store = crate::support::cassandra::open(options, &metrics).await;
         Opened { store, metrics }
     }
 

@@ -40,7 +40,7 @@ async fn an_absent_keyspace_is_created_and_opened_again() {
     // Another wish does not change what stands there.
     let seconds = RowSpec::new(TimeUnit::Seconds, 1_814_400).expect("valid");
     let options = Options { row_spec: seconds, ..keyspace.options() };
-    let store = keyspace.open_with(options).await.expect("opens");
+    let store = keyspace.opened(options).await;
     assert_eq!(store.row_spec(), RowSpec::DEFAULT);
     assert_eq!(spec(&keyspace).await, want);
     keyspace.drop().await;
@@ -192,8 +192,7 @@ async fn compact_storage_and_blob_names_are_taken() {
             ))
             .await;
     }
-    let store = keyspace.open_with(Options { ttl_seconds: 3600, ..keyspace.options() }).await;
-    let store = store.expect("opens");
+    let store = keyspace.opened(Options { ttl_seconds: 3600, ..keyspace.options() }).await;
     let up = labels(&[("__name__", "up"), ("job", "a")]);
     let points = [(1_000, 1.0), (2_000, f64::NAN), (2_000_000_000, 3.0)];
     Request::default().floats(&up, &points).write(&store).await;

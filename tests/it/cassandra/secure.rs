@@ -49,6 +49,10 @@ pub(super) fn options() -> Options {
     }
 }
 
+async fn open(options: Options) -> CassandraStore {
+    support::cassandra::open(options, &CassandraMetrics::default()).await
+}
+
 /// The error of an open that must fail: one line that names the node.
 async fn error(options: Options) -> StoreError {
     let address = options.contact_points.join(", ");
@@ -75,8 +79,7 @@ fn denied(error: StoreError) -> String {
 
 #[tokio::test]
 async fn login_and_tls_let_points_through() {
-    let opened = CassandraStore::open(options(), CassandraMetrics::default()).await;
-    let store = opened.expect("opens");
+    let store = open(options()).await;
     let up = labels(&[("__name__", "up")]);
     Request::default().floats(&up, &[(10, 1.0)]).write(&store).await;
     let all = read(&store, &named("up"), TimeRange::ALL).await;
@@ -138,8 +141,7 @@ impl Superuser {
 
     /// Logs in once the keyspace of these options has its tables.
     pub(super) async fn of(options: &Options) -> Self {
-        let opened = CassandraStore::open(options.clone(), CassandraMetrics::default()).await;
-        opened.expect("the tables are there").close().await.expect("closed");
+        open(options.clone()).await.close().await.expect("closed");
         Self::new().await
     }
 
@@ -169,8 +171,7 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     root.role(&role, "w", &["SELECT", "MODIFY"], &keyspace).await;
     limited.credentials = Credentials::new(&role, "w");
     limited.quarantine = Some(quarantine.clone());
-    let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
-    let store = opened.expect("the role gets in");
+    let store = open(limited).await;
     let up = labels(&[("__name__", "up")]);
     // No late ones, of which `service_index` would have to tell first.
     let time = now();
@@ -231,8 +232,7 @@ async fn a_login_that_may_not_write_or_read_a_table_is_refused() {
     }
     // The last role may not write to the tag index, which nobody needs where no tag is indexed.
     limited.tag_index.metrics.clear();
-    let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
-    opened.expect("it may write what it writes").close().await.expect("closed");
+    open(limited).await.close().await.expect("closed");
 }
 
 /// A metadata cluster is written to in one table.
@@ -246,8 +246,7 @@ async fn a_login_for_metadata_needs_one_table() {
     root.cql(format!("GRANT MODIFY ON TABLE {keyspace}.service_index TO {role}")).await;
     limited.credentials = Credentials::new(&role, "m");
     limited.role = Role::Metadata;
-    let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
-    let store = opened.expect("the role gets in");
+    let store = open(limited).await;
     let batch = Batch::new().metadata("up", MetricType::Gauge, "help", "");
     assert_eq!(store.write(batch.build()).await.expect("written").metadata, 1);
     assert_eq!(store.metadata(Some("up"), usize::MAX).await.expect("metadata").len(), 1);
@@ -267,8 +266,7 @@ async fn a_login_that_may_only_read_is_enough_to_read() {
     let host = ["host".to_owned()].into();
     limited.tag_index.metrics = [("m".to_owned(), host)].into();
     limited.series_cache_bytes = 0;
-    let opened = CassandraStore::open(limited.clone(), CassandraMetrics::default()).await;
-    let writer = opened.expect("opens");
+    let writer = open(limited.clone()).await;
     let m = labels(&[("__name__", "m"), ("host", "a")]);
     Request::default().floats(&m, &[(10, 1.0)]).write(&writer).await;
     writer.close().await.expect("closed");
@@ -278,8 +276,7 @@ async fn a_login_that_may_only_read_is_enough_to_read() {
     root.role(&role, "r", &["SELECT"], keyspace).await;
     limited.credentials = Credentials::new(&role, "r");
     limited.role = Role::Read;
-    let opened = CassandraStore::open(limited, CassandraMetrics::default()).await;
-    let store = opened.expect("the role gets in");
+    let store = open(limited).await;
     let matchers = [named("m"), vec![Matcher::equal("host", "a")]].concat();
     let all = read(&store, &matchers, TimeRange::ALL).await;
     assert_eq!(bits(&all[&m]), [(10, 1.0f64.to_bits())]);

@@ -51,7 +51,7 @@ async fn metrics_have_their_own_time_to_live() {
     };
     let width = 1_814_400;
     let patterns = [("sho.*", 20_000), ("shorter", 10_000), ("kept", 0)];
-    let store = keyspace.open_with(options(&patterns)).await.expect("opens");
+    let store = keyspace.opened(options(&patterns)).await;
     write(&store, 1).await;
     let [data, keys, times] = ttls().await;
     let want = [("short", 20_000), ("shorter", 10_000), ("other", 50_000), ("kept", 0)];
@@ -59,7 +59,7 @@ async fn metrics_have_their_own_time_to_live() {
     is_about(&keys, width, &want);
     is_about(&times, width, &want);
     // What is kept longer from now on is found as long.
-    let longer = keyspace.open_with(options(&[("short.*", 10_000_000)])).await.expect("opens");
+    let longer = keyspace.opened(options(&[("short.*", 10_000_000)])).await;
     write(&longer, 1).await;
     let [data, keys, times] = ttls().await;
     let want = [("short", 10_000_000), ("shorter", 10_000_000), ("other", 50_000)];

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::{Labels, METRIC_NAME, TimeRange, Value};
-use promkairos::storage::cassandra::{CassandraStore, Options};
+use promkairos::storage::cassandra::Options;
 use promkairos::storage::{ListSize, SeriesQuery, Store};
 use promkairos::telemetry::CassandraMetrics;
 use scylla::value::CqlTimestamp;
 use serde_json::Value as Json;
 
 use crate::cassandra::keyspace::{Request, TestKeyspace, bits, named, read};
+use crate::support;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::remote_read::{LabelMap, Point, ReadSeries};
 
@@ -41,7 +42,7 @@ async fn writes_into_seconds_are_floored_and_counted() {
     let keyspace = TestKeyspace::new().await;
     let spec = open_as(&keyspace, TimeUnit::Seconds).await;
     let metrics = CassandraMetrics::default();
-    let store = CassandraStore::open(keyspace.options(), metrics.clone()).await.expect("opens");
+    let store = support::cassandra::open(keyspace.options(), &metrics).await;
     let up = Labels::from_pairs([(METRIC_NAME, "up")]).expect("labels");
     let row_time = spec.row_time(STAMP).millis();
     let points = [(row_time, 1.0), (row_time + 1_000, 2.0), (row_time + 1_999, 3.0)];
@@ -145,7 +146,7 @@ pub(super) async fn open_as(keyspace: &TestKeyspace, unit: TimeUnit) -> RowSpec 
     };
     let row_spec = RowSpec::new(unit, width).expect("valid");
     let options = Options { row_spec, ..keyspace.options() };
-    let store = keyspace.open_with(options).await.expect("opens");
+    let store = keyspace.opened(options).await;
     assert_eq!(store.row_spec(), row_spec);
     row_spec
 }
@@ -222,7 +223,7 @@ async fn check_answers(keyspace: &TestKeyspace, answers: &Json) -> usize {
 async fn check_series(keyspace: &TestKeyspace, answers: &Json) -> usize {
     let store = keyspace.open().await;
     let data = tempfile::tempdir().expect("a folder");
-    let (address, name) = (crate::support::cassandra(), keyspace.name.clone());
+    let (address, name) = (support::cassandra(), keyspace.name.clone());
     let backend = Backend::CassandraStore { address, keyspace: name };
     let server = Promkairos::ready(data.path(), &backend, &[]).await;
     let mut points = 0;

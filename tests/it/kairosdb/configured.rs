@@ -76,7 +76,7 @@ async fn a_kairosdb_without_the_list_is_found_by_tags_too() {
     let metrics = CassandraMetrics::default();
     let mut configured = options(TagIndexTrust::Configured);
     configured.tag_index.audit_interval = Duration::from_millis(100);
-    let configured = CassandraStore::open(configured, metrics.clone()).await.expect("opens");
+    let configured = support::cassandra::open(configured, &metrics).await;
     Request::default().floats(&series("us"), &[(AT, 1.0)]).write(&configured).await;
     let tags: TagMap =
         [("by", "kairosdb"), ("host", "a")].map(|(n, v)| (n.into(), v.into())).into();
@@ -89,8 +89,7 @@ async fn a_kairosdb_without_the_list_is_found_by_tags_too() {
         read(store, &matchers, TimeRange::ALL).await.into_keys().collect()
     };
     let verifying = options(TagIndexTrust::Verify);
-    let verifying = CassandraStore::open(verifying, CassandraMetrics::default()).await;
-    let verifying = verifying.expect("opens");
+    let verifying = support::cassandra::open(verifying, &CassandraMetrics::default()).await;
     assert_eq!(found(&verifying).await, both);
     eventually("the audit finds out", async || {
         let found = found(&configured).await;

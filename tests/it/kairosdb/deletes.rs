@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use promkairos::kairos::TimeUnit;
 use promkairos::model::Labels;
-use promkairos::storage::cassandra::{CassandraStore, Options};
+use promkairos::storage::cassandra::Options;
 use promkairos::telemetry::CassandraMetrics;
 use serde_json::json;
 
@@ -75,7 +75,7 @@ async fn what_kairosdb_deletes_both_can_write_again() {
         index_recheck: Duration::ZERO,
         ..Options::default()
     };
-    let store = CassandraStore::open(options, CassandraMetrics::default()).await.expect("opens");
+    let store = support::cassandra::open(options, &CassandraMetrics::default()).await;
     for (metric, time) in windows() {
         let series = Labels::from_pairs(labels(&metric)).expect("labels");
         for time in [time, time + 10, time + 20] {

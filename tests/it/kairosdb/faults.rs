@@ -9,7 +9,6 @@ use promkairos::storage::cassandra::Options;
 use promkairos::storage::cassandra::doctor::Kind;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use scylla::client::session_builder::SessionBuilder;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -188,8 +187,7 @@ async fn statements_that_a_killed_cassandra_no_longer_knows_are_prepared_again()
         other => Err(format!("{other:?}")),
     };
     eventually("a write is accepted", async || write(&mut random).await).await;
-    let session = SessionBuilder::new().known_node(cassandra.address()).build().await;
-    let session = session.expect("it answers");
+    let session = support::cassandra::session(&cassandra.address()).await;
     let cql = format!("ALTER TABLE {keyspace}.data_points ADD unused int");
     session.query_unpaged(cql, ()).await.expect("altered");
     drop(session);

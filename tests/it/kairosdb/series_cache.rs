@@ -8,11 +8,11 @@ use promkairos::storage::{ListSize, SeriesQuery, Store};
 use promkairos::telemetry::CassandraMetrics;
 
 use crate::cassandra::keyspace::{Request, TestKeyspace, labels, matcher, named, read};
-use crate::support::eventually;
+use crate::support::{self, eventually};
 
 async fn open(options: Options) -> (CassandraStore, CassandraMetrics) {
     let metrics = CassandraMetrics::default();
-    (CassandraStore::open(options, metrics.clone()).await.expect("opens"), metrics)
+    (support::cassandra::open(options, &metrics).await, metrics)
 }
 
 fn host(n: usize) -> Labels {

@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 use promkairos::model::{Labels, TimeRange};
 use promkairos::storage::SharedStore;
-use promkairos::storage::cassandra::{self, CassandraStore};
+use promkairos::storage::cassandra;
 use promkairos::storage::embedded::{self, Parts};
 use promkairos::telemetry::{CassandraMetrics, StoreMetrics};
 use serde_json::Value;
 
 use super::{metric_values, seconds};
-use crate::support::eventually;
 use crate::support::prometheus::Prometheus;
 use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::remote_read::LabelMap;
+use crate::support::{self, eventually};
 
 /// Bits of the values by time and labels of the exemplar, by series.
 type Exemplars = BTreeMap<LabelMap, BTreeMap<(i64, LabelMap), u64>>;
@@ -204,8 +204,7 @@ async fn open(data: &Path, backend: &Backend) -> SharedStore {
                 keyspace: keyspace.parse().expect("a keyspace name"),
                 ..cassandra::Options::default()
             };
-            let store = CassandraStore::open(options, CassandraMetrics::default()).await;
-            Arc::new(store.expect("the store opens"))
+            Arc::new(support::cassandra::open(options, &CassandraMetrics::default()).await)
         }
     }
 }

@@ -1,12 +1,47 @@
-//! A Cassandra of a test's own, which it may kill. What it acknowledged is on its disk.
+//! Sessions with a Cassandra, stores on it, and a Cassandra of a test's own, which it may kill. What that one
+//! acknowledged is on its disk.
+//!
+//! Cassandra makes and drops the tables of many tests one after the other: who asks waits as long as for anything.
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use promkairos::storage::StoreError;
+use promkairos::storage::cassandra::{CassandraStore, Options};
+use promkairos::telemetry::CassandraMetrics;
 use rustix::process::{Pid, Signal, kill_process};
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
 use tempfile::TempDir;
 
-use super::variable;
+use super::{DEADLINE, variable};
+
+/// A session with the Cassandra at `host:port`.
+pub(crate) async fn session(address: &str) -> Session {
+    let profile = ExecutionProfile::builder().request_timeout(Some(DEADLINE)).build();
+    let builder = SessionBuilder::new()
+        .known_node(address)
+        .connection_timeout(DEADLINE)
+        .schema_agreement_timeout(DEADLINE)
+        .fetch_schema_metadata(false)
+        .default_execution_profile_handle(profile.into_handle());
+    builder.build().await.expect("Cassandra answers")
+}
+
+/// Opens a store, once Cassandra is there: a server tries it again too.
+pub(crate) async fn open(options: Options, metrics: &CassandraMetrics) -> CassandraStore {
+    let start = Instant::now();
+    loop {
+        match CassandraStore::open(options.clone(), metrics.clone()).await {
+            Err(StoreError::Unavailable { .. }) if start.elapsed() < DEADLINE => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            opened => return opened.expect("the store opens"),
+        }
+    }
+}
 
 /// A Cassandra. Dropping it ends it.
 pub(crate) struct OwnCassandra {

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::{Arc, Weak};
 
 use promkairos::kairos::{RowSpec, TimeUnit};
-use promkairos::storage::cassandra::{CassandraStore, Options};
+use promkairos::storage::cassandra::Options;
 use promkairos::telemetry::CassandraMetrics;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
@@ -210,7 +210,7 @@ async fn make_legacy(keyspace: &str) {
         row_spec: RowSpec::new(TimeUnit::Legacy, RowSpec::DEFAULT.width()).expect("valid"),
         ..Options::default()
     };
-    CassandraStore::open(options, CassandraMetrics::default()).await.expect("made");
+    cassandra::open(options, &CassandraMetrics::default()).await;
 }
 
 /// Runs `tests/peers/kairosdb.sh`.

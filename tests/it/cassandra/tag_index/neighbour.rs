@@ -50,7 +50,7 @@ async fn a_neighbour_without_index_rows_is_seen_where_nobody_vouches_for_it() {
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     let mut options = indexing(&keyspace, &[("m", &["host"])]);
     options.tag_index.trust = TagIndexTrust::Verify;
-    let verifying = keyspace.open_with(options).await.expect("opens");
+    let verifying = keyspace.opened(options).await;
     let all = scan(&[ours, theirs], &matchers);
     assert_eq!(found(&verifying, &matchers, TimeRange::ALL).await, all);
     assert_eq!(paths(&verifying, &matchers, TimeRange::ALL).await, ["host and row_keys"]);
@@ -68,7 +68,7 @@ async fn what_memory_hides_of_a_neighbour_it_does_not_hide_for_long() {
     let mut options = indexing(&keyspace, &[("m", &["host"])]);
     options.tag_index.trust = TagIndexTrust::Verify;
     options.series_cache_bytes = 1 << 20;
-    let verifying = keyspace.open_with(options).await.expect("opens");
+    let verifying = keyspace.opened(options).await;
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     let (begin, read) = eventually("it is in memory", async || {
         let begin = Instant::now();
@@ -172,7 +172,7 @@ async fn the_audit_goes_through_all_pairs_of_a_window() {
     let keyspace = TestKeyspace::new().await;
     let mut options = indexing(&keyspace, &[("m", &["host"])]);
     options.tag_index.audit_interval = Duration::from_millis(100);
-    let store = keyspace.open_with(options).await.expect("opens");
+    let store = keyspace.opened(options).await;
     let ours: Vec<Labels> = (0..600).map(|n| series("m", &[("host", &format!("h{n}"))])).collect();
     write(&store, &ours, 1_000).await;
     let theirs = series("m", &[("host", "z")]);
