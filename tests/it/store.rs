@@ -152,13 +152,7 @@ struct Keyspace(String);
 
 impl Keyspace {
     fn options(&self) -> cassandra::Options {
-        cassandra::Options {
-            contact_points: vec![support::cassandra()],
-            keyspace: self.0.parse().expect("a keyspace name"),
-            // Tables take their time where many tests make some at once.
-            request_timeout: support::DEADLINE,
-            ..Default::default()
-        }
+        support::cassandra::options(support::cassandra(), &self.0)
     }
 
     /// The same with a read cache in a folder.

@@ -42,13 +42,7 @@ impl TestKeyspace {
     }
 
     pub(crate) fn options(&self) -> Options {
-        Options {
-            contact_points: vec![support::cassandra()],
-            keyspace: self.name.parse().expect("a keyspace name"),
-            // Tables are made slowly on a busy machine.
-            request_timeout: support::DEADLINE,
-            ..Options::default()
-        }
+        support::cassandra::options(support::cassandra(), &self.name)
     }
 
     pub(crate) async fn open(&self) -> CassandraStore {

@@ -41,11 +41,9 @@ fn tls(ca: &str, client: Option<(&Path, &Path)>) -> TlsConfig {
 /// What gets in.
 pub(super) fn options() -> Options {
     Options {
-        contact_points: vec![address()],
-        keyspace: support::keyspace().parse().expect("a keyspace name"),
         credentials: Credentials::new("cassandra", "cassandra"),
         tls: Some(tls("ca.pem", Some((&pem("client.pem"), &pem("client.key"))))),
-        ..Options::default()
+        ..support::cassandra::options(address(), &support::keyspace())
     }
 }
 

@@ -69,12 +69,8 @@ async fn what_promkairos_deletes_both_can_write_again() {
 async fn what_kairosdb_deletes_both_can_write_again() {
     let kairosdb = KairosDb::shared(TimeUnit::Milliseconds).await;
     // That KairosDB deleted index rows is found out by looking again, here before every write.
-    let options = Options {
-        contact_points: vec![support::cassandra()],
-        keyspace: kairosdb.keyspace.parse().expect("a keyspace name"),
-        index_recheck: Duration::ZERO,
-        ..Options::default()
-    };
+    let options = support::cassandra::options(support::cassandra(), &kairosdb.keyspace);
+    let options = Options { index_recheck: Duration::ZERO, ..options };
     let store = support::cassandra::open(options, &CassandraMetrics::default()).await;
     for (metric, time) in windows() {
         let series = Labels::from_pairs(labels(&metric)).expect("labels");

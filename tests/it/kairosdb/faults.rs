@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use promkairos::storage::cassandra::Options;
 use promkairos::storage::cassandra::doctor::Kind;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -134,11 +133,7 @@ async fn a_cassandra_that_is_killed_loses_nothing_and_leaves_no_data_without_ind
         loaded.check().await;
         let log = &mut loaded.server.process;
         assert!(log.terminate().success(), "{}", log.log());
-        let options = Options {
-            contact_points: vec![address.clone()],
-            keyspace: loaded.keyspace.parse().expect("a keyspace name"),
-            ..Options::default()
-        };
+        let options = support::cassandra::options(address.clone(), &loaded.keyspace);
         let report = examine_with(options, settings()).await;
         // Each new series has a row of its own.
         let new = loaded.new.lock().expect("nobody panics").len() as u64;

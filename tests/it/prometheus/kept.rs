@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use promkairos::model::{Labels, TimeRange};
 use promkairos::storage::SharedStore;
-use promkairos::storage::cassandra;
 use promkairos::storage::embedded::{self, Parts};
 use promkairos::telemetry::{CassandraMetrics, StoreMetrics};
 use serde_json::Value;
@@ -199,11 +198,7 @@ async fn open(data: &Path, backend: &Backend) -> SharedStore {
         }
         Backend::CassandraStore { address, keyspace }
         | Backend::CassandraWal { address, keyspace } => {
-            let options = cassandra::Options {
-                contact_points: vec![address.clone()],
-                keyspace: keyspace.parse().expect("a keyspace name"),
-                ..cassandra::Options::default()
-            };
+            let options = support::cassandra::options(address.clone(), keyspace);
             Arc::new(support::cassandra::open(options, &CassandraMetrics::default()).await)
         }
     }

@@ -30,6 +30,16 @@ pub(crate) async fn session(address: &str) -> Session {
     builder.build().await.expect("Cassandra answers")
 }
 
+/// The settings of a store on a keyspace of the Cassandra at `host:port`, whose statements wait as long.
+pub(crate) fn options(address: String, keyspace: &str) -> Options {
+    Options {
+        contact_points: vec![address],
+        keyspace: keyspace.parse().expect("a keyspace name"),
+        request_timeout: DEADLINE,
+        ..Options::default()
+    }
+}
+
 /// Opens a store, once Cassandra is there: a server tries it again too.
 pub(crate) async fn open(options: Options, metrics: &CassandraMetrics) -> CassandraStore {
     let start = Instant::now();

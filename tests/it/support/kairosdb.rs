@@ -204,12 +204,8 @@ pub(crate) fn default_configuration() -> String {
 }
 
 async fn make_legacy(keyspace: &str) {
-    let options = Options {
-        contact_points: vec![cassandra()],
-        keyspace: keyspace.parse().expect("a keyspace name"),
-        row_spec: RowSpec::new(TimeUnit::Legacy, RowSpec::DEFAULT.width()).expect("valid"),
-        ..Options::default()
-    };
+    let row_spec = RowSpec::new(TimeUnit::Legacy, RowSpec::DEFAULT.width()).expect("valid");
+    let options = Options { row_spec, ..cassandra::options(cassandra(), keyspace) };
     cassandra::open(options, &CassandraMetrics::default()).await;
 }
 
