@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::task::coop::unconstrained;
 
 use super::connection::{Requests, Watched};
 use super::places::{Limits, Overdue, Place, Places};
@@ -117,10 +118,11 @@ async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher
     let _open = InFlight::enter(&metrics.connections);
     place.served();
     tokio::select! {
-        // What has come is read before it is too late.
+        // What has come is read first; only then is the connection judged late.
         biased;
         () = greet(stream, place.clone(), serving, watcher) => {}
-        why = place.overdue() => {
+        // However much came: reading may take all that tokio lets a task do at a time.
+        why = unconstrained(place.overdue()) => {
             // A connection that rests for long is closed as a rule: nothing is refused with it.
             if why != Overdue::Idle {
                 metrics.limits.reached(why.setting());
@@ -341,6 +343,28 @@ mod tests {
         let mut stream = connect(address, REQUEST).await;
         answer(&mut stream).await;
         is_closed(&mut stream).await;
+    }
+
+    #[tokio::test]
+    async fn a_request_that_has_come_is_answered_though_the_process_was_held_up() {
+        let idle_timeout = Duration::from_secs(1_000);
+        let address = start(Limits { idle_timeout, ..patient(99) }, std::future::pending()).await;
+        let mut streams = Vec::new();
+        for _ in 0..16 {
+            let mut stream = connect(address, REQUEST).await;
+            answer(&mut stream).await;
+            streams.push(stream);
+        }
+        // Nobody looks between the two.
+        for stream in &streams {
+            assert_eq!(stream.try_write(REQUEST).expect("it takes that"), REQUEST.len());
+        }
+        tokio::time::pause();
+        tokio::time::advance(2 * idle_timeout).await;
+        tokio::time::resume();
+        for stream in &mut streams {
+            answer(stream).await;
+        }
     }
 
     #[tokio::test]

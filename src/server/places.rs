@@ -210,7 +210,8 @@ impl Places {
                 permit = self.spare.clone().acquire_owned(), if nobody_can => {
                     return self.place(permit.expect("the semaphore is never closed"), Kind::Spare);
                 }
-                () = self.left_off.notified() => {}
+                // Who was asked may stay after all.
+                () = self.left_off.notified() => asked = Asked::Nobody(None),
                 () = one_may => {}
             }
         }
@@ -259,7 +260,7 @@ enum Asked {
 }
 
 impl Place {
-    /// Its connection is served from now on, and owes what it owes from now on.
+    /// Serving begins: the time for what is owed counts from now on.
     pub(super) fn served(&self) {
         self.phase.send_modify(|phase| phase.since = Instant::now());
     }
@@ -267,14 +268,20 @@ impl Place {
     /// A request is under way until the first of what is returned is dropped, and the rest of its
     /// body until the second is.
     pub(super) fn begin(self: &Arc<Self>, multiplexed: Multiplexed) -> (UnderWay, BodyOwed) {
+        let mut stays = false;
         self.phase.send_modify(|phase| {
             if phase.requests == 0 {
                 phase.since = Instant::now();
+                // It was asked to leave as it had no request.
+                stays = std::mem::take(&mut phase.gives_way);
             }
             phase.requests += 1;
             phase.bodies += 1;
             phase.multiplexed = multiplexed == Multiplexed::Yes;
         });
+        if stays {
+            self.places.left_off.notify_one();
+        }
         (UnderWay(self.clone()), BodyOwed(self.clone()))
     }
 
@@ -440,6 +447,24 @@ mod tests {
         assert!(poll!(overdue.as_mut()).is_pending());
         held_up(HEAD).await;
         assert_eq!(overdue.await, Overdue::Head);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_asked_to_leave_stays_with_its_request_and_another_is_asked() {
+        let limits = Limits { connections: 2, ..places().limits };
+        let places = Places::new(limits);
+        let [first, second] = [places.take().await, places.take().await].map(Arc::new);
+        let mut newcomer = pin!(places.take());
+        assert!(poll!(newcomer.as_mut()).is_pending());
+        // Asked, and not yet looked at.
+        let request = first.begin(Multiplexed::No);
+        let mut overdue = pin!(first.overdue());
+        assert!(poll!(overdue.as_mut()).is_pending());
+        assert!(poll!(newcomer.as_mut()).is_pending());
+        assert_eq!(second.overdue().await, Overdue::GivesWay);
+        drop(second);
+        newcomer.await;
+        drop(request);
     }
 
     #[tokio::test(start_paused = true)]
