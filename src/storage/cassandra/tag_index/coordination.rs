@@ -93,8 +93,16 @@ impl Shared {
 
     /// Says that this process runs, then looks for the first time.
     pub(in super::super) async fn join_tag_index(&self) -> Result<(), StoreError> {
-        self.say_running(0).await?;
-        self.look().await
+        let joined = async {
+            self.say_running(0).await?;
+            self.look().await
+        };
+        let joined = joined.await;
+        if joined.is_err() {
+            // Or others wait for it, though it never ran.
+            let _ = self.leave_tag_index().await;
+        }
+        joined
     }
 
     /// Says that this process ends.
