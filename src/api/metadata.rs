@@ -35,7 +35,7 @@ pub(super) async fn metadata(
     let _watch = Watch::new(&state, "/api/v1/metadata", parameters.shown());
     match families(&state, &parameters).await {
         Ok((families, turn)) => {
-            let bytes = families.iter().map(bytes).sum();
+            let bytes = families.iter().map(bytes_of).sum();
             holding(page(families), turn, bytes)
         }
         Err(error) => json::failure(error),
@@ -52,7 +52,7 @@ async fn families(state: &AppState, parameters: &Parameters) -> Result<(Families
 }
 
 /// Memory, about, of a family.
-fn bytes((name, metadata): &(String, Metadata)) -> usize {
+fn bytes_of((name, metadata): &(String, Metadata)) -> usize {
     size_of::<(String, Metadata)>() + name.len() + metadata.unit.len() + metadata.help.len()
 }
 
