@@ -91,8 +91,8 @@ export PROMKAIROS_TEST_CASSANDRA_JARS PROMKAIROS_TEST_KAIROSDB PROMKAIROS_TEST_P
 echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
 
 step tests
-# What a test says when it fails is where and why; of many at once each is to be seen in a log.
-export RUST_BACKTRACE=0
+# A failed test says where and why. The stacks of many would hide that in a log.
+export RUST_BACKTRACE=${RUST_BACKTRACE:-0}
 # They wait for their peers more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 cargo test --workspace

@@ -320,7 +320,7 @@ async fn a_server_with_another_cluster_for_metadata() {
 async fn a_read_cluster_is_left_as_it_is() {
     let keyspace = TestKeyspace::new().await;
     let legacy = Options { row_spec: RowSpec::LEGACY, ..keyspace.options() };
-    let store = keyspace.opened(legacy).await;
+    let store = keyspace.open_with(legacy).await;
     Request::default().floats(&host("a"), &[(1_000, 1.0), (2_000, 2.0)]).write(&store).await;
     store.close().await.expect("closed");
     for table in ["tag_indexed_row_keys", "row_key_index", "service_index", "spec"] {
@@ -332,7 +332,7 @@ async fn a_read_cluster_is_left_as_it_is() {
     let before = keyspace.rows::<(String,)>(tables).await;
     assert_eq!(before.len(), 4, "{before:?}");
 
-    let old = keyspace.opened(options.clone()).await;
+    let old = keyspace.open_with(options.clone()).await;
     let matchers = [named("m"), vec![Matcher::equal("host", "a")]].concat();
     let all = read(&old, &matchers, TimeRange::ALL).await;
     let both = [(1_000, 1.0f64.to_bits()), (2_000, 2.0f64.to_bits())];
@@ -351,14 +351,14 @@ async fn a_read_cluster_is_left_as_it_is() {
     for table in ["data_points", "row_keys", "string_index"] {
         keyspace.cql(&format!("TRUNCATE {{k}}.{table}")).await;
     }
-    let opened = keyspace.open_with(options.clone()).await;
+    let opened = keyspace.try_open(options.clone()).await;
     let error = opened.map(drop).expect_err("nobody knows");
     assert!(error.to_string().contains("neither data nor a spec"), "{error}");
     assert_eq!(keyspace.rows::<(String,)>(tables).await, before);
 
     // One of a KairosDB before 1.2 is told how to go on.
     keyspace.cql("DROP TABLE {k}.row_keys").await;
-    let error = keyspace.open_with(options).await.map(drop).expect_err("refused");
+    let error = keyspace.try_open(options).await.map(drop).expect_err("refused");
     let text = "has no table row_keys, which KairosDB has since 1.2: start such a KairosDB on it";
     assert!(error.to_string().contains(text), "{error}");
     keyspace.drop().await;

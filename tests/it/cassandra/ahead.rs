@@ -46,7 +46,7 @@ impl Adapter {
         let (metrics, live_within) = (Metrics::new(), Duration::from_secs(5 * 3600));
         let ttl_seconds = TTL.unsigned_abs();
         let options = Options { clock, live_within, ttl_seconds, ..options };
-        let store = CassandraStore::open(options, metrics.cassandra.clone()).await.expect("opens");
+        let store = support::cassandra::open(options, &metrics.cassandra).await;
         Self { store, metrics, time }
     }
 

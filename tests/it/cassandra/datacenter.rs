@@ -22,7 +22,7 @@ async fn a_data_centre_that_is_not_there_is_refused_with_those_that_are() {
     let keyspace = TestKeyspace::new().await;
     let there = datacenter(&keyspace).await;
     let check = async |options: Options, setting: &str| {
-        let error = keyspace.open_with(options).await.err().expect("refused");
+        let error = keyspace.try_open(options).await.err().expect("refused");
         let want = format!("--{setting}: the cluster has no data centre \"nowhere\", but {there}");
         assert!(matches!(&error, StoreError::Invalid(what) if *what == want), "{error:?}");
     };
@@ -36,7 +36,7 @@ async fn a_data_centre_that_is_not_there_is_refused_with_those_that_are() {
     check(elsewhere, "cassandra-replication").await;
     // It is for a keyspace that has to be made.
     keyspace.open().await;
-    keyspace.opened(Options { replication, ..options() }).await;
+    keyspace.open_with(Options { replication, ..options() }).await;
     keyspace.drop().await;
 }
 

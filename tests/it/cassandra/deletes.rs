@@ -275,7 +275,7 @@ async fn a_flush_puts_what_cannot_be_stored_into_quarantine_and_goes_on() {
     let keyspace = TestKeyspace::new().await;
     let mut options = keyspace.options();
     options.quarantine = Some(quarantine.clone());
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     let good = labels(&[("__name__", "up")]);
     let bad = labels(&[("__name__", "a\0b"), ("job", "x")]);
     let stamp = now();

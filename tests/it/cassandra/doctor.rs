@@ -120,7 +120,7 @@ async fn fill_nan(store: &dyn Store) {
 #[tokio::test]
 async fn what_we_wrote_is_sound() {
     let keyspace = TestKeyspace::new().await;
-    let store = keyspace.opened(Options { ttl_seconds: 400_000, ..keyspace.options() }).await;
+    let store = keyspace.open_with(Options { ttl_seconds: 400_000, ..keyspace.options() }).await;
     fill(&store, "m").await;
     fill_nan(&store).await;
     let before = dump(&keyspace).await;
@@ -285,7 +285,7 @@ async fn spec_is_written_only_where_the_columns_are_those_of_legacy() {
         let keyspace = TestKeyspace::new().await;
         let row_spec = RowSpec::new(unit, WIDTH).expect("valid");
         let options = Options { row_spec, ..keyspace.options() };
-        let store = keyspace.opened(options).await;
+        let store = keyspace.open_with(options).await;
         let up = labels(&[("__name__", "up")]);
         let points: Vec<(i64, f64)> = (0..99).map(|n| (n * 7, n as f64)).collect();
         Request::default().floats(&up, &points).write(&store).await;

@@ -38,7 +38,7 @@ async fn queries_of_many_metrics_are_answered_by_statements_of_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let metrics = Metrics::new();
     let ordinary = Options { read_cache: Some(cache_in(folder.path())), ..ordinary().await };
-    let store = CassandraStore::open(ordinary, metrics.cassandra.clone()).await.expect("opens");
+    let store = crate::support::cassandra::open(ordinary, &metrics.cassandra).await;
     let request = (0..METRICS).fold(Request::default(), |request, metric| {
         request.floats(&labels(&[("__name__", &format!("many_{metric:02}"))]), &[(5, 1.0)])
     });

@@ -31,7 +31,7 @@ fn through(keyspace: &TestKeyspace, proxy: &Proxy, request_timeout: Duration) ->
 /// A store behind a proxy.
 async fn open(keyspace: &TestKeyspace, proxy: &Proxy) -> Arc<CassandraStore> {
     let options = through(keyspace, proxy, DEADLINE);
-    Arc::new(keyspace.opened(options).await)
+    Arc::new(keyspace.open_with(options).await)
 }
 
 /// A store behind a proxy that waits for 8 s. A machine may be too slow for that: what is done with
@@ -45,11 +45,7 @@ async fn open_impatient(
     // A store that is not closed counts as a neighbour that still runs.
     open(keyspace, proxy).await.close().await.expect("closed");
     let options = through(keyspace, proxy, Duration::from_secs(8));
-    eventually("it opens", async || {
-        let store = CassandraStore::open(options.clone(), metrics.clone());
-        store.await.map_err(|error| error.to_string())
-    })
-    .await
+    support::cassandra::open(options, metrics).await
 }
 
 /// What the frames have in them that delete a row of `row_keys`.
@@ -194,8 +190,7 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
     let options = Options { in_flight: 8, ..through(&keyspace, &proxy, Duration::from_secs(10)) };
     let metrics = CassandraMetrics::default();
-    let store = CassandraStore::open(options, metrics.clone()).await.expect("opens");
-    let store = Arc::new(store);
+    let store = Arc::new(support::cassandra::open(options, &metrics).await);
     let live = labels(&[("__name__", "live")]);
     Request::default().floats(&live, &[(1, 1.0)]).write(&*store).await;
     let stale = f64::from_bits(STALE_NAN_BITS);

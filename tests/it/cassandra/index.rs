@@ -48,7 +48,7 @@ fn up() -> Labels {
 async fn what_a_neighbour_deleted_is_written_again_after_the_recheck() {
     let keyspace = TestKeyspace::new().await;
     let options = Options { index_recheck: Duration::ZERO, ..keyspace.options() };
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     let remembering = keyspace.open().await;
     Request::default().floats(&up(), &[(1, 1.0)]).write(&store).await;
     Request::default().floats(&up(), &[(2, 2.0)]).write(&remembering).await;
@@ -93,7 +93,7 @@ async fn index_rows_outlive_their_data() {
         options.tag_index.metrics = [("up".to_owned(), ["job".to_owned()].into())].into();
         options
     };
-    let store = keyspace.opened(options(1_000)).await;
+    let store = keyspace.open_with(options(1_000)).await;
     Request::default().floats(&up(), &[(1, 1.0)]).write(&store).await;
     let data: Vec<(i32,)> = keyspace.rows("SELECT TTL(value) FROM {k}.data_points").await;
     assert!((900..=1_000).contains(&data[0].0), "{data:?}");
@@ -112,10 +112,10 @@ async fn index_rows_outlive_their_data() {
         assert!((width + 900..=width + 1_000).contains(&found), "{found}");
     }
     // Data that lives longer makes the index rows live longer.
-    let longer = keyspace.opened(options(10_000_000)).await;
+    let longer = keyspace.open_with(options(10_000_000)).await;
     Request::default().floats(&up(), &[(2, 1.0)]).write(&longer).await;
     assert!(ttl().await.iter().all(|found| found.is_some_and(|found| found > 11_000_000)));
-    let ever = keyspace.opened(options(0)).await;
+    let ever = keyspace.open_with(options(0)).await;
     Request::default().floats(&up(), &[(3, 1.0)]).write(&ever).await;
     assert_eq!(ttl().await, [None; 3]);
     keyspace.drop().await;
@@ -147,7 +147,7 @@ async fn our_ttl_hides_nothing_of_a_neighbour_that_keeps_longer() {
     let keyspace = TestKeyspace::new().await;
     let row_spec = RowSpec::new(TimeUnit::Milliseconds, 1_000).expect("valid");
     let options = Options { ttl_seconds: 1, row_spec, ..keyspace.options() };
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     for cql in [
         "INSERT INTO {k}.row_keys (metric, table_name, row_time, data_type, tags, mtime) \
          VALUES ('up', 'data_points', 0, 'kairos_double', {'job': 'a'}, now()) USING TIMESTAMP 1",

@@ -46,15 +46,15 @@ impl TestKeyspace {
     }
 
     pub(crate) async fn open(&self) -> CassandraStore {
-        self.opened(self.options()).await
+        self.open_with(self.options()).await
     }
 
     /// The store of other options, which must open.
-    pub(crate) async fn opened(&self, options: Options) -> CassandraStore {
+    pub(crate) async fn open_with(&self, options: Options) -> CassandraStore {
         support::cassandra::open(options, &CassandraMetrics::default()).await
     }
 
-    pub(crate) async fn open_with(&self, options: Options) -> Result<CassandraStore, StoreError> {
+    pub(crate) async fn try_open(&self, options: Options) -> Result<CassandraStore, StoreError> {
         CassandraStore::open(options, CassandraMetrics::default()).await
     }
 

@@ -24,7 +24,7 @@ const POINTS: &str = "CREATE TABLE {k}.data_points (key blob, column1 blob, valu
 async fn open(keyspace: &TestKeyspace, quarantine: &Path) -> CassandraStore {
     let mut options = keyspace.options();
     options.quarantine = Some(quarantine.into());
-    keyspace.opened(options).await
+    keyspace.open_with(options).await
 }
 
 fn two() -> [Labels; 2] {

@@ -40,7 +40,7 @@ async fn an_absent_keyspace_is_created_and_opened_again() {
     // Another wish does not change what stands there.
     let seconds = RowSpec::new(TimeUnit::Seconds, 1_814_400).expect("valid");
     let options = Options { row_spec: seconds, ..keyspace.options() };
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     assert_eq!(store.row_spec(), RowSpec::DEFAULT);
     assert_eq!(spec(&keyspace).await, want);
     keyspace.drop().await;
@@ -64,7 +64,7 @@ async fn an_existing_spec_is_honoured_and_a_bad_one_refused() {
         [("MINUTES", "1814400000"), ("MILLISECONDS", "many"), ("MILLISECONDS", "99999999999")]
     {
         put(unit, width).await;
-        let error = keyspace.open_with(keyspace.options()).await.map(drop);
+        let error = keyspace.try_open(keyspace.options()).await.map(drop);
         assert!(matches!(error, Err(StoreError::Invalid(_))), "{unit} {width}: {error:?}");
     }
     keyspace.drop().await;
@@ -85,7 +85,7 @@ async fn a_bad_spec_is_refused_before_any_table_is_made() {
              VALUES ('cluster_config', 'row_time_unit', 'HOURS')",
         )
         .await;
-    let error = keyspace.open_with(keyspace.options()).await.map(drop);
+    let error = keyspace.try_open(keyspace.options()).await.map(drop);
     let Err(StoreError::Invalid(text)) = error else { panic!("{error:?}") };
     assert!(text.contains("HOURS"), "{text}");
     assert_eq!(tables(&keyspace).await, ["spec"]);
@@ -170,7 +170,7 @@ async fn foreign_tables_are_refused_and_nothing_is_written() {
         let keyspace = TestKeyspace::by_hand().await;
         keyspace.cql(&format!("CREATE TABLE {{k}}.{create}")).await;
         let before = tables(&keyspace).await;
-        let error = keyspace.open_with(keyspace.options()).await.map(drop);
+        let error = keyspace.try_open(keyspace.options()).await.map(drop);
         let Err(StoreError::Invalid(text)) = error else { panic!("{create}: {error:?}") };
         assert!(named.iter().all(|word| text.contains(word)), "{text}");
         assert_eq!(tables(&keyspace).await, before);
@@ -192,7 +192,7 @@ async fn compact_storage_and_blob_names_are_taken() {
             ))
             .await;
     }
-    let store = keyspace.opened(Options { ttl_seconds: 3600, ..keyspace.options() }).await;
+    let store = keyspace.open_with(Options { ttl_seconds: 3600, ..keyspace.options() }).await;
     let up = labels(&[("__name__", "up"), ("job", "a")]);
     let points = [(1_000, 1.0), (2_000, f64::NAN), (2_000_000_000, 3.0)];
     Request::default().floats(&up, &points).write(&store).await;

@@ -130,8 +130,7 @@ impl Superuser {
         );
         let config = config.with_safe_default_protocol_versions().expect("versions");
         let config = config.with_root_certificates(roots).with_client_auth_cert(chain, key);
-        let session = scylla::client::session_builder::SessionBuilder::new()
-            .known_node(address())
+        let session = support::cassandra::session_builder(&address())
             .user("cassandra", "cassandra")
             .tls_context(Some(std::sync::Arc::new(config.expect("a client"))));
         Self(session.build().await.expect("the superuser gets in"))

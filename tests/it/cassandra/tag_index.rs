@@ -38,7 +38,7 @@ fn indexing(keyspace: &TestKeyspace, metrics: List<'_>) -> Options {
 }
 
 async fn open(keyspace: &TestKeyspace, metrics: List<'_>) -> CassandraStore {
-    keyspace.opened(indexing(keyspace, metrics)).await
+    keyspace.open_with(indexing(keyspace, metrics)).await
 }
 
 fn series(metric: &str, tags: &[(&str, &str)]) -> Labels {
@@ -255,7 +255,7 @@ async fn no_step_is_taken_before_every_adapter_has_taken_the_last() {
     let keyspace = TestKeyspace::new().await;
     let mut asleep = indexing(&keyspace, &[]);
     asleep.tag_index.refresh = Duration::from_secs(3600);
-    let asleep = keyspace.opened(asleep).await;
+    let asleep = keyspace.open_with(asleep).await;
     let store = open(&keyspace, &[("m", &["host"])]).await;
     let (first, second) =
         (series("m", &[("host", "a")]), series("m", &[("host", "a"), ("n", "2")]));
@@ -338,7 +338,7 @@ async fn what_is_in_memory_and_good_is_not_looked_up_in_the_index() {
     writer.close().await.expect("closes");
     let memory =
         Options { series_cache_bytes: 1 << 20, ..indexing(&keyspace, &[("m", &["host"])]) };
-    let store = keyspace.opened(memory).await;
+    let store = keyspace.open_with(memory).await;
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["host"]);
     // A read of all rows brings them to memory, once nobody has just written.

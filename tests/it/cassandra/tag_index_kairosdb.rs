@@ -31,7 +31,7 @@ async fn open(keyspace: &TestKeyspace) -> CassandraStore {
     let metrics = metrics.map(|(metric, tags)| (metric.to_owned(), tags)).into();
     let mut options = keyspace.options();
     options.tag_index = TagIndexOptions { metrics, ..TagIndexOptions::default() };
-    keyspace.opened(options).await
+    keyspace.open_with(options).await
 }
 
 fn series(metric: &str, tags: &[(&str, &str)]) -> Labels {

@@ -51,7 +51,7 @@ async fn metrics_have_their_own_time_to_live() {
     };
     let width = 1_814_400;
     let patterns = [("sho.*", 20_000), ("shorter", 10_000), ("kept", 0)];
-    let store = keyspace.opened(options(&patterns)).await;
+    let store = keyspace.open_with(options(&patterns)).await;
     write(&store, 1).await;
     let [data, keys, times] = ttls().await;
     let want = [("short", 20_000), ("shorter", 10_000), ("other", 50_000), ("kept", 0)];
@@ -59,7 +59,7 @@ async fn metrics_have_their_own_time_to_live() {
     is_about(&keys, width, &want);
     is_about(&times, width, &want);
     // What is kept longer from now on is found as long.
-    let longer = keyspace.opened(options(&[("short.*", 10_000_000)])).await;
+    let longer = keyspace.open_with(options(&[("short.*", 10_000_000)])).await;
     write(&longer, 1).await;
     let [data, keys, times] = ttls().await;
     let want = [("short", 10_000_000), ("shorter", 10_000_000), ("other", 50_000)];
@@ -79,7 +79,7 @@ async fn a_time_to_live_that_cassandra_refuses_is_refused_at_start() {
         ..keyspace.options()
     };
     let day = 86_400;
-    let error = keyspace.open_with(options(&[("a", day), ("b", 19 * 365 * day)])).await.map(drop);
+    let error = keyspace.try_open(options(&[("a", day), ("b", 19 * 365 * day)])).await.map(drop);
     let Err(StoreError::Invalid(text)) = error else { panic!("{error:?}") };
     assert!(text.contains("2038-01-19") && text.contains("CASSANDRA_4"), "{text}");
     let cql = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{k}'";

@@ -146,7 +146,7 @@ pub(super) async fn open_as(keyspace: &TestKeyspace, unit: TimeUnit) -> RowSpec 
     };
     let row_spec = RowSpec::new(unit, width).expect("valid");
     let options = Options { row_spec, ..keyspace.options() };
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     assert_eq!(store.row_spec(), row_spec);
     row_spec
 }

@@ -76,7 +76,7 @@ async fn beside_kairosdb(settings_of_kairosdb: &'static str, tag_index: TagIndex
     let kairosdb = KairosDb::over(&keyspace.name, settings_of_kairosdb).await;
     let mut options = keyspace.options();
     options.tag_index = tag_index;
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     fill(&kairosdb, &store).await;
     let (deleted, kept) = (&unique("deleted"), &unique("kept"));
     for metric in [deleted, kept] {

@@ -32,7 +32,7 @@ impl Expiring {
         // KairosDB takes the row width of a keyspace that is there.
         let row_spec = RowSpec::new(TimeUnit::Milliseconds, ROW).expect("valid");
         let options = Options { row_spec, ..keyspace.options() };
-        keyspace.opened(options).await;
+        keyspace.open_with(options).await;
         let kairosdb = KairosDb::over(&keyspace.name, ALL_TAGS).await;
         Self { kairosdb, keyspace }
     }
@@ -43,7 +43,7 @@ impl Expiring {
             ..TagIndexOptions::default()
         };
         let options = Options { ttl_seconds, tag_index, ..self.keyspace.options() };
-        self.keyspace.opened(options).await
+        self.keyspace.open_with(options).await
     }
 
     /// Waits until both sides show points at these times and no others, KairosDB also by tag.

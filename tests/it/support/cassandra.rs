@@ -1,7 +1,8 @@
 //! Sessions with a Cassandra, stores on it, and a Cassandra of a test's own, which it may kill. What that one
 //! acknowledged is on its disk.
 //!
-//! Cassandra makes and drops the tables of many tests one after the other: who asks waits as long as for anything.
+//! Cassandra makes and drops the tables of many tests one after the other, so sessions and stores wait up to
+//! [`DEADLINE`].
 
 use std::path::Path;
 use std::process::Command;
@@ -20,17 +21,22 @@ use super::{DEADLINE, variable};
 
 /// A session with the Cassandra at `host:port`.
 pub(crate) async fn session(address: &str) -> Session {
+    session_builder(address).build().await.expect("Cassandra answers")
+}
+
+/// One that a login can be added to.
+pub(crate) fn session_builder(address: &str) -> SessionBuilder {
     let profile = ExecutionProfile::builder().request_timeout(Some(DEADLINE)).build();
-    let builder = SessionBuilder::new()
+    SessionBuilder::new()
         .known_node(address)
         .connection_timeout(DEADLINE)
         .schema_agreement_timeout(DEADLINE)
         .fetch_schema_metadata(false)
-        .default_execution_profile_handle(profile.into_handle());
-    builder.build().await.expect("Cassandra answers")
+        .default_execution_profile_handle(profile.into_handle())
 }
 
-/// The settings of a store on a keyspace of the Cassandra at `host:port`, whose statements wait as long.
+/// The settings of a store on a keyspace of the Cassandra at `host:port`, whose statements may take
+/// [`DEADLINE`].
 pub(crate) fn options(address: String, keyspace: &str) -> Options {
     Options {
         contact_points: vec![address],
@@ -40,12 +46,13 @@ pub(crate) fn options(address: String, keyspace: &str) -> Options {
     }
 }
 
-/// Opens a store, once Cassandra is there: a server tries it again too.
+/// Opens a store, once Cassandra is there: a server tries it again too. (`eventually` gives no future that is `Send`.)
 pub(crate) async fn open(options: Options, metrics: &CassandraMetrics) -> CassandraStore {
     let start = Instant::now();
     loop {
         match CassandraStore::open(options.clone(), metrics.clone()).await {
-            Err(StoreError::Unavailable { .. }) if start.elapsed() < DEADLINE => {
+            Err(error @ StoreError::Unavailable { .. }) if start.elapsed() < DEADLINE => {
+                println!("not opened yet: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             opened => return opened.expect("the store opens"),

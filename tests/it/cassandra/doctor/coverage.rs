@@ -28,7 +28,7 @@ async fn the_recorded_coverage_says_which_tags_must_lead_to_data() {
         ..TagIndexOptions::default()
     };
     let options = Options { tag_index, ..keyspace.options() };
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     support::eventually("both are readable", async || {
         let status = store.tag_index_status().await.map_err(|error| error.to_string())?;
         let is_open = status.tags.len() == 2 && status.tags.iter().all(|t| t.state == "readable");
@@ -111,7 +111,7 @@ async fn what_a_mend_makes_findable_is_found_by_its_tags() {
         ..TagIndexOptions::default()
     };
     let options = Options { tag_index, series_cache_bytes: 0, ..keyspace.options() };
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     fill(&store, "lost").await;
     // A batch of index rows that never arrived.
     defects::no_row_key(&keyspace, "lost", &[]).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use promkairos::chunk::ChunkBuilder;
 use promkairos::kairos::DataType;
 use promkairos::model::{Point, TimeRange, Value};
-use promkairos::storage::cassandra::{CassandraStore, ReadCacheOptions};
+use promkairos::storage::cassandra::ReadCacheOptions;
 use promkairos::storage::{SeriesRun, Store};
 use promkairos::telemetry::Metrics;
 
@@ -71,8 +71,7 @@ async fn late_writes_and_deletes_are_seen_at_once() {
 #[tokio::test]
 async fn a_flush_raises_an_epoch_before_its_first_late_point_and_after_its_last() {
     let (keyspace, metrics) = (TestKeyspace::new().await, Metrics::new());
-    let store = CassandraStore::open(keyspace.options(), metrics.cassandra.clone());
-    let store = store.await.expect("opens");
+    let store = crate::support::cassandra::open(keyspace.options(), &metrics.cassandra).await;
     let raised = || statements(&metrics.encode(), "raise_epoch");
     let run = |name, number, first: i64, points: i64| {
         let mut chunks = ChunkBuilder::default();

@@ -72,7 +72,7 @@ async fn random_histories(row_spec: RowSpec) {
     let cached = Cached::new().await;
     // The memory of series has its own ways to miss what a neighbour has just indexed.
     let options = Options { series_cache_bytes: 0, row_spec, ..cached.keyspace.options() };
-    let plain = cached.keyspace.opened(options.clone()).await;
+    let plain = cached.keyspace.open_with(options.clone()).await;
     // Small enough that files go all the time.
     let small = ReadCacheOptions { bytes: 8_000, ..cached.options() };
     let store = cached.open_with(small, options).await;

@@ -2,7 +2,7 @@
 
 use promkairos::model::{Labels, MatchOp, Matcher, TimeRange};
 use promkairos::storage::Store;
-use promkairos::storage::cassandra::{CassandraStore, Options};
+use promkairos::storage::cassandra::Options;
 use promkairos::telemetry::Metrics;
 
 use super::super::keyspace::{Request, named};
@@ -36,7 +36,7 @@ async fn a_repeated_query_asks_for_many_metrics_at_once() {
     let writer = cached.keyspace.open().await;
     request().write(&writer).await;
     let options = Options { read_cache: Some(cached.options()), ..cached.keyspace.options() };
-    let store = CassandraStore::open(options, metrics.cassandra.clone()).await.expect("opens");
+    let store = crate::support::cassandra::open(options, &metrics.cassandra).await;
     // In parts of ten at most; none asks for a metric alone, nor for points.
     let asked = [
         ("select_names", 2),

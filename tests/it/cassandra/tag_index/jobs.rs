@@ -171,14 +171,14 @@ async fn a_build_covers_what_no_list_and_no_time_index_has() {
 async fn a_build_writes_rows_that_last_as_long_as_what_they_lead_to() {
     let keyspace = TestKeyspace::new().await;
     let ttl = |options: Options| Options { ttl_seconds: 400_000, ..options };
-    let before = keyspace.opened(ttl(keyspace.options())).await;
+    let before = keyspace.open_with(ttl(keyspace.options())).await;
     let ours = series("m", &[("host", "a")]);
     let theirs = series("m", &[("host", "a"), ("by", "kairosdb")]);
     neighbour_writes(&keyspace, &theirs, 0).await;
     write(&before, std::slice::from_ref(&ours), 1_000).await;
     before.close().await.expect("closes");
     let options = ttl(indexing(&keyspace, &[("m", &["host"])]));
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     assert_eq!(build(&store, "m").await.state, JobState::Done);
     type Row = (BTreeMap<String, String>, Option<i32>);
     let ttls = async |table: &str| {

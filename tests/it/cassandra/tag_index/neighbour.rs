@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use promkairos::kairos::DataType;
 use promkairos::model::MatchOp::Equal;
 use promkairos::model::{Labels, TimeRange};
-use promkairos::storage::cassandra::{CassandraStore, Options, TagIndexTrust};
+use promkairos::storage::cassandra::{Options, TagIndexTrust};
 use promkairos::storage::{ListSize, SeriesQuery, Store};
 use promkairos::telemetry::{CassandraMetrics, Metrics};
 use scylla::value::CqlTimestamp;
@@ -50,7 +50,7 @@ async fn a_neighbour_without_index_rows_is_seen_where_nobody_vouches_for_it() {
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     let mut options = indexing(&keyspace, &[("m", &["host"])]);
     options.tag_index.trust = TagIndexTrust::Verify;
-    let verifying = keyspace.opened(options).await;
+    let verifying = keyspace.open_with(options).await;
     let all = scan(&[ours, theirs], &matchers);
     assert_eq!(found(&verifying, &matchers, TimeRange::ALL).await, all);
     assert_eq!(paths(&verifying, &matchers, TimeRange::ALL).await, ["host and row_keys"]);
@@ -68,7 +68,7 @@ async fn what_memory_hides_of_a_neighbour_it_does_not_hide_for_long() {
     let mut options = indexing(&keyspace, &[("m", &["host"])]);
     options.tag_index.trust = TagIndexTrust::Verify;
     options.series_cache_bytes = 1 << 20;
-    let verifying = keyspace.opened(options).await;
+    let verifying = keyspace.open_with(options).await;
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     let (begin, read) = eventually("it is in memory", async || {
         let begin = Instant::now();
@@ -102,8 +102,7 @@ async fn types_that_are_not_shown_are_counted_on_both_paths() {
         let list: &[(&str, &[&str])] = if tags.is_empty() { &[] } else { &[("m", tags)] };
         // Of a window that memory has no room for, some rows are counted twice.
         let options = Options { series_cache_bytes: 1 << 20, ..indexing(&keyspace, list) };
-        let store = CassandraStore::open(options, telemetry.cassandra.clone()).await;
-        let store = store.expect("opens");
+        let store = crate::support::cassandra::open(options, &telemetry.cassandra).await;
         let ours = series("m", &[("host", "a")]);
         write(&store, std::slice::from_ref(&ours), 1_000).await;
         for data_type in ["kairos_string", "kairos_complex"] {
@@ -143,7 +142,7 @@ async fn the_audit_takes_a_window_with_a_gap_out_of_use_until_it_is_built() {
     let mut options = indexing(&keyspace, &[("m", &["host"])]);
     options.tag_index.audit_interval = Duration::from_millis(100);
     let metrics = CassandraMetrics::default();
-    let store = CassandraStore::open(options, metrics.clone()).await.expect("opens");
+    let store = crate::support::cassandra::open(options, &metrics).await;
     let ours = series("m", &[("host", "a")]);
     write(&store, std::slice::from_ref(&ours), 1_000).await;
     write(&store, std::slice::from_ref(&ours), WIDTH + 1_000).await;
@@ -172,7 +171,7 @@ async fn the_audit_goes_through_all_pairs_of_a_window() {
     let keyspace = TestKeyspace::new().await;
     let mut options = indexing(&keyspace, &[("m", &["host"])]);
     options.tag_index.audit_interval = Duration::from_millis(100);
-    let store = keyspace.opened(options).await;
+    let store = keyspace.open_with(options).await;
     let ours: Vec<Labels> = (0..600).map(|n| series("m", &[("host", &format!("h{n}"))])).collect();
     write(&store, &ours, 1_000).await;
     let theirs = series("m", &[("host", "z")]);
