@@ -46,8 +46,8 @@ size_of_one() {
   rm -rf "${work:?}/$server"
 }
 
-# ask_all SERVER HOURS END: the first query meets a server that has just started, as do those of which the memory is
-# told; pages of its files may be in memory.
+# ask_all SERVER HOURS END: the first query of 8,800 series meets a server that has just started, the others come in the
+# same life; pages of its files may be in memory.
 ask_all() {
   local server=$1 minutes=$(($2 * 60))
   shift
