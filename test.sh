@@ -24,7 +24,7 @@ finish() {
   if [ -n "$fetching" ]; then kill "$fetching" 2>/dev/null || true; fi
   if [ "$status" != 0 ] && [ -f "$run/log" ]; then
     echo "what the shared Cassandra warned of last:"
-    grep -E '^(WARN|ERROR)' "$run/log" | tail -n 20 | cut -c 1-300 || true
+    grep -E '^(WARN|ERROR)' "$run/log" | grep -v BatchStatement | tail -n 20 | cut -c 1-300 || true
   fi
   # Tests end the KairosDBs and Cassandras that they start; these are left over from an interrupted run.
   for kairosdb in "$run"/kairosdb.*; do
