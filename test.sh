@@ -92,7 +92,7 @@ echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
 
 step tests
 # A failed test says where and why. The stacks of many would hide that in a log.
-export RUST_BACKTRACE=${RUST_BACKTRACE:-0}
+export RUST_BACKTRACE=0
 # They wait for their peers more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 cargo test --workspace

@@ -35,6 +35,8 @@ partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 endpoint_snitch: SimpleSnitch
 $sync
 auto_snapshot: false
+# By default a 256th of the heap, which the statements of some hundred keyspaces of tests fill: new ones are dropped at once.
+prepared_statements_cache_size: 64MiB
 listen_address: $host
 rpc_address: $host
 native_transport_port: $port

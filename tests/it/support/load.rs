@@ -95,7 +95,8 @@ impl Load {
 
     /// The server holds everything acknowledged and nothing that was not sent.
     pub(crate) async fn check(&self, server: &Promkairos) {
-        let wrong = self.difference(server).await.expect("it answers");
+        // Behind a log the store may be opened a moment after the server is ready.
+        let wrong = eventually("it answers", async || self.difference(server).await).await;
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 
