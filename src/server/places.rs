@@ -411,20 +411,10 @@ mod tests {
     const HEAD: Duration = Duration::from_secs(10);
     const IDLE: Duration = Duration::from_secs(60);
 
-    fn places() -> Arc<Places> {
+    fn places(connections: usize) -> Arc<Places> {
+        let usual = Limits::of(&HttpConfig::default());
         let [head_timeout, idle_timeout] = [HEAD, IDLE];
-        let [body_grace, answer_stall] = [IDLE; 2];
-        let (connections, spare, streams) = (1, 0, 1);
-        let limits = Limits {
-            connections,
-            spare,
-            streams,
-            head_timeout,
-            idle_timeout,
-            body_grace,
-            answer_stall,
-        };
-        Places::new(limits)
+        Places::new(Limits { connections, spare: 0, head_timeout, idle_timeout, ..usual })
     }
 
     /// Time goes on, and nobody looks.
@@ -434,7 +424,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_came_while_the_process_was_held_up_is_not_too_late() {
-        let place = Arc::new(places().take().await);
+        let place = Arc::new(places(1).take().await);
         let mut overdue = pin!(place.overdue());
         assert!(poll!(overdue.as_mut()).is_pending());
         held_up(HEAD).await;
@@ -451,8 +441,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_asked_to_leave_stays_with_its_request_and_another_is_asked() {
-        let limits = Limits { connections: 2, ..places().limits };
-        let places = Places::new(limits);
+        let places = places(2);
         let [first, second] = [places.take().await, places.take().await].map(Arc::new);
         let mut newcomer = pin!(places.take());
         assert!(poll!(newcomer.as_mut()).is_pending());
@@ -469,7 +458,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_owes_nothing_before_it_is_served() {
-        let place = Arc::new(places().take().await);
+        let place = Arc::new(places(1).take().await);
         held_up(HEAD).await;
         place.served();
         let mut overdue = pin!(place.overdue());
