@@ -75,6 +75,8 @@ async fn a_log_that_is_being_mended_is_not_taken_for_one_that_is_served() {
     let log = other.process.log();
     assert!(status.code() == Some(2) && log.contains(&format!("keyspace {own}")), "{log}");
     let server = Promkairos::ready(data.path(), &ours, &[]).await;
+    // Behind a log the store may be opened a moment after the server is ready.
+    eventually("Cassandra is found", async || load.difference(&server).await).await;
     load.check(&server).await;
 }
 
@@ -109,6 +111,8 @@ async fn a_log_that_cannot_be_listed_is_not_taken_for_none() {
     std::fs::remove_file(&log).expect("removed");
     std::fs::rename(&away, &log).expect("renamed");
     let server = Promkairos::ready(data.path(), &ours, &[]).await;
+    // Behind a log the store may be opened a moment after the server is ready.
+    eventually("Cassandra is found", async || load.difference(&server).await).await;
     load.check(&server).await;
 }
 

@@ -95,8 +95,7 @@ impl Load {
 
     /// The server holds everything acknowledged and nothing that was not sent.
     pub(crate) async fn check(&self, server: &Promkairos) {
-        // Behind a log the store may be opened a moment after the server is ready.
-        let wrong = eventually("it answers", async || self.difference(server).await).await;
+        let wrong = self.difference(server).await.expect("it answers");
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 
