@@ -281,6 +281,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
         .with_web(web)
         .with_store(&config.store)
         .with_admin_api(config.admin_api)
+        .with_allowed_origins(config.allowed_origins.clone())
         .with_limits(&config.memory, &config.limits)
         .with_type_and_unit_labels(config.type_and_unit_labels);
     state.set_query_config(&config.queries);

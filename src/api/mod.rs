@@ -21,6 +21,7 @@ mod labels;
 mod matches;
 mod metadata;
 mod moment;
+mod origin;
 mod pages;
 mod parameters;
 mod parse_query;
@@ -66,8 +67,8 @@ use unsent::Unsent;
 use workers::Workers;
 
 use crate::config::{
-    Ack, AdminApi, LimitsConfig, MemoryConfig, QueryConfig, StoreConfig, TypeAndUnitLabels,
-    WebConfig,
+    Ack, AdminApi, AllowedOrigins, LimitsConfig, MemoryConfig, QueryConfig, StoreConfig,
+    TypeAndUnitLabels, WebConfig,
 };
 use crate::limits::MAX_READ_RESPONSE_BYTES;
 use crate::promql::{Features, QueryMemory, Settings};
@@ -116,6 +117,8 @@ pub struct AppState {
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
+    /// Origins whose pages may change something.
+    allowed_origins: AllowedOrigins,
     /// Who may ask what.
     access: Access,
     /// What becomes of the type and unit in a remote write.
@@ -157,6 +160,7 @@ impl AppState {
             writes: remote_write::Gate::default(),
             forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
+            allowed_origins: AllowedOrigins::default(),
             access: Access::open(),
             type_and_unit_labels: TypeAndUnitLabels::Disabled,
             evaluator: RwLock::default(),
@@ -225,6 +229,11 @@ impl AppState {
     /// Whether the admin API answers.
     pub fn with_admin_api(self, admin_api: AdminApi) -> Self {
         Self { admin_api, ..self }
+    }
+
+    /// Origins, besides the server's own, whose pages may change something.
+    pub fn with_allowed_origins(self, allowed_origins: AllowedOrigins) -> Self {
+        Self { allowed_origins, ..self }
     }
 
     /// Who may ask what, as it is at any time.

@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use super::{
     AppState, absent, access, admin, concurrency, cors, exemplars, exposition, federate, labels,
-    metadata, pages, query, remote_read, remote_write, status, tag_index, traced, unsent,
+    metadata, origin, pages, query, remote_read, remote_write, status, tag_index, traced, unsent,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
@@ -49,8 +49,8 @@ pub fn router(state: Shared) -> Router {
         .route("/-/reload", lifecycle(pages::reload))
         .route("/-/quit", lifecycle(pages::quit));
     let plain = health
-        .merge(needs(Right::Read, shown))
-        .merge(needs(Right::Admin, steers))
+        .merge(needs(Right::Read, &state, shown))
+        .merge(needs(Right::Admin, &state, steers))
         .route_layer(CompressionLayer::new());
     Router::new()
         .merge(plain)
@@ -68,8 +68,13 @@ pub fn router(state: Shared) -> Router {
         .with_state(state)
 }
 
-/// Routes that only who has this right may take.
-fn needs(right: Right, routes: Router<Shared>) -> Router<Shared> {
+/// Routes that only who has this right may take. Those that change something are closed to pages of other sites.
+fn needs(right: Right, state: &Shared, routes: Router<Shared>) -> Router<Shared> {
+    let routes = match right {
+        Right::Read => routes,
+        Right::Write | Right::Admin => routes
+            .route_layer(middleware::from_fn_with_state(state.clone(), origin::refuse_foreign)),
+    };
     routes.route_layer(middleware::from_fn_with_state(right, access::demand))
 }
 
@@ -89,9 +94,9 @@ fn api(state: &Shared) -> Router<Shared> {
         .route("/api/v1/admin/tsdb/snapshot", change(admin::snapshot))
         .route("/api/v1/admin/tag_index/build", send(tag_index::build))
         .route("/api/v1/admin/tag_index/drop", send(tag_index::drop_index));
-    needs(Right::Read, queries.merge(reads))
-        .merge(needs(Right::Write, writes))
-        .merge(needs(Right::Admin, admin))
+    needs(Right::Read, state, queries.merge(reads))
+        .merge(needs(Right::Write, state, writes))
+        .merge(needs(Right::Admin, state, admin))
         .route_layer(middleware::from_fn(cors::share))
 }
 

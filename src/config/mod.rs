@@ -20,6 +20,7 @@ mod kairosdb_conf;
 mod keys;
 mod limits;
 mod memory;
+mod origins;
 mod pem;
 mod queries;
 mod raw;
@@ -51,6 +52,7 @@ pub use kairosdb_conf::KairosDbConf;
 pub use keys::{Key, KeyTable, key_tables};
 pub use limits::{LimitsConfig, ListLimits, METADATA_COPIES, SeriesAnswer, WriteLimits};
 pub use memory::{MemoryConfig, available as memory_of_machine};
+pub use origins::AllowedOrigins;
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};
 pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
@@ -90,6 +92,8 @@ pub struct Config {
     pub type_and_unit_labels: TypeAndUnitLabels,
     /// Whether the admin API answers.
     pub admin_api: AdminApi,
+    /// Origins, besides the server's own, whose pages may change something.
+    pub allowed_origins: AllowedOrigins,
     /// How often the program's own metrics are written to its store; `None` = never.
     pub self_scrape_interval: Option<Duration>,
     /// Where traces go; `None` = there are none, and none for who does not serve.
@@ -319,6 +323,7 @@ impl Config {
                 true => AdminApi::Enabled,
                 false => AdminApi::Disabled,
             },
+            allowed_origins: AllowedOrigins::from_raw(&raw)?,
             traces: None,
             log: LogConfig {
                 format: choice(

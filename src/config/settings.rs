@@ -379,6 +379,13 @@ pub const SETTINGS: &[Setting] = &[
         "Allow /-/reload and what is under /api/v1/admin: deletes, builds and drops of the tag index",
     ),
     setting(
+        "allowed-origins",
+        "ORIGIN,...",
+        None,
+        "Web origins whose pages may write, delete and reload, such as https://tools.example.org; * = all. Pages of \
+         the server itself always may",
+    ),
+    setting(
         "slow-query-log",
         "DURATION",
         Some("10s"),

@@ -15,6 +15,7 @@ mod label_texts;
 mod labels;
 mod matcher;
 mod metadata;
+mod printable;
 mod re2;
 mod sample;
 mod time;
@@ -35,6 +36,7 @@ pub use labels::{
 };
 pub use matcher::{MatchOp, Matcher};
 pub use metadata::{Metadata, MetricType};
+pub use printable::{Printable, is_unprintable};
 pub use re2::{RegexError, translate as translate_re2};
 pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
 pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};

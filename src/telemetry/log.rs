@@ -15,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::OURS;
 use super::traces::{Traces, is_span_of_ours};
 use crate::config::{LogConfig, LogFormat};
+use crate::model::Printable;
 
 /// What is logged, for who changes it later.
 pub struct LogFilter(Handle<Targets, Registry>);
@@ -60,20 +61,18 @@ pub fn start_log(config: &LogConfig, traces: &Traces) -> LogFilter {
     LogFilter(handle)
 }
 
-/// Makes one line of an event, which comes in one piece: ends of lines within it, such as those of a
-/// label that somebody sent, are written as `\n` and `\r`.
+/// Makes one line of an event, which comes in one piece: characters within it that a terminal would act on, such as
+/// those of a label that somebody sent, are escaped ([`Printable`]), in a form that JSON has too.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = event.strip_suffix(b"\n").unwrap_or(event);
-        let mut rest = text;
-        while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
-            self.0.write_all(&rest[..at])?;
-            self.0.write_all(if rest[at] == b'\n' { b"\\n" } else { b"\\r" })?;
-            rest = &rest[at + 1..];
+        match std::str::from_utf8(text) {
+            Ok(text) => write!(self.0, "{}", Printable(text))?,
+            // An event is a string, so this is never seen; if it were, no byte of it could harm.
+            Err(_) => write!(self.0, "{}", text.escape_ascii())?,
         }
-        self.0.write_all(rest)?;
         self.0.write_all(&event[text.len()..])?;
         Ok(event.len())
     }
@@ -151,5 +150,7 @@ mod tests {
         check("INFO a b\n", "INFO a b\n");
         check("WARN a\nb\r\n\n", "WARN a\\nb\\r\\n\n");
         check("no end\nhere", "no end\\nhere");
+        check("a\0b\u{1b}[31m\u{7f}\u{85}\n", "a\\u0000b\\u001b[31m\\u007f\\u0085\n");
+        check("\u{202e}\u{2066}\u{2028}\u{61c} é ✓\n", "\\u202e\\u2066\\u2028\\u061c é ✓\n");
     }
 }

@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
     use crate::api::router;
-    use crate::config::{AdminApi, RateLimit};
+    use crate::config::{AdminApi, AllowedOrigins, RateLimit};
     use crate::storage::memory::MemoryStore;
     use crate::telemetry::Metrics;
 
@@ -320,6 +320,31 @@ mod tests {
                 let is_wrong = needed.is_some_and(|needed| needed != right);
                 assert_eq!(is_refused, is_wrong, "{method} {path} with {right:?}: {body:?}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_changes_something_is_closed_to_pages_of_other_sites() {
+        let from = async |method: &str, path: &str, origin: &str, allowed: &str| {
+            let allowed = AllowedOrigins::parse(allowed).expect("valid");
+            let state = AppState::new(Arc::default()).with_allowed_origins(allowed);
+            let state = state.with_admin_api(AdminApi::Enabled);
+            state.open(Arc::new(MemoryStore::new()));
+            let request = Request::builder().method(method).uri(path);
+            let request = request.header("host", "here:9201").header("origin", origin);
+            let request = request.body(Body::empty()).expect("a request");
+            let response = router(Arc::new(state)).call(request).await.expect("infallible");
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20).await;
+            String::from_utf8(body.expect("a body").into())
+                .expect("UTF-8")
+                .contains("allowed-origins")
+        };
+        for (method, path, needed) in ROUTES {
+            let changes = matches!(needed, Some(Right::Write | Right::Admin));
+            assert_eq!(from(method, path, "http://evil.example", "").await, changes, "{path}");
+            assert!(!from(method, path, "http://here:9201", "").await, "{path}");
+            let allowed = "https://tools.example,http://evil.example";
+            assert!(!from(method, path, "http://evil.example", allowed).await, "{path}");
         }
     }
 
