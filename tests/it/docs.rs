@@ -166,6 +166,10 @@ fn flags_and_commands_are_those_of_the_program() {
 /// The source file of a module of the tests or of the program.
 fn source(module: &str) -> Option<String> {
     let path = module.replace("::", "/");
+    let path = match path.strip_prefix("sim/") {
+        Some(name) => format!("../sim/tests/{name}"),
+        None => path,
+    };
     ["tests/it", "src"].iter().find_map(|folder| {
         let base = root().join(folder).join(&path);
         let files = [base.with_extension("rs"), base.join("mod.rs")];

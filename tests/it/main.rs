@@ -15,7 +15,6 @@ mod crowd;
 mod delete_command;
 mod docs;
 mod embedded;
-mod faults;
 mod full_disk;
 mod fuzz;
 mod grafana;

@@ -191,16 +191,18 @@ fn every_file_is_compiled() {
 }
 
 /// What Cargo finds by itself or by a `Cargo.toml`, beside the files of [`ROOT_FOLDERS`].
-const ROOTS: [&str; 6] = [
+const ROOTS: [&str; 8] = [
     "build.rs",
     "src/lib.rs",
     "src/main.rs",
     "tests/it/main.rs",
     "bench/load/src/main.rs",
     "bench/micro/src/lib.rs",
+    "tests/sim/src/lib.rs",
+    "tests/sim/src/main.rs",
 ];
 /// Every file of them is a program.
-const ROOT_FOLDERS: [&str; 2] = ["fuzz/fuzz_targets", "bench/micro/benches"];
+const ROOT_FOLDERS: [&str; 3] = ["fuzz/fuzz_targets", "bench/micro/benches", "tests/sim/tests"];
 
 fn is_root(path: &str) -> bool {
     let folder = Path::new(path).parent().and_then(Path::to_str);

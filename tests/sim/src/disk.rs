@@ -19,8 +19,9 @@ use rustix::io::Errno;
 
 const SECTOR: usize = 512;
 
+/// A handle of a disk.
 #[derive(Clone)]
-pub(super) struct PowerDisk(Arc<Mutex<State>>);
+pub struct PowerDisk(Arc<Mutex<State>>);
 
 struct State {
     names: BTreeMap<PathBuf, Inode>,
@@ -38,6 +39,10 @@ struct State {
     full: bool,
     /// Operations until the power goes.
     power: Option<u32>,
+    /// Writes until one lands in the wrong place.
+    misdirects_in: u32,
+    /// Where one did.
+    misdirected: Option<String>,
     dead: bool,
     met: Failed,
     /// A write was done in part: the next operation fails.
@@ -46,22 +51,22 @@ struct State {
 
 /// What has failed of a disk, by what it was.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Failed {
+pub struct Failed {
     /// Operations that change something: at random, or for the power that is gone.
-    pub(super) operations: u32,
+    pub operations: u32,
     /// Those of them that were a sync, of a file or of a folder, with the power on.
-    pub(super) syncs: u32,
+    pub syncs: u32,
     /// For want of room.
-    pub(super) full: u32,
+    pub full: u32,
     /// Writes into reserved space that were done in part.
-    pub(super) short_writes: u32,
+    pub short_writes: u32,
     /// Reads.
-    pub(super) reads: u32,
+    pub reads: u32,
 }
 
 impl Failed {
     /// Whether anything has.
-    pub(super) fn any(self) -> bool {
+    pub fn any(self) -> bool {
         self.operations + self.full + self.short_writes + self.reads > 0
     }
 }
@@ -112,7 +117,8 @@ impl Content {
 }
 
 impl PowerDisk {
-    pub(super) fn new(seed: u64) -> Self {
+    /// An empty disk, whose faults follow from this seed.
+    pub fn new(seed: u64) -> Self {
         Self::holding(BTreeMap::new(), StdRng::seed_from_u64(seed))
     }
 
@@ -127,6 +133,8 @@ impl PowerDisk {
             reads_one_in: 0,
             full: false,
             power: None,
+            misdirects_in: 0,
+            misdirected: None,
             dead: false,
             met: Failed::default(),
             breaks_off: false,
@@ -135,37 +143,52 @@ impl PowerDisk {
     }
 
     /// From now on one in so many operations fails; 0 = none.
-    pub(super) fn fail(&self, one_in: u32) {
+    pub fn fail(&self, one_in: u32) {
         self.state().one_in = one_in;
     }
 
     /// The operation of this number from now on fails, from 1; 0 = none.
-    pub(super) fn fail_once(&self, number: u32) {
+    pub fn fail_once(&self, number: u32) {
         self.state().fails_in = number;
     }
 
     /// From now on one in so many reads fails, which change nothing; 0 = none.
-    pub(super) fn fail_reads(&self, one_in: u32) {
+    pub fn fail_reads(&self, one_in: u32) {
         self.state().reads_one_in = one_in;
     }
 
     /// Whether anything more fits.
-    pub(super) fn fill(&self, full: bool) {
+    pub fn fill(&self, full: bool) {
         self.state().full = full;
     }
 
     /// The power goes after so many operations.
-    pub(super) fn cut_after(&self, operations: u32) {
+    pub fn cut_after(&self, operations: u32) {
         self.state().power = Some(operations);
     }
 
+    /// The write of this number from now on, from 1, lands in the wrong place; 0 = none does.
+    pub fn misdirect(&self, number: u32) {
+        self.state().misdirects_in = number;
+    }
+
+    /// Which write landed in the wrong place, if one did.
+    pub fn misdirected(&self) -> Option<String> {
+        self.state().misdirected.clone()
+    }
+
+    /// Whether the power is gone.
+    pub fn is_dead(&self) -> bool {
+        self.state().dead
+    }
+
     /// What has failed so far.
-    pub(super) fn failed(&self) -> Failed {
+    pub fn failed(&self) -> Failed {
         self.state().met
     }
 
     /// A healthy disk with what a power cut leaves. This one is dead.
-    pub(super) fn after_cut(&self) -> Self {
+    pub fn after_cut(&self) -> Self {
         let mut state = self.state();
         state.dead = true;
         let seed = state.random.random();
@@ -182,7 +205,7 @@ impl PowerDisk {
     }
 
     /// A disk with all that the process saw, as kill -9 leaves it. This one is dead.
-    pub(super) fn after_kill(&self) -> Self {
+    pub fn after_kill(&self) -> Self {
         let mut state = self.state();
         state.dead = true;
         let seed = state.random.random();
@@ -202,7 +225,7 @@ impl PowerDisk {
     }
 
     /// Flips a bit of one file, cuts it or takes it away; says what it did.
-    pub(super) fn damage(&self) -> String {
+    pub fn damage(&self) -> String {
         let mut state = self.state();
         let paths: Vec<PathBuf> = state.names.keys().cloned().collect();
         let path = paths[state.random.random_range(0..paths.len())].clone();
@@ -222,6 +245,36 @@ impl PowerDisk {
                 format!("{} is gone", path.display())
             }
         }
+    }
+
+    /// Writes into a file, or, where this write is to be misdirected, into sectors of another one, or of the same one
+    /// elsewhere.
+    fn write(&self, inode: &Inode, bytes: &[u8], offset: usize) {
+        let mut state = self.state();
+        let is_this = state.misdirects_in == 1 && !bytes.is_empty();
+        state.misdirects_in = state.misdirects_in.saturating_sub(u32::from(!bytes.is_empty()));
+        if !is_this {
+            drop(state);
+            return lock(inode).write_at(bytes, offset);
+        }
+        let files: Vec<_> =
+            state.names.iter().map(|(path, inode)| (path.clone(), inode.clone())).collect();
+        let (path, other) = files[state.random.random_range(0..files.len())].clone();
+        let sectors = lock(&other).data.len() / SECTOR;
+        let sector = state.random.random_range(0..=sectors);
+        // A disk writes whole sectors: the place within one stays.
+        let wrong = sector * SECTOR + offset % SECTOR;
+        let hits = Arc::ptr_eq(inode, &other) && wrong == offset;
+        if !hits {
+            state.misdirected =
+                Some(format!("a write of {} bytes at {wrong} of {}", bytes.len(), path.display()));
+            // The file itself has its length, and zeros where the bytes should be.
+            let mut own = lock(inode);
+            let end = own.data.len().max(offset + bytes.len());
+            own.data.resize(end, 0);
+        }
+        drop(state);
+        lock(&other).write_at(bytes, wrong);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -402,9 +455,8 @@ impl Files for PowerDisk {
 impl NewFile for Handle {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (part, done) = self.room(bytes.len());
-        let mut content = lock(&self.inode);
-        let end = content.data.len();
-        content.write_at(&bytes[..part], end);
+        let end = lock(&self.inode).data.len();
+        self.disk.write(&self.inode, &bytes[..part], end);
         done
     }
 
@@ -459,11 +511,11 @@ impl LogFile for Handle {
         // Reserved space is there, whether the disk is full or not.
         if lock(&self.inode).data.len() >= offset as usize + bytes.len() {
             let part = self.reserved(bytes.len())?;
-            lock(&self.inode).write_at(&bytes[..part], offset as usize);
+            self.disk.write(&self.inode, &bytes[..part], offset as usize);
             return Ok(part);
         }
         let (part, done) = self.room(bytes.len());
-        lock(&self.inode).write_at(&bytes[..part], offset as usize);
+        self.disk.write(&self.inode, &bytes[..part], offset as usize);
         if part > 0 { Ok(part) } else { done.map(|()| 0) }
     }
 

@@ -9,8 +9,8 @@ use promkairos::storage::log_files::LogFiles;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::disk::PowerDisk;
-use crate::support::{long, seed};
+use sim::disk::PowerDisk;
+use sim::{long, seed};
 
 const PATH: &str = "data/quarantine.jsonl";
 

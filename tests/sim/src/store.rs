@@ -1,0 +1,116 @@
+//! The store under test: a head and the part files behind it, on one simulated disk.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use promkairos::chunk::Chunk;
+use promkairos::model::{Counts, Labels, Point, TimeRange, Value};
+use promkairos::storage::embedded::{self, Parts};
+use promkairos::storage::head::{Head, Options};
+use promkairos::storage::{Clock, SelectHints, Store, StoreError};
+use promkairos::telemetry::{HeadMetrics, StoreMetrics};
+
+use crate::disk::PowerDisk;
+use crate::model::{Content, Found};
+
+/// No day of the points ended so long before the usual time.
+const RETENTION: Duration = Duration::from_secs(30 * 86_400);
+/// Bytes of a segment of the log: few, so that a history has several.
+const SEGMENT: u64 = 1 << 15;
+/// How long a head that was dropped may hold the lock of its log.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How much a store may hold in memory and in its log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) flush_memory: u64,
+    pub(crate) wal_limit: u64,
+}
+
+/// An open store.
+pub(crate) struct Opened {
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) head: Head,
+}
+
+/// Opens the store. Only the lock of its log is a real file, in `dir`.
+pub(crate) async fn open(
+    disk: &PowerDisk,
+    dir: &Path,
+    clock: &Arc<AtomicI64>,
+    bounds: Bounds,
+) -> Result<Opened, StoreError> {
+    let shown = clock.clone();
+    let options = embedded::Options {
+        maintenance: None,
+        retention: RETENTION,
+        clock: Clock::new(move || shown.load(Ordering::SeqCst)),
+        ..embedded::Options::default()
+    };
+    let (files, metrics) = (Arc::new(disk.clone()), StoreMetrics::default());
+    let parts = Arc::new(Parts::open_with(files, &dir.join("parts"), options, metrics)?);
+    let mut options = Options::new(dir);
+    options.segment_bytes = SEGMENT;
+    options.flush_interval = Duration::from_secs(1 << 20);
+    options.flush_memory = bounds.flush_memory;
+    options.wal_limit = bounds.wal_limit;
+    options.disk = Arc::new(disk.clone());
+    let begin = std::time::Instant::now();
+    loop {
+        let opened = Head::open(options.clone(), parts.clone(), HeadMetrics::default()).await;
+        match opened {
+            // A flush of the head before goes on for a moment.
+            Err(StoreError::Unavailable { what, .. })
+                if what.ends_with("uses this log") && begin.elapsed() < PATIENCE =>
+            {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            opened => return opened.map(|head| Opened { parts, head }),
+        }
+    }
+}
+
+impl Opened {
+    /// Everything that the store gives.
+    pub(crate) async fn found(&self) -> Result<Found, StoreError> {
+        let mut found = Found::default();
+        let selection = self.head.select(&[], TimeRange::ALL, &SelectHints::default()).await?;
+        let lists = selection.reader.read(0..selection.series.len()).await?;
+        for (labels, chunks) in selection.series.iter().zip(lists) {
+            // In order of acceptance: the later chunk wins.
+            for point in chunks.iter().flat_map(Chunk::points) {
+                let point =
+                    point.map_err(|error| StoreError::Invalid(format!("a chunk: {error}")))?;
+                let key = (series(labels), point.timestamp);
+                found.points.insert(key, content(&point));
+            }
+        }
+        for (labels, exemplars) in self.head.exemplars(&[], TimeRange::ALL, usize::MAX).await? {
+            for exemplar in exemplars {
+                let trace = exemplar.labels.get("trace_id").to_owned();
+                let key = (series(&labels), exemplar.timestamp, trace);
+                found.exemplars.insert(key, exemplar.value.to_bits());
+            }
+        }
+        for (family, metadata) in self.head.metadata(None, usize::MAX).await? {
+            found.metadata.insert(family, metadata.help);
+        }
+        Ok(found)
+    }
+}
+
+fn series(labels: &Labels) -> String {
+    labels.get("host").to_owned()
+}
+
+fn content(point: &Point) -> Content {
+    match &point.value {
+        Value::Float(value) => Content::Float(value.to_bits()),
+        Value::Histogram(histogram) => match &histogram.counts {
+            Counts::Integer { count, .. } => Content::Histogram(*count),
+            Counts::Float { count, .. } => Content::Float(count.to_bits()),
+        },
+    }
+}
