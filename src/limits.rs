@@ -57,6 +57,9 @@ pub const INTAKE_WAIT: Duration = Duration::from_secs(10);
 pub const MAX_SERIES_PER_REQUEST: usize = 1 << 18;
 /// Floats and histograms in one remote-write request.
 pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
+/// How far in the future a sample may be: far enough for clocks and for plans of what is to come, and not for
+/// microseconds in the place of milliseconds.
+pub const MAX_SAMPLE_LEAD: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Native histograms in one remote-write request: two bytes of body can be one.
 pub const MAX_HISTOGRAMS_PER_REQUEST: usize = 1 << 17;
 /// Exemplars in one remote-write request.

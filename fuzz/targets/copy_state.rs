@@ -8,7 +8,7 @@ use promkairos::copy::state::{decode, encode};
 use promkairos::copy::{
     Copier, CopyError, Job, JobText, Progress, Selector, Side, Starts, StoreSide,
 };
-use promkairos::model::{Matcher, TimeRange};
+use promkairos::model::{Matcher, TimeLimits, TimeRange};
 use promkairos::storage::SharedStore;
 use promkairos::storage::memory::MemoryStore;
 use tokio::runtime::{Builder, Runtime};
@@ -69,6 +69,7 @@ fn go_on(progress: &mut Progress, times: (i64, i64)) {
         },
         at_once: 2,
         patience: Duration::ZERO,
+        times: TimeLimits::default(),
     };
     let is_start = *progress == Progress::start();
     match RUNTIME.block_on(copier.copy(progress, |_, _| Ok(()))) {

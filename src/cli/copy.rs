@@ -23,7 +23,7 @@ use crate::copy::{
     Compared, Copier, CopyError, Job, JobText, Progress, Selector, Stage, Starts, StateFile, Totals,
 };
 use crate::limits::DRAIN_TIMEOUT;
-use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
+use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeLimits, TimeRange};
 use crate::promql::parse_selector;
 use crate::storage::cassandra::LeftOutByReason;
 use crate::telemetry;
@@ -225,7 +225,7 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
 async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
     let stopped = stopped()?;
     let mut stopped = std::pin::pin!(stopped);
-    let path = asked.state.clone();
+    let (path, times) = (asked.state.clone(), config.limits.writes.sample_times);
     let cut_off = || match &path {
         Some(path) => CliError::Command(format!("stopped; {}", goes_on(path))),
         None => CliError::Command("stopped".into()),
@@ -246,7 +246,7 @@ async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
         () = &mut stopped => return Err(cut_off()),
     };
     let done = tokio::select! {
-        done = work(&from, &to, asked, state) => done,
+        done = work(&from, &to, asked, state, times) => done,
         () = &mut stopped => Err(cut_off()),
     };
     let (first, second) = (from.close().await, to.close().await);
@@ -262,6 +262,7 @@ async fn work(
     to: &Opened,
     asked: Asked,
     state: Option<(StateFile, Progress)>,
+    times: TimeLimits,
 ) -> Result<Report, CliError> {
     let Asked { text: JobText { from: source, to: target, .. }, .. } = &asked;
     let (source, target) = (source.clone(), target.clone());
@@ -269,7 +270,7 @@ async fn work(
         return Err(CliError::Refused(format!("{target}: cannot be written to")));
     };
     let Asked { job, at_once, patience, may_have_more, .. } = asked;
-    let copier = Copier { from: from.side().clone(), to, job, at_once, patience };
+    let copier = Copier { from: from.side().clone(), to, job, at_once, patience, times };
     let bar = Bar::new();
     let (file, copied) = match state {
         None => (None, None),

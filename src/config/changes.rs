@@ -4,7 +4,7 @@ use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 36] = [
+const LIVE: [&str; 38] = [
     "cassandra-username",
     PASSWORD_FILE,
     FILES[0],
@@ -19,6 +19,8 @@ const LIVE: [&str; 36] = [
     "max-series-per-request",
     "max-samples-per-request",
     "max-samples-per-second",
+    "max-sample-age",
+    "max-sample-lead",
     "max-active-series",
     "max-active-series-per-metric",
     "max-metadata-size",

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::raw::Raw;
-use super::{ConfigError, HttpConfig, MemoryConfig, choice, count, parse_size, positive};
+use super::{ConfigError, HttpConfig, MemoryConfig, choice, count, duration, parse_size, positive};
 use crate::limits;
-use crate::model::LabelLimits;
+use crate::model::{LabelLimits, MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, TimeLimits};
 
 /// What one process takes of its senders and askers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct WriteLimits {
     pub series_per_request: usize,
     /// Floats and histograms in one request.
     pub samples_per_request: usize,
+    /// How far from the clock the times of samples and exemplars may be.
+    pub sample_times: TimeLimits,
     /// Labels of a series that is not known yet.
     pub labels: LabelLimits,
     /// Series written to within an hour; `None` = no limit.
@@ -116,6 +118,7 @@ impl Default for WriteLimits {
             decoded_bytes: limits::MAX_DECODED_BYTES,
             series_per_request: limits::MAX_SERIES_PER_REQUEST,
             samples_per_request: limits::MAX_SAMPLES_PER_REQUEST,
+            sample_times: TimeLimits { age: None, lead: Some(limits::MAX_SAMPLE_LEAD) },
             labels: limits::LABEL_LIMITS,
             active_series: None,
             active_series_per_metric: None,
@@ -138,6 +141,10 @@ impl LimitsConfig {
                 decoded_bytes: size(raw, "max-decoded-body-size")?,
                 series_per_request: up_to(raw, "max-series-per-request")?,
                 samples_per_request: up_to(raw, "max-samples-per-request")?,
+                sample_times: TimeLimits {
+                    age: time_unless_zero(raw, MAX_SAMPLE_AGE)?,
+                    lead: time_unless_zero(raw, MAX_SAMPLE_LEAD)?,
+                },
                 labels: LabelLimits {
                     labels: up_to(raw, "max-labels-per-series")?,
                     name_bytes: size(raw, "max-label-name-size")?,
@@ -181,6 +188,11 @@ fn unless_zero(raw: &Raw, name: &'static str) -> Result<Option<u64>, ConfigError
     count(raw, name, 0).map(|count| (count > 0).then_some(count as u64))
 }
 
+/// A duration; 0 = none.
+fn time_unless_zero(raw: &Raw, name: &'static str) -> Result<Option<Duration>, ConfigError> {
+    duration(raw, name).map(|time| (!time.is_zero()).then_some(time))
+}
+
 /// A size within its [`Bounds`], in bytes.
 fn size(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
     let bytes = parse_size(raw.required(name)).map_err(|error| raw.refuse(name, error))?;
@@ -217,6 +229,8 @@ mod tests {
             "--max-active-series=1000000",
             "--max-active-series-per-metric=5000",
             "--series-limit-answer=429",
+            "--max-sample-age=2y",
+            "--max-sample-lead=3000y",
             "--max-request-body-size=1MiB",
             "--max-decoded-body-size=2MiB",
             "--max-labels-per-series=30",
@@ -241,6 +255,11 @@ mod tests {
         assert_eq!(limits.writes.active_series_per_metric, Some(5_000));
         assert_eq!(limits.writes.metadata_bytes, 3 << 20);
         assert_eq!(limits.writes.series_answer, SeriesAnswer::Retry);
+        let years = |years: u64| Some(Duration::from_secs(years * 365 * 86_400));
+        let times = TimeLimits { age: years(2), lead: years(3_000) };
+        assert_eq!(limits.writes.sample_times, times);
+        let any = load(&["--max-sample-age=0", "--max-sample-lead=0"]).expect("valid");
+        assert_eq!(any.writes.sample_times, TimeLimits::default());
         let labels = limits.writes.labels;
         assert_eq!((labels.labels, labels.total_bytes), (30, 4 << 10));
         assert_eq!((limits.writes.body_bytes, limits.writes.decoded_bytes), (1 << 20, 2 << 20));
@@ -259,6 +278,10 @@ mod tests {
             "--label-max-concurrency=4000000000",
             "--label-max-concurrency \"4000000000\": as many answers of 65536 bytes must fit into half \
              of memory-limit",
+        );
+        check(
+            "--max-sample-lead=1",
+            "--max-sample-lead \"1\": not a duration; write it as 15s, 2h, 1h30m or 2y (units: ms s m h d w y)",
         );
         check("--label-max-wait=0", "--label-max-wait \"0\": must be more than 0");
         check(

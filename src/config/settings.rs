@@ -282,6 +282,19 @@ pub const SETTINGS: &[Setting] = &[
         "Series written to within the last hour; others are refused, those go on; 0 = no limit",
     ),
     setting(
+        "max-sample-age",
+        "DURATION",
+        Some("0"),
+        "How old a sample or exemplar may be when it is written or copied; older ones are refused; 0 = any age",
+    ),
+    setting(
+        "max-sample-lead",
+        "DURATION",
+        Some("365d"),
+        "How far in the future a sample or exemplar may be when it is written or copied; others are refused, such as \
+         those with microseconds in the place of milliseconds; 0 = any time",
+    ),
+    setting(
         "max-active-series-per-metric",
         "N",
         Some("0"),

@@ -1,6 +1,7 @@
 //! Points on their way into a batch of writes, which is sent when it is large enough.
 //!
-//! A batch is a few hundred kilobytes: a store takes it well within the time of a request.
+//! A batch is a few hundred kilobytes: a store takes it well within the time of a request. Points and exemplars of
+//! times that the settings refuse do not come into it; they are counted as refused, with the reason.
 
 use std::ops::Range;
 
@@ -8,7 +9,7 @@ use super::side::StoreSide;
 use super::{CopyError, Totals};
 use crate::model::{
     Exemplar, ExemplarEntry, HistogramSample, Labels, Metadata, MetadataEntry, Point, RawLabels,
-    Sample, SeriesEntry, Value, WriteBatch,
+    Rejections, Sample, SampleTimes, SeriesEntry, Target, Value, WriteBatch,
 };
 
 /// Floats in a batch, about; other things count for more.
@@ -17,8 +18,10 @@ const FULL: usize = 10_000;
 const UNIT: usize = 32;
 
 /// A batch under construction.
-#[derive(Default)]
 pub(super) struct Batch {
+    times: SampleTimes,
+    /// What is not in it for its time.
+    refused: Rejections,
     series: Vec<Series>,
     samples: Vec<Sample>,
     histograms: Vec<HistogramSample>,
@@ -37,6 +40,21 @@ struct Series {
 }
 
 impl Batch {
+    /// An empty one, for points and exemplars of these times.
+    pub(super) fn new(times: SampleTimes) -> Self {
+        Self {
+            times,
+            refused: Rejections::default(),
+            series: Vec::new(),
+            samples: Vec::new(),
+            histograms: Vec::new(),
+            exemplars: Vec::new(),
+            metadata: Vec::new(),
+            starts_left_out: 0,
+            weight: 0,
+        }
+    }
+
     /// Whether it should be sent.
     pub(super) fn is_full(&self) -> bool {
         self.weight >= FULL
@@ -44,6 +62,9 @@ impl Batch {
 
     /// Adds a point; points of a series follow one another. `to` says what is left out.
     pub(super) fn point(&mut self, labels: &Labels, point: Point, to: &StoreSide) {
+        if !self.may_have(labels, point.timestamp, Target::Sample) {
+            return;
+        }
         let start_timestamp = to.starts.kept(&point);
         self.starts_left_out += u64::from(start_timestamp != point.start_timestamp);
         let timestamp = point.timestamp;
@@ -68,6 +89,9 @@ impl Batch {
 
     /// Adds an exemplar.
     pub(super) fn exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
+        if !self.may_have(labels, exemplar.timestamp, Target::Exemplar) {
+            return;
+        }
         self.weight += 1 + exemplar.labels.as_bytes().len() / UNIT;
         self.exemplars.push(exemplar);
         let end = self.exemplars.len() as u32;
@@ -78,6 +102,17 @@ impl Batch {
     pub(super) fn metadata(&mut self, family: String, metadata: Metadata) {
         self.weight += 1 + (family.len() + metadata.help.len() + metadata.unit.len()) / UNIT;
         self.metadata.push((family, metadata));
+    }
+
+    /// Whether something of this time may be added; else it is counted.
+    fn may_have(&mut self, labels: &Labels, timestamp: i64, target: fn(u32) -> Target) -> bool {
+        let checked = self.times.check(timestamp);
+        if let Err(reason) = checked {
+            // Nobody asks for the number.
+            self.refused.push(target(0), reason, || labels.to_string());
+            return false;
+        }
+        true
     }
 
     /// The series that is being added to. What was just pushed for it is already in the vectors,
@@ -101,10 +136,25 @@ impl Batch {
 
     /// Sends what is there, and begins anew. Gives what the target has taken.
     pub(super) async fn send(&mut self, to: &StoreSide) -> Result<Totals, CopyError> {
-        let Self { series, samples, histograms, exemplars, metadata, starts_left_out, weight } =
-            std::mem::take(self);
+        let new = Self::new(self.times);
+        let Self {
+            refused,
+            series,
+            samples,
+            histograms,
+            exemplars,
+            metadata,
+            starts_left_out,
+            weight,
+            ..
+        } = std::mem::replace(self, new);
+        let mut totals = Totals {
+            refused: refused.len() as u64,
+            reasons: refused.kept().iter().map(ToString::to_string).collect(),
+            ..Totals::default()
+        };
         if weight == 0 {
-            return Ok(Totals::default());
+            return Ok(totals);
         }
         let sent = samples.len() + histograms.len() + exemplars.len() + metadata.len();
         let batch = WriteBatch {
@@ -118,7 +168,7 @@ impl Batch {
         let failed = |source| CopyError::Store { side: to.name.clone(), source };
         let outcome = to.store.write(batch).await.map_err(failed)?;
         let taken = outcome.samples + outcome.histograms + outcome.exemplars + outcome.metadata;
-        Ok(Totals {
+        totals.add(Totals {
             floats: outcome.samples,
             histograms: outcome.histograms,
             exemplars: outcome.exemplars,
@@ -126,7 +176,8 @@ impl Batch {
             starts_left_out,
             refused: (sent as u64).saturating_sub(taken),
             reasons: outcome.rejections.kept().iter().map(ToString::to_string).collect(),
-        })
+        });
+        Ok(totals)
     }
 }
 

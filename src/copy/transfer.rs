@@ -16,7 +16,8 @@ use super::runs::Run;
 use super::side::{Side, StoreSide};
 use super::{CopyError, Job};
 use crate::limits::{LEAST_RETRY, MOST_RETRY};
-use crate::model::{Labels, TimeRange};
+use crate::model::{Labels, SampleTimes, TimeLimits, TimeRange};
+use crate::storage::Clock;
 
 /// How long a side that is away is waited for, with longer and longer pauses.
 pub(super) struct Patience {
@@ -71,6 +72,8 @@ pub struct Copier {
     pub at_once: usize,
     /// How long a side may be away before the copy gives up.
     pub patience: Duration,
+    /// How far from the clock the times of points and exemplars may be.
+    pub times: TimeLimits,
 }
 
 impl Copier {
@@ -154,7 +157,7 @@ impl Copier {
         range: TimeRange,
         run: Run,
     ) -> Result<(Labels, Totals), CopyError> {
-        let (mut batch, mut totals) = (Batch::default(), Totals::default());
+        let (mut batch, mut totals) = (self.batch(), Totals::default());
         let last = run.last().map(|(labels, _)| labels.clone()).unwrap_or_default();
         for (labels, chunks) in run {
             if !self.job.is_first(selector, &labels) {
@@ -178,8 +181,13 @@ impl Copier {
         Ok((last, totals))
     }
 
+    /// An empty batch, for what may be written now.
+    fn batch(&self) -> Batch {
+        Batch::new(SampleTimes::at(Clock::default().now_ms(), self.times))
+    }
+
     async fn copy_exemplars(&self, range: TimeRange) -> Result<Totals, CopyError> {
-        let (mut batch, mut totals) = (Batch::default(), Totals::default());
+        let (mut batch, mut totals) = (self.batch(), Totals::default());
         for (at, selector) in self.job.selectors.iter().enumerate() {
             let mut pieces = Pieces::new(&[&self.from], selector, range);
             while let Some(found) = pieces.next().await? {
@@ -203,7 +211,7 @@ impl Copier {
     /// Copies the metadata of the families that the target knows nothing of: what it knows may be
     /// newer.
     async fn copy_metadata(&self) -> Result<Totals, CopyError> {
-        let (mut batch, mut totals) = (Batch::default(), Totals::default());
+        let (mut batch, mut totals) = (self.batch(), Totals::default());
         for (family, metadata) in self.missing_metadata().await? {
             batch.metadata(family, metadata);
             if batch.is_full() {

@@ -8,8 +8,10 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
-use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample};
+use super::sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, ShownDuration};
+use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample, ShownTime};
 
 /// Which message a body holds, and how its series get their labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +159,32 @@ pub enum RejectReason {
     /// Outside the years 1 to 9999.
     #[error("timestamp {0} is outside the years 1 to 9999")]
     TimestampOutOfRange(i64),
+    /// Older than a setting allows.
+    #[error(
+        "timestamp {} is more than {} old, which is the setting {setting}",
+        ShownTime(*timestamp),
+        ShownDuration(*most),
+        setting = MAX_SAMPLE_AGE
+    )]
+    TooOld {
+        /// Milliseconds since 1970.
+        timestamp: i64,
+        /// The setting.
+        most: Duration,
+    },
+    /// Further in the future than a setting allows.
+    #[error(
+        "timestamp {} is more than {} in the future, which is the setting {setting}",
+        ShownTime(*timestamp),
+        ShownDuration(*most),
+        setting = MAX_SAMPLE_LEAD
+    )]
+    TooFarAhead {
+        /// Milliseconds since 1970.
+        timestamp: i64,
+        /// The setting.
+        most: Duration,
+    },
     /// A histogram that contradicts itself.
     #[error("{0}")]
     Histogram(#[from] HistogramError),
@@ -205,6 +233,8 @@ impl RejectReason {
             Self::SymbolOutOfRange { .. } | Self::OddLabelRefs(_) => "symbols",
             Self::NoPoints => "no_points",
             Self::TimestampOutOfRange(_) => "timestamp",
+            Self::TooOld { .. } => MAX_SAMPLE_AGE,
+            Self::TooFarAhead { .. } => MAX_SAMPLE_LEAD,
             Self::Histogram(_) => "histogram",
             Self::ExemplarTooLong(_) => "exemplar",
             Self::Metadata(_) => "metadata",

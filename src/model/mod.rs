@@ -18,6 +18,7 @@ mod metadata;
 mod printable;
 mod re2;
 mod sample;
+mod sample_times;
 mod time;
 pub mod varint;
 
@@ -39,4 +40,5 @@ pub use metadata::{Metadata, MetricType};
 pub use printable::{Printable, is_unprintable};
 pub use re2::{RegexError, translate as translate_re2};
 pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
+pub use sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, SampleTimes, TimeLimits};
 pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};

@@ -9,12 +9,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 /// The settings at whose limits a part of a remote write is refused, or with the others all of it.
-pub(super) const OF_WRITES: [&str; 12] = [
+pub(super) const OF_WRITES: [&str; 14] = [
     "memory-limit",
     "max-decoded-body-size",
     "max-series-per-request",
     "max-samples-per-request",
     "max-samples-per-second",
+    "max-sample-age",
+    "max-sample-lead",
     "max-active-series",
     "max-active-series-per-metric",
     "max-metadata-size",
@@ -78,7 +80,7 @@ impl LimitMetrics {
         }
         registry.register(
             "limits_reached",
-            "Series, metadata entries, requests, queries, statements, connections and answers refused, cut or \
+            "Series, samples, metadata entries, requests, queries, statements, connections and answers refused, cut or \
              given up at a limit, by its setting; http-head-size and rate_limit are none",
             metrics.reached.clone(),
         );

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::limits;
 use crate::model::{
     ExemplarEntry, HistogramError, LabelError, MAX_TIMESTAMP, MIN_TIMESTAMP, MetadataEntry,
-    RawLabels, RejectReason, Sample, SeriesEntry, Target, WriteBatch,
+    RawLabels, RejectReason, Sample, SampleTimes, SeriesEntry, Target, WriteBatch,
 };
 
 use super::{Policy, SAMPLES, SERIES, WireError, histogram};
@@ -32,6 +32,8 @@ pub(super) struct Collector<'a> {
     in_arena: Vec<(Holder, Range<usize>)>,
     /// Sorted targets to leave out; `None` = apply the policy instead.
     omit: Option<Vec<Target>>,
+    /// The times that points may have where the policy is applied.
+    times: SampleTimes,
     seen: Seen,
 }
 
@@ -78,12 +80,16 @@ impl<'a> Collector<'a> {
     pub(super) fn new(bytes: usize, arena: &'a mut Vec<u8>, policy: Policy<'_>) -> Self {
         arena.clear();
         let omit = match policy {
-            Policy::Accept => None,
+            Policy::Accept | Policy::AcceptWithin(_) => None,
             Policy::Replay(targets) => {
                 let mut sorted = targets.to_vec();
                 sorted.sort_unstable();
                 Some(sorted)
             }
+        };
+        let times = match policy {
+            Policy::AcceptWithin(times) => times,
+            Policy::Accept | Policy::Replay(_) => SampleTimes::ANY,
         };
         // A guess at the size of a series that never reserves much.
         let guess = (bytes / 256).min(4096);
@@ -92,7 +98,7 @@ impl<'a> Collector<'a> {
             samples: Vec::with_capacity(guess),
             ..WriteBatch::default()
         };
-        Self { batch, arena, in_arena: Vec::new(), omit, seen: Seen::default() }
+        Self { batch, arena, in_arena: Vec::new(), omit, times, seen: Seen::default() }
     }
 
     /// Whether the policy and the limits are applied.
@@ -152,8 +158,8 @@ impl<'a> Collector<'a> {
         if draft.omitted || self.omits(target) {
             return Ok(());
         }
-        if self.is_strict() && !in_years(sample.timestamp) {
-            self.reject(target, RejectReason::TimestampOutOfRange(sample.timestamp));
+        if let Err(reason) = self.check_time(sample.timestamp) {
+            self.reject(target, reason);
             return Ok(());
         }
         sample.start_timestamp = known_start(sample.start_timestamp);
@@ -179,13 +185,10 @@ impl<'a> Collector<'a> {
         self.seen.buckets += decoded.buckets;
         self.check_limit(self.seen.buckets, limits::MAX_BUCKETS_PER_REQUEST, "buckets")?;
         if self.is_strict() {
-            if !in_years(decoded.sample.timestamp) {
-                let reason = RejectReason::TimestampOutOfRange(decoded.sample.timestamp);
+            let checked = self.check_time(decoded.sample.timestamp);
+            let checked = checked.and_then(|()| Ok(decoded.sample.histogram.validate()?));
+            if let Err(reason) = checked {
                 self.reject(target, reason);
-                return Ok(());
-            }
-            if let Err(error) = decoded.sample.histogram.validate() {
-                self.reject(target, error.into());
                 return Ok(());
             }
         }
@@ -219,11 +222,7 @@ impl<'a> Collector<'a> {
     ) {
         if self.is_strict() {
             let raw = self.raw(&labels);
-            let checked = if in_years(timestamp) {
-                check_exemplar(raw)
-            } else {
-                Err(RejectReason::TimestampOutOfRange(timestamp))
-            };
+            let checked = self.check_time(timestamp).and_then(|()| check_exemplar(raw));
             if let Err(reason) = checked {
                 self.reject(target, reason);
                 return;
@@ -364,6 +363,11 @@ impl<'a> Collector<'a> {
             }
         }
         batch
+    }
+
+    /// Whether a point may have this time; what was accepted before may have any.
+    fn check_time(&self, timestamp: i64) -> Result<(), RejectReason> {
+        if self.is_strict() { self.times.check(timestamp) } else { Ok(()) }
     }
 
     fn check_points(&self) -> Result<(), WireError> {

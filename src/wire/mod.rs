@@ -17,7 +17,7 @@ mod symbols;
 pub mod v1;
 pub mod v2;
 
-use crate::model::{Body, Protocol, Target, WriteBatch};
+use crate::model::{Body, Protocol, SampleTimes, Target, WriteBatch};
 
 pub use encode::{encode_v1, encode_v2};
 
@@ -42,6 +42,8 @@ impl Scratch {
 pub enum Policy<'p> {
     /// A request: whatever can never be accepted goes to [`WriteBatch::rejections`].
     Accept,
+    /// The same, and samples, histograms and exemplars of other times go there too.
+    AcceptWithin(SampleTimes),
     /// A body accepted before: no policy and no limit is applied, exactly these targets are
     /// left out.
     Replay(&'p [Target]),
@@ -106,7 +108,7 @@ pub fn decode<'a>(
     policy: Policy<'_>,
 ) -> Result<WriteBatch<'a>, WireError> {
     let message = snappy::decompress(body.compressed, &mut scratch.raw)?;
-    let is_new = matches!(policy, Policy::Accept);
+    let is_new = !matches!(policy, Policy::Replay(_));
     let mut batch = decode_message(body.protocol, message, &mut scratch.arena, policy)?;
     // Their fields have other numbers: all of it would be skipped as unknown, and acknowledged.
     if is_new && batch.series.is_empty() && batch.metadata.is_empty() {

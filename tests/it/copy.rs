@@ -9,6 +9,7 @@ mod odd;
 mod served;
 mod serving;
 mod terminal;
+mod times;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -185,6 +185,8 @@ const LIVE: &[(&str, &str)] = &[
     ("max-series-per-request", "7"),
     ("max-samples-per-request", "7"),
     ("max-samples-per-second", "7"),
+    ("max-sample-age", "\"30d\""),
+    ("max-sample-lead", "\"30d\""),
     ("max-active-series", "7"),
     ("max-active-series-per-metric", "7"),
     ("max-metadata-size", "\"1MiB\""),

@@ -1,11 +1,13 @@
 //! Remote-write bodies: published vectors both ways, policy and replay, hostile bytes.
 
+use std::time::Duration;
+
 use promkairos::api::proto;
 use promkairos::limits;
 use promkairos::model::{
     Body, Counts, ExemplarEntry, Histogram, HistogramError, HistogramSample, LabelError,
     MAX_TIMESTAMP, MIN_TIMESTAMP, MetadataEntry, MetricType, Protocol, RawLabels, RejectReason,
-    ResetHint, Sample, SeriesEntry, Span, Target, WriteBatch,
+    ResetHint, Sample, SampleTimes, SeriesEntry, Span, Target, TimeLimits, WriteBatch,
 };
 use promkairos::wire::{self, Policy, Scratch, WireError, snappy, v1, v2};
 use proptest::prelude::*;
@@ -1098,7 +1100,15 @@ proptest! {
         protocol in prop::sample::select(&[Protocol::V1, Protocol::V2, Protocol::V2Typed][..]),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
         omitted in any::<prop::sample::Index>(),
+        within in prop::option::of((MIN_TIMESTAMP..=MAX_TIMESTAMP, any::<[Option<u32>; 2]>())),
     ) {
+        let policy = match within {
+            None => Policy::Accept,
+            Some((now, hours)) => {
+                let [age, lead] = hours.map(|hours| Some(Duration::from_secs(u64::from(hours?) * 3_600)));
+                Policy::AcceptWithin(SampleTimes::at(now, TimeLimits { age, lead }))
+            }
+        };
         let batch = content.batch();
         let mut message = match protocol {
             Protocol::V1 => wire::encode_v1(&batch),
@@ -1110,8 +1120,15 @@ proptest! {
                 message[at] = byte;
             }
         }
-        decode(protocol, &message, |accepted| {
+        decode_with(protocol, &message, policy, |accepted| {
             let Ok(accepted) = accepted else { return };
+            if let Policy::AcceptWithin(times) = policy {
+                let samples = accepted.samples.iter().map(|sample| sample.timestamp);
+                let histograms = accepted.histograms.iter().map(|sample| sample.timestamp);
+                let exemplars = accepted.exemplars.iter().map(|exemplar| exemplar.timestamp);
+                let mut all = samples.chain(histograms).chain(exemplars);
+                assert!(all.all(|timestamp| times.check(timestamp).is_ok()));
+            }
             let mut targets = accepted.rejections.targets().to_vec();
             decode_with(protocol, &message, Policy::Replay(&targets), |again| {
                 let again = again.expect("what was accepted");

@@ -12,7 +12,7 @@ use super::guard::{self, Guard};
 use super::rate::Rate;
 use super::told::Told;
 use crate::config::WriteLimits;
-use crate::model::{RejectReason, Rejections, WriteBatch};
+use crate::model::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RejectReason, Rejections, WriteBatch};
 use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::Metrics;
 
@@ -29,6 +29,7 @@ pub(crate) struct Gate {
     pub(super) families: Families,
     rate: Rate,
     told: Told,
+    told_of_samples: Told,
     told_of_metadata: Told,
     told_of_requests: Told,
 }
@@ -42,6 +43,7 @@ impl Default for Gate {
             families: Families::default(),
             rate: Rate::new(now),
             told: Told::new("series"),
+            told_of_samples: Told::new("samples"),
             told_of_metadata: Told::new("metadata entries"),
             told_of_requests: Told::new("remote writes"),
         }
@@ -65,6 +67,7 @@ impl Gate {
         let now = Instant::now();
         self.guard.sweep(now);
         self.told.catch_up(now);
+        self.told_of_samples.catch_up(now);
         self.told_of_metadata.catch_up(now);
         self.told_of_requests.catch_up(now);
         let ingest = &metrics.ingest;
@@ -91,10 +94,14 @@ impl Gate {
     }
 
     /// The same of what is refused of others: counted, and told to the log.
-    fn tell_of_parts(told: &Told, refused: &Rejections, metrics: &Metrics) {
+    fn tell_of_parts(&self, told: &Told, refused: &Rejections, metrics: &Metrics) {
         let is_setting = |word: &str| !RejectReason::WORDS.contains(&word);
         for &(setting, count) in refused.counts().iter().filter(|(word, _)| is_setting(word)) {
             metrics.http.limits.add(setting, count);
+            let told = match setting {
+                MAX_SAMPLE_AGE | MAX_SAMPLE_LEAD => &self.told_of_samples,
+                _ => told,
+            };
             Self::tell_of_part(told, refused, setting, count);
         }
     }
@@ -138,10 +145,10 @@ impl Gate {
         // The decoder knows no settings.
         batch.rejections.reword(|why| guard::beyond_setting(why, &limits.labels));
         batch.rejections.extend(refused);
-        Self::tell_of_parts(&self.told, &batch.rejections, metrics);
+        self.tell_of_parts(&self.told, &batch.rejections, metrics);
         let refused = self.families.judge(limits.metadata_bytes, batch);
         metrics.ingest.metadata_bytes.set(self.families.bytes() as i64);
-        Self::tell_of_parts(&self.told_of_metadata, &refused, metrics);
+        self.tell_of_parts(&self.told_of_metadata, &refused, metrics);
         batch.rejections.extend(refused);
         Ok(())
     }

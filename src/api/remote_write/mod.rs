@@ -27,7 +27,7 @@ use tracing::{Instrument, info_span};
 
 use super::{ApiError, AppState, unsent};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
-use crate::model::{self, Protocol, Rejections, WriteOutcome};
+use crate::model::{self, Protocol, Rejections, SampleTimes, WriteOutcome};
 use crate::storage::{Level, MEMORY_LIMIT, StoreError};
 use crate::telemetry::{BODY_REFUSED, InFlight, IngestMetrics, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
@@ -164,9 +164,10 @@ async fn accept(
         (protocol, _) => protocol,
     };
     let compressed = model::Body { protocol, compressed: &body.bytes };
+    let times = SampleTimes::at(state.clock.now_ms(), limits.sample_times);
     let scratch = room.scratch();
     let batch = info_span!("decode").in_scope(|| {
-        intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::Accept))
+        intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::AcceptWithin(times)))
     });
     let mut batch = batch.map_err(|error| undecoded(error, &limits))?;
     let refuses_new = state.has_log && state.pressure.level() >= Level::Full;

@@ -1,0 +1,148 @@
+//! Which times samples may have: two settings, counted from the clock, and the years that there are at all.
+//!
+//! The clock is read once for a request: all samples of it are judged alike. What was accepted stays accepted: a
+//! replay of the log judges nothing.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{MAX_TIMESTAMP, MIN_TIMESTAMP, RejectReason, TimeRange};
+
+/// The setting of how old a sample may be.
+pub const MAX_SAMPLE_AGE: &str = "max-sample-age";
+/// The setting of how far in the future a sample may be.
+pub const MAX_SAMPLE_LEAD: &str = "max-sample-lead";
+
+/// How far from the clock the time of a sample may be; `None` = any distance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// Before it.
+    pub age: Option<Duration>,
+    /// After it.
+    pub lead: Option<Duration>,
+}
+
+/// The times that samples may have now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleTimes {
+    limits: TimeLimits,
+    range: TimeRange,
+}
+
+impl SampleTimes {
+    /// All from the year 1 to 9999.
+    pub const ANY: Self = Self {
+        limits: TimeLimits { age: None, lead: None },
+        range: TimeRange::new(MIN_TIMESTAMP, MAX_TIMESTAMP),
+    };
+
+    /// Those within `limits` where the clock shows `now`, in milliseconds since 1970.
+    pub fn at(now: i64, limits: TimeLimits) -> Self {
+        let start = limits.age.map_or(MIN_TIMESTAMP, |age| now.saturating_sub(millis(age)));
+        let end = limits.lead.map_or(MAX_TIMESTAMP, |lead| now.saturating_add(millis(lead)));
+        let range = TimeRange::new(start.max(MIN_TIMESTAMP), end.min(MAX_TIMESTAMP));
+        Self { limits, range }
+    }
+
+    /// Whether a sample may have this time; else why not.
+    pub fn check(&self, timestamp: i64) -> Result<(), RejectReason> {
+        if self.range.contains(timestamp) {
+            return Ok(());
+        }
+        let TimeLimits { age, lead } = self.limits;
+        Err(match (age, lead) {
+            _ if !(MIN_TIMESTAMP..=MAX_TIMESTAMP).contains(&timestamp) => {
+                RejectReason::TimestampOutOfRange(timestamp)
+            }
+            (_, Some(most)) if timestamp > self.range.end => {
+                RejectReason::TooFarAhead { timestamp, most }
+            }
+            (most, _) => RejectReason::TooOld { timestamp, most: most.unwrap_or_default() },
+        })
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A duration as settings are written: a number of the largest unit that fits it exactly.
+pub(super) struct ShownDuration(pub(super) Duration);
+
+impl fmt::Display for ShownDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u128, &str); 4] =
+            [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+        let whole = self.0.as_millis();
+        let fits = UNITS.iter().find(|(unit, _)| whole > 0 && whole.is_multiple_of(*unit));
+        let (unit, name) = fits.copied().unwrap_or((1, "ms"));
+        write!(f, "{}{name}", whole / unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+    /// 2026-11-27T00:00:00Z
+    const NOW: i64 = 1_795_737_600_000;
+
+    #[test]
+    fn both_ends_belong_to_the_times_that_samples_may_have() {
+        let limits = TimeLimits { age: Some(DAY), lead: Some(DAY * 2) };
+        let times = SampleTimes::at(NOW, limits);
+        let (oldest, newest) = (NOW - 86_400_000, NOW + 2 * 86_400_000);
+        for timestamp in [oldest, NOW, newest] {
+            assert_eq!(times.check(timestamp), Ok(()));
+        }
+        let old = times.check(oldest - 1).expect_err("too old");
+        assert_eq!(old, RejectReason::TooOld { timestamp: oldest - 1, most: DAY });
+        assert_eq!(old.as_str(), MAX_SAMPLE_AGE);
+        assert_eq!(
+            old.to_string(),
+            "timestamp 2026-11-25T23:59:59.999Z is more than 1d old, which is the setting max-sample-age"
+        );
+        let ahead = times.check(newest + 1).expect_err("too far ahead");
+        assert_eq!(ahead, RejectReason::TooFarAhead { timestamp: newest + 1, most: DAY * 2 });
+        assert_eq!(ahead.as_str(), MAX_SAMPLE_LEAD);
+        assert_eq!(
+            ahead.to_string(),
+            "timestamp 2026-11-29T00:00:00.001Z is more than 2d in the future, which is the setting max-sample-lead"
+        );
+        let never = times.check(MAX_TIMESTAMP + 1);
+        assert_eq!(never, Err(RejectReason::TimestampOutOfRange(MAX_TIMESTAMP + 1)));
+    }
+
+    #[test]
+    fn without_limits_only_the_years_count() {
+        let most = Some(Duration::MAX);
+        for times in [
+            SampleTimes::ANY,
+            SampleTimes::at(NOW, TimeLimits::default()),
+            SampleTimes::at(NOW, TimeLimits { age: most, lead: most }),
+        ] {
+            for timestamp in [MIN_TIMESTAMP, 0, NOW, MAX_TIMESTAMP] {
+                assert_eq!(times.check(timestamp), Ok(()), "{times:?}");
+            }
+            for timestamp in [i64::MIN, MIN_TIMESTAMP - 1, MAX_TIMESTAMP + 1, i64::MAX] {
+                let never = Err(RejectReason::TimestampOutOfRange(timestamp));
+                assert_eq!(times.check(timestamp), never, "{times:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_in_the_largest_unit_that_fits() {
+        for (millis, want) in [
+            (0, "0ms"),
+            (1, "1ms"),
+            (1_500, "1500ms"),
+            (90_000, "90s"),
+            (5_400_000, "90m"),
+            (365 * 86_400_000, "365d"),
+        ] {
+            assert_eq!(ShownDuration(Duration::from_millis(millis)).to_string(), want);
+        }
+    }
+}
