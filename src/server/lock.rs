@@ -1,21 +1,18 @@
-//! The lock file of a data folder, against two processes on one folder.
+//! The lock of a data folder, against two processes on one folder.
 //!
-//! The lock is the kernel's (`flock`): it goes with the process, however that ends.
+//! It goes with the process, however that ends.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-
 use super::ServerError;
 use crate::storage::disk::{Disk, Folders};
+use crate::storage::{FolderLock, NotLocked};
 
 /// Held while the process owns the folder.
 #[derive(Debug)]
 pub(super) struct DataLock {
-    _file: File,
+    _lock: FolderLock,
 }
 
 impl DataLock {
@@ -30,17 +27,10 @@ impl DataLock {
             return Err(failed(folder)(what));
         }
         Disk.create_dir(folder).map_err(failed(folder))?;
-        let path = folder.join("lock");
-        let file = File::options()
-            .create(true)
-            .write(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed(&path))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(Errno::WOULDBLOCK) => Err(ServerError::Locked { path: folder.to_owned() }),
-            Err(errno) => Err(failed(&path)(errno.into())),
+        match FolderLock::acquire(folder) {
+            Ok(lock) => Ok(Self { _lock: lock }),
+            Err(NotLocked::InUse) => Err(ServerError::Locked { path: folder.to_owned() }),
+            Err(NotLocked::Failed(path, source)) => Err(ServerError::DataDir { path, source }),
         }
     }
 }

@@ -10,6 +10,7 @@ mod codec;
 pub mod disk;
 pub mod embedded;
 mod exemplars;
+mod folder_lock;
 pub mod frame;
 pub mod head;
 pub mod index;
@@ -34,6 +35,7 @@ pub use self::exemplars::{
     ExemplarList, Gathered as GatheredExemplars, Pieces as ExemplarPieces,
     bytes_of as exemplar_bytes, merged as merged_exemplars,
 };
+pub(crate) use self::folder_lock::{FolderLock, NotLocked};
 pub use self::limited::{Limited, ListSize, Listed};
 pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused};

@@ -159,7 +159,7 @@ fn refusal(output: &Output) -> String {
 }
 
 /// The same of a binary that met a fault.
-fn fault(output: &Output) -> String {
+pub(super) fn fault(output: &Output) -> String {
     last_words(output, 1)
 }
 

@@ -25,6 +25,7 @@ mod kill;
 mod limits;
 mod log;
 mod memory;
+mod owner;
 mod packaging;
 mod paused;
 mod prometheus;

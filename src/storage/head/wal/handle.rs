@@ -19,11 +19,10 @@ use super::checkpoint::Checkpoint;
 use super::log::{Log, Round, State, Waiter};
 use super::record::{self, Entry, Record};
 use super::replay::Found;
-use super::segment::io_error;
+use super::segment::{self, Closed, io_error};
 use super::writer::Writer;
-use super::{LogLock, WalOptions};
 use crate::limits;
-use crate::storage::StoreError;
+use crate::storage::{FolderLock, StoreError};
 use crate::telemetry::HeadMetrics;
 
 /// The open log.
@@ -36,7 +35,7 @@ pub struct Wal {
     accepted: i64,
     /// Held by the one who removes segments.
     forgetting: Mutex<()>,
-    lock: Mutex<Option<LogLock>>,
+    lock: Mutex<Option<FolderLock>>,
 }
 
 /// A record on its way to the disk.
@@ -85,7 +84,7 @@ impl Wal {
         found: Found,
         stored: Option<Checkpoint>,
         after: u64,
-        lock: LogLock,
+        lock: FolderLock,
     ) -> Result<Self, StoreError> {
         let last = found.last;
         // Random, as the standard library seeds its hashers: only unguessable to senders.

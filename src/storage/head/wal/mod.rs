@@ -20,14 +20,13 @@ mod survey;
 mod unflushed;
 mod writer;
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::storage::StoreError;
 use crate::storage::log_files::LogFiles;
+use crate::storage::{FolderLock, NotLocked, StoreError};
 use crate::telemetry::HeadMetrics;
 
 pub use contents::Contents;
@@ -71,7 +70,7 @@ pub struct LogRead {
     found: replay::Found,
     stored: Option<checkpoint::Checkpoint>,
     after: u64,
-    lock: LogLock,
+    lock: FolderLock,
 }
 
 /// Locks the log and hands every record after `after` to `visit` in order. Fails with
@@ -104,25 +103,12 @@ pub fn open(
     read(options, after, visit)?.start(metrics)
 }
 
-/// Two processes on one log would destroy it. Held until it is dropped or the process ends.
-struct LogLock(File);
-
-impl Drop for LogLock {
-    fn drop(&mut self) {
-        // Said aloud: a child process just being started holds a copy of the handle.
-        let _ = self.0.unlock();
-    }
-}
-
-fn lock(dir: &Path) -> Result<LogLock, StoreError> {
-    let path = dir.join("lock");
-    let io = |source| segment::io_error(&path, source);
-    let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => Ok(LogLock(file)),
-        Err(std::fs::TryLockError::WouldBlock) => Err(in_use(&path)),
-        Err(std::fs::TryLockError::Error(source)) => Err(io(source)),
-    }
+/// Two processes on one log would destroy it.
+fn lock(dir: &Path) -> Result<FolderLock, StoreError> {
+    FolderLock::acquire(dir).map_err(|error| match error {
+        NotLocked::InUse => in_use(dir),
+        NotLocked::Failed(path, source) => segment::io_error(&path, source),
+    })
 }
 
 /// Another process has a log open. No fault of a setting, and it passes.

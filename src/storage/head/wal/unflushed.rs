@@ -2,15 +2,13 @@
 //! serve it. It only looks: nothing is mended. What of a log that another process has open cannot be told:
 //! that one serves it, or mends it.
 
-use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
 use std::path::Path;
 
 use super::record::{Entry, HEADER_LEN, Record};
 use super::segment::{self, Frame, Reader, io_error};
 use super::{checkpoint, is_new};
-use crate::storage::StoreError;
 use crate::storage::log_files::LogFiles;
+use crate::storage::{FolderLock, NotLocked, StoreError};
 
 /// What [`unflushed`] says of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,15 +27,10 @@ pub fn unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<Unflushed, StoreErro
     if is_new(dir, disk)? {
         return Ok(Unflushed::Nothing);
     }
-    let lock = dir.join("lock");
-    let _lock = match File::open(&lock) {
-        Ok(file) => match file.try_lock() {
-            Ok(()) => Some(file),
-            Err(TryLockError::WouldBlock) => return Ok(Unflushed::InUse),
-            Err(TryLockError::Error(source)) => return Err(io_error(&lock, source)),
-        },
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(source) => return Err(io_error(&lock, source)),
+    let _lock = match FolderLock::acquire_to_look(dir) {
+        Ok(lock) => lock,
+        Err(NotLocked::InUse) => return Ok(Unflushed::InUse),
+        Err(NotLocked::Failed(path, source)) => return Err(io_error(&path, source)),
     };
     let through = checkpoint::read(disk, dir)?.unwrap_or_default().through;
     let is_unflushed = |entry: &Entry<'_>| {

@@ -1,0 +1,113 @@
+//! The lock of a folder, against two processes in it.
+//!
+//! A file `lock` is locked, and the folder itself: whoever removes the file, which is empty and looks useless, does
+//! not take the lock away. Both locks are the kernel's and end with the process. A file system that locks no
+//! folders, as some over a network, has the file alone.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// The file in the folder.
+const NAME: &str = "lock";
+
+/// Held until it is dropped or the process ends.
+#[derive(Debug)]
+pub(crate) struct FolderLock {
+    locked: Vec<File>,
+}
+
+/// Why a folder is not locked.
+#[derive(Debug)]
+pub(crate) enum NotLocked {
+    /// Another process has it.
+    InUse,
+    /// The lock cannot be used.
+    Failed(PathBuf, io::Error),
+}
+
+impl FolderLock {
+    /// Locks a folder that is there.
+    pub(crate) fn acquire(folder: &Path) -> Result<Self, NotLocked> {
+        let path = folder.join(NAME);
+        let open = File::options().write(true).create(true).truncate(false).open(&path);
+        let file = open.map_err(|error| NotLocked::Failed(path, error))?;
+        Self { locked: Vec::with_capacity(2) }.with(folder, Some(file))
+    }
+
+    /// The same without making the file, for who changes nothing.
+    pub(crate) fn acquire_to_look(folder: &Path) -> Result<Self, NotLocked> {
+        let path = folder.join(NAME);
+        let file = match File::open(&path) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(NotLocked::Failed(path, error)),
+        };
+        Self { locked: Vec::with_capacity(2) }.with(folder, file)
+    }
+
+    fn with(mut self, folder: &Path, file: Option<File>) -> Result<Self, NotLocked> {
+        let failed = |error| NotLocked::Failed(folder.to_owned(), error);
+        if let Some(file) = file {
+            match file.try_lock() {
+                Ok(()) => self.locked.push(file),
+                Err(TryLockError::WouldBlock) => return Err(NotLocked::InUse),
+                Err(TryLockError::Error(error)) => {
+                    return Err(NotLocked::Failed(folder.join(NAME), error));
+                }
+            }
+        }
+        let folder = File::open(folder).map_err(failed)?;
+        match folder.try_lock() {
+            Ok(()) => self.locked.push(folder),
+            Err(TryLockError::WouldBlock) => return Err(NotLocked::InUse),
+            Err(TryLockError::Error(error)) => tracing::debug!(%error, "a folder cannot be locked"),
+        }
+        Ok(self)
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        for file in &self.locked {
+            // Said aloud: a child process just being started holds a copy of the handle.
+            let _ = file.unlock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_owner_whatever_becomes_of_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        for remove in [false, true] {
+            let owner = FolderLock::acquire(folder).expect("free");
+            if remove {
+                std::fs::remove_file(folder.join(NAME)).expect("it is there");
+            }
+            for _ in 0..2 {
+                let second = FolderLock::acquire(folder);
+                assert!(matches!(second, Err(NotLocked::InUse)), "{second:?}");
+                let second = FolderLock::acquire_to_look(folder);
+                assert!(matches!(second, Err(NotLocked::InUse)), "{second:?}");
+            }
+            drop(owner);
+            drop(FolderLock::acquire(folder).expect("free again"));
+        }
+    }
+
+    #[test]
+    fn who_only_looks_makes_no_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let look = FolderLock::acquire_to_look(folder.path()).expect("free");
+        assert!(!folder.path().join(NAME).exists());
+        let owner = FolderLock::acquire(folder.path());
+        assert!(matches!(owner, Err(NotLocked::InUse)), "{owner:?}");
+        drop(look);
+        FolderLock::acquire(folder.path()).expect("free again");
+    }
+}
