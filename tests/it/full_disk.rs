@@ -5,6 +5,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
+use crate::limits::metric;
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{eventually, seed};
@@ -75,6 +76,16 @@ async fn a_small_file_system_that_fills_up_refuses_writes_until_there_is_room() 
     let log = format!("{folder}/embedded/wal");
     assert!(answer.body.contains(&log) && answer.body.contains("No space left"), "{answer:?}");
     load.check(&server).await;
+    // However often it is asked, and tries whether there is room: there is none for what was refused.
+    for _ in 0..20 {
+        let (status, why) = server.get("/-/ready").await.expect("it answers");
+        assert_eq!(status, 503, "{why}");
+    }
+    eventually("the gauge of readiness", async || match metric(&server, "ready").await {
+        Some(0.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
     // As the server sees it; here nothing is mounted.
     let ballast = format!("/proc/{}/root{folder}/{BALLAST}", server.process.id());
     std::fs::remove_file(ballast).expect("it is there");
@@ -84,5 +95,6 @@ async fn a_small_file_system_that_fills_up_refuses_writes_until_there_is_room() 
     })
     .await;
     load.check(&server).await;
+    server.wait_ready().await;
     assert!(server.process.terminate().success(), "{}", server.process.log());
 }

@@ -16,6 +16,8 @@ use promkairos::storage::log_files::{LogFile, LogFiles};
 use promkairos::telemetry::HeadMetrics;
 use tempfile::TempDir;
 
+use crate::support::eventually;
+
 /// The real disk with a trace and faults.
 #[derive(Clone, Default)]
 pub(crate) struct FaultyDisk(Arc<Mutex<Faults>>);
@@ -514,6 +516,32 @@ async fn a_disk_that_is_full_from_the_start_is_known_of_before_the_first_write()
     put(&wal, b"first").await.expect("there is room");
     drop(wal);
     assert_eq!(log.bodies(), [b"first"]);
+}
+
+/// After a flush there is no segment until the next record; who asks whether the log is ready has it made.
+#[tokio::test]
+async fn a_disk_without_room_for_a_segment_is_known_before_the_first_write() {
+    let log = Log::new();
+    let (wal, _) = log.open().expect("the log opens");
+    put(&wal, b"first").await.expect("acknowledged");
+    wal.roll();
+    eventually("the segment is closed and removed", async || {
+        wal.forget(1).map_err(|error| error.to_string())?;
+        if log.files().is_empty() { Ok(()) } else { Err("it is there".into()) }
+    })
+    .await;
+    log.disk.set(|faults| faults.space = Some(0));
+    eventually("it is known", async || match wal.ready() {
+        Ok(()) => Err("it is ready".into()),
+        Err(_) => Ok(()),
+    })
+    .await;
+    log.disk.set(|faults| faults.space = None);
+    eventually("there is room", async || wal.ready().map_err(|error| error.to_string())).await;
+    put(&wal, b"second").await.expect("there is room");
+    drop(wal);
+    let (_, seen) = log.open_after(1).expect("the log opens");
+    assert_eq!(seen.len(), 1);
 }
 
 #[tokio::test]

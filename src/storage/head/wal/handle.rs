@@ -6,6 +6,8 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
@@ -15,6 +17,7 @@ use tokio::sync::oneshot::{self, error::RecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::error;
 
+use super::WalOptions;
 use super::checkpoint::Checkpoint;
 use super::log::{Log, Round, State, Waiter};
 use super::record::{self, Entry, Record};
@@ -104,6 +107,8 @@ impl Wal {
                 roll: false,
                 probe: false,
                 full: None,
+                refused_bytes: 0,
+                is_laid_out: false,
                 stop: false,
                 failed: None,
             }),
@@ -182,22 +187,43 @@ impl Wal {
     }
 
     /// Whether records are accepted. While the disk is full each call also lets the writer try
-    /// again, so that a server that nobody writes to becomes ready by itself.
+    /// again, so that a server that nobody writes to becomes ready by itself. And where no segment is laid out for
+    /// the next record it lets the writer make one, so that a disk without room for it is known before anyone
+    /// relies on it.
     pub fn ready(&self) -> Result<(), StoreError> {
         let mut state = self.log.state.lock();
         if let Some(what) = &state.failed {
             return Err(unavailable(what));
         }
-        let Some(what) = state.full.clone() else { return Ok(()) };
+        let full = state.full.clone();
+        if full.is_none() && state.is_laid_out {
+            return Ok(());
+        }
         state.probe = true;
         drop(state);
         self.log.work.notify_one();
-        Err(unavailable(&what))
+        full.map_or(Ok(()), |what| Err(unavailable(&what)))
     }
 
     /// Whether nothing is accepted until a restart.
     pub fn has_failed(&self) -> bool {
         self.log.state.lock().failed.is_some()
+    }
+
+    /// Whether the files of the log are where the next start looks for them; somebody may have moved or removed
+    /// them.
+    pub fn check_files(&self) -> Result<(), StoreError> {
+        let WalOptions { dir, disk, .. } = &self.log.options;
+        let listed = disk.list(dir).map_err(|source| io_error(dir, source))?;
+        let path = |(_, segment): &(u64, Closed)| segment.path.clone();
+        let closed: Vec<PathBuf> = self.log.closed.lock().iter().map(path).collect();
+        let newest = self.log.checkpoint.lock().newest;
+        let newest = (newest > 0).then(|| dir.join(segment::name(newest)));
+        let is_listed = |path: &PathBuf| listed.iter().any(|name| path.ends_with(name));
+        match closed.into_iter().chain(newest).find(|path| !is_listed(path)) {
+            Some(gone) => Err(io_error(&gone, ErrorKind::NotFound.into())),
+            None => Ok(()),
+        }
     }
 
     /// Lets the next round begin a new segment, so that [`Wal::forget`] can remove those before it. Records that wait

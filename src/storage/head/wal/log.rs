@@ -46,6 +46,10 @@ pub(super) struct State {
     pub(super) probe: bool,
     /// Why the last round could not be written; the next one that can clears it.
     pub(super) full: Option<Arc<str>>,
+    /// How many bytes that round had: there is room again when as many fit.
+    pub(super) refused_bytes: usize,
+    /// Whether there is a segment for the next record.
+    pub(super) is_laid_out: bool,
     pub(super) stop: bool,
     /// Why nothing is accepted any more.
     pub(super) failed: Option<Arc<str>>,
@@ -58,6 +62,8 @@ pub(super) struct Round {
     pub(super) first: u64,
     pub(super) last: u64,
     pub(super) waiters: Vec<Waiter>,
+    /// Of a round without records: the bytes that have to fit.
+    pub(super) room: usize,
 }
 
 /// A request that waits for its record.
@@ -101,6 +107,13 @@ impl Log {
         Ok(())
     }
 
+    /// Tries whether the checkpoint could be written, by writing it as it is.
+    pub(super) fn repeat_checkpoint(&self) -> Result<(), AppendError> {
+        let WalOptions { dir, disk, .. } = &self.options;
+        let checkpoint = self.checkpoint.lock();
+        checkpoint::write(disk.as_ref(), dir, *checkpoint)
+    }
+
     /// Notes durably that everything up to `through` is in the store below. Gives the segments that hold
     /// no more than that, oldest first: they need not be there any longer.
     pub(super) fn checkpoint_through(&self, through: u64) -> Result<Vec<PathBuf>, StoreError> {
@@ -125,7 +138,7 @@ impl Log {
         round: &Round,
         previous: u64,
     ) -> Result<Segment, AppendError> {
-        let needed = (HEADER_LEN + round.bytes.len() + SEAL_LEN) as u64;
+        let needed = (HEADER_LEN + round.bytes.len().max(round.room) + SEAL_LEN) as u64;
         let WalOptions { dir, disk, segment_bytes } = &self.options;
         let bytes = needed.max(*segment_bytes);
         let header = Header { first: round.first, previous, key: self.key, bytes };

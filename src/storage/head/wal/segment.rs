@@ -157,6 +157,12 @@ impl Segment {
         Ok(())
     }
 
+    /// Whether so many bytes could be written behind the last record, by writing zeros there: not every file system
+    /// has reserved them.
+    pub(super) fn try_room(&mut self, bytes: usize) -> Result<(), AppendError> {
+        wipe(self.file.as_ref(), self.end, self.end + bytes as u64)
+    }
+
     /// Takes out the records that are in it, durably. None of them was acknowledged.
     pub(super) fn take_back(&mut self) -> Result<(), AppendError> {
         (self.littered, self.end) = (self.end, HEADER_LEN as u64);

@@ -47,6 +47,7 @@ impl Writer {
             // One without a record goes on: nothing in it is to be cut off.
             if roll && self.segment.as_ref().is_some_and(|segment| segment.first() <= self.last) {
                 self.close_segment();
+                self.log.state.lock().is_laid_out = false;
             }
             if let Some(round) = round {
                 self.settle(round);
@@ -64,7 +65,11 @@ impl Writer {
             Err(AppendError::Sync(error)) => Err(self.fail(error)),
         };
         let answer = answer.map_err(Arc::<str>::from);
-        self.log.state.lock().full = answer.as_ref().err().cloned();
+        let mut state = self.log.state.lock();
+        state.full = answer.as_ref().err().cloned();
+        state.refused_bytes = if answer.is_ok() { 0 } else { round.bytes.len().max(round.room) };
+        state.is_laid_out = self.segment.is_some();
+        drop(state);
         if let Err(what) = &answer {
             self.log.metrics.wal_failures.inc();
             if let Some(refused) = self.refusals.count(round.waiters.len() as u64, Instant::now()) {
@@ -87,7 +92,8 @@ impl Writer {
 
     /// A round without records: only tries whether one could be written.
     fn probe(&self, state: &State) -> Round {
-        Round { first: state.next, last: self.last, ..Round::default() }
+        let room = state.refused_bytes;
+        Round { first: state.next, last: self.last, room, ..Round::default() }
     }
 
     /// Waits for records, a roll or the end.
@@ -95,7 +101,8 @@ impl Writer {
         let mut state = self.log.state.lock();
         loop {
             let roll = std::mem::take(&mut state.roll);
-            let probe = std::mem::take(&mut state.probe) && state.full.is_some();
+            let probe = std::mem::take(&mut state.probe);
+            let probe = probe && (state.full.is_some() || !state.is_laid_out);
             if !state.round.waiters.is_empty() {
                 return Some((Some(std::mem::take(&mut state.round)), roll));
             }
@@ -117,7 +124,8 @@ impl Writer {
         if let Some(what) = &self.log.state.lock().failed {
             return Err(AppendError::Write(io::Error::other(what.to_string())));
         }
-        if self.segment.as_ref().is_some_and(|segment| !segment.has_room(round.bytes.len())) {
+        let needed = round.bytes.len().max(round.room);
+        if self.segment.as_ref().is_some_and(|segment| !segment.has_room(needed)) {
             self.close_segment();
         }
         let segment = match &mut self.segment {
@@ -159,7 +167,28 @@ impl Writer {
         if !round.bytes.is_empty() {
             self.log.active_bytes.store(segment.end(), Ordering::Relaxed);
         }
+        if round.room > 0 {
+            self.try_room(round.room)?;
+        }
         Ok(())
+    }
+
+    /// Whether so many bytes would fit, and a checkpoint beside them.
+    fn try_room(&mut self, bytes: usize) -> Result<(), AppendError> {
+        let Some(segment) = &mut self.segment else { return Ok(()) };
+        segment.try_room(bytes)?;
+        let has_record = segment.first() <= self.last;
+        match self.log.repeat_checkpoint() {
+            Ok(()) => Ok(()),
+            // Nothing in it has changed, whichever of the two is there.
+            Err(AppendError::Write(error) | AppendError::Sync(error)) => {
+                if !has_record {
+                    // Gives back the space that it has reserved.
+                    self.close_segment();
+                }
+                Err(AppendError::Write(error))
+            }
+        }
     }
 
     /// The segment takes no more appends: everything in it is synced already but its last seal.
