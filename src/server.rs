@@ -14,7 +14,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -192,10 +192,7 @@ pub async fn run(
     rereading: Rereading,
     traces: &Traces,
 ) -> Result<(), ServerError> {
-    let keeps_files = config.keeps_files();
-    let lock = keeps_files.then(|| DataLock::acquire(&config.data_dir)).transpose()?;
-    check(&config)?;
-    unserved::check(&config, lock.as_ref())?;
+    own_data_dir(&config)?;
     prepare(&config);
     let metrics = Arc::new(Metrics::with_traces(traces.metrics()));
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
@@ -243,7 +240,7 @@ pub async fn run(
                 let instance = self_scrape::instance(address.port());
                 beside.spawn(self_scrape::run(metrics, store.clone(), every, instance));
             }
-            serve_until(stopped, server, &store).await
+            serve_until(stopped, server, &store, config.shutdown_timeout).await
         }
         Some(Err(source)) => {
             server.abort();
@@ -251,9 +248,20 @@ pub async fn run(
         }
         None => {
             server.abort();
+            say_what_stays(&config);
             Ok(())
         }
     }
+}
+
+/// Takes the data folder, where the process keeps files in it, for as long as the process lives: threads whose work
+/// is given up at the end may touch files until then.
+fn own_data_dir(config: &Config) -> Result<(), ServerError> {
+    let lock = config.keeps_files().then(|| DataLock::acquire(&config.data_dir)).transpose()?;
+    check(config)?;
+    unserved::check(config, lock.as_ref())?;
+    std::mem::forget(lock);
+    Ok(())
 }
 
 /// Has the allocator follow the setting of memory. To be called before other threads are there.
@@ -290,27 +298,44 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
     state
 }
 
+/// Says where acknowledged samples are that nobody has read back before the end.
+fn say_what_stays(config: &Config) {
+    let log = wal_dir(&config.data_dir, &config.store);
+    if config.keeps_files() && log.is_dir() {
+        let log = log.display();
+        tracing::warn!(
+            "stopped before the store was open: what the log in {log} holds stays there"
+        );
+    }
+}
+
 /// Waits until `stopped` or the end of the server, which before that is a defect; then for the
-/// requests under way, but not for ever; and closes the store.
+/// requests under way, but not for ever; and closes the store, all of it in no more time than `within`.
 async fn serve_until(
     stopped: watch::Receiver<bool>,
     mut server: JoinHandle<()>,
     store: &SharedStore,
+    within: Duration,
 ) -> Result<(), ServerError> {
     let ended = tokio::select! {
-        () = until_true(stopped) => tokio::time::timeout(DRAIN_TIMEOUT, &mut server).await,
-        ended = &mut server => Ok(ended),
+        () = until_true(stopped) => None,
+        ended = &mut server => Some(ended),
+    };
+    let (by, drain) = (Instant::now() + within, DRAIN_TIMEOUT.min(within / 2));
+    let ended = match ended {
+        Some(ended) => Ok(ended),
+        None => tokio::time::timeout(drain, &mut server).await,
     };
     let served = match ended {
         Ok(ended) => ended.map_err(broken),
         Err(_) => {
-            tracing::warn!("requests still under way after {DRAIN_TIMEOUT:?} are cut off");
+            tracing::warn!("requests still under way after {drain:?} are cut off");
             server.abort();
             Ok(())
         }
     };
     let closed = store
-        .close()
+        .close_by(by)
         .await
         .map_err(|source| ServerError::Store { what: "cannot close the store", source });
     if served.is_ok() && closed.is_ok() {
@@ -408,7 +433,8 @@ mod tests {
         let (_stop, stopped) = watch::channel(false);
         let server = tokio::spawn(async { panic!("a defect") });
         let store: SharedStore = Arc::new(MemoryStore::default());
-        let error = serve_until(stopped, server, &store).await.expect_err("it broke").to_string();
+        let ended = serve_until(stopped, server, &store, Duration::from_secs(9)).await;
+        let error = ended.expect_err("it broke").to_string();
         assert!(error.starts_with("cannot serve: ") && error.contains("a defect"), "{error}");
     }
 }

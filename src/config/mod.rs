@@ -80,6 +80,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// The log in front of the store.
     pub head: HeadConfig,
+    /// Longest time of a stop.
+    pub shutdown_timeout: Duration,
     /// How long samples are kept; `None` = for ever.
     pub retention: Option<Duration>,
     /// How much memory the process may take.
@@ -311,6 +313,7 @@ impl Config {
             store: store(&raw)?,
             head: head(&raw, &memory)?,
             memory,
+            shutdown_timeout: positive(&raw, "shutdown-timeout")?,
             retention: unless_zero("retention")?,
             self_scrape_interval: self_scrape_interval(&raw)?,
             queries: QueryConfig::from_raw(&raw, &memory)?,

@@ -187,6 +187,13 @@ pub const SETTINGS: &[Setting] = &[
         "How often samples go from the log to the store; to Cassandra they go spread over half of \
          that, unless it is urgent",
     ),
+    setting(
+        "shutdown-timeout",
+        "DURATION",
+        Some("25s"),
+        "Longest time of a stop: up to half of it for requests under way, the rest for the last flush; what is not in \
+         the store by then stays in the log, and the next start reads it back",
+    ),
     setting("wal-limit", "SIZE", Some("8GiB"), "Largest log; beyond it writes are refused"),
     setting(
         "flush-memory",
@@ -276,12 +283,6 @@ pub const SETTINGS: &[Setting] = &[
         "Floats and histograms taken in a second; beyond it writes are told to come again; 0 = no limit",
     ),
     setting(
-        "max-active-series",
-        "N",
-        Some("0"),
-        "Series written to within the last hour; others are refused, those go on; 0 = no limit",
-    ),
-    setting(
         "max-sample-age",
         "DURATION",
         Some("0"),
@@ -293,6 +294,12 @@ pub const SETTINGS: &[Setting] = &[
         Some("365d"),
         "How far in the future a sample or exemplar may be when it is written or copied; others are refused, such as \
          those with microseconds in the place of milliseconds; 0 = any time",
+    ),
+    setting(
+        "max-active-series",
+        "N",
+        Some("0"),
+        "Series written to within the last hour; others are refused, those go on; 0 = no limit",
     ),
     setting(
         "max-active-series-per-metric",

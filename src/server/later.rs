@@ -213,6 +213,10 @@ impl Store for Later {
         self.store().await?.ready().await
     }
 
+    fn failing(&self) -> Option<String> {
+        self.store_now()?.failing()
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         self.opening.abort();
         match self.store_now() {

@@ -279,6 +279,10 @@ impl Store for Clusters {
         store.ready().await.map_err(|error| named("metadata cluster", error))
     }
 
+    fn failing(&self) -> Option<String> {
+        [&self.write].into_iter().chain(&self.metadata).find_map(|store| store.failing())
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         let others = self.read.iter().map(|cluster| &cluster.store).chain(&self.metadata);
         let mut closed = self.write.close().await;

@@ -10,6 +10,7 @@ mod codec;
 pub mod disk;
 pub mod embedded;
 mod exemplars;
+mod failures;
 mod folder_lock;
 pub mod frame;
 pub mod head;
@@ -26,7 +27,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -140,8 +141,19 @@ pub trait Store: Send + Sync {
     /// Whether writes can be accepted and their promise kept right now.
     async fn ready(&self) -> Result<(), StoreError>;
 
+    /// What fails again and again in the background, and why. Known at once: nobody is asked.
+    fn failing(&self) -> Option<String> {
+        None
+    }
+
     /// Finishes background work and releases files. No call may follow.
     async fn close(&self) -> Result<(), StoreError>;
+
+    /// As [`close`](Store::close), but work that would take longer than until `by` is given up where a log keeps
+    /// what it was for.
+    async fn close_by(&self, _by: Instant) -> Result<(), StoreError> {
+        self.close().await
+    }
 
     /// Counts for status pages.
     async fn stats(&self) -> Result<Stats, StoreError>;

@@ -4,6 +4,7 @@
 
 mod clock;
 mod disk;
+mod failing;
 mod model;
 
 use std::path::Path;

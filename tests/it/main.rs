@@ -34,6 +34,7 @@ mod reading;
 mod reload;
 mod replay;
 mod slow_senders;
+mod stop;
 mod store;
 mod support;
 mod tag_index;

@@ -361,6 +361,11 @@ impl Store for CassandraStore {
         self.shared.skew.check()
     }
 
+    /// A clock that is far off lets no write through until somebody sets it.
+    fn failing(&self) -> Option<String> {
+        self.shared.skew.check().err().map(|error| error.to_string())
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         self.clock_watch.abort();
         drop(self.shared.index_delete.lock().await);

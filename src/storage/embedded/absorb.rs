@@ -84,6 +84,7 @@ fn write(
     loop {
         match receiver.blocking_recv() {
             Some(Message::Runs(runs)) => {
+                store.check_open()?;
                 for run in &runs {
                     points += run.chunks.iter().map(|c| u64::from(c.count)).sum::<u64>();
                     parts.add(run)?;
@@ -150,6 +151,7 @@ impl Writers<'_> {
         let store = self.store;
         let mut finished = Vec::new();
         for writer in self.open.into_values() {
+            store.check_open()?;
             finished.extend(writer.finish(cut_through, keep)?);
         }
         let metadata_id = store.new_id();

@@ -1,7 +1,7 @@
 //! The thread that keeps the store in order: retention, and one compaction at a time.
 //!
-//! It runs at an interval and when it is woken. A failure is counted and said, and tried again
-//! at the next interval; it never stops the store.
+//! It runs at an interval and when it is woken. A failure is counted and said, and tried again after a pause that
+//! grows up to the interval; it never stops the store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::limits::LEAST_FLUSH_RETRY as LEAST_RETRY;
 use crate::storage::StoreError;
 
 use super::compaction::Speed;
@@ -93,25 +94,32 @@ impl Stopping {
 }
 
 fn run(store: &PartStore, signal: &Signal, interval: Duration) {
+    let (mut pause, mut retry) = (interval, LEAST_RETRY);
     loop {
         let mut wishes = signal.wishes.lock();
         if !wishes.wake && !wishes.stop {
-            signal.changed.wait_for(&mut wishes, interval);
+            signal.changed.wait_for(&mut wishes, pause);
         }
         wishes.wake = false;
         if wishes.stop {
             return;
         }
         drop(wishes);
-        if let Err(error) = store.maintain(&|| store.clock.now_ms(), Speed::Background) {
-            // What cannot be finished any more is given up, and is no failure.
-            if store.stopping.load(Ordering::Relaxed) {
-                tracing::debug!(%error, "maintenance of the embedded store was given up");
-                return;
-            }
-            store.metrics.maintenance_failures.inc();
-            tracing::error!(%error, "maintenance of the embedded store failed");
+        let Err(error) = store.maintain(&|| store.clock.now_ms(), Speed::Background) else {
+            store.failures.end();
+            (pause, retry) = (interval, LEAST_RETRY);
+            continue;
+        };
+        // What cannot be finished any more is given up, and is no failure.
+        if store.stopping.load(Ordering::Relaxed) {
+            tracing::debug!(%error, "maintenance of the embedded store was given up");
+            return;
         }
+        store.metrics.maintenance_failures.inc();
+        store.failures.note(&error);
+        pause = retry.min(interval);
+        retry = pause * 2;
+        tracing::error!(%error, "maintenance of the embedded store failed, tried again in {pause:?}");
     }
 }
 

@@ -200,9 +200,18 @@ impl Store for Parts {
         Ok(())
     }
 
+    fn failing(&self) -> Option<String> {
+        self.store.failures.standing()
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
-        let stopping = self.maintenance.stop();
-        blocking(move || stopping.wait()).await
+        let (stopping, store) = (self.maintenance.stop(), self.store.clone());
+        let wait = move || {
+            // Whoever opens the folder next finds nobody at work in it.
+            store.wait_for_flights();
+            stopping.wait()
+        };
+        blocking(wait).await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::model::{Metadata, TimeRange};
 use crate::storage::codec::Damage;
 use crate::storage::disk::{NotReplaced, place, replace};
+use crate::storage::failures::Failures;
 use crate::storage::{Clock, Stats, StoreError};
 use crate::telemetry::StoreMetrics;
 
@@ -52,6 +53,10 @@ pub(super) struct PartStore {
     commits: Mutex<Commits>,
     /// `cut_through` of every flush being written.
     flights: Mutex<Vec<u64>>,
+    /// Told when one of them has ended.
+    landed: Condvar,
+    /// How maintenance has failed since it last succeeded.
+    pub(super) failures: Failures,
     /// Held while a compaction runs.
     pub(super) compacting: Mutex<()>,
     /// The time that retention goes by.
@@ -105,6 +110,10 @@ impl PartStore {
             next_id: AtomicU64::new(1),
             commits: Mutex::default(),
             flights: Mutex::default(),
+            landed: Condvar::new(),
+            failures: Failures::of(
+                "maintenance of the embedded store (merges of part files, retention)",
+            ),
             compacting: Mutex::default(),
             horizon: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -161,8 +170,7 @@ impl PartStore {
     ) -> Result<(), StoreError> {
         let mut commits = self.commits.lock();
         if commits.closed {
-            let what = "the embedded store is closed".into();
-            return Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(1) });
+            return Err(closed());
         }
         let old = self.state();
         let mut new = State::clone(&old);
@@ -201,7 +209,18 @@ impl PartStore {
         Ok(())
     }
 
-    /// Lets nothing change any more, and running compactions end.
+    /// Fails once nothing may change any more, for work that would be in vain.
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if self.stopping.load(Ordering::Relaxed) { Err(closed()) } else { Ok(()) }
+    }
+
+    /// Waits until no flush is being written: once the store is shut that is soon. Blocks.
+    pub(super) fn wait_for_flights(&self) {
+        let mut flights = self.flights.lock();
+        self.landed.wait_while(&mut flights, |flights| !flights.is_empty());
+    }
+
+    /// Lets nothing change any more, and running compactions and flushes end.
     pub(super) fn shut(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.commits.lock().closed = true;
@@ -328,7 +347,13 @@ impl Drop for Flight {
         if let Some(at) = flights.iter().position(|flight| *flight == self.cut_through) {
             flights.swap_remove(at);
         }
+        self.store.landed.notify_all();
     }
+}
+
+fn closed() -> StoreError {
+    let what = "the embedded store is closed".into();
+    StoreError::Unavailable { what, retry_after: Duration::from_secs(1) }
 }
 
 /// Lets the parts go that are not among `kept`.

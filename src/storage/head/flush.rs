@@ -17,13 +17,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::sync::{Mutex, Notify, oneshot, watch};
+use tokio::time::timeout;
 use tracing::{error, warn};
 
 use super::applier::{Step, answered};
 use super::handing_down::HandingDown;
 use super::{Inner, Options, blocking};
-use crate::limits::RETURN_PROBE;
+use crate::limits::{RETRY_AFTER, RETURN_PROBE};
 use crate::storage::{Level, Pace, StoreError};
 
 /// What a flush does when nothing was accepted since the last one.
@@ -45,6 +46,8 @@ pub(super) struct Flusher {
     hurried: AtomicUsize,
     /// Whether the last flush failed.
     failed: AtomicBool,
+    /// Whether flushes are given up, the one under way too.
+    given_up: watch::Sender<bool>,
 }
 
 /// Somebody who waits, until it is dropped.
@@ -61,12 +64,28 @@ impl Flusher {
     pub(super) fn new(turn: HandingDown) -> Self {
         let deletes_pending = (!turn.deletes.is_empty()).into();
         let (hurried, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Self { turn: Mutex::new(turn), deletes_pending, hurried, failed }
+        let given_up = watch::Sender::new(false);
+        Self { turn: Mutex::new(turn), deletes_pending, hurried, failed, given_up }
     }
 
     /// Whether the last flush failed: the next one waits for its time.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// No flush goes on, and none begins any more.
+    pub(super) fn give_up(&self) {
+        self.given_up.send_replace(true);
+    }
+
+    /// Waits until flushes are given up.
+    async fn until_given_up(&self) -> StoreError {
+        // The sender is ours: it does not go away.
+        let _ = self.given_up.subscribe().wait_for(|given_up| *given_up).await;
+        StoreError::Unavailable {
+            what: "there was no more time for it".into(),
+            retry_after: RETRY_AFTER,
+        }
     }
 
     /// No flush is spread while what this gives lives.
@@ -102,10 +121,10 @@ async fn flush_for_ever(
         let over = match backoff {
             // Being woken does not make a store come back sooner.
             Some(backoff) => {
-                let _ = tokio::time::timeout(backoff, comes_back(&head)).await;
+                let _ = timeout(backoff, comes_back(&head)).await;
                 Duration::ZERO
             }
-            None => match tokio::time::timeout(rest, wake.notified()).await {
+            None => match timeout(rest, wake.notified()).await {
                 Ok(()) => Duration::ZERO,
                 Err(_) => spread,
             },
@@ -151,7 +170,7 @@ async fn comes_back(head: &Weak<Inner>) {
 impl Inner {
     /// Hands everything accepted so far to the store below, spread over a time; zero = at full speed,
     /// a flush under way included. It goes on to its end when the caller goes away: a flush cut off
-    /// between its steps would let the next one begin midway.
+    /// between its steps would let the next one begin midway. Only where none follows it is given up.
     pub(super) async fn flush(
         self: &Arc<Self>,
         when_empty: WhenEmpty,
@@ -160,7 +179,10 @@ impl Inner {
         let inner = self.clone();
         let flush = tokio::spawn(async move {
             let _hurry = over.is_zero().then(|| inner.flusher.hurry());
-            inner.flush_to_the_end(when_empty, over).await
+            tokio::select! {
+                flushed = inner.flush_to_the_end(when_empty, over) => flushed,
+                given_up = inner.flusher.until_given_up() => Err(given_up),
+            }
         });
         flush.await.map_err(|error| StoreError::Backend {
             what: "a flush ended early".into(),
@@ -181,16 +203,22 @@ impl Inner {
             Ok(()) => {
                 self.metrics.flushes.inc();
                 self.metrics.flush_seconds.observe(begin.elapsed().as_secs_f64());
-                *self.obstacle.lock() = None;
+                self.failures.end();
             }
             Err(error) => {
                 self.metrics.flush_failures.inc();
-                if matches!(error, StoreError::Backend { .. } | StoreError::Denied(_)) {
-                    *self.obstacle.lock() = Some(error.to_string());
+                if !self.is_away(error).await {
+                    self.failures.note(error);
                 }
             }
         }
         result
+    }
+
+    /// Whether a flush failed because the store below is away: that passes, and the log is there for it.
+    async fn is_away(&self, error: &StoreError) -> bool {
+        let may_pass = matches!(error, StoreError::Unavailable { .. });
+        may_pass && !matches!(timeout(RETURN_PROBE, self.below.ready()).await, Ok(Ok(())))
     }
 
     async fn flush_in_turn(

@@ -297,6 +297,13 @@ impl Memory {
         (chunks, range)
     }
 
+    /// How many points there are; those of the flush under way count until its end.
+    pub(super) fn points(&self) -> u64 {
+        let mut points = 0;
+        self.map.read().for_each(|_, series| points += series.points());
+        points
+    }
+
     /// How many series there are.
     pub(super) fn series_count(&self) -> usize {
         self.map.read().len()

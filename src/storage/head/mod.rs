@@ -11,6 +11,7 @@
 
 mod ahead;
 mod applier;
+mod closing;
 mod deletes;
 mod flush;
 mod handing_down;
@@ -26,12 +27,12 @@ pub mod wal;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use tracing::{Instrument, info_span, warn};
+use tracing::{Instrument, info_span};
 
 use super::clock::now_ms;
 use super::{
@@ -44,6 +45,7 @@ use crate::model::{
     WriteOutcome,
 };
 use crate::storage::disk::Disk;
+use crate::storage::failures::Failures;
 use crate::storage::log_files::LogFiles;
 use crate::telemetry::HeadMetrics;
 use crate::wire;
@@ -142,8 +144,8 @@ struct Inner {
     wake: Arc<Notify>,
     below: SharedStore,
     metrics: HeadMetrics,
-    /// Why the store below refused the last flush, where that is no matter of time.
-    obstacle: Mutex<Option<String>>,
+    /// How flushes have failed since the last one that went down.
+    failures: Failures,
 }
 
 struct Order {
@@ -375,34 +377,22 @@ impl Store for Head {
         // Some room for the next requests: not ready while one of usual size is refused.
         let some = (self.inner.options.wal_limit / 64) as usize;
         self.inner.check_limit(some).map_err(|(_, error)| error)?;
-        match self.inner.obstacle.lock().clone() {
-            Some(what) => {
-                Err(StoreError::Unavailable { what, retry_after: Duration::from_secs(30) })
-            }
+        match self.failing() {
+            Some(what) => Err(StoreError::Unavailable { what, retry_after: FULL_RETRY_AFTER }),
             None => Ok(()),
         }
     }
 
+    fn failing(&self) -> Option<String> {
+        self.inner.failures.standing().or_else(|| self.inner.below.failing())
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
-        let flushed = self.inner.flush(WhenEmpty::Skip, Duration::ZERO).await;
-        // Asked before it is closed, when nothing is accepted either.
-        let has_failed = self.inner.wal.has_failed();
-        let inner = self.inner.clone();
-        blocking(move || inner.wal.close()).await?;
-        let closed = self.inner.below.close().await;
-        match flushed {
-            Ok(()) => closed,
-            // A full disk passes; a log that has failed may not have what was not flushed.
-            Err(error) if has_failed => Err(StoreError::Backend {
-                what: "the last flush failed, and the log cannot be relied on: samples may be lost"
-                    .into(),
-                source: Box::new(error),
-            }),
-            Err(error) => {
-                warn!("the last flush failed, its samples stay in the log: {error}");
-                closed
-            }
-        }
+        self.inner.close(None).await
+    }
+
+    async fn close_by(&self, by: Instant) -> Result<(), StoreError> {
+        self.inner.close(Some(by)).await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {

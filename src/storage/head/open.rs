@@ -29,6 +29,7 @@ use super::repeater::Repeater;
 use super::wal::{self, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
 use crate::model::{Protocol, Target};
+use crate::storage::failures::Failures;
 use crate::storage::{Level, Pace, Pressure, SharedStore, StoreError};
 use crate::telemetry::HeadMetrics;
 use crate::wire::{self, Policy};
@@ -59,7 +60,7 @@ pub(super) async fn open(
         wake: Arc::new(Notify::new()),
         below,
         metrics,
-        obstacle: Mutex::default(),
+        failures: Failures::of("a flush"),
     };
     inner.wake_if_full();
     if failed {

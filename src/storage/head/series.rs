@@ -204,6 +204,16 @@ impl MemSeries {
         (count, chunks.chain(late).reduce(|a, b| a.hull(b)))
     }
 
+    /// How many points there are.
+    pub(super) fn points(&self) -> u64 {
+        let closed = self.flushing.iter().chain(&self.sealed);
+        let late = self.rare.iter().flat_map(|rare| &rare.late_sealed);
+        let closed: u64 = closed.chain(late).map(|chunk| u64::from(chunk.count)).sum();
+        let open = self.open.as_ref().map_or(0, OpenChunk::count);
+        let late = self.rare.as_ref().map_or(0, |rare| rare.late.len());
+        closed + (open + late) as u64
+    }
+
     /// The exemplars in `range`, by time and then by labels.
     pub(super) fn exemplars(&self, range: &TimeRange) -> impl Iterator<Item = Exemplar> + '_ {
         let end = range.end;

@@ -47,6 +47,8 @@ struct State {
     fault: Option<(usize, Fault)>,
     failed: bool,
     failed_to_remove: bool,
+    /// No new file can be made.
+    full: bool,
 }
 
 type Inode = Arc<Mutex<Content>>;
@@ -88,6 +90,11 @@ impl SimulatedDisk {
 
     pub(super) fn failed_to_remove(&self) -> bool {
         self.state().failed_to_remove
+    }
+
+    /// From now on it has no room for new files, or has it again.
+    pub(super) fn fill(&self, full: bool) {
+        self.state().full = full;
     }
 
     /// Names of all files, without their folder.
@@ -202,6 +209,9 @@ impl Folders for SimulatedDisk {
 impl Files for SimulatedDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
         let mut state = self.operate().map_err(|(_, error)| error)?;
+        if state.full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let inode = Inode::default();
         state.names.insert(path.to_owned(), inode.clone());
         Ok(Box::new(Handle { disk: self.clone(), inode }))

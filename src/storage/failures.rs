@@ -1,0 +1,87 @@
+//! Work in the background that fails: how many times in a row, and why the last time.
+//!
+//! One failure may pass by itself and is only logged. A second one in a row stands until the work succeeds: the
+//! store is not ready meanwhile. Nothing is tried again here.
+
+use parking_lot::Mutex;
+
+use super::StoreError;
+
+/// Failures in a row from which on they stand.
+const STANDS_AT: u64 = 2;
+
+/// How one kind of work has failed since it last succeeded.
+#[derive(Debug)]
+pub(super) struct Failures {
+    /// The work, as a sentence begins with it.
+    work: &'static str,
+    last: Mutex<Option<Failed>>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    times: u64,
+    /// Why the last time.
+    why: String,
+    /// Whether somebody has to mend something, whatever is tried.
+    needs_somebody: bool,
+}
+
+impl Failures {
+    /// None yet.
+    pub(super) fn of(work: &'static str) -> Self {
+        Self { work, last: Mutex::default() }
+    }
+
+    /// The work has failed.
+    pub(super) fn note(&self, error: &StoreError) {
+        let mut last = self.last.lock();
+        let times = last.as_ref().map_or(0, |failed| failed.times) + 1;
+        let needs_somebody = matches!(error, StoreError::Backend { .. } | StoreError::Denied(_));
+        *last = Some(Failed { times, why: error.to_string(), needs_somebody });
+    }
+
+    /// The work has succeeded.
+    pub(super) fn end(&self) {
+        *self.last.lock() = None;
+    }
+
+    /// What keeps failing, and why; `None` = nothing.
+    pub(super) fn standing(&self) -> Option<String> {
+        let last = self.last.lock();
+        let Failed { times, why, needs_somebody } = last.as_ref()?;
+        if *times < STANDS_AT && !needs_somebody {
+            return None;
+        }
+        let times = match times {
+            1 => String::new(),
+            times => format!(" {times} times in a row"),
+        };
+        Some(format!("{} has failed{times}: {why}", self.work))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_failure_in_a_row_stands_until_the_work_succeeds() {
+        let failures = Failures::of("a flush");
+        let full =
+            || StoreError::Io { path: "d".into(), source: std::io::ErrorKind::StorageFull.into() };
+        assert_eq!(failures.standing(), None);
+        failures.note(&full());
+        assert_eq!(failures.standing(), None);
+        failures.end();
+        failures.note(&full());
+        assert_eq!(failures.standing(), None, "there was a success in between");
+        failures.note(&full());
+        let want = format!("a flush has failed 2 times in a row: {}", full());
+        assert_eq!(failures.standing(), Some(want));
+        failures.end();
+        assert_eq!(failures.standing(), None);
+        failures.note(&StoreError::Denied("no right".into()));
+        assert_eq!(failures.standing().as_deref(), Some("a flush has failed: no right"));
+    }
+}
