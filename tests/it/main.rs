@@ -7,6 +7,7 @@ mod batch;
 mod cassandra;
 mod chunk;
 mod clients;
+mod clocks;
 mod clusters;
 mod commands;
 mod connections;
