@@ -27,7 +27,7 @@ use crate::storage::cassandra::Options;
 use crate::storage::{Clock, SharedStore, StoreError};
 use crate::telemetry::{Metrics, Traces};
 
-mod allocator;
+pub(crate) mod allocator;
 mod answer;
 mod cassandra;
 mod clusters;

@@ -339,10 +339,11 @@ impl AppState {
     }
 
     /// Parts that hold memory, and the bytes of each as it counts them.
-    pub fn held_by_part(&self) -> [(&'static str, u64); 5] {
+    pub fn held_by_part(&self) -> [(&'static str, u64); 6] {
         let intakes = [&self.intake, &self.forms, &self.reads.bodies].map(|intake| intake.held());
         let counted = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
         [
+            ("series", counted(self.metrics.head.series_bytes.get())),
             ("points", counted(self.metrics.head.bytes.get())),
             ("blocks", counted(self.metrics.store.block_cache_bytes.get())),
             ("queries", self.evaluator().engine.settings().memory.bytes() as u64),

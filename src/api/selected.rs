@@ -26,7 +26,7 @@ pub(super) async fn of_each_series<T: Send + 'static>(
 ) -> Result<Vec<T>, ApiError> {
     // As a query: half of what it may have is for the labels of what it selects.
     let max_bytes = state.evaluator().engine.settings().max_bytes;
-    let hints = SelectHints { sorted: true, max_label_bytes: max_bytes / 2, max_bytes };
+    let hints = SelectHints { max_label_bytes: max_bytes / 2, max_bytes, ..SelectHints::default() };
     let selected = state.store()?.select(matchers, range, &hints).await;
     let selection = selected.map_err(|error| match error {
         StoreError::Limit(_) => ApiError::Query(QueryError::of_selection(error)),

@@ -66,7 +66,7 @@ async fn ask(
     opening: &Opening<'_>,
 ) -> Result<Selection, StoreError> {
     let max_bytes = opening.max_bytes;
-    let hints = SelectHints { sorted: true, max_label_bytes: max_bytes, max_bytes };
+    let hints = SelectHints { max_label_bytes: max_bytes, max_bytes, ..SelectHints::default() };
     store.select(&requested.matchers, requested.range, &hints).await
 }
 

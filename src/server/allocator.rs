@@ -56,6 +56,78 @@ pub(super) fn give_back() {
     }
 }
 
+/// An allocator for tests that counts, on each thread for itself.
+#[cfg(test)]
+pub(crate) mod counting {
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::cell::Cell;
+
+    struct Counting;
+
+    #[global_allocator]
+    static COUNTING: Counting = Counting;
+
+    thread_local! {
+        /// Bytes that this thread has taken and not given back, and the most since that was last asked.
+        static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+    }
+
+    fn count(bytes: isize) {
+        // While a thread ends there is nothing to count with any more.
+        let _ = HELD.try_with(|held| {
+            let (now, most) = held.get();
+            held.set((now + bytes, most.max(now + bytes)));
+        });
+    }
+
+    /// What an allocator needs for a block: it has some sizes, which are up to an eighth apart.
+    fn taken(layout: Layout) -> isize {
+        let bytes = layout.size().max(8).next_multiple_of(8);
+        let step = (bytes.next_power_of_two() / 8).max(8);
+        bytes.next_multiple_of(step) as isize
+    }
+
+    /// Bytes that `work` leaves taken on this thread, and the most that it had taken meanwhile, with what it gives.
+    pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
+        let before = HELD.with(|held| {
+            let (now, _) = held.get();
+            held.set((now, now));
+            now
+        });
+        let result = work();
+        let (now, most) = HELD.with(Cell::get);
+        let bytes = |held: isize| usize::try_from(held - before).unwrap_or(0);
+        (result, bytes(now), bytes(most))
+    }
+
+    #[expect(unsafe_code, reason = "an allocator is called by the language")]
+    // SAFETY: all is done by the allocator of the system, which is given the same layouts.
+    unsafe impl GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            count(taken(layout));
+            // SAFETY: as the caller of this promises.
+            unsafe { System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+            count(-taken(layout));
+            // SAFETY: as the caller of this promises.
+            unsafe { System.dealloc(block, layout) }
+        }
+
+        unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+            // SAFETY: as the caller of this promises.
+            let moved = unsafe { System.realloc(block, layout, bytes) };
+            if let Ok(new) = Layout::from_size_align(bytes, layout.align()) {
+                // Both are there for a moment.
+                count(taken(new));
+                count(-taken(layout));
+            }
+            moved
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::alloc::{GlobalAlloc, Layout};

@@ -39,7 +39,8 @@ pub use self::exemplars::{
 pub(crate) use self::folder_lock::{FolderLock, NotLocked};
 pub use self::limited::{Limited, ListSize, Listed};
 pub use self::pace::Pace;
-pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused};
+pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused, SeriesRoom};
+use self::run_length::bytes_of_chunk;
 pub use self::run_length::{RunLength, chunk_bytes};
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -180,6 +181,9 @@ pub struct SelectHints {
     /// Most bytes that they may have together with [what the reader holds](SeriesReader::held_bytes); more is
     /// [`StoreError::Limit`] too.
     pub max_bytes: usize,
+    /// Most bytes of points that reading one series may bring; more is [`StoreError::Limit`] where the store does not
+    /// [know them before](SeriesReader::expected_bytes), and else left to the caller.
+    pub max_series_bytes: usize,
 }
 
 impl SelectHints {
@@ -200,7 +204,18 @@ fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
 /// Fails when a selection has more bytes than `limit`, its [`SelectHints::max_bytes`].
 fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
-        let what = format!("label sets and recent points of more than {limit} bytes selected");
+        let what = format!(
+            "label sets and what is kept to read their points of more than {limit} bytes selected"
+        );
+        return Err(StoreError::Limit(what));
+    }
+    Ok(())
+}
+
+/// Fails when reading a series brings more bytes of points than `limit`, its [`SelectHints::max_series_bytes`].
+fn check_series_bytes(labels: &Labels, bytes: usize, limit: usize) -> Result<(), StoreError> {
+    if bytes > limit {
+        let what = format!("{labels} has points of more than {limit} bytes in this range");
         return Err(StoreError::Limit(what));
     }
     Ok(())
@@ -208,7 +223,8 @@ fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
 
 impl Default for SelectHints {
     fn default() -> Self {
-        Self { sorted: true, max_label_bytes: 1 << 30, max_bytes: usize::MAX }
+        let (max_bytes, max_series_bytes) = (usize::MAX, usize::MAX);
+        Self { sorted: true, max_label_bytes: 1 << 30, max_bytes, max_series_bytes }
     }
 }
 

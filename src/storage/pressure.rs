@@ -4,7 +4,10 @@
 //! level follows is a pure decision. Levels only come one after the other when memory comes slowly: what
 //! has to be bounded whatever happens has a limit of its own.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use tokio::sync::watch;
 
 use super::StoreError;
 use crate::limits::RETRY_AFTER;
@@ -71,8 +74,12 @@ pub struct Pressure {
     limit: u64,
     resident: AtomicU64,
     level: AtomicU8,
-    /// Bytes that new series take which were let in since then.
+    /// Tells those who wait for another level.
+    levels: watch::Sender<Level>,
+    /// Bytes of new series that were let in and are not in memory yet.
     expected: AtomicU64,
+    /// Bytes of those that came to memory since the process was last looked at.
+    added: AtomicU64,
     /// Bytes that the next flush will take.
     flush_need: AtomicU64,
     /// Whether much was freed that the allocator may still have.
@@ -94,7 +101,9 @@ impl Pressure {
             limit,
             resident: AtomicU64::new(0),
             level: AtomicU8::new(Level::Ample as u8),
+            levels: watch::Sender::new(Level::Ample),
             expected: AtomicU64::new(0),
+            added: AtomicU64::new(0),
             flush_need: AtomicU64::new(0),
             freed: AtomicBool::new(false),
             refused: Default::default(),
@@ -111,8 +120,11 @@ impl Pressure {
         let before = self.level();
         let now = before.next(resident, self.limit);
         self.resident.store(resident, Relaxed);
-        self.expected.store(0, Relaxed);
+        self.added.store(0, Relaxed);
         self.level.store(now as u8, Relaxed);
+        if now != before {
+            self.levels.send_replace(now);
+        }
         (before, now)
     }
 
@@ -124,6 +136,11 @@ impl Pressure {
             2 => Level::Full,
             _ => Level::Over,
         }
+    }
+
+    /// The same, for who waits for another.
+    pub fn levels(&self) -> watch::Receiver<Level> {
+        self.levels.subscribe()
     }
 
     /// Much memory was freed at once, and will not be needed again soon.
@@ -150,6 +167,11 @@ impl Pressure {
         self.check(Level::Over, Refused::Write)
     }
 
+    /// Whether a remote write may be taken that takes far more memory than others.
+    pub fn check_large_write(&self) -> Result<(), StoreError> {
+        self.check(Level::Full, Refused::Write)
+    }
+
     /// Whether a question may be answered of which is not known how much it takes.
     pub fn check_read(&self) -> Result<(), StoreError> {
         self.check(Level::Full, Refused::Read)
@@ -160,15 +182,28 @@ impl Pressure {
         self.flush_need.store(bytes, Relaxed);
     }
 
-    /// Why a new series that takes so many bytes is refused, if it is. It is counted. There must be room for
-    /// the flush that it is going to be in, and for those that came since the process was last looked at.
-    pub fn refuse_series(&self, bytes: u64) -> Option<RejectReason> {
+    /// Whether a new series of this number of bytes fits in, with those that were let in before it and the flush
+    /// that it is going to be in. Nothing is taken for it.
+    pub fn has_room_for_series(&self, bytes: u64) -> bool {
+        self.level() < Level::Full && self.level_with(self.needed(bytes)) < Level::Full
+    }
+
+    /// Bytes beside what the process has that will be needed with a new series of `bytes`.
+    fn needed(&self, bytes: u64) -> u64 {
+        let series = self.expected.load(Relaxed).saturating_add(self.added.load(Relaxed));
+        self.flush_need.load(Relaxed).saturating_add(series).saturating_add(bytes)
+    }
+
+    fn level_with(&self, more: u64) -> Level {
+        Level::at(self.resident.load(Relaxed).saturating_add(more), self.limit)
+    }
+
+    /// Takes room for a new series, or says why it is refused, which is counted.
+    fn take_series(&self, bytes: u64) -> Option<RejectReason> {
         let mut more = String::new();
         if self.level() < Level::Full {
-            let expected = self.expected.load(Relaxed).saturating_add(bytes);
-            let need = self.flush_need.load(Relaxed).saturating_add(expected);
-            let resident = self.resident.load(Relaxed).saturating_add(need);
-            if Level::at(resident, self.limit) < Level::Full {
+            let need = self.needed(bytes);
+            if self.level_with(need) < Level::Full {
                 self.expected.fetch_add(bytes, Relaxed);
                 return None;
             }
@@ -196,6 +231,42 @@ impl Pressure {
     /// How many were refused since this was last asked.
     pub fn take_refused(&self, what: Refused) -> u64 {
         self.refused[what as usize].swap(0, Relaxed)
+    }
+}
+
+/// Room for series that are let in, from before they take memory until they have it. What is dropped before that
+/// gives its room back.
+#[derive(Debug)]
+pub struct SeriesRoom {
+    pressure: Arc<Pressure>,
+    bytes: u64,
+}
+
+impl SeriesRoom {
+    /// For no series yet.
+    pub fn new(pressure: &Arc<Pressure>) -> Self {
+        Self { pressure: pressure.clone(), bytes: 0 }
+    }
+
+    /// Why a new series that takes at most `bytes` is refused, if it is.
+    pub fn refuse(&mut self, bytes: u64) -> Option<RejectReason> {
+        let refused = self.pressure.take_series(bytes);
+        if refused.is_none() {
+            self.bytes += bytes;
+        }
+        refused
+    }
+
+    /// The series are in memory, where they took this number of bytes.
+    pub fn fill(self, bytes: u64) {
+        // Counted twice for a moment, never not at all.
+        self.pressure.added.fetch_add(bytes, Relaxed);
+    }
+}
+
+impl Drop for SeriesRoom {
+    fn drop(&mut self) {
+        self.pressure.expected.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -230,11 +301,14 @@ mod tests {
 
     #[test]
     fn each_is_refused_at_its_level() {
-        let pressure = Pressure::new(1_000);
+        let pressure = Arc::new(Pressure::new(1_000));
         let refused = || {
             let write = pressure.check_write().is_err();
             let read = pressure.check_read().is_err();
-            (pressure.refuse_series(10).is_some(), read, write)
+            let has_room = pressure.has_room_for_series(10);
+            let series = SeriesRoom::new(&pressure).refuse(10).is_some();
+            assert_eq!(series, !has_room);
+            (series, read, write)
         };
         assert_eq!(refused(), (false, false, false));
         assert_eq!(pressure.note(850), (Level::Ample, Level::Tight));
@@ -255,30 +329,46 @@ mod tests {
 
     #[test]
     fn without_a_limit_nothing_is_refused() {
-        let pressure = Pressure::default();
+        let pressure = Arc::new(Pressure::default());
         pressure.note(1 << 50);
         assert_eq!(pressure.level(), Level::Ample);
         pressure.check_write().expect("there is room");
         pressure.check_read().expect("there is room");
-        assert_eq!(pressure.refuse_series(1 << 40), None);
+        assert_eq!(SeriesRoom::new(&pressure).refuse(1 << 40), None);
     }
 
     #[test]
     fn a_new_series_needs_room_for_those_before_it_and_for_its_flush() {
-        let pressure = Pressure::new(1_000);
+        let pressure = Arc::new(Pressure::new(1_000));
         pressure.note(700);
-        let let_in = || (0..).take_while(|_| pressure.refuse_series(50).is_none()).count();
-        assert_eq!(let_in(), 3, "850, and one more would be at nine tenths");
-        assert_eq!(let_in(), 0);
+        let let_in =
+            |room: &mut SeriesRoom| (0..).take_while(|_| room.refuse(50).is_none()).count();
+        let mut room = SeriesRoom::new(&pressure);
+        assert_eq!(let_in(&mut room), 3, "850, and one more would be at nine tenths");
+        assert_eq!(let_in(&mut SeriesRoom::new(&pressure)), 0);
+        // What is on its way is not in what the process has, whenever it is looked at.
+        pressure.note(700);
+        assert_eq!(let_in(&mut SeriesRoom::new(&pressure)), 0);
+        // It took less than was thought, and is not seen yet.
+        room.fill(60);
+        let mut room = SeriesRoom::new(&pressure);
+        assert_eq!(let_in(&mut room), 2);
+        pressure.note(760);
+        assert_eq!(let_in(&mut SeriesRoom::new(&pressure)), 0);
+        // Given back where a write was not taken.
+        drop(room);
+        assert_eq!(let_in(&mut SeriesRoom::new(&pressure)), 2);
         pressure.note(700);
         pressure.set_flush_need(100);
-        assert_eq!(let_in(), 1);
-        let refused = pressure.refuse_series(50).expect("refused").to_string();
+        let mut room = SeriesRoom::new(&pressure);
+        assert_eq!(let_in(&mut room), 1);
+        let refused = room.refuse(50).expect("refused").to_string();
         let text =
             "the process has 700 bytes in memory, and 200 more with new series and the next flush";
         assert!(refused.contains(text), "{refused}");
+        drop(room);
         pressure.note(799);
-        assert_eq!((let_in(), pressure.level()), (0, Level::Ample));
+        assert_eq!((let_in(&mut SeriesRoom::new(&pressure)), pressure.level()), (0, Level::Ample));
     }
 
     #[test]

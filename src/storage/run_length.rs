@@ -52,10 +52,12 @@ impl RunLength {
 
 /// Bytes of chunks in memory, by series.
 pub fn chunk_bytes(chunks: &[Vec<Chunk>]) -> usize {
-    let bytes = |chunk: &Chunk| {
-        size_of::<Chunk>() + chunk.data.len() + chunk.starts.len() + chunk.stamps.len()
-    };
-    chunks.iter().flatten().map(bytes).sum()
+    chunks.iter().flatten().map(bytes_of_chunk).sum()
+}
+
+/// Bytes of a chunk in memory.
+pub(super) fn bytes_of_chunk(chunk: &Chunk) -> usize {
+    size_of::<Chunk>() + chunk.data.len() + chunk.starts.len() + chunk.stamps.len()
 }
 
 #[cfg(test)]

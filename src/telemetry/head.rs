@@ -24,6 +24,8 @@ pub struct HeadMetrics {
     pub replayed_points: Counter,
     /// Series in memory.
     pub series: Gauge,
+    /// Bytes of series in memory beside their points, about.
+    pub series_bytes: Gauge,
     /// Bytes of points in memory, about.
     pub bytes: Gauge,
     /// Points that were not newer than the newest of their series.
@@ -86,6 +88,7 @@ impl Default for HeadMetrics {
             wal_failures: Counter::default(),
             replayed_points: Counter::default(),
             series: Gauge::default(),
+            series_bytes: Gauge::default(),
             bytes: Gauge::default(),
             late_points: Counter::default(),
             // Up to an hour and a half, as some are spread.

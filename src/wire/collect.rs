@@ -35,6 +35,8 @@ pub(super) struct Collector<'a> {
     /// The times that points may have where the policy is applied.
     times: SampleTimes,
     seen: Seen,
+    /// Bytes that the batch may take, about.
+    most_bytes: usize,
 }
 
 /// Whose labels lie in the arena, by position in the batch.
@@ -79,17 +81,14 @@ impl<'a> Collector<'a> {
     /// An empty batch for a body of `bytes` bytes.
     pub(super) fn new(bytes: usize, arena: &'a mut Vec<u8>, policy: Policy<'_>) -> Self {
         arena.clear();
-        let omit = match policy {
-            Policy::Accept | Policy::AcceptWithin(_) => None,
+        let (omit, times, most_bytes) = match policy {
+            Policy::Accept => (None, SampleTimes::ANY, usize::MAX),
+            Policy::AcceptWithin { times, bytes } => (None, times, bytes),
             Policy::Replay(targets) => {
                 let mut sorted = targets.to_vec();
                 sorted.sort_unstable();
-                Some(sorted)
+                (Some(sorted), SampleTimes::ANY, usize::MAX)
             }
-        };
-        let times = match policy {
-            Policy::AcceptWithin(times) => times,
-            Policy::Accept | Policy::Replay(_) => SampleTimes::ANY,
         };
         // A guess at the size of a series that never reserves much.
         let guess = (bytes / 256).min(4096);
@@ -98,7 +97,7 @@ impl<'a> Collector<'a> {
             samples: Vec::with_capacity(guess),
             ..WriteBatch::default()
         };
-        Self { batch, arena, in_arena: Vec::new(), omit, times, seen: Seen::default() }
+        Self { batch, arena, in_arena: Vec::new(), omit, times, seen: Seen::default(), most_bytes }
     }
 
     /// Whether the policy and the limits are applied.
@@ -124,6 +123,23 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
+    /// Fails when the batch takes more memory than it may. Called for each thing but floats: a few bytes of a message may
+    /// make many.
+    fn check_bytes(&self) -> Result<(), WireError> {
+        let WriteBatch { series, samples, histograms, exemplars, metadata, .. } = &self.batch;
+        let bytes = size_of_val(series.as_slice())
+            + size_of_val(samples.as_slice())
+            + size_of_val(histograms.as_slice())
+            + size_of_val(exemplars.as_slice())
+            + size_of_val(metadata.as_slice())
+            + self.seen.buckets * size_of::<f64>()
+            + self.arena.len();
+        if bytes > self.most_bytes {
+            return Err(WireError::Expands(self.most_bytes));
+        }
+        Ok(())
+    }
+
     /// The arena, to put labels into.
     pub(super) fn arena(&mut self) -> &mut Vec<u8> {
         self.arena
@@ -131,6 +147,7 @@ impl<'a> Collector<'a> {
 
     /// Begins the next series of the request.
     pub(super) fn begin_series(&mut self) -> Result<Draft, WireError> {
+        self.check_bytes()?;
         let before = self.seen;
         self.seen.series += 1;
         self.check_limit(before.series as usize + 1, limits::MAX_SERIES_PER_REQUEST, SERIES)?;
@@ -174,6 +191,7 @@ impl<'a> Collector<'a> {
         self.check_points()?;
         let count = self.seen.histograms as usize;
         self.check_limit(count, limits::MAX_HISTOGRAMS_PER_REQUEST, "histograms")?;
+        self.check_bytes()?;
         if draft.omitted || self.omits(target) {
             return Ok(());
         }
@@ -204,6 +222,7 @@ impl<'a> Collector<'a> {
         self.seen.exemplars += 1;
         let count = self.seen.exemplars as usize;
         self.check_limit(count, limits::MAX_EXEMPLARS_PER_REQUEST, "exemplars")?;
+        self.check_bytes()?;
         Ok(target)
     }
 
@@ -312,6 +331,7 @@ impl<'a> Collector<'a> {
         self.seen.metadata += 1;
         let count = self.seen.metadata as usize;
         self.check_limit(count, limits::MAX_METADATA_PER_REQUEST, "metadata entries")?;
+        self.check_bytes()?;
         if self.omits(target) {
             return Ok(None);
         }

@@ -42,8 +42,14 @@ impl Scratch {
 pub enum Policy<'p> {
     /// A request: whatever can never be accepted goes to [`WriteBatch::rejections`].
     Accept,
-    /// The same, and samples, histograms and exemplars of other times go there too.
-    AcceptWithin(SampleTimes),
+    /// The same. Samples, histograms and exemplars of other times go there too; a batch that takes more than this number
+    /// of bytes, about, is [`WireError::Expands`].
+    AcceptWithin {
+        /// The times that are accepted.
+        times: SampleTimes,
+        /// The most bytes of the batch.
+        bytes: usize,
+    },
     /// A body accepted before: no policy and no limit is applied, exactly these targets are
     /// left out.
     Replay(&'p [Target]),
@@ -79,6 +85,9 @@ pub enum WireError {
         "body is one of remote write {0}, and Content-Type says that it is of the other version"
     )]
     Version(&'static str),
+    /// What it says takes more memory than it may, and far more than the message: see [`Policy::AcceptWithin`].
+    #[error("the body takes more than {0} bytes of memory when it is decoded")]
+    Expands(usize),
     /// Too much of something in one request.
     #[error("more than {limit} {what} in one request")]
     Limit {

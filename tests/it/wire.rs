@@ -1106,7 +1106,8 @@ proptest! {
             None => Policy::Accept,
             Some((now, hours)) => {
                 let [age, lead] = hours.map(|hours| Some(Duration::from_secs(u64::from(hours?) * 3_600)));
-                Policy::AcceptWithin(SampleTimes::at(now, TimeLimits { age, lead }))
+                let times = SampleTimes::at(now, TimeLimits { age, lead });
+                Policy::AcceptWithin { times, bytes: usize::MAX }
             }
         };
         let batch = content.batch();
@@ -1122,7 +1123,7 @@ proptest! {
         }
         decode_with(protocol, &message, policy, |accepted| {
             let Ok(accepted) = accepted else { return };
-            if let Policy::AcceptWithin(times) = policy {
+            if let Policy::AcceptWithin { times, .. } = policy {
                 let samples = accepted.samples.iter().map(|sample| sample.timestamp);
                 let histograms = accepted.histograms.iter().map(|sample| sample.timestamp);
                 let exemplars = accepted.exemplars.iter().map(|exemplar| exemplar.timestamp);
@@ -1158,4 +1159,37 @@ proptest! {
             }
         }
     }
+}
+
+/// A series of version 1 with a field of these numbers again and again, each empty.
+fn series_of_empty(field: u8, count: usize) -> Vec<u8> {
+    let mut series = labels(&[("__name__", "m")]);
+    series.extend([field << 3 | 2, 0].repeat(count));
+    crate::support::proto::Message::default().bytes(1, series).0
+}
+
+#[test]
+fn a_batch_that_takes_far_more_memory_than_its_message_is_refused_within_a_bound() {
+    let check = |message: &[u8], expands: bool| {
+        let within = 3 * message.len() + (16 << 10);
+        let policy = Policy::AcceptWithin { times: SampleTimes::ANY, bytes: within };
+        decode_with(Protocol::V1, message, policy, |batch| match batch {
+            Err(WireError::Expands(most)) => assert!(expands && most == within, "{most}"),
+            other => assert!(!expands && other.is_ok(), "{other:?}"),
+        });
+        decode(Protocol::V1, message, |batch| drop(batch.expect("it is valid")));
+    };
+    // Histograms and exemplars of two bytes each, series of floats of two bytes each.
+    for message in [series_of_empty(4, 20_000), series_of_empty(3, 20_000)] {
+        check(&message, true);
+    }
+    check(&series_of_empty(2, 2).repeat(20_000), true);
+    // What usual senders send.
+    let usual = |n: u32| {
+        let mut series = labels(&[("__name__", "up"), ("job", &format!("job-{n}"))]);
+        let sample = [&[2 << 3 | 2, 16, 9][..], &[0; 8], &[16], &hex("80d095ffbc31")].concat();
+        series.extend(sample);
+        crate::support::proto::Message::default().bytes(1, series).0
+    };
+    check(&(0..20_000).flat_map(usual).collect::<Vec<u8>>(), false);
 }

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::Refusal;
 use crate::limits;
+use crate::model::Protocol;
 use crate::storage::StoreError;
 use crate::telemetry::HttpMetrics;
 use crate::wire::{Scratch, WireError, snappy};
@@ -29,8 +30,12 @@ pub(super) const BODY_SIZE: &str = "max-request-body-size";
 pub(crate) const DECODED_SIZE: &str = "max-decoded-body-size";
 /// Permits are for pieces of this many bytes.
 const PIECE: usize = 16 << 10;
-/// Memory of a decoded request, by the bytes of its message.
+/// Memory of a decoded request, by the bytes of its message. What takes more has all the room.
 const EXPANSION: usize = 3;
+/// The same of remote write 2.0, whose label sets are put together from texts that they share.
+const EXPANSION_OF_SYMBOLS: usize = 16;
+/// Buffers that are kept have this part of the room at most.
+const KEPT_PART: usize = 4;
 /// A longer message is decoded where it holds up no other task.
 const LONG_MESSAGE_BYTES: usize = 1 << 20;
 
@@ -57,7 +62,7 @@ pub(crate) struct ReceivedBody<'a> {
 pub(super) struct Room<'a> {
     intake: &'a Intake,
     scratch: Scratch,
-    _permit: SemaphorePermit<'a>,
+    permit: SemaphorePermit<'a>,
 }
 
 impl Intake {
@@ -157,11 +162,28 @@ impl Intake {
     }
 
     /// Room for a message of `decoded` bytes, as soon as there is some; one that is larger has all of it.
-    pub(super) async fn room_to_decode(&self, decoded: usize) -> Result<Room<'_>, Refusal> {
-        let pieces = (decoded * EXPANSION).div_ceil(PIECE).max(1).min(self.decoded_pieces);
+    pub(super) async fn room_to_decode(
+        &self,
+        protocol: Protocol,
+        decoded: usize,
+    ) -> Result<Room<'_>, Refusal> {
+        let expansion = match protocol {
+            Protocol::V1 => EXPANSION,
+            Protocol::V2 | Protocol::V2Typed => EXPANSION_OF_SYMBOLS,
+        };
+        self.room_for(decoded.saturating_mul(expansion)).await
+    }
+
+    async fn room_for(&self, bytes: usize) -> Result<Room<'_>, Refusal> {
+        let pieces = bytes.div_ceil(PIECE).max(1).min(self.decoded_pieces);
         let permit = self.in_time(self.decoded.acquire_many(pieces as u32)).await?;
         let scratch = self.buffers.lock().pop().unwrap_or_default();
-        Ok(Room { intake: self, scratch, _permit: permit })
+        Ok(Room { intake: self, scratch, permit })
+    }
+
+    /// All the room there is, for a message that takes far more than others of its length.
+    pub(super) async fn all_room_to_decode(&self) -> Result<Room<'_>, Refusal> {
+        self.room_for(usize::MAX).await
     }
 
     async fn in_time<'a, E>(
@@ -183,6 +205,11 @@ const _: () = assert!(
 const _: () = assert!(limits::MAX_BODY_BYTES <= limits::MAX_BODY_BYTES_IN_FLIGHT);
 
 impl Room<'_> {
+    /// Bytes that what is decoded may take.
+    pub(super) fn bytes(&self) -> usize {
+        self.permit.num_permits() * PIECE
+    }
+
     /// The buffers.
     pub(super) fn scratch(&mut self) -> &mut Scratch {
         &mut self.scratch
@@ -193,8 +220,11 @@ impl Drop for Room<'_> {
     fn drop(&mut self) {
         let scratch = std::mem::take(&mut self.scratch);
         let mut buffers = self.intake.buffers.lock();
+        let kept: usize = buffers.iter().map(Scratch::capacity).sum();
+        let most = self.intake.decoded_pieces * PIECE / KEPT_PART;
         if scratch.capacity() <= limits::MAX_KEPT_BUFFER_BYTES
             && buffers.len() < limits::MAX_KEPT_BUFFERS
+            && kept + scratch.capacity() <= most
         {
             buffers.push(scratch);
         }
@@ -282,15 +312,28 @@ mod tests {
     #[tokio::test]
     async fn who_finds_no_room_to_decode_is_sent_away() {
         let intake = small(0, 4);
-        let room = intake.room_to_decode(PIECE).await.expect("3 of 4 pieces");
-        assert!(is_overloaded(intake.room_to_decode(PIECE).await));
-        let other = intake.room_to_decode(0).await.expect("the fourth");
+        let room = intake.room_to_decode(Protocol::V1, PIECE).await.expect("3 of 4 pieces");
+        assert!(is_overloaded(intake.room_to_decode(Protocol::V1, PIECE).await));
+        let other = intake.room_to_decode(Protocol::V1, 0).await.expect("the fourth");
         drop((room, other));
         assert_eq!(intake.held(), (0, 0));
-        let largest = intake.room_to_decode(100 * PIECE).await.expect("it has all of it");
+        let largest =
+            intake.room_to_decode(Protocol::V1, 100 * PIECE).await.expect("it has all of it");
         assert_eq!(intake.held(), (0, 4 * PIECE as u64));
         drop(largest);
-        intake.room_to_decode(PIECE).await.expect("room again");
+        intake.room_to_decode(Protocol::V1, PIECE).await.expect("room again");
         assert_eq!(intake.buffers.lock().len(), 2, "buffers wait for the next request");
+    }
+
+    #[tokio::test]
+    async fn a_message_that_takes_far_more_than_its_length_is_decoded_alone() {
+        let intake = small(0, 8);
+        let room = intake.room_to_decode(Protocol::V1, PIECE).await.expect("3 of 8 pieces");
+        assert_eq!(room.bytes(), 3 * PIECE);
+        assert!(is_overloaded(intake.all_room_to_decode().await));
+        drop(room);
+        let all = intake.all_room_to_decode().await.expect("all of it");
+        assert_eq!(all.bytes(), 8 * PIECE);
+        assert!(is_overloaded(intake.room_to_decode(Protocol::V1, 1).await));
     }
 }

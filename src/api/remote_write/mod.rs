@@ -28,13 +28,16 @@ use tracing::{Instrument, info_span};
 use super::{ApiError, AppState, unsent};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
 use crate::model::{self, Protocol, Rejections, SampleTimes, WriteOutcome};
-use crate::storage::{Level, MEMORY_LIMIT, StoreError};
+use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::{BODY_REFUSED, InFlight, IngestMetrics, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
 pub(crate) use gate::Gate;
 pub(crate) use intake::{DECODED_SIZE, Intake, check_decoded};
 pub use learn::{learn_metadata, learn_series};
+
+/// Bytes of memory that a new series takes at least, about. Where there is no room for it the store refuses new series.
+const NEW_SERIES_BYTES: u64 = 1 << 10;
 
 /// The handler. One request is one batch for the store.
 pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
@@ -157,20 +160,34 @@ async fn accept(
     let body = body.instrument(info_span!("body")).await?;
     check_decoded(&body.bytes, limits.decoded_bytes)?;
     let decoded = snappy::declared_len(&body.bytes)?;
-    let room = state.intake.room_to_decode(decoded);
-    let mut room = room.instrument(info_span!("wait")).await?;
     let protocol = match (protocol, state.type_and_unit_labels) {
         (Protocol::V2, TypeAndUnitLabels::Enabled) => Protocol::V2Typed,
         (protocol, _) => protocol,
     };
+    let room = state.intake.room_to_decode(protocol, decoded);
+    let mut room = room.instrument(info_span!("wait")).await?;
     let compressed = model::Body { protocol, compressed: &body.bytes };
     let times = SampleTimes::at(state.clock.now_ms(), limits.sample_times);
+    let within = Policy::AcceptWithin { times, bytes: room.bytes() };
     let scratch = room.scratch();
-    let batch = info_span!("decode").in_scope(|| {
-        intake::run_long(decoded, || wire::decode(compressed, scratch, Policy::AcceptWithin(times)))
-    });
+    let batch = info_span!("decode")
+        .in_scope(|| intake::run_long(decoded, || wire::decode(compressed, scratch, within)));
+    let batch = match batch {
+        Err(WireError::Expands(_)) => {
+            // Others have their room back before it waits for all of it.
+            drop(room);
+            let all = state.intake.all_room_to_decode();
+            room = all.instrument(info_span!("wait")).await?;
+            state.pressure.check_large_write()?;
+            let within = Policy::AcceptWithin { times, bytes: usize::MAX };
+            let scratch = room.scratch();
+            info_span!("decode")
+                .in_scope(|| intake::run_long(decoded, || wire::decode(compressed, scratch, within)))
+        }
+        batch => batch,
+    };
     let mut batch = batch.map_err(|error| undecoded(error, &limits))?;
-    let refuses_new = state.has_log && state.pressure.level() >= Level::Full;
+    let refuses_new = state.has_log && !state.pressure.has_room_for_series(NEW_SERIES_BYTES);
     intake::run_long(decoded, || {
         state.writes.judge(&limits, refuses_new, &mut batch, &state.metrics)
     })?;

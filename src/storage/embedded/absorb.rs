@@ -21,7 +21,7 @@ use super::state::{Flight, PartStore};
 use super::writer::PartWriter;
 use super::{blocking, cutting, metadata, names, packing};
 
-/// Bytes of chunks that are handed to the writing thread at once.
+/// Bytes of labels and chunks that are handed to the writing thread at once.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// What comes after the runs.
@@ -53,6 +53,7 @@ pub(super) async fn absorb(
         let mut batch = Vec::new();
         let mut bytes = 0;
         for run in runs {
+            bytes += run.labels.as_bytes().len();
             bytes += run.chunks.iter().map(|chunk| chunk.data.len() + 64).sum::<usize>();
             batch.push(run);
             if bytes >= BATCH_BYTES {

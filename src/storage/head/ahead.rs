@@ -1,18 +1,21 @@
 //! Reading the log ahead: the thread that reads it also decompresses the bodies, while what it read
 //! before is decoded on another.
 //!
-//! Records come out in the order of the log, and a few wait at most. Nothing here decodes or
-//! applies one.
+//! Records come out in the order of the log, and a few wait at most, of a bounded number of bytes: a body may have
+//! 32 MiB. Nothing here decodes or applies one.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use super::share::{Closing, Piece, Share};
 use super::wal::{Entry, Record};
 use crate::model::{Matcher, Protocol, Target, TimeRange};
 use crate::storage::StoreError;
 use crate::wire::snappy;
 
-/// Records that wait, at most. A body may have 32 MiB.
+/// Records that wait, at most.
 const WAITING: usize = 4;
+/// Buffers that are larger are not kept for the next records.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// A record that changes memory, by itself.
 pub(super) struct Read {
@@ -21,6 +24,8 @@ pub(super) struct Read {
     /// When it was accepted, in milliseconds since 1970.
     pub accepted: i64,
     pub change: Change,
+    /// Its bytes among those that are ready.
+    _piece: Piece,
 }
 
 /// What it changes.
@@ -45,6 +50,8 @@ impl Message {
 /// The end that reads.
 pub(super) struct Reading {
     read: SyncSender<Read>,
+    /// How many bytes may be ready.
+    share: Share,
     /// Buffers to be used again.
     used: Receiver<Vec<u8>>,
 }
@@ -52,35 +59,43 @@ pub(super) struct Reading {
 /// The end that takes what was read.
 pub(super) struct Taking {
     read: Receiver<Read>,
+    _closing: Closing,
     used: SyncSender<Vec<u8>>,
 }
 
-/// Both ends.
-pub(super) fn channel() -> (Reading, Taking) {
+/// Both ends. So many bytes of bodies may be ready.
+pub(super) fn channel(most_bytes: u64) -> (Reading, Taking) {
     let (to_take, taken) = sync_channel(WAITING);
     // One is filled and one is emptied meanwhile.
     let (to_fill, used) = sync_channel(WAITING + 2);
-    (Reading { read: to_take, used }, Taking { read: taken, used: to_fill })
+    let share = Share::new(most_bytes);
+    let taking = Taking { read: taken, _closing: share.closing(), used: to_fill };
+    (Reading { read: to_take, share, used }, taking)
 }
 
 impl Reading {
     /// Hands a record on. Fails if nobody takes it any more.
     pub(super) fn hand_on(&self, entry: &Entry<'_>) -> Result<(), StoreError> {
         let (sequence, accepted) = (entry.sequence, entry.accepted);
-        let change = match &entry.record {
+        let (change, piece) = match &entry.record {
             Record::Write { protocol, rejected, body } => {
+                let bytes =
+                    snappy::declared_len(body).map_err(|error| undecodable(sequence, error))?;
+                let piece = self.share.take(bytes as u64);
                 let mut buffer = self.used.try_recv().unwrap_or_default();
                 let message = snappy::decompress(body, &mut buffer);
                 let len = message.map_err(|error| undecodable(sequence, error))?.len();
                 let message = Message { buffer, len };
-                Change::Write { protocol: *protocol, rejected: rejected.clone(), message }
+                (Change::Write { protocol: *protocol, rejected: rejected.clone(), message }, piece)
             }
             Record::Delete { range, matchers } => {
-                Change::Delete { range: *range, matchers: matchers.clone() }
+                let matchers = matchers.clone();
+                (Change::Delete { range: *range, matchers }, self.share.take(0))
             }
             Record::Seal(_) | Record::Gap => return Ok(()),
         };
-        self.read.send(Read { sequence, accepted, change }).map_err(|_| StoreError::Backend {
+        let read = Read { sequence, accepted, change, _piece: piece };
+        self.read.send(read).map_err(|_| StoreError::Backend {
             what: "reading the log back was given up".into(),
             source: "what was read is not taken any more".into(),
         })
@@ -95,7 +110,9 @@ impl Taking {
     ) -> Result<(), StoreError> {
         for read in self.read {
             take(&read)?;
-            if let Change::Write { message, .. } = read.change {
+            if let Change::Write { message, .. } = read.change
+                && message.buffer.capacity() <= KEPT_BYTES
+            {
                 // Where there are enough it goes.
                 let _ = self.used.try_send(message.buffer);
             }

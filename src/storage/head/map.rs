@@ -18,19 +18,26 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::series::MemSeries;
 use crate::model::{Labels, LabelsRef, Matcher};
 use crate::storage::StoreError;
-use crate::storage::index::{ListId, Lists, MemoryIndex, evaluate};
+use crate::storage::index::{ListId, Lists, MemoryIndex, evaluate, growth, table_bytes};
 
 pub(super) mod leaving;
 
 /// Series under one lock. Neighbouring ids are series first seen together, which are sent
 /// together too: a request takes few locks.
 const PAGE: usize = 256;
-/// Bytes that a series takes besides its points and beyond its labels, about.
-pub(super) const SERIES_BYTES: u64 = 512;
+/// Bytes of a series with points that lie apart from its page, about: what its first chunk begins with.
+const POINTS_BYTES: usize = 64;
+/// Bytes that a new series takes while lists and tables grow, about, but for its labels.
+const NEW_BYTES: usize = 3 * size_of::<Option<Identity>>()
+    + 3 * size_of::<u32>()
+    + size_of::<MemSeries>()
+    + POINTS_BYTES;
 
-/// Bytes that a series with these labels takes besides its points, about.
+/// Bytes, about, that a series with these labels takes besides its points, where none of them is known.
 pub(super) fn bytes_of_new(labels: &Labels) -> u64 {
-    SERIES_BYTES + labels.as_bytes().len() as u64
+    let labels = labels.as_ref();
+    let pairs = labels.labels().count() * size_of::<u32>();
+    (NEW_BYTES + pairs + MemoryIndex::bytes_of_new(labels)) as u64
 }
 
 /// All series in memory.
@@ -160,6 +167,24 @@ impl SeriesMap {
     /// How many series there are.
     pub(super) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// Bytes that it takes besides points, with the room that is free in it.
+    pub(super) fn bytes(&self) -> usize {
+        let series = self.pages.len() * PAGE * size_of::<MemSeries>() + self.len() * POINTS_BYTES;
+        let identities = self.identities.capacity() * size_of::<Option<Identity>>();
+        let table = table_bytes(self.table.capacity(), size_of::<u32>());
+        let renewed = self.renewed.capacity() * size_of::<(u32, u32)>();
+        let free = self.free.capacity() * size_of::<u32>();
+        series + identities + table + renewed + free + self.lists.bytes() + self.index.bytes()
+    }
+
+    /// Bytes that lists and tables take more for a while when they grow, as far as that is near.
+    pub(super) fn growth(&self) -> usize {
+        let identities = &self.identities;
+        growth(identities.len(), identities.capacity(), size_of::<Option<Identity>>())
+            + growth(self.table.len(), self.table.capacity(), size_of::<u32>())
+            + self.index.growth()
     }
 
     /// How many ids there are, in use or free.

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
 
+use super::map::SeriesMap;
 use super::map::leaving::{self, Leave, Room};
-use super::map::{SERIES_BYTES, SeriesMap};
-use super::order;
 use super::prepared::{Families, Judge, Judged, Prepared};
 use super::series::Taken;
+use super::{order, size};
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{
-    Exemplar, Labels, Matcher, Metadata, MetadataEntry, TimeRange, WriteBatch, WriteOutcome,
+    Exemplar, Labels, Matcher, Metadata, MetadataEntry, Point, TimeRange, WriteBatch, WriteOutcome,
     sorted_by_labels,
 };
 use crate::storage::exemplars::Budget;
@@ -29,15 +29,16 @@ use crate::storage::{
 };
 use crate::telemetry::HeadMetrics;
 
-/// Bytes that a flush takes for a series until it has ended, about; the store below has the labels again.
-const FLUSH_BYTES: u64 = 96;
-
 /// Everything in memory.
 #[derive(Default)]
 pub(super) struct Memory {
     map: RwLock<SeriesMap>,
     /// Told since the last flush, whether it changed or not.
     metadata: Mutex<BTreeMap<String, Metadata>>,
+    /// Bytes of it, about.
+    metadata_bytes: AtomicU64,
+    /// Bytes of exemplars that no flush has yet, and of those in the flush under way, about.
+    exemplar_bytes: [AtomicU64; 2],
     /// Bytes of points that no flush has yet, about.
     bytes: AtomicU64,
     /// Bytes of points in the flush under way, about.
@@ -77,15 +78,22 @@ impl Memory {
 
     /// What a write adds to [`bytes`](Self::bytes) at most.
     pub(super) fn most_bytes(write: &Prepared) -> u64 {
-        let (samples, histograms) = (write.sample_count() as u64, write.histograms.len() as u64);
-        let others = (write.exemplars.len() + write.metadata.len()) as u64;
-        bytes_of(samples, samples + histograms, histograms + others)
+        let samples = write.sample_count() as u64;
+        let late = samples + write.histograms.len() as u64;
+        let most = |(_, point): &(u32, Point)| {
+            let point = size::of_point(point);
+            size::of_taken(point, Taken::Late).max(size::of_taken(point, Taken::InOrder))
+        };
+        let histograms: u64 = write.histograms.iter().map(most).sum();
+        let exemplars = write.exemplars.iter().map(|(_, exemplar)| size::of_exemplar(exemplar));
+        let metadata = write.metadata.iter().map(|entry| size::of_family(&entry));
+        size::of_floats(samples, late) + histograms + exemplars.chain(metadata).sum::<u64>()
     }
 
     /// Puts a write in. `stamp` is the acceptance time; 0 = not kept. Only one thread applies.
     pub(super) fn apply(&self, mut write: Prepared, stamp: i64) -> WriteOutcome {
         let mut outcome = WriteOutcome::default();
-        let mut late = 0u64;
+        let (mut late, mut rare, mut exemplars) = (0, 0, 0);
         let flush = self.flush.load(Ordering::Relaxed);
         let map = self.make_series(&mut write, flush);
         let mut pager = map.pager();
@@ -93,7 +101,10 @@ impl Memory {
         // Histograms first: within one request a float wins at the same timestamp.
         for (entry, point) in std::mem::take(&mut write.histograms) {
             let series = pager.series(id(&write, entry)).join_flush(flush as u8);
-            late += u64::from(series.push(point, stamp) == Taken::Late);
+            let bytes = size::of_point(&point);
+            let taken = series.push(point, stamp);
+            late += u64::from(taken == Taken::Late);
+            rare += size::of_taken(bytes, taken);
             outcome.histograms += 1;
         }
         for entry in &write.entries {
@@ -104,6 +115,7 @@ impl Memory {
             }
         }
         for (entry, exemplar) in std::mem::take(&mut write.exemplars) {
+            exemplars += size::of_exemplar(&exemplar);
             pager.series(id(&write, entry)).push_exemplar(exemplar);
             outcome.exemplars += 1;
         }
@@ -111,26 +123,31 @@ impl Memory {
         outcome.metadata = write.metadata.len() as u64;
         let learned = self.learn(&write.metadata);
         self.metrics.late_points.inc_by(late);
-        let rare = outcome.histograms + outcome.exemplars + learned;
-        let bytes = bytes_of(outcome.samples, late, rare);
+        let bytes = size::of_floats(outcome.samples, late) + rare + exemplars + learned;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.metrics.bytes.set(self.bytes() as i64);
+        if exemplars + learned > 0 {
+            self.exemplar_bytes[0].fetch_add(exemplars, Ordering::Relaxed);
+            self.metadata_bytes.fetch_add(learned, Ordering::Relaxed);
+            self.note_size(&map);
+        }
         outcome
     }
 
-    /// Keeps metadata. Says how many entries were not known already.
+    /// Keeps metadata. Gives the bytes of entries that were not known already.
     fn learn(&self, families: &Families) -> u64 {
         if families.len() == 0 {
             return 0;
         }
         let mut learned = 0;
         let mut known = self.metadata.lock();
-        for MetadataEntry { family, kind, help, unit } in families.iter() {
+        for entry in families.iter() {
+            let MetadataEntry { family, kind, help, unit } = entry;
             let old = known.get_mut(family);
             if old.as_ref().is_some_and(|m| m.kind == kind && m.help == help && m.unit == unit) {
                 continue;
             }
-            learned += 1;
+            learned += size::of_family(&entry);
             let metadata = Metadata { kind, help: help.to_owned(), unit: unit.to_owned() };
             match old {
                 Some(old) => *old = metadata,
@@ -149,12 +166,28 @@ impl Memory {
         }
         let mut map = self.map.write();
         write.renumber(&map);
+        let before = map.bytes();
         for (entry, labels) in write.new.drain(..) {
             write.entries[entry as usize].id = map.find_or_insert(labels, flush);
         }
-        self.metrics.series.set(map.len() as i64);
-        self.pressure.set_flush_need(bytes_of_series(&map, FLUSH_BYTES));
+        if let Some(room) = write.room.take() {
+            room.fill(map.bytes().saturating_sub(before) as u64);
+        }
+        self.note_size(&map);
         RwLockWriteGuard::downgrade(map)
+    }
+
+    /// Says how much there is, and what a flush of it will take.
+    fn note_size(&self, map: &SeriesMap) {
+        self.metrics.series.set(map.len() as i64);
+        self.metrics.series_bytes.set(map.bytes() as i64);
+        self.pressure.set_flush_need(self.flush_bytes(map));
+    }
+
+    fn flush_bytes(&self, map: &SeriesMap) -> u64 {
+        let exemplars = self.exemplar_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed));
+        let metadata = self.metadata_bytes.load(Ordering::Relaxed);
+        size::of_flush(map, self.pressure.limit(), exemplars.sum(), metadata)
     }
 
     /// Takes points and exemplars of the series that match out.
@@ -316,6 +349,8 @@ impl Memory {
         self.begun.lock().push_back((number, Instant::now()));
         let bytes = self.bytes.swap(0, Ordering::Relaxed);
         self.flushing_bytes.store(bytes, Ordering::Relaxed);
+        let [unflushed, flushing] = &self.exemplar_bytes;
+        flushing.store(unflushed.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// The series that the flush has points of, sorted by labels. Their ids stay in use until its end.
@@ -371,7 +406,12 @@ impl Memory {
                 current.remove(family);
             }
         }
+        let left = current.iter().map(|(family, Metadata { kind, help, unit })| {
+            size::of_family(&MetadataEntry { family, kind: *kind, help, unit })
+        });
+        self.metadata_bytes.store(left.sum(), Ordering::Relaxed);
         drop(current);
+        self.exemplar_bytes[1].store(0, Ordering::Relaxed);
         if self.flushing_bytes.swap(0, Ordering::Relaxed) > 0 {
             // Chunks, and all that the store below had to write them.
             self.pressure.note_freed();
@@ -381,14 +421,14 @@ impl Memory {
         if let Some(old) = self.old_flush(Instant::now()) {
             self.leave(Leave::Unseen { flush: self.flush.load(Ordering::Relaxed), old });
         }
-        self.metrics.series.set(self.series_count() as i64);
+        self.note_size(&self.map.read());
         self.metrics.bytes.set(self.bytes() as i64);
     }
 
     /// Has all series without points leave. No write waits to be applied.
     pub(super) fn leave_all(&self) {
         self.leave(Leave::All);
-        self.metrics.series.set(self.series_count() as i64);
+        self.note_size(&self.map.read());
     }
 
     /// Has series without points leave.
@@ -396,18 +436,13 @@ impl Memory {
         if leaving::leave(&self.map, leave) == Room::Freed {
             self.pressure.note_freed();
         }
-        self.pressure.set_flush_need(bytes_of_series(&self.map.read(), FLUSH_BYTES));
     }
 
-    /// Bytes that all of it takes, about.
-    pub(super) fn whole_bytes(&self) -> u64 {
-        self.bytes() + bytes_of_series(&self.map.read(), SERIES_BYTES)
+    /// Bytes that all of it takes, about, and what a flush of it takes besides.
+    pub(super) fn whole_bytes(&self) -> (u64, u64) {
+        let map = self.map.read();
+        (self.bytes() + map.bytes() as u64, self.flush_bytes(&map))
     }
-}
-
-/// Bytes of the labels of all series, with so many more for each.
-fn bytes_of_series(map: &SeriesMap, each: u64) -> u64 {
-    map.len() as u64 * each + map.index.text_bytes() as u64
 }
 
 fn present(
@@ -444,16 +479,12 @@ pub(super) fn chunk_error(error: ChunkError) -> StoreError {
     StoreError::Backend { what: "a chunk cannot be read".into(), source: Box::new(error) }
 }
 
-/// What floats, those of them and of the histograms that came late, and all that is rarer than
-/// floats take, about.
-fn bytes_of(samples: u64, late: u64, rare: u64) -> u64 {
-    samples * 2 + late * 48 + rare * 256
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::map::bytes_of_new;
     use super::*;
-    use crate::model::{MetricType, RawLabels, Sample, SeriesEntry};
+    use crate::model::{ExemplarEntry, MetricType, RawLabels, Sample, SeriesEntry};
+    use crate::server::allocator::counting::counted;
     use crate::storage::ListSize;
 
     /// A write to this series, with the series found; no flush has ended since then.
@@ -587,7 +618,7 @@ mod tests {
         assert_eq!(list(ListSize { bytes: 3 * bytes, ..ListSize::UNLIMITED }), whole());
         assert_eq!(list(ListSize { bytes: 3 * bytes - 1, ..ListSize::UNLIMITED }), cut());
         let select = |max_label_bytes, max_bytes| {
-            let hints = SelectHints { sorted: true, max_label_bytes, max_bytes };
+            let hints = SelectHints { max_label_bytes, max_bytes, ..SelectHints::default() };
             memory.select(&[], &TimeRange::ALL, &hints)
         };
         let selected = select(3 * bytes, usize::MAX).expect("within the limit");
@@ -631,7 +662,8 @@ mod tests {
         };
         let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
         let two = || vec![entry("a", counter, "", "s"), entry("be", gauge, "Help.", "")];
-        assert_eq!(write(two()), (2, bytes_of(0, 0, 2)));
+        let bytes = two().iter().map(size::of_family).sum();
+        assert_eq!(write(two()), (2, bytes));
         assert_eq!(write(two()), (2, 0));
         assert_eq!(write(vec![]), (0, 0));
         for changed in
@@ -644,6 +676,214 @@ mod tests {
             let a = Metadata { kind: gauge, help: changed.help.into(), unit: changed.unit.into() };
             let be = Metadata { kind: gauge, help: "Help.".into(), unit: String::new() };
             assert_eq!(known, BTreeMap::from([("a".to_owned(), a), ("be".to_owned(), be)]));
+        }
+    }
+
+    /// What a sender may send many of.
+    #[derive(Debug, Clone, Copy)]
+    enum Shape {
+        Usual,
+        OneMetric,
+        ManyNames,
+        WideValues,
+        ManyLabels,
+        SharedWideValues,
+        LongNames,
+    }
+
+    impl Shape {
+        /// The labels of one of its series, and how many series there are.
+        fn series(self) -> (Box<dyn Fn(usize) -> Labels>, usize) {
+            fn labels(pairs: impl Iterator<Item = (String, String)>) -> Labels {
+                Labels::from_pairs(pairs.chain([("__name__".to_owned(), "m".to_owned())]))
+                    .expect("a label set")
+            }
+            match self {
+                Self::Usual => (
+                    Box::new(|n| {
+                        let value = |l: usize| match l {
+                            0 => format!("host-{n:06}.example.net"),
+                            1 => format!("pod-{:06}", n / 10),
+                            l => format!("value-{:02}", (n + l) % 7),
+                        };
+                        labels((0..12).map(|l| (format!("label_{l}"), value(l))))
+                    }),
+                    4_000,
+                ),
+                Self::OneMetric => {
+                    (Box::new(|n| labels([("n".to_owned(), n.to_string())].into_iter())), 8_000)
+                }
+                Self::ManyNames => (
+                    Box::new(|n| labels((0..20).map(|l| (format!("n{n}_{l}"), "v".to_owned())))),
+                    2_000,
+                ),
+                Self::WideValues => (
+                    Box::new(|n| {
+                        labels(
+                            [("v".to_owned(), format!("{n:06}{}", "x".repeat(15_890)))].into_iter(),
+                        )
+                    }),
+                    300,
+                ),
+                Self::ManyLabels => (
+                    Box::new(|n| {
+                        let value = |_| format!("{n}-{}", "v".repeat(250));
+                        labels((0..110).map(|l| (format!("label_number_{l:03}"), value(l))))
+                    }),
+                    200,
+                ),
+                Self::SharedWideValues => (
+                    Box::new(|n| {
+                        let value = |l: usize| format!("{}{}", (n >> l) % 2, "w".repeat(2_000));
+                        labels((0..14).map(|l| (format!("label_{l}"), value(l))))
+                    }),
+                    4_000,
+                ),
+                Self::LongNames => (
+                    Box::new(|n| labels((0..4).map(|l| (format!("{l}{n:0900}"), format!("{n}"))))),
+                    800,
+                ),
+            }
+        }
+    }
+
+    const SHAPES: [Shape; 7] = [
+        Shape::Usual,
+        Shape::OneMetric,
+        Shape::ManyNames,
+        Shape::WideValues,
+        Shape::ManyLabels,
+        Shape::SharedWideValues,
+        Shape::LongNames,
+    ];
+
+    /// A write of a point to each of these series, with exemplars and metadata.
+    fn write_of(
+        memory: &Memory,
+        sets: &[Labels],
+        judge: Judge<'_>,
+        exemplars: &[Labels],
+        metadata: Vec<MetadataEntry<'_>>,
+    ) -> Prepared {
+        let each = exemplars.len() / sets.len().max(1);
+        let entry = |(n, labels): (usize, _)| SeriesEntry {
+            labels: RawLabels(Labels::as_bytes(labels)),
+            index: n as u32,
+            samples: n as u32..n as u32 + 1,
+            histograms: 0..0,
+            exemplars: (n * each) as u32..((n + 1) * each) as u32,
+        };
+        let series = sets.iter().enumerate().map(entry).collect();
+        let sample = Sample { timestamp: 1, start_timestamp: 0, value: 1.0 };
+        let exemplars = exemplars.iter().zip(1..).map(|(labels, timestamp)| ExemplarEntry {
+            labels: RawLabels(labels.as_bytes()),
+            value: 1.0,
+            timestamp,
+        });
+        let batch = WriteBatch {
+            series,
+            samples: vec![sample; sets.len()],
+            exemplars: exemplars.collect(),
+            metadata,
+            ..WriteBatch::default()
+        };
+        memory.resolve(batch, judge).write
+    }
+
+    /// Fails unless `said` is at least nine tenths of what the allocator gave and at most `most` times that.
+    fn check_said(what: &str, said: u64, given: usize, most: f64) {
+        let factor = said as f64 / given as f64;
+        assert!((0.9..most).contains(&factor), "{what}: {said} of {given} bytes, {factor:.2}");
+    }
+
+    #[test]
+    fn what_series_take_is_said_before_and_after_whatever_their_labels_are() {
+        for shape in SHAPES {
+            let (labels, count) = shape.series();
+            let sets: Vec<Labels> = (0..count).map(labels).collect();
+            let pressure = Arc::new(Pressure::new(1 << 40));
+            let (memory, given, most) = counted(|| {
+                let memory = Memory::new(HeadMetrics::default(), Duration::ZERO, pressure.clone());
+                for sets in sets.chunks(50) {
+                    let before = memory.map.read().bytes();
+                    let growth = memory.map.read().growth() as u64;
+                    let judge = Judge::Accept { refuse: None, pressure: &pressure };
+                    let write = write_of(&memory, sets, judge, &[], Vec::new());
+                    let new = write.new.iter().map(|(_, labels)| bytes_of_new(labels)).sum::<u64>();
+                    memory.apply(write, 0);
+                    let more = (memory.map.read().bytes() - before) as u64;
+                    // Lists and tables that grow take room for later series too, and what has few has room for more.
+                    assert!(more <= new + growth + (1 << 18), "{shape:?}: {more} of {new}");
+                }
+                memory
+            });
+            let (said, flush) = memory.whole_bytes();
+            check_said(&format!("{shape:?}"), said, given, 1.6);
+            // Beside what is there: what a table takes while it grows, and the write itself.
+            let beside = memory.map.read().growth() + (4 << 20);
+            assert!(most <= said as usize + beside, "{shape:?}: {most}");
+            assert!(flush as usize >= memory.map.read().index.bytes(), "{shape:?}");
+            drop(memory);
+        }
+    }
+
+    #[test]
+    fn a_flush_takes_no_more_than_was_said_before() {
+        for shape in SHAPES {
+            let (labels, count) = shape.series();
+            let sets: Vec<Labels> = (0..count).map(labels).collect();
+            let memory = Memory::default();
+            memory.apply(write_of(&memory, &sets, Judge::Replay, &[], Vec::new()), 0);
+            let (_, said) = memory.whole_bytes();
+            memory.begin_flush();
+            // As the embedded store does it: it has an index of all labels until the end, and a run at a time.
+            let (index, _, most) = counted(|| {
+                let mut index = MemoryIndex::new();
+                for (at, id) in (0..).zip(memory.flushing()) {
+                    let run = memory.flushing_run(id).expect("it has a point");
+                    index.add(at, run.labels.as_ref());
+                }
+                index
+            });
+            assert!(most as u64 <= said, "{shape:?}: {most} bytes, and {said} were said");
+            assert_eq!(index.len(), count as u64);
+        }
+    }
+
+    #[test]
+    fn exemplars_and_metadata_take_what_is_said() {
+        let sets: Vec<Labels> = (0..50)
+            .map(|n| Labels::from_pairs([("__name__", "m"), ("n", &n.to_string())]).expect("valid"))
+            .collect();
+        for length in [10, 128, 500] {
+            let id = |n: usize| format!("{n:0length$}");
+            let exemplars: Vec<Labels> = (0..5_000)
+                .map(|n| Labels::from_pairs([("trace_id", id(n))]).expect("valid"))
+                .collect();
+            let memory = Memory::default();
+            memory.apply(write_of(&memory, &sets, Judge::Replay, &[], Vec::new()), 0);
+            let before = memory.bytes();
+            let ((), given, _) = counted(|| {
+                memory.apply(write_of(&memory, &sets, Judge::Replay, &exemplars, Vec::new()), 0);
+            });
+            let said = memory.bytes() - before;
+            check_said(&format!("exemplars of {length} bytes"), said, given, 1.7);
+        }
+        let families: Vec<String> = (0..3_000).map(|n| format!("family_{n}")).collect();
+        for help in ["", "Help.", &"Help. ".repeat(100)] {
+            let memory = Memory::default();
+            let entry =
+                |family| MetadataEntry { family, kind: MetricType::Gauge, help, unit: "seconds" };
+            let metadata: Vec<MetadataEntry<'_>> = families.iter().map(entry).collect();
+            let ((), given, _) = counted(|| {
+                memory.apply(write_of(&memory, &[], Judge::Replay, &[], metadata.clone()), 0);
+            });
+            check_said(
+                &format!("families with a help of {}", help.len()),
+                memory.bytes(),
+                given,
+                1.7,
+            );
         }
     }
 }

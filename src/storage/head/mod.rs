@@ -23,6 +23,8 @@ mod prepared;
 mod read;
 mod repeater;
 mod series;
+mod share;
+mod size;
 pub mod wal;
 
 use std::path::PathBuf;

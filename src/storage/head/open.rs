@@ -34,6 +34,9 @@ use crate::storage::{Level, Pace, Pressure, SharedStore, StoreError};
 use crate::telemetry::HeadMetrics;
 use crate::wire::{self, Policy};
 
+/// What each thread may have ready for the next one is this part of what the process may have.
+const SHARE: u64 = 16;
+
 pub(super) async fn open(
     options: Options,
     below: SharedStore,
@@ -109,9 +112,10 @@ impl Replay {
         let pressure = options.pressure.clone();
         let memory = Arc::new(Memory::new(metrics.clone(), options.series_stay, pressure));
         let flush_memory = options.flush_memory;
+        let share = options.pressure.limit() / SHARE;
         Ok(Self {
             down: HandingDown::new(memory.clone(), below, metrics.clone()),
-            repeater: Repeater::start(memory.clone())?,
+            repeater: Repeater::start(memory.clone(), share)?,
             memory,
             stamps: options.stamps,
             flush_memory,
@@ -161,7 +165,7 @@ impl Replay {
         &mut self,
         read: impl FnOnce(&mut wal::Visit<'_>) -> Result<wal::LogRead, StoreError>,
     ) -> Result<wal::LogRead, StoreError> {
-        let (reading, taking) = ahead::channel();
+        let (reading, taking) = ahead::channel(self.pressure.limit() / SHARE);
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("replay".into());
             let thread = thread.spawn_scoped(scope, || taking.each(|read| self.take(read)));
@@ -235,11 +239,12 @@ impl Replay {
     /// looks at the process as often as series come.
     fn is_short(&self) -> bool {
         let waiting = self.repeater.waiting_series_bytes();
-        let (whole, limit) = (waiting + self.memory.whole_bytes(), self.pressure.limit());
+        let ((whole, flush), limit) = (self.memory.whole_bytes(), self.pressure.limit());
+        let (whole, flush) = (waiting + whole, waiting + flush);
+        // A process lets in as many series as there is room for with their flush.
         let is_tight = self.pressure.level() > Level::Ample;
-        // A process that lets in as many series as it may comes near to five eighths.
-        let most = if is_tight { limit / 4 } else { limit / 8 * 5 };
-        self.down.pending.is_none() && whole > most
+        let is_short = if is_tight { whole > limit / 4 } else { whole + flush > limit / 8 * 7 };
+        self.down.pending.is_none() && is_short
     }
 
     /// The repeater has settled.

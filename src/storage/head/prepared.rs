@@ -8,12 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::map::{Finder, SeriesMap, bytes_of_new};
+use super::size;
 use crate::limits;
 use crate::model::{
     Exemplar, HistogramSample, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point,
     RejectReason, Rejections, Sample, SeriesEntry, Value, WriteBatch,
 };
-use crate::storage::Pressure;
+use crate::storage::{Pressure, SeriesRoom};
 
 /// The id of a series that memory did not have.
 const NEW: u32 = u32::MAX;
@@ -37,7 +38,7 @@ pub(super) enum Judge<'a> {
         /// What the store below can never take.
         refuse: Option<Refuse>,
         /// How short memory is.
-        pressure: &'a Pressure,
+        pressure: &'a Arc<Pressure>,
     },
     /// A record of the log: accepted before.
     Replay,
@@ -51,6 +52,8 @@ pub(super) struct Prepared {
     renewals: u32,
     /// Labels of series that memory did not have, with the positions of their entries.
     pub(super) new: Vec<(u32, Labels)>,
+    /// The room that was taken for them; `None` = of a replay.
+    pub(super) room: Option<SeriesRoom>,
     samples: Vec<Sample>,
     /// Points that are histograms, by entry.
     pub(super) histograms: Vec<(u32, Point)>,
@@ -92,13 +95,16 @@ impl Prepared {
     ) -> (Self, Judged) {
         let entries = Vec::with_capacity(batch.series.len());
         let mut write = Self { entries, renewals: map.renewals(), ..Self::default() };
+        if let Judge::Accept { pressure, .. } = judge {
+            write.room = Some(SeriesRoom::new(pressure));
+        }
         let mut judged = Judged::default();
         let mut finder = map.finder(flush);
         // Moved once; a series then gets its handles.
         let histograms: Vec<Point> =
             std::mem::take(&mut batch.histograms).into_iter().map(point_of).collect();
         for (series, position) in batch.series.iter().zip(0..) {
-            let id = match find(&mut finder, series, judge) {
+            let id = match find(&mut finder, series, judge, &mut write.room) {
                 Ok(Found::Known(id)) => id,
                 Ok(Found::New(labels)) => {
                     write.new.push((write.entries.len() as u32, labels));
@@ -146,6 +152,17 @@ impl Prepared {
             // One that is not there is that of a new series.
             entry.id = map.renewed(entry.id).unwrap_or(entry.id);
         }
+    }
+
+    /// Bytes of memory, about, that it takes, but for what it takes only once it is applied.
+    pub(super) fn bytes(&self) -> u64 {
+        let points = self.samples.capacity() * size_of::<Sample>();
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        let new = self.new.iter().map(|(_, labels)| labels.as_bytes().len() + size_of::<Labels>());
+        let rare = self.histograms.iter().map(|(_, point)| size::of_point(point));
+        let exemplars = self.exemplars.iter().map(|(_, exemplar)| size::of_exemplar(exemplar));
+        let texts = self.metadata.texts.len() + new.sum::<usize>();
+        (points + entries + texts) as u64 + rare.chain(exemplars).sum::<u64>()
     }
 
     /// How many floats there are.
@@ -196,8 +213,10 @@ impl Families {
 
 /// Bytes of memory, about, that a batch takes while it waits for its commit.
 pub(super) fn waiting_bytes(batch: &WriteBatch<'_>) -> usize {
-    let rare = batch.histograms.len() + batch.exemplars.len() + batch.metadata.len();
-    batch.series.len() * size_of::<Entry>() + batch.samples.len() * size_of::<Sample>() + rare * 256
+    let histograms = batch.histograms.iter().map(|sample| size::of_histogram(&sample.histogram));
+    let rare = batch.exemplars.len() + batch.metadata.len();
+    let points = batch.samples.len() * size_of::<Sample>() + histograms.sum::<u64>() as usize;
+    batch.series.len() * size_of::<Entry>() + points + rare * 256
 }
 
 enum Found {
@@ -211,6 +230,7 @@ fn find(
     finder: &mut Finder<'_>,
     series: &SeriesEntry<'_>,
     judge: Judge<'_>,
+    room: &mut Option<SeriesRoom>,
 ) -> Result<Found, RejectReason> {
     if series.is_empty() {
         return Ok(Found::Empty);
@@ -230,13 +250,10 @@ fn find(
     if let Some(id) = finder.find(labels.as_bytes()) {
         return Ok(Found::Known(id));
     }
-    match judge {
-        Judge::Accept { pressure, .. } => {
-            pressure.refuse_series(bytes_of_new(&labels)).map_or(Ok(()), Err)?;
-        }
-        Judge::Replay => {}
+    match room.as_mut().and_then(|room| room.refuse(bytes_of_new(&labels))) {
+        Some(reason) => Err(reason),
+        None => Ok(Found::New(labels)),
     }
-    Ok(Found::New(labels))
 }
 
 fn point_of(sample: HistogramSample) -> Point {

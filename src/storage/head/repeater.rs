@@ -1,8 +1,8 @@
 //! Applying what is read back from the log to memory, on a thread of its own: while it takes one record
 //! the next is read and decoded.
 //!
-//! Writes are applied in the order in which they are given, and a few wait at most. Whoever else
-//! changes memory, or has to know what is in it, asks for [`Repeater::settle`] before.
+//! Writes are applied in the order in which they are given, and a few wait at most, of a bounded number of bytes.
+//! Who else changes memory, or has to know what is in it, asks for [`Repeater::settle`] before.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,14 +13,15 @@ use std::thread::JoinHandle;
 use super::map::bytes_of_new;
 use super::memory::Memory;
 use super::prepared::Prepared;
+use super::share::{Piece, Share};
 use crate::storage::StoreError;
 
 /// Writes that wait, at most.
 const WAITING: usize = 16;
 
 enum Step {
-    /// With the acceptance time that points keep; 0 = none.
-    Write(Prepared, i64),
+    /// With the acceptance time that points keep, 0 = none, and its bytes among those that wait.
+    Write(Prepared, i64, Piece),
     /// Answered when everything before is in memory.
     Settle(SyncSender<()>),
 }
@@ -30,6 +31,7 @@ pub(super) struct Repeater {
     steps: SyncSender<Step>,
     thread: JoinHandle<u64>,
     waiting: Arc<Waiting>,
+    share: Share,
 }
 
 /// What the writes that are not applied yet take in memory, at most, in bytes.
@@ -41,25 +43,30 @@ struct Waiting {
 }
 
 impl Repeater {
-    /// Starts the thread.
-    pub(super) fn start(memory: Arc<Memory>) -> Result<Self, StoreError> {
+    /// Starts the thread. Writes of at most `most_bytes` may wait for it.
+    pub(super) fn start(memory: Arc<Memory>, most_bytes: u64) -> Result<Self, StoreError> {
         let (steps, taken) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("repeat".into());
         let waiting = Arc::new(Waiting::default());
-        let left = waiting.clone();
-        let thread = thread.spawn(move || repeat(&memory, taken, &left));
+        let (left, share) = (waiting.clone(), Share::new(most_bytes));
+        let closing = share.closing();
+        let thread = thread.spawn(move || {
+            let _closing = closing;
+            repeat(&memory, taken, &left)
+        });
         let thread = thread.map_err(|source| StoreError::Backend {
             what: "the thread that reads the log back does not start".into(),
             source: Box::new(source),
         })?;
-        Ok(Self { steps, thread, waiting })
+        Ok(Self { steps, thread, waiting, share })
     }
 
     /// Has a write applied.
     pub(super) fn write(&self, write: Prepared, stamp: i64) -> Result<(), StoreError> {
         self.waiting.points.fetch_add(Memory::most_bytes(&write), Relaxed);
         self.waiting.series.fetch_add(series_bytes(&write), Relaxed);
-        self.steps.send(Step::Write(write, stamp)).map_err(|_| ended())
+        let piece = self.share.take(write.bytes());
+        self.steps.send(Step::Write(write, stamp, piece)).map_err(|_| ended())
     }
 
     /// Bytes of points that memory may get yet by what was given, at most. Whoever adds what memory has asks for
@@ -103,7 +110,7 @@ fn repeat(memory: &Memory, steps: Receiver<Step>, waiting: &Waiting) -> u64 {
     let mut points = 0;
     for step in steps {
         match step {
-            Step::Write(write, stamp) => {
+            Step::Write(write, stamp, _piece) => {
                 let (bytes, series) = (Memory::most_bytes(&write), series_bytes(&write));
                 let outcome = memory.apply(write, stamp);
                 waiting.points.fetch_sub(bytes, Release);

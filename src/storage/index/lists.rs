@@ -14,6 +14,8 @@ const BLOCK: usize = 256;
 pub struct Lists {
     /// By length.
     pools: Vec<Pool>,
+    /// Bytes of the blocks.
+    bytes: usize,
 }
 
 /// Where a list is, from when it is put in until it is taken out.
@@ -38,7 +40,16 @@ impl Lists {
         if self.pools.len() <= list.len() {
             self.pools.resize_with(list.len() + 1, Pool::default);
         }
-        ListId { length: list.len() as u32, place: self.pools[list.len()].insert(list) }
+        let pool = &mut self.pools[list.len()];
+        let blocks = pool.blocks.len();
+        let place = pool.insert(list);
+        self.bytes += (pool.blocks.len() - blocks) * BLOCK * size_of_val(list);
+        ListId { length: list.len() as u32, place }
+    }
+
+    /// Bytes that they take, with the room that is free between them.
+    pub fn bytes(&self) -> usize {
+        self.pools.capacity() * size_of::<Pool>() + self.bytes
     }
 
     /// The list with this id.

@@ -9,15 +9,14 @@
 //! Labels are hashed, not sorted: adding a series is one look-up a label, and a sorted answer
 //! is sorted when it is asked for.
 
-use std::hash::BuildHasher;
-
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::DefaultHashBuilder;
 use roaring::RoaringBitmap;
 
 use crate::model::{Label, LabelPlace, LabelRef, LabelTexts, Labels, LabelsRef};
 use crate::storage::StoreError;
 
-use super::postings::{Ids, Left, Postings, Sets, bitmap_of_sorted};
+use super::names::{self, Name, Names, Place, growth};
+use super::postings::{Ids, Left, Postings, Sets, bitmap_bytes, bitmap_of_sorted};
 use super::{LabelIndex, ValueJudge};
 
 /// A label index in memory. Ids are given by the caller and are expected to rise; others work,
@@ -25,8 +24,7 @@ use super::{LabelIndex, ValueJudge};
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
     all: RoaringBitmap,
-    /// The pairs of each name, by the hash of their labels.
-    names: HashMap<String, HashTable<u32>>,
+    names: Names,
     pairs: Vec<Pair>,
     texts: LabelTexts,
     /// Pairs that are not in use.
@@ -70,13 +68,14 @@ impl MemoryIndex {
 
     fn add_label(&mut self, series: u32, label: LabelRef<'_>) -> u32 {
         let Self { names, pairs, texts, free, sets, hasher, .. } = self;
-        let hash = hasher.hash_one(label.as_bytes());
-        let values = names.entry_ref(label.name()).or_default();
-        let same = |pair: &u32| texts.get(pairs[*pair as usize].label) == label;
-        if let Some(pair) = values.find(hash, same).copied() {
-            sets.insert(&mut pairs[pair as usize].postings, series);
-            return pair;
-        }
+        let label_of = |pair: u32| texts.get(pairs[pair as usize].label);
+        let place = match names.look_up(label, hasher, label_of) {
+            Place::Pair(pair) => {
+                sets.insert(&mut pairs[pair as usize].postings, series);
+                return pair;
+            }
+            Place::None(place) => place,
+        };
         let new = Pair { label: texts.insert(label), postings: Postings::One(series) };
         let pair = match free.pop() {
             Some(pair) => {
@@ -88,9 +87,7 @@ impl MemoryIndex {
                 (pairs.len() - 1) as u32
             }
         };
-        let hash_of =
-            |pair: &u32| hasher.hash_one(texts.get(pairs[*pair as usize].label).as_bytes());
-        values.insert_unique(hash, pair, hash_of);
+        names.insert(place, pair, hasher, |pair| texts.get(pairs[pair as usize].label));
         pair
     }
 
@@ -106,19 +103,11 @@ impl MemoryIndex {
     }
 
     fn forget(&mut self, pair: u32) {
-        let place = self.pairs[pair as usize].label;
-        let label = self.texts.get(place);
-        if let Some(values) = self.names.get_mut(label.name()) {
-            let hash = self.hasher.hash_one(label.as_bytes());
-            if let Ok(entry) = values.find_entry(hash, |other| *other == pair) {
-                entry.remove();
-            }
-            if values.is_empty() {
-                self.names.remove(label.name());
-            }
-        }
-        self.texts.remove(place);
-        self.free.push(pair);
+        let Self { names, pairs, texts, free, hasher, .. } = self;
+        let place = pairs[pair as usize].label;
+        names.remove(pair, hasher, |pair| texts.get(pairs[pair as usize].label));
+        texts.remove(place);
+        free.push(pair);
     }
 
     /// The label of a pair that is in use.
@@ -160,9 +149,31 @@ impl MemoryIndex {
         &self.all
     }
 
-    /// Bytes that the labels take.
-    pub fn text_bytes(&self) -> usize {
-        self.texts.bytes()
+    /// How many labels there are: names with a value.
+    pub fn label_count(&self) -> usize {
+        self.pairs.len() - self.free.len()
+    }
+
+    /// Bytes that it takes, with the room that is free in it.
+    pub fn bytes(&self) -> usize {
+        let lists =
+            self.pairs.capacity() * size_of::<Pair>() + self.free.capacity() * size_of::<u32>();
+        let all = bitmap_bytes(self.all.len(), self.all.max());
+        lists + all + self.texts.bytes() + self.names.bytes() + self.sets.bytes()
+    }
+
+    /// Bytes that lists and tables take more for a while when they grow, as far as that is near.
+    pub fn growth(&self) -> usize {
+        growth(self.pairs.len(), self.pairs.capacity(), size_of::<Pair>())
+            + self.names.growth()
+            + self.sets.growth()
+    }
+
+    /// Bytes, about, that it takes more with this label set, of which it has no label yet.
+    pub fn bytes_of_new(labels: LabelsRef<'_>) -> usize {
+        // Lists and tables that grow have twice the room that is needed.
+        const LABEL: usize = 2 * size_of::<Pair>() + names::NEW + size_of::<u64>();
+        labels.labels().map(|label| LABEL + label.as_bytes().len()).sum()
     }
 
     /// How many series there are.
@@ -177,12 +188,12 @@ impl MemoryIndex {
 
     /// Names of labels, sorted: of all series, or of some.
     pub fn names(&self, mut among: Option<Among<'_>>) -> Vec<&str> {
-        let mut occurs = |values: &HashTable<u32>| match &mut among {
-            Some(among) => values.iter().any(|pair| self.ids_of(*pair).occurs(among)),
+        let mut occurs = |name: &Name| match &mut among {
+            Some(among) => name.pairs().any(|pair| self.ids_of(pair).occurs(among)),
             None => true,
         };
-        let names = self.names.iter().filter(|(_, values)| occurs(values));
-        let mut names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+        let names = self.names.iter().filter(|name| occurs(name));
+        let mut names: Vec<&str> = names.map(|name| name.text(|pair| self.label(pair))).collect();
         names.sort_unstable();
         names
     }
@@ -207,7 +218,7 @@ impl MemoryIndex {
 
     /// How many values the label `name` has.
     pub fn value_count(&self, name: &str) -> u64 {
-        self.names.get(name).map_or(0, HashTable::len) as u64
+        self.name(name).map_or(0, Name::len) as u64
     }
 
     /// The index with a way to the labels of its series, as the evaluation of matchers needs them:
@@ -221,16 +232,21 @@ impl MemoryIndex {
         self.sets.ids(self.pairs[pair as usize].postings)
     }
 
+    fn name(&self, name: &str) -> Option<&Name> {
+        self.names.find(name, &self.hasher, |pair| self.label(pair))
+    }
+
     fn pairs_of(&self, name: &str) -> impl Iterator<Item = u32> {
-        self.names.get(name).into_iter().flatten().copied()
+        self.name(name).into_iter().flat_map(Name::pairs)
     }
 
     /// Series whose label `name` has exactly `value` (not empty); `None` = no series.
     fn find(&self, name: &str, value: &str) -> Option<Ids<'_>> {
-        let (values, label) = (self.names.get(name)?, Label::new(name, value));
-        let hash = self.hasher.hash_one(label.as_ref().as_bytes());
-        let pair = values.find(hash, |pair| self.label(*pair) == label.as_ref())?;
-        Some(self.ids_of(*pair))
+        let label = Label::new(name, value);
+        match self.names.look_up(label.as_ref(), &self.hasher, |pair| self.label(pair)) {
+            Place::Pair(pair) => Some(self.ids_of(pair)),
+            Place::None(_) => None,
+        }
     }
 
     fn by_values(

@@ -8,6 +8,7 @@
 pub(in crate::storage) mod cases;
 mod lists;
 mod memory;
+mod names;
 mod postings;
 
 use roaring::RoaringBitmap;
@@ -18,6 +19,7 @@ use super::StoreError;
 
 pub use lists::{ListId, Lists};
 pub use memory::{Among, Labelled, MemoryIndex};
+pub use names::{growth, table_bytes};
 
 /// What the evaluation of matchers needs of an index.
 ///

@@ -6,6 +6,7 @@
 use roaring::RoaringBitmap;
 
 use super::Among;
+use super::names::growth;
 
 /// Sets with at most this many series are plain vectors.
 const FEW: usize = 512;
@@ -23,13 +24,23 @@ pub(super) enum Postings {
 pub(super) struct Sets {
     sets: Vec<Set>,
     free: Vec<u32>,
+    /// Bytes that the sets take beside their places.
+    bytes: usize,
 }
 
 #[derive(Debug)]
 enum Set {
     /// Rising.
     Few(Vec<u32>),
-    Many(RoaringBitmap),
+    Many(Box<Many>),
+}
+
+#[derive(Debug)]
+struct Many {
+    ids: RoaringBitmap,
+    /// How many there are, and the largest that ever was: the set would have to count.
+    count: u32,
+    largest: u32,
 }
 
 /// The series of one label, to be looked at.
@@ -53,7 +64,7 @@ impl Sets {
             Postings::One(series) => Ids::One(series),
             Postings::More(at) => match &self.sets[at as usize] {
                 Set::Few(ids) => Ids::Few(ids),
-                Set::Many(ids) => Ids::Many(ids),
+                Set::Many(many) => Ids::Many(&many.ids),
             },
         }
     }
@@ -65,7 +76,12 @@ impl Sets {
                 let set = Set::Few(vec![series.min(first), series.max(first)]);
                 *postings = Postings::More(self.put(set));
             }
-            Postings::More(at) => self.sets[at as usize].insert(series),
+            Postings::More(at) => {
+                let set = &mut self.sets[at as usize];
+                let before = set.bytes();
+                set.insert(series);
+                self.bytes = self.bytes - before + set.bytes();
+            }
         }
     }
 
@@ -77,15 +93,18 @@ impl Sets {
             Postings::More(at) => at,
         };
         let set = &mut self.sets[at as usize];
+        let before = set.bytes();
         set.remove(series);
+        self.bytes = self.bytes - before + set.bytes();
         let left = match set {
             Set::Few(ids) => match ids[..] {
                 [only] => Some(only),
                 _ => return Left::Something,
             },
-            Set::Many(ids) if ids.is_empty() => None,
+            Set::Many(many) if many.count == 0 => None,
             Set::Many(_) => return Left::Something,
         };
+        self.bytes -= set.bytes();
         *set = Set::Few(Vec::new());
         self.free.push(at);
         left.map_or(Left::Nothing, |only| {
@@ -94,7 +113,19 @@ impl Sets {
         })
     }
 
+    /// Bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        let places = self.sets.capacity() * size_of::<Set>();
+        places + self.free.capacity() * size_of::<u32>() + self.bytes
+    }
+
+    /// Bytes that their list takes more for a while when it grows, if that is near.
+    pub(super) fn growth(&self) -> usize {
+        growth(self.sets.len(), self.sets.capacity(), size_of::<Set>())
+    }
+
     fn put(&mut self, set: Set) -> u32 {
+        self.bytes += set.bytes();
         match self.free.pop() {
             Some(at) => {
                 self.sets[at as usize] = set;
@@ -121,10 +152,25 @@ impl Set {
                     }
                 }
                 if ids.len() > FEW {
-                    *self = Self::Many(bitmap_of_sorted(ids));
+                    let (count, largest) = (ids.len() as u32, ids.last().copied().unwrap_or(0));
+                    let ids = bitmap_of_sorted(ids);
+                    *self = Self::Many(Box::new(Many { ids, count, largest }));
                 }
             }
-            Self::Many(ids) => drop(ids.insert(series)),
+            Self::Many(many) => {
+                many.count += u32::from(many.ids.insert(series));
+                many.largest = many.largest.max(series);
+            }
+        }
+    }
+
+    /// Bytes that it takes beside its place.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Few(ids) => ids.capacity() * size_of::<u32>(),
+            Self::Many(many) => {
+                size_of::<Many>() + bitmap_bytes(many.count.into(), Some(many.largest))
+            }
         }
     }
 
@@ -135,7 +181,7 @@ impl Set {
                     ids.remove(at);
                 }
             }
-            Self::Many(ids) => drop(ids.remove(series)),
+            Self::Many(many) => many.count -= u32::from(many.ids.remove(series)),
         }
     }
 }
@@ -178,6 +224,20 @@ impl Ids<'_> {
 pub(super) fn bitmap_of_sorted(ids: &[u32]) -> RoaringBitmap {
     debug_assert!(ids.is_sorted());
     ids.iter().copied().collect()
+}
+
+/// Bytes that a set of `count` ids takes in memory, about. The ids are thought to lie equally close everywhere.
+pub(super) fn bitmap_bytes(count: u64, largest: Option<u32>) -> usize {
+    /// A container has the ids that begin with the same 16 bits, and is a list of the rest of each or a bitmap.
+    const CONTAINER: usize = 56;
+    const BITMAP: usize = 8 << 10;
+    let containers = largest.map_or(0, |largest| largest as usize / (1 << 16) + 1);
+    if containers == 0 {
+        return 0;
+    }
+    // A list that grows has up to twice the room that it needs.
+    let list = (count as usize / containers * 3).min(BITMAP);
+    containers * (CONTAINER + list)
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ async fn points_that_a_query_keeps_in_memory_count_as_its_own() {
         engine.instant(store, &expr, T, &QueryOptions::default()).await.map(|_| ())
     };
     let error = ask().await.expect_err("too many").to_string();
-    let want = "label sets and recent points of more than 30000 bytes selected, which is the \
+    let want = "label sets and what is kept to read their points of more than 30000 bytes selected, which is the \
                 setting query-max-memory";
     assert_eq!(error, want);
     // The store below has no points in memory before they are read.
