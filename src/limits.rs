@@ -27,6 +27,15 @@ pub const BODY_GRACE: Duration = Duration::from_secs(1);
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a client may take nothing of an answer; then it loses it.
 pub const ANSWER_STALL: Duration = Duration::from_secs(60);
+/// The same where memory is tight, and where new series are refused for want of it.
+pub const TIGHT_ANSWER_STALL: Duration = Duration::from_secs(5);
+/// See [`TIGHT_ANSWER_STALL`].
+pub const FULL_ANSWER_STALL: Duration = Duration::from_secs(1);
+/// How long a client may take nothing of its answers before its connection gives way to another that finds no place,
+/// or an answer to another that finds no room.
+pub const ANSWER_GRACE: Duration = Duration::from_secs(4);
+/// The same where all of its requests were refused for want of credentials; then its connection is closed in any case.
+pub const STRANGER_GRACE: Duration = Duration::from_secs(2);
 /// Bytes of an answer that are handed on at a time: who reads slowly comes to the next ones in time.
 pub const ANSWER_PIECE_BYTES: usize = 64 << 10;
 /// How often the files of the web configuration are looked at.

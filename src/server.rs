@@ -42,6 +42,7 @@ mod machine;
 mod memory;
 mod obstacles;
 mod owner;
+mod phase;
 mod places;
 mod readiness;
 mod reload;
@@ -54,7 +55,7 @@ mod web;
 use http::Front;
 use live::Live;
 use lock::DataLock;
-use places::Limits;
+use phase::Limits;
 use reload::Reloader;
 use tls::Tls;
 
@@ -216,8 +217,8 @@ pub async fn run(
         let scheme = if tls.is_some() { "https" } else { "http" };
         tracing::info!("listening on {scheme}://{address}");
     }
-    let front =
-        Front { router: api::router(state.clone()), tls, metrics: Arc::new(metrics.http.clone()) };
+    let (router, levels) = (api::router(state.clone()), state.pressure().levels());
+    let front = Front { router, tls, metrics: Arc::new(metrics.http.clone()), levels };
     let (limits, stop) = (Limits::of(&config.limits.http), until_true(stopped.clone()));
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
     beside.spawn(web::follow(renewed, metrics.web.clone()));

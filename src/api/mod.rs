@@ -50,11 +50,13 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+pub use access::Login;
 pub use concurrency::SpareConnection;
 pub use error::ApiError;
 pub use moment::parse_time;
 pub use pieces::Pieces;
 pub use routes::router;
+pub use unsent::{AnswerTo, Taker};
 
 use access::Access;
 use concurrency::RequestLimit;
@@ -336,6 +338,13 @@ impl AppState {
     /// Brings the metric of active series up to date; those that are not active any more are forgotten.
     pub fn publish_active_series(&self) {
         self.writes.publish(&self.metrics);
+    }
+
+    /// Where the result of a query waits for room that other results hold, one result gives way that nobody takes.
+    pub fn make_room_for_results(&self) {
+        if self.evaluator().engine.wants_room() {
+            self.unsent.make_room();
+        }
     }
 
     /// Parts that hold memory, and the bytes of each as it counts them.

@@ -1,14 +1,17 @@
 //! Room for answers that wait for their clients: who reads slowly keeps an answer in memory long after it was made.
 //!
-//! Every answer is counted from its head until its body was sent or given up, unless it is so small that no number
-//! of connections matters. Where a kind of answers has no room left, another one of it is 503 and what it held is
-//! gone. One that was made in a turn ([`super::turns`]) keeps the turn and waits a little for room, so that only so
-//! many wait. The points of large results of queries have room of their own, which their engine gives.
+//! Every answer is counted from its head until the last byte of its body was written or given up, unless it is so small
+//! that no number of connections matters. Where a kind of answers has no room left, those give way of which nobody has
+//! taken anything for a while; where there are none, another one is 503 and what it held is gone. One that was made in
+//! a turn ([`super::turns`]) keeps the turn and waits a little for room, so that few wait. The points of large
+//! results of queries have room of their own, which their engine gives.
 //!
-//! How fast a client has to read is not known here.
+//! How long a client may take nothing where nobody wants the room is not known here.
 
+use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,13 +20,14 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::{Body as _, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until};
 
 use super::pieces::Pieces;
 use super::turns::Turn;
 use super::{ApiError, AppState};
-use crate::limits::RETRY_AFTER;
+use crate::limits::{ANSWER_GRACE, RETRY_AFTER};
 use crate::storage::{MEMORY_LIMIT, Refused, StoreError};
 
 /// Bytes of an answer that needs no room.
@@ -34,15 +38,17 @@ const STREAM: usize = 256 << 10;
 /// Bytes by which room is given.
 const UNIT: usize = 1 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer waits for others that give way.
+const LEAVING: Duration = Duration::from_secs(1);
 /// What tells an operator why others are refused.
 const METRICS: &str = "/metrics";
 
 /// The room that there is.
 pub(super) struct Unsent {
     /// For answers that were made in a turn.
-    lists: Pool,
-    metrics: Pool,
-    others: Pool,
+    lists: Arc<Pool>,
+    metrics: Arc<Pool>,
+    others: Arc<Pool>,
     /// How long an answer that was made in a turn waits for room: meanwhile no other one has its turn.
     patience: Duration,
 }
@@ -50,7 +56,37 @@ pub(super) struct Unsent {
 struct Pool {
     free: Arc<Semaphore>,
     units: u32,
+    /// Answers that have room, by number.
+    kept: Mutex<HashMap<u64, Taken>>,
+    next: AtomicU64,
 }
+
+/// What an answer has of a pool.
+struct Taken {
+    units: u32,
+    /// `None` = it gives way already, or nobody is known.
+    taker: Option<Weak<dyn Taker>>,
+}
+
+/// Room of a pool, until this is dropped.
+struct Room {
+    pool: Arc<Pool>,
+    number: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Who is to take an answer.
+pub trait Taker: Send + Sync {
+    /// Since when nothing was taken of the answer, though there is something to take.
+    fn idle_since(&self) -> Option<Instant>;
+
+    /// The answer is given up with all that it holds.
+    fn give_up(&self);
+}
+
+/// Stands with a request: who is to take its answer.
+#[derive(Clone)]
+pub struct AnswerTo(pub Arc<dyn Taker>);
 
 /// What an answer holds beside its body, as who made it says.
 #[derive(Clone)]
@@ -72,6 +108,7 @@ pub(super) async fn keep(
     next: Next,
 ) -> Response {
     let is_metrics = request.uri().path() == METRICS;
+    let taker = request.extensions().get::<AnswerTo>().cloned();
     let mut response = next.run(request).await;
     let holds = response.extensions_mut().remove::<Holds>();
     let body = response.body().size_hint().exact();
@@ -81,13 +118,16 @@ pub(super) async fn keep(
         return response;
     }
     let unsent = &state.unsent;
-    let room = match &holds {
-        Some(_) => timeout(unsent.patience, unsent.lists.room(bytes)).await.ok(),
-        None if is_metrics => unsent.metrics.room_at_once(bytes),
-        None => unsent.others.room_at_once(bytes),
+    let (pool, patience) = match &holds {
+        Some(_) => (&unsent.lists, unsent.patience),
+        None if is_metrics => (&unsent.metrics, Duration::ZERO),
+        None => (&unsent.others, Duration::ZERO),
     };
-    match room {
-        Some(room) => response.map(|body| Body::new(Kept { body: Pieces::new(body), _room: room })),
+    match pool.room(bytes, taker, patience).await {
+        Some(room) => {
+            let room = Arc::new(room);
+            response.map(|body| Body::new(Kept { body: Pieces::new(body), room }))
+        }
         None => refused(&state, bytes),
     }
 }
@@ -115,35 +155,130 @@ impl Unsent {
         let [lists, metrics, others] = [share, share / 8, share].map(Pool::new);
         Self { lists, metrics, others, patience: PATIENCE }
     }
+
+    /// Somebody else waits for what results of queries hold: one that nobody takes gives way.
+    pub(super) fn make_room(&self) {
+        self.others.give_way(1, 0);
+    }
 }
 
 impl Pool {
-    fn new(bytes: u64) -> Self {
+    fn new(bytes: u64) -> Arc<Self> {
         let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize) as u32;
         let units = u32::try_from(bytes / UNIT as u64).unwrap_or(most).clamp(1, most);
-        Self { free: Arc::new(Semaphore::new(units as usize)), units }
+        let free = Arc::new(Semaphore::new(units as usize));
+        Arc::new(Self { free, units, kept: Mutex::default(), next: AtomicU64::new(0) })
     }
 
-    /// One that is larger than all of it gets all.
-    fn units(&self, bytes: usize) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.units)
+    /// Room for an answer; one that is larger than all of it gets all. Where there is none, it waits for so long, and
+    /// a moment for those that give way.
+    async fn room(
+        self: &Arc<Self>,
+        bytes: usize,
+        taker: Option<AnswerTo>,
+        patience: Duration,
+    ) -> Option<Room> {
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.units);
+        if let Ok(permit) = Arc::clone(&self.free).try_acquire_many_owned(units) {
+            return Some(self.taken(permit, units, taker));
+        }
+        let mut until = Instant::now() + patience;
+        let mut permit = std::pin::pin!(Arc::clone(&self.free).acquire_many_owned(units));
+        loop {
+            let look_again = match self.give_way(units, self.free.available_permits()) {
+                Waiting::ForThoseThatLeave => {
+                    until = until.max(Instant::now() + LEAVING);
+                    until
+                }
+                Waiting::Until(at) => at.min(until),
+            };
+            tokio::select! {
+                biased;
+                permit = permit.as_mut() => {
+                    return Some(self.taken(permit.expect("never closed"), units, taker));
+                }
+                () = sleep_until(look_again) => {}
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+        }
     }
 
-    async fn room(&self, bytes: usize) -> OwnedSemaphorePermit {
-        let room = Arc::clone(&self.free).acquire_many_owned(self.units(bytes)).await;
-        room.expect("never closed")
+    fn taken(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+        units: u32,
+        taker: Option<AnswerTo>,
+    ) -> Room {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let taker = taker.map(|AnswerTo(taker)| Arc::downgrade(&taker));
+        self.kept.lock().insert(number, Taken { units, taker });
+        Room { pool: Arc::clone(self), number, _permit: permit }
     }
 
-    fn room_at_once(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.free).try_acquire_many_owned(self.units(bytes)).ok()
+    /// Has answers give way that nobody takes, those first of which nothing was taken for longest, until `units` will
+    /// be free, of which `free` are.
+    fn give_way(&self, units: u32, mut free: usize) -> Waiting {
+        let now = Instant::now();
+        // Asked while nothing is locked: they may hold what gives room back.
+        let known = |(number, Taken { units, taker }): (&u64, &Taken)| {
+            Some((*number, *units, taker.as_ref()?.upgrade()?))
+        };
+        let known: Vec<_> = self.kept.lock().iter().filter_map(known).collect();
+        let since = |(number, units, taker): (u64, u32, Arc<dyn Taker>)| {
+            Some((taker.idle_since()?, number, units, taker))
+        };
+        let mut idle: Vec<_> = known.into_iter().filter_map(since).collect();
+        idle.sort_unstable_by_key(|(since, number, ..)| (*since, *number));
+        let next = idle.first().map_or(now, |(since, ..)| *since) + ANSWER_GRACE;
+        if next > now {
+            return Waiting::Until(next);
+        }
+        for (since, number, freed, taker) in idle {
+            if free >= units as usize || since + ANSWER_GRACE > now {
+                break;
+            }
+            // It is not chosen again while it leaves.
+            let chosen = self.kept.lock().get_mut(&number).and_then(|taken| taken.taker.take());
+            if chosen.is_some() {
+                free += freed as usize;
+                taker.give_up();
+            }
+        }
+        Waiting::ForThoseThatLeave
     }
 }
 
-/// A body on its way, and its room. What is given of it waits in a buffer of the connection, which has a bound, where
-/// nobody knows of this any more.
+/// What who finds no room waits for.
+enum Waiting {
+    ForThoseThatLeave,
+    /// For room, and nobody can give way before this.
+    Until(Instant),
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.pool.kept.lock().remove(&self.number);
+    }
+}
+
+/// A body on its way, and its room.
 struct Kept {
     body: Pieces,
-    _room: OwnedSemaphorePermit,
+    room: Arc<Room>,
+}
+
+/// A piece that was given and is not written yet. It is a part of the whole, or has its memory.
+struct Piece {
+    bytes: Bytes,
+    _room: Arc<Room>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl http_body::Body for Kept {
@@ -154,9 +289,12 @@ impl http_body::Body for Kept {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        // Copies, as a part of the whole would keep all of it.
-        let copied = |frame: Frame<Bytes>| frame.map_data(|piece| Bytes::copy_from_slice(&piece));
-        self.body.poll(context).map(|next| next.map(|frame| frame.map(copied)))
+        let next = self.body.poll(context);
+        let room = &self.room;
+        let in_room = |frame: Frame<Bytes>| {
+            frame.map_data(|bytes| Bytes::from_owner(Piece { bytes, _room: Arc::clone(room) }))
+        };
+        next.map(|next| next.map(|frame| frame.map(in_room)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -194,10 +332,87 @@ mod tests {
     }
 
     async fn ask(state: &Arc<AppState>, path: &str) -> Response {
+        ask_for(state, path, None).await
+    }
+
+    async fn ask_for(state: &Arc<AppState>, path: &str, taker: Option<AnswerTo>) -> Response {
         // What is compressed is made while it is sent.
         let request = Request::get(path).header(header::ACCEPT_ENCODING, "gzip");
-        let request = request.body(Body::empty()).expect("a request");
+        let mut request = request.body(Body::empty()).expect("a request");
+        if let Some(taker) = taker {
+            request.extensions_mut().insert(taker);
+        }
         router(state.clone()).call(request).await.expect("infallible")
+    }
+
+    /// Takes nothing since a time, and holds its answer until it is given up.
+    struct Idle {
+        since: Instant,
+        holds: Mutex<Option<Response>>,
+    }
+
+    impl Taker for Idle {
+        fn idle_since(&self) -> Option<Instant> {
+            Some(self.since)
+        }
+
+        fn give_up(&self) {
+            self.holds.lock().take();
+        }
+    }
+
+    /// An answer of which nothing was taken for so long.
+    async fn idle_for(state: &Arc<AppState>, path: &str, time: Duration) -> Arc<Idle> {
+        let since = Instant::now().checked_sub(time).expect("the machine runs for longer");
+        let idle = Arc::new(Idle { since, holds: Mutex::default() });
+        let answer = ask_for(state, path, Some(AnswerTo(idle.clone()))).await;
+        assert_eq!(answer.status().as_u16(), 200);
+        *idle.holds.lock() = Some(answer);
+        idle
+    }
+
+    fn is_held(idle: &Idle) -> bool {
+        idle.holds.lock().is_some()
+    }
+
+    const INFO: &str = "/api/v1/status/runtimeinfo";
+
+    /// A state with room for two answers of a path.
+    async fn room_for_two(path: &str) -> Arc<AppState> {
+        let forever = Duration::from_secs(3_600);
+        let state_of = state;
+        let roomy = state_of(1 << 30, forever).await;
+        let answer = ask(&roomy, path).await;
+        let pools = [&roomy.unsent.lists, &roomy.unsent.others];
+        let used = pools.map(|pool| pool.units as usize - pool.free.available_permits());
+        drop(answer);
+        state_of((2 * UNIT * used.iter().sum::<usize>()) as u64, forever).await
+    }
+
+    #[tokio::test]
+    async fn what_nobody_takes_gives_way_to_what_somebody_wants() {
+        for path in [VALUES, INFO] {
+            let state = room_for_two(path).await;
+            let long = idle_for(&state, path, 2 * ANSWER_GRACE).await;
+            let longest = idle_for(&state, path, 3 * ANSWER_GRACE).await;
+            let next = ask(&state, path).await;
+            assert_eq!(next.status().as_u16(), 200, "{path}");
+            assert!(!is_held(&longest) && is_held(&long), "{path}");
+            let last = ask(&state, path).await;
+            assert_eq!(last.status().as_u16(), 200, "{path}");
+            assert!(!is_held(&long), "{path}");
+        }
+        // Who stopped a moment ago does not.
+        let state = room_for_two(INFO).await;
+        let short = idle_for(&state, INFO, Duration::ZERO).await;
+        let other = idle_for(&state, INFO, Duration::ZERO).await;
+        assert_eq!(ask(&state, INFO).await.status().as_u16(), 503);
+        assert!(is_held(&short) && is_held(&other));
+        drop(other);
+        // A result waits for room that another result has.
+        let long = idle_for(&state, INFO, 2 * ANSWER_GRACE).await;
+        state.unsent.make_room();
+        assert!(!is_held(&long) && is_held(&short));
     }
 
     const VALUES: &str = "/api/v1/label/n/values";
@@ -237,9 +452,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_body_comes_in_pieces_and_says_how_long_it_is() {
-        let room = Pool::new(1 << 20).room_at_once(1).expect("there is some");
+        let pool = Pool::new(1 << 20);
+        let room = pool.room(1, None, Duration::ZERO).await.expect("there is some");
         let whole: Vec<u8> = (0..3 * ANSWER_PIECE_BYTES + 5).map(|at| at as u8).collect();
-        let mut kept = Kept { body: Pieces::new(Body::from(whole.clone())), _room: room };
+        let mut kept = Kept { body: Pieces::new(Body::from(whole.clone())), room: Arc::new(room) };
+        let mut pieces = Vec::new();
         let mut taken = Vec::new();
         while !kept.is_end_stream() {
             assert_eq!(kept.size_hint().exact(), Some((whole.len() - taken.len()) as u64));
@@ -247,21 +464,29 @@ mod tests {
             let data = frame.await.expect("more").expect("whole").into_data().expect("data");
             assert!(data.len() <= ANSWER_PIECE_BYTES);
             taken.extend_from_slice(&data);
+            pieces.push(data);
         }
         assert_eq!(taken, whole);
+        drop(kept);
+        let free = || pool.free.available_permits();
+        assert_eq!(free(), (1 << 10) - 1, "pieces of it are not written yet");
+        drop(pieces);
+        assert_eq!(free(), 1 << 10);
     }
 
     #[tokio::test]
     async fn what_is_little_needs_no_room_and_what_is_more_is_refused_at_once() {
         let state = state(1, PATIENCE).await;
-        let held = state.unsent.others.room_at_once(1).expect("there is some");
+        let others = Arc::clone(&state.unsent.others);
+        let is_free = async || others.room(1, None, Duration::ZERO).await.is_some();
+        let held = others.room(1, None, Duration::ZERO).await.expect("there is some");
         assert_eq!(ask(&state, "/-/healthy").await.status().as_u16(), 200);
         assert_eq!(ask(&state, "/api/v1/status/runtimeinfo").await.status().as_u16(), 503);
         drop(held);
         let kept = ask(&state, "/api/v1/status/runtimeinfo").await;
         assert_eq!(kept.status().as_u16(), 200);
-        assert!(state.unsent.others.room_at_once(1).is_none(), "until it was sent");
+        assert!(!is_free().await, "until it was sent");
         drop(kept);
-        assert!(state.unsent.others.room_at_once(1).is_some(), "there is room again");
+        assert!(is_free().await, "there is room again");
     }
 }

@@ -103,6 +103,11 @@ impl Engine {
         &self.settings
     }
 
+    /// Whether a result waits for room that others hold.
+    pub fn wants_room(&self) -> bool {
+        self.unsent.is_wanted()
+    }
+
     /// Evaluates `expr` at `time`, in milliseconds.
     pub async fn instant(
         &self,

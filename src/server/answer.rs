@@ -1,42 +1,87 @@
-//! The body of an answer on its way: whoever takes nothing of it for too long loses it.
+//! A request and its answer on its way: a client that takes nothing of it for too long loses it.
 //!
-//! Over HTTP/2 a client can hold one answer up while its connection is as busy as ever, so the answer itself
-//! is watched: time counts from when a piece was handed over, or the answer was ready, until more is
-//! asked for, and not while more is being made. Pieces are small, however they were made, so that who
-//! reads slowly asks for more in time. What is given up is dropped with all that it holds; the client finds
-//! its answer broken off, and the others of its connection go on.
+//! Time counts from when there is something to take until the last of it was written, and begins anew whenever some of
+//! it was; not while more is being made. Pieces are small, however they were made, so that who reads slowly takes one
+//! in time. A request is under way until then. What is given up is dropped with all that it holds; over HTTP/2 the
+//! client finds its answer broken off, and the others of its connection go on. Where data of it has been handed over
+//! that way for good, and stays, its connection is closed.
 //!
-//! Not here: pieces that were handed over and not written yet, which `places` looks after; over HTTP/1,
-//! where a connection has one answer at a time, that is all.
+//! Over HTTP/1 a connection has one answer at a time: how long it may be blocked is for `places`.
 
+use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use futures::future::{AbortHandle, Abortable};
 use http_body::{Body as _, Frame, SizeHint};
+use hyper::rt::Executor;
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::Notify;
+use tokio::task;
+use tokio::time::{Instant, sleep, sleep_until};
 
-use super::places::{Multiplexed, UnderWay};
-use crate::api::Pieces;
+use super::places::{Multiplexed, Place, UnderWay};
+use crate::api::{Pieces, Taker};
 use crate::telemetry::HttpMetrics;
 
-/// The body of an answer.
-pub(super) struct Answer {
-    held: Arc<Mutex<Option<Held>>>,
-    /// `None` = there is nothing to take, or `places` sees whether it is taken.
-    watch: Option<AbortHandle>,
+/// How long data that was given up may stay before its connection is closed.
+const LEAVING: Duration = Duration::from_secs(1);
+
+tokio::task_local! {
+    /// Ends the task that runs one request of an HTTP/2 connection.
+    static STREAM: AbortHandle;
 }
 
-/// What is dropped when the answer is given up.
-struct Held {
-    body: Pieces,
-    /// Since when the client takes nothing; `None` = it waits for us.
-    idle_since: Option<Instant>,
+/// Runs the requests of HTTP/2 connections, each of which can be given up.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Streams;
+
+impl<F> Executor<F> for Streams
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let (handle, registration) = AbortHandle::new_pair();
+        let stream = Abortable::new(stream, registration);
+        drop(tokio::spawn(STREAM.scope(handle, stream)));
+    }
+}
+
+/// A request, and its answer once there is one.
+pub(super) struct Exchange {
+    place: Arc<Place>,
+    multiplexed: Multiplexed,
+    state: Mutex<State>,
+    /// Ends what the protocol has of it.
+    stream: OnceLock<AbortHandle>,
+    /// Watches how the answer is taken.
+    watch: OnceLock<task::AbortHandle>,
+    given_up: Arc<Notify>,
     _under_way: UnderWay,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is not handed over yet; `None` = there is no answer yet, or it was given up.
+    body: Option<Pieces>,
+    /// Pieces that are handed over and not written.
+    unsent: usize,
+    /// All was handed over that there is yet.
+    all_handed_over: bool,
+    /// Since when the client takes nothing; `None` = it has nothing to take.
+    idle_since: Option<Instant>,
+}
+
+/// The body of an answer.
+pub(super) struct Answer(Arc<Exchange>);
+
+/// A piece, until it is written.
+struct Unwritten {
+    bytes: Bytes,
+    exchange: Arc<Exchange>,
 }
 
 /// Why an answer is broken off.
@@ -44,55 +89,152 @@ struct Held {
 #[error("nothing was taken of the answer for as long as http-answer-timeout says")]
 struct Stalled;
 
-impl Answer {
-    /// The request is under way until the body has ended, or the client has taken nothing of it for
-    /// `stall`.
-    pub(super) fn new(
-        body: Body,
-        under_way: UnderWay,
-        multiplexed: Multiplexed,
-        stall: Duration,
-        metrics: &Arc<HttpMetrics>,
-    ) -> Self {
-        let is_watched = multiplexed == Multiplexed::Yes && !body.is_end_stream();
-        let (body, idle_since) = (Pieces::new(body), Some(Instant::now()));
-        let held = Held { body, idle_since, _under_way: under_way };
-        let held = Arc::new(Mutex::new(Some(held)));
-        let watch = is_watched.then(|| {
-            let (held, metrics) = (Arc::clone(&held), Arc::clone(metrics));
-            tokio::spawn(async move { watch(&held, stall, &metrics).await }).abort_handle()
-        });
-        Self { held, watch }
+impl Exchange {
+    /// Of a request that is under way.
+    pub(super) fn new(under_way: UnderWay, multiplexed: Multiplexed) -> Arc<Self> {
+        Arc::new(Self {
+            place: under_way.place(),
+            multiplexed,
+            state: Mutex::default(),
+            stream: OnceLock::new(),
+            watch: OnceLock::new(),
+            given_up: Arc::default(),
+            _under_way: under_way,
+        })
+    }
+
+    /// It is this task that runs it.
+    pub(super) fn runs_here(&self) {
+        if let Ok(stream) = STREAM.try_with(AbortHandle::clone) {
+            let _ = self.stream.set(stream);
+        }
+    }
+
+    /// The answer is there.
+    pub(super) fn answer(self: &Arc<Self>, body: Body, metrics: &Arc<HttpMetrics>) -> Answer {
+        let is_empty = body.is_end_stream();
+        {
+            let mut state = self.state.lock();
+            state.body = Some(Pieces::new(body));
+            self.set_idle(&mut state, (!is_empty).then(Instant::now));
+        }
+        if self.multiplexed == Multiplexed::Yes && !is_empty {
+            let watched = watch(Arc::downgrade(self), self.place.clone(), Arc::clone(metrics));
+            let _ = self.watch.set(tokio::spawn(watched).abort_handle());
+        }
+        Answer(Arc::clone(self))
+    }
+
+    fn set_idle(&self, state: &mut State, since: Option<Instant>) {
+        match (std::mem::replace(&mut state.idle_since, since), since) {
+            (None, Some(_)) => self.place.unread(),
+            (Some(_), None) => self.place.read(),
+            (Some(_), Some(_)) => self.place.read_some(),
+            (None, None) => {}
+        }
+    }
+
+    fn wrote(&self) {
+        let mut state = self.state.lock();
+        state.unsent -= 1;
+        let is_done = state.unsent == 0
+            && (state.all_handed_over || state.body.as_ref().is_none_or(Pieces::has_ended));
+        self.set_idle(&mut state, (!is_done).then(Instant::now));
+    }
+
+    /// When it is to be given up, if the client may take nothing for so long; `None` = it waits for us.
+    fn due(&self, stall: Duration) -> Option<Instant> {
+        self.state.lock().idle_since.map(|since| since + stall)
+    }
+
+    /// Drops what it holds. Its stream ends with it.
+    fn break_off(&self) {
+        // Not while anything is locked: it may take other locks.
+        let body = self.state.lock().body.take();
+        drop(body);
+        if let Some(stream) = self.stream.get() {
+            stream.abort();
+        }
     }
 }
 
-/// Gives the answer up once nothing was taken of it for so long.
-async fn watch(held: &Mutex<Option<Held>>, stall: Duration, metrics: &HttpMetrics) {
-    loop {
-        let now = Instant::now();
-        let given_up = {
-            let mut held = held.lock();
-            let Some(answer) = held.as_ref() else { return };
-            let due = answer.idle_since.unwrap_or(now) + stall;
-            if due <= now { Ok(held.take()) } else { Err(due) }
-        };
-        match given_up {
-            Ok(answer) => {
-                metrics.limits.reached("http-answer-timeout");
-                tracing::debug!("{Stalled}");
-                return drop(answer);
-            }
-            Err(due) => sleep_until(due).await,
+impl Taker for Exchange {
+    fn idle_since(&self) -> Option<Instant> {
+        self.state.lock().idle_since
+    }
+
+    fn give_up(&self) {
+        match self.multiplexed {
+            Multiplexed::Yes => self.given_up.notify_one(),
+            Multiplexed::No => self.place.give_up(),
         }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.get() {
+            watch.abort();
+        }
+        let mut state = std::mem::take(self.state.get_mut());
+        self.set_idle(&mut state, None);
+    }
+}
+
+/// Gives an answer up once nothing was taken of it for as long as the place says, or others want its room.
+async fn watch(exchange: Weak<Exchange>, place: Arc<Place>, metrics: Arc<HttpMetrics>) {
+    let mut levels = place.levels();
+    loop {
+        let stall = place.stall(*levels.borrow_and_update());
+        let (due, given_up) = match exchange.upgrade() {
+            Some(exchange) => (exchange.due(stall), Arc::clone(&exchange.given_up)),
+            None => return,
+        };
+        // More may be made at any time, and is then to be taken for as long again.
+        let due = due.unwrap_or_else(|| Instant::now() + stall);
+        if due <= Instant::now() {
+            break;
+        }
+        tokio::select! {
+            () = given_up.notified() => break,
+            () = sleep_until(due) => {}
+            Ok(()) = levels.changed() => {}
+        }
+    }
+    metrics.limits.reached("http-answer-timeout");
+    tracing::debug!("{Stalled}");
+    if let Some(exchange) = exchange.upgrade() {
+        exchange.break_off();
+    }
+    sleep(LEAVING).await;
+    if exchange.strong_count() > 0 {
+        place.give_up();
+    }
+}
+
+impl AsRef<[u8]> for Unwritten {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Unwritten {
+    fn drop(&mut self) {
+        self.exchange.wrote();
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if let Some(watch) = &self.watch {
-            watch.abort();
-        }
-        drop(self.held.lock().take());
+        let body = {
+            let mut state = self.0.state.lock();
+            let body = state.body.take();
+            if state.unsent == 0 {
+                self.0.set_idle(&mut state, None);
+            }
+            body
+        };
+        drop(body);
     }
 }
 
@@ -104,21 +246,32 @@ impl http_body::Body for Answer {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let mut held = self.held.lock();
-        let Some(answer) = held.as_mut() else {
+        let exchange = &self.0;
+        let mut state = exchange.state.lock();
+        let Some(body) = &mut state.body else {
             return Poll::Ready(Some(Err(axum::Error::new(Stalled))));
         };
-        let piece = answer.body.poll(context);
-        answer.idle_since = piece.is_ready().then(Instant::now);
-        piece
+        let next = body.poll(context);
+        state.all_handed_over = matches!(&next, Poll::Pending | Poll::Ready(None));
+        let has_data = matches!(&next, Poll::Ready(Some(Ok(frame))) if frame.is_data());
+        state.unsent += usize::from(has_data);
+        if has_data && state.idle_since.is_none() {
+            exchange.set_idle(&mut state, Some(Instant::now()));
+        } else if state.unsent == 0 {
+            exchange.set_idle(&mut state, None);
+        }
+        drop(state);
+        let unwritten =
+            |bytes| Bytes::from_owner(Unwritten { bytes, exchange: Arc::clone(exchange) });
+        next.map(|next| next.map(|frame| frame.map(|frame| frame.map_data(unwritten))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.lock().as_ref().is_some_and(|held| held.body.has_ended())
+        self.0.state.lock().body.as_ref().is_some_and(Pieces::has_ended)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.held.lock().as_ref().map(|held| held.body.size_hint()).unwrap_or_default()
+        self.0.state.lock().body.as_ref().map(Pieces::size_hint).unwrap_or_default()
     }
 }
 
@@ -128,17 +281,20 @@ mod tests {
 
     use tokio::sync::mpsc;
 
-    use super::super::places::{Limits, Places};
+    use super::super::phase::Limits;
+    use super::super::places::Places;
     use super::*;
     use crate::config::HttpConfig;
     use crate::limits::ANSWER_PIECE_BYTES;
+    use crate::storage::Pressure;
     use crate::telemetry::Metrics;
 
-    async fn over_http2(body: Body, stall: Duration) -> Answer {
-        let place = Places::new(Limits::of(&HttpConfig::default())).take().await;
+    async fn over_http2(body: Body, answer_stall: Duration) -> Answer {
+        let limits = Limits { answer_stall, ..Limits::of(&HttpConfig::default()) };
+        let place = Places::new(limits, Pressure::default().levels()).take().await;
         let (under_way, _) = Arc::new(place).begin(Multiplexed::Yes);
         let metrics = Arc::new(Metrics::new().http);
-        Answer::new(body, under_way, Multiplexed::Yes, stall, &metrics)
+        Exchange::new(under_way, Multiplexed::Yes).answer(body, &metrics)
     }
 
     /// An answer whose pieces come from a channel.
@@ -175,16 +331,26 @@ mod tests {
     #[tokio::test]
     async fn time_counts_while_there_is_something_to_take() {
         let (pieces, mut answer) = answer(Duration::from_secs(100_000)).await;
-        let is_idle = |answer: &Answer| {
-            answer.held.lock().as_ref().is_some_and(|held| held.idle_since.is_some())
-        };
-        assert!(is_idle(&answer), "it may be taken");
+        let exchange = answer.0.clone();
+        let is_idle = || exchange.idle_since().is_some();
+        assert!(is_idle(), "it may be taken");
         assert!(futures::poll!(Box::pin(next(&mut answer))).is_pending());
-        assert!(!is_idle(&answer), "the client waits for us");
+        assert!(!is_idle(), "the client waits for us");
         pieces.send(Bytes::from_static(b"a")).expect("it is held");
-        next(&mut answer).await.expect("a piece").expect("no error");
-        assert!(is_idle(&answer), "it may go on");
+        let piece = next(&mut answer).await.expect("a piece").expect("no error");
+        let handed_over = exchange.idle_since().expect("it is not written yet");
+        assert!(futures::poll!(Box::pin(next(&mut answer))).is_pending());
+        assert_eq!(exchange.idle_since(), Some(handed_over), "nothing was taken meanwhile");
+        drop(piece);
+        assert!(!is_idle(), "all is written, and the client waits for us");
+        pieces.send(Bytes::from_static(b"b")).expect("it is held");
+        let piece = next(&mut answer).await.expect("a piece").expect("no error");
+        drop(answer);
+        assert!(is_idle(), "the last piece is not written yet");
+        drop(piece);
+        assert!(!is_idle() && Arc::strong_count(&exchange) == 1);
     }
+
     #[tokio::test]
     async fn a_large_piece_is_handed_on_in_small_ones_without_a_copy() {
         let large = Bytes::from(vec![7; 2 * ANSWER_PIECE_BYTES + 5]);

@@ -1,6 +1,6 @@
 //! One connection: its bytes and its requests, told to its place as they come and go.
 //!
-//! A request is under way from its head until the last piece of its answer was handed over or is
+//! A request is under way from its head until the last piece of its answer was written or is
 //! given up, which `answer` looks after. Nothing is decided here: a request says whether its place is a
 //! spare one, and `api` what is answered there. An answer over HTTP/1 says when its connection ends with it: on a
 //! spare place, and where the body of its request has not been read to its end.
@@ -24,9 +24,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower::Service;
 
-use super::answer::Answer;
+use super::answer::Exchange;
 use super::places::{BodyOwed, Multiplexed, Place};
-use crate::api::SpareConnection;
+use crate::api::{AnswerTo, SpareConnection};
 use crate::telemetry::HttpMetrics;
 
 /// The bytes of a connection.
@@ -128,6 +128,7 @@ where
             _ => Multiplexed::No,
         };
         let (under_way, owed) = self.place.begin(multiplexed);
+        let exchange = Exchange::new(under_way, multiplexed);
         let spare_beyond = self.place.spare_beyond();
         let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
         let mut request = request.map(|body| {
@@ -137,13 +138,18 @@ where
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(ConnectInfo(peer));
         }
+        request.extensions_mut().insert(AnswerTo(exchange.clone()));
         if let Some(beyond) = spare_beyond {
             request.extensions_mut().insert(SpareConnection { beyond });
         }
         let answer = self.router.call(request);
-        let (stall, metrics) = (self.place.answer_stall(), self.metrics.clone());
+        let (place, metrics) = (self.place.clone(), self.metrics.clone());
         Box::pin(async move {
+            exchange.runs_here();
             let mut response = answer.await?;
+            if let Some(login) = response.extensions().get() {
+                place.judged(*login);
+            }
             // A spare place is soon free again, and what follows an unread body is not looked for, be it there already.
             // HTTP/2 has no such header.
             let ends = spare_beyond.is_some() || !is_read.load(Ordering::Relaxed);
@@ -151,8 +157,7 @@ where
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
-            Ok(response
-                .map(|body| Body::new(Answer::new(body, under_way, multiplexed, stall, &metrics))))
+            Ok(response.map(|body| Body::new(exchange.answer(body, &metrics))))
         })
     }
 }

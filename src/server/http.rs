@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
@@ -21,10 +21,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 
+use super::answer::Streams;
 use super::connection::{Requests, Watched};
-use super::places::{Limits, Overdue, Place, Places};
+use super::phase::{Limits, Overdue};
+use super::places::{Place, Places};
 use super::tls::Tls;
 use crate::limits::ACCEPT_PAUSE;
+use crate::storage::Level;
 use crate::telemetry::{HEAD_SIZE, HttpMetrics, InFlight, Throttle};
 
 /// What connections are served with.
@@ -36,13 +39,15 @@ pub(super) struct Front {
     pub(super) tls: Option<Tls>,
     /// Counts what reaches a limit.
     pub(super) metrics: Arc<HttpMetrics>,
+    /// How short memory is.
+    pub(super) levels: watch::Receiver<Level>,
 }
 
 /// The same, as each connection has it.
 #[derive(Clone)]
 struct Serving {
     front: Front,
-    builder: Builder<TokioExecutor>,
+    builder: Builder<Streams>,
     /// Closed when no more requests are taken.
     open: watch::Receiver<()>,
     /// Who is at the other end; `None` before there is one, and when it is gone already.
@@ -56,7 +61,7 @@ pub(super) async fn serve(
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) {
-    let mut builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(Streams);
     // How long a head may take is for `places`.
     builder.http1().header_read_timeout(None);
     builder
@@ -66,7 +71,7 @@ pub(super) async fn serve(
         .max_concurrent_streams(limits.streams);
     let (stays_open, open) = watch::channel(());
     let serving = Serving { front, builder, open, peer: None };
-    let places = Places::new(limits);
+    let places = Places::new(limits, serving.front.levels.clone());
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
@@ -169,18 +174,23 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
     use std::time::Duration;
 
+    use axum::Extension;
     use axum::body::Body;
+    use axum::http::{Request, StatusCode};
     use axum::routing::{get, post};
     use bytes::Bytes;
     use futures::StreamExt;
+    use h2::client::SendRequest;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::sync::{Semaphore, mpsc};
 
     use super::*;
     use crate::api::{self, AppState};
     use crate::config::WebConfig;
+    use crate::storage::Pressure;
     use crate::telemetry::{Metrics, WebMetrics};
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -191,12 +201,24 @@ mod tests {
 
     fn patient(connections: usize) -> Limits {
         let [head_timeout, idle_timeout, body_grace, answer_stall] = [NEVER; 4];
+        let [answer_grace, stranger_grace] = [NEVER; 2];
         let (streams, spare) = (200, 0);
-        Limits { connections, spare, streams, head_timeout, idle_timeout, body_grace, answer_stall }
+        Limits {
+            connections,
+            spare,
+            streams,
+            head_timeout,
+            idle_timeout,
+            body_grace,
+            answer_stall,
+            answer_grace,
+            stranger_grace,
+        }
     }
 
     fn plain(router: Router) -> Front {
-        Front { router, tls: None, metrics: Arc::new(Metrics::new().http) }
+        let levels = Pressure::default().levels();
+        Front { router, tls: None, metrics: Arc::new(Metrics::new().http), levels }
     }
 
     async fn serve_on_free_port(
@@ -592,6 +614,97 @@ mod tests {
         stop.send(()).expect("it serves");
         server.await.expect("no panic");
         assert!(end.recv().await.is_none(), "both answers were given up");
+    }
+
+    /// An HTTP/2 connection whose client never lets anything of an answer come, and the body of the answer to one
+    /// request.
+    async fn unread_over_http2(address: SocketAddr) -> (SendRequest<Bytes>, h2::RecvStream) {
+        let stream = TcpStream::connect(address).await.expect("it listens");
+        let mut builder = h2::client::Builder::new();
+        let (client, connection) =
+            builder.initial_window_size(0).handshake(stream).await.expect("HTTP/2");
+        tokio::spawn(connection);
+        let mut client = client.ready().await.expect("it may ask");
+        let request = Request::get("http://a/").body(()).expect("a request");
+        let (answer, _) = client.send_request(request, true).expect("it asks");
+        let body = answer.await.expect("a head").into_body();
+        (client, body)
+    }
+
+    /// A connection over HTTP/1.1 with more answers than fit on their way, none of them read.
+    async fn unread_over_http1(address: SocketAddr) -> TcpStream {
+        let mut stream = connect(address, b"").await;
+        // Until it takes no more requests, as nobody takes their answers.
+        let send = async { while stream.write_all(REQUEST).await.is_ok() {} };
+        let _ = tokio::time::timeout(Duration::from_millis(300), send).await;
+        stream
+    }
+
+    fn large() -> Router {
+        Router::new().route("/", get(async || "here".repeat(1 << 20)))
+    }
+
+    /// Answers as to who shows no credentials, whatever comes, but for a path.
+    fn strange() -> Router {
+        let refused = async || {
+            let text = "who are you? ".repeat(1 << 10);
+            (StatusCode::UNAUTHORIZED, Extension(api::Login::Refused), text)
+        };
+        let let_in = async || (Extension(api::Login::LetIn), "here");
+        Router::new().route("/", get(refused)).route("/in", get(let_in))
+    }
+
+    #[tokio::test]
+    async fn a_small_answer_over_http2_that_nobody_takes_is_given_up() {
+        let limits = Limits { answer_stall: Duration::from_millis(50), ..patient(9) };
+        let (_client, mut body) = unread_over_http2(start(limits, pending()).await).await;
+        let rest = body.data().await.expect("it does not end").expect_err("it is broken off");
+        assert_eq!(rest.reason(), Some(h2::Reason::CANCEL));
+    }
+
+    #[tokio::test]
+    async fn where_memory_is_short_it_is_given_up_sooner() {
+        let pressure = Pressure::new(1_000);
+        let router = Router::new().route("/", get(async || "here"));
+        let front = Front { levels: pressure.levels(), ..plain(router) };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        tokio::spawn(serve(listener, front, patient(9), pending()));
+        let (_client, mut body) = unread_over_http2(address).await;
+        let mut rest = pin!(body.data());
+        assert!(futures::poll!(rest.as_mut()).is_pending());
+        pressure.note(950);
+        rest.await.expect("it does not end").expect_err("it is broken off");
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_of_its_answers_gives_way() {
+        let limits = Limits { answer_grace: Duration::from_millis(50), ..patient(1) };
+        let address = serve_on_free_port(large(), limits, pending()).await;
+        let (_client, mut body) = unread_over_http2(address).await;
+        let first = unread_over_http1(address).await;
+        body.data().await.expect("it does not end").expect_err("its connection is closed");
+        answer(&mut connect(address, REQUEST).await).await;
+        drop(first);
+    }
+
+    #[tokio::test]
+    async fn a_stranger_that_takes_no_refusal_is_sent_away() {
+        let limits = Limits { stranger_grace: Duration::from_millis(50), ..patient(1) };
+        let address = serve_on_free_port(strange(), limits, pending()).await;
+        let (_client, mut body) = unread_over_http2(address).await;
+        body.data().await.expect("it does not end").expect_err("its connection is closed");
+        let mut flooding = unread_over_http1(address).await;
+        is_closed(&mut flooding).await;
+        // Who reads its refusals may ask on, and may show credentials.
+        let mut asks = connect(address, b"").await;
+        for _ in 0..3 {
+            asks.write_all(REQUEST).await.expect("it has its place");
+            answer_with(&mut asks, &["who are you? "]).await;
+            tokio::time::sleep(2 * limits.stranger_grace).await;
+        }
+        asks.write_all(b"GET /in HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it has its place");
+        answer(&mut asks).await;
     }
 
     #[tokio::test]

@@ -4,9 +4,12 @@
 //! request, or room for an answer that its client does not take. When all places are taken, the
 //! one that has waited longest for a request gives way to who comes, and where none waits for one,
 //! the one that has waited longest for the rest of a body: clients which only hold connections keep
-//! nobody out. One with a whole request under way never has to; how long bodies and answers may
-//! take otherwise is for those who read and make them. Where nobody can give way there are a few spare
-//! places, whose connections are answered for health and metrics alone.
+//! nobody out. So does one whose answers are all ready and of which its client takes nothing for a while, sooner
+//! where all that it was told is that it needs credentials. One with a whole request that is worked on never has to;
+//! how long bodies and answers may take otherwise is for those who read and make them. Where nobody can give way soon
+//! there are a few spare places, whose connections are answered for health and metrics alone.
+//!
+//! Where memory is short a client has to take something of its answer sooner.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,47 +20,15 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::machine::affordable;
-use crate::config::HttpConfig;
-use crate::limits;
-
-/// Bounds of connections.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Connections at a time.
-    pub(super) connections: usize,
-    /// Spare ones beyond them.
-    pub(super) spare: usize,
-    /// Requests of one HTTP/2 connection at a time.
-    pub(super) streams: u32,
-    /// Longest time from the first byte of a head to its last one; a new connection owes a head.
-    pub(super) head_timeout: Duration,
-    /// Longest wait for the next request.
-    pub(super) idle_timeout: Duration,
-    /// How long a body may take before its connection may have to give way.
-    pub(super) body_grace: Duration,
-    /// How long a client may take nothing of an answer.
-    pub(super) answer_stall: Duration,
-}
-
-impl Limits {
-    /// Those of the settings, as far as there are descriptors.
-    pub(super) fn of(config: &HttpConfig) -> Self {
-        Self {
-            connections: affordable(config.connections),
-            spare: limits::SPARE_CONNECTIONS,
-            streams: config.streams,
-            head_timeout: config.head_timeout,
-            idle_timeout: config.idle_timeout,
-            body_grace: limits::BODY_GRACE,
-            answer_stall: config.answer_timeout,
-        }
-    }
-}
+use super::phase::{Kind, Limits, Overdue, Owed, Phase};
+use crate::api::Login;
+use crate::storage::Level;
 
 /// All places.
 pub(super) struct Places {
     pub(super) limits: Limits,
+    /// How short memory is.
+    levels: watch::Receiver<Level>,
     free: Arc<Semaphore>,
     spare: Arc<Semaphore>,
     taken: Mutex<HashMap<u64, watch::Sender<Phase>>>,
@@ -75,108 +46,11 @@ pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
 }
 
-/// What a place is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// All requests.
-    Usual,
-    /// Those for health and metrics.
-    Spare,
-}
-
-/// What a connection waits for.
-#[derive(Debug, Clone, Copy)]
-struct Phase {
-    kind: Kind,
-    /// Requests under way.
-    requests: usize,
-    /// Those of them whose bodies have not come whole.
-    bodies: usize,
-    /// Since when there is none, or since when there is one again.
-    since: Instant,
-    /// What is owed while there is none.
-    owed: Owed,
-    /// Since when the client takes nothing of what is to be sent.
-    blocked: Option<Instant>,
-    /// Several requests share the connection: bytes come that are no part of a head.
-    multiplexed: bool,
-    /// Another connection is to have the place.
-    gives_way: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owed {
-    /// The rest of a head.
-    Head,
-    /// Nothing: it may rest.
-    Nothing,
-}
-
-/// Why a connection is closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Overdue {
-    /// No whole head of a request came in time.
-    Head,
-    /// It rested for too long.
-    Idle,
-    /// The client took nothing of an answer.
-    Answer,
-    /// The place is for another connection.
-    GivesWay,
-}
-
-impl Overdue {
-    /// The setting whose limit it is.
-    pub(super) fn setting(self) -> &'static str {
-        match self {
-            Self::Head => "http-head-timeout",
-            Self::Idle => "http-idle-timeout",
-            Self::Answer => "http-answer-timeout",
-            Self::GivesWay => "max-connections",
-        }
-    }
-}
-
-impl Phase {
-    fn new(kind: Kind) -> Self {
-        Self {
-            kind,
-            requests: 0,
-            bodies: 0,
-            since: Instant::now(),
-            owed: Owed::Head,
-            blocked: None,
-            multiplexed: false,
-            gives_way: false,
-        }
-    }
-
-    /// From when on the connection may be closed with nothing lost; `None` = something would be. Of
-    /// a request whose body has not come nothing is done yet.
-    fn gives_way_from(&self, limits: &Limits) -> Option<Instant> {
-        let loses = self.requests > self.bodies || self.blocked.is_some() || self.gives_way;
-        let grace = if self.requests == 0 { Duration::ZERO } else { limits.body_grace };
-        (!loses).then(|| self.since + grace)
-    }
-
-    /// When the connection is to be closed, and why; `None` = not by time.
-    fn due(&self, limits: &Limits) -> Option<(Instant, Overdue)> {
-        if self.gives_way {
-            return Some((self.since, Overdue::GivesWay));
-        }
-        let request = (self.requests == 0).then(|| match self.owed {
-            Owed::Head => (self.since + limits.head_timeout, Overdue::Head),
-            Owed::Nothing => (self.since + limits.idle_timeout, Overdue::Idle),
-        });
-        let answer = self.blocked.map(|since| (since + limits.answer_stall, Overdue::Answer));
-        [request, answer].into_iter().flatten().min_by_key(|(at, _)| *at)
-    }
-}
-
 impl Places {
-    pub(super) fn new(limits: Limits) -> Arc<Self> {
+    pub(super) fn new(limits: Limits, levels: watch::Receiver<Level>) -> Arc<Self> {
         Arc::new(Self {
             limits,
+            levels,
             free: Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS))),
             spare: Arc::new(Semaphore::new(limits.spare)),
             taken: Mutex::default(),
@@ -192,7 +66,11 @@ impl Places {
             if !matches!(asked, Asked::One) && self.free.available_permits() == 0 {
                 asked = self.ask_one_to_leave(Kind::Usual);
             }
-            let nobody_can = matches!(asked, Asked::Nobody(None));
+            let soon = Instant::now() + self.limits.body_grace;
+            let nobody_can = match asked {
+                Asked::One => false,
+                Asked::Nobody(at) => at.is_none_or(|at| at > soon),
+            };
             if nobody_can && self.free.available_permits() + self.spare.available_permits() == 0 {
                 self.ask_one_to_leave(Kind::Spare);
             }
@@ -224,7 +102,8 @@ impl Places {
         Place { number, kind, phase, places: self.clone(), _permit: permit }
     }
 
-    /// Has the connection of this kind leave that has waited longest for a request, or else for a body.
+    /// Has the connection of this kind leave that has waited longest for a request, or else for something else of its
+    /// client.
     fn ask_one_to_leave(&self, kind: Kind) -> Asked {
         let (taken, now) = (self.taken.lock(), Instant::now());
         let leaves = |phase: &Phase| phase.kind == kind && phase.gives_way;
@@ -237,7 +116,7 @@ impl Places {
             .map(|(number, phase)| (*phase.borrow(), *number, phase))
             .filter(|(phase, ..)| phase.kind == kind && from(phase).is_some())
             .collect();
-        waiting.sort_by_key(|(phase, number, _)| (phase.requests > 0, phase.since, *number));
+        waiting.sort_by_key(|(phase, number, _)| (phase.rank(), phase.since, *number));
         let next = waiting.iter().filter_map(|(phase, ..)| from(phase)).min();
         // A request may have come meanwhile.
         let asked = waiting.into_iter().any(|(_, _, phase)| {
@@ -299,16 +178,80 @@ impl Place {
 
     /// The client takes no more for now.
     pub(super) fn blocked(&self) {
-        self.phase.send_if_modified(|phase| {
+        let begins = self.phase.send_if_modified(|phase| {
             let begins = phase.blocked.is_none();
             phase.blocked = phase.blocked.or_else(|| Some(Instant::now()));
             begins
+        });
+        if begins {
+            self.places.left_off.notify_one();
+        }
+    }
+
+    /// There is something to take of an answer of which there was nothing.
+    pub(super) fn unread(&self) {
+        self.change_unread(|phase| {
+            if phase.unread == 0 {
+                phase.read = Instant::now();
+            }
+            phase.unread += 1;
+        });
+    }
+
+    /// All that there was to take of an answer was taken, or it was given up.
+    pub(super) fn read(&self) {
+        self.change_unread(|phase| {
+            phase.read = Instant::now();
+            phase.unread -= 1;
+        });
+    }
+
+    /// Something was taken of an answer, and there is more.
+    pub(super) fn read_some(&self) {
+        self.phase.send_if_modified(|phase| {
+            phase.read = Instant::now();
+            false
+        });
+    }
+
+    fn change_unread(&self, change: impl FnOnce(&mut Phase)) {
+        let mut stalls = false;
+        self.phase.send_if_modified(|phase| {
+            change(phase);
+            stalls = phase.stalled().is_some();
+            // Of others nothing is due by this.
+            phase.refused > 0
+        });
+        if stalls {
+            self.places.left_off.notify_one();
+        }
+    }
+
+    /// A request was let in, or refused for want of credentials.
+    pub(super) fn judged(&self, login: Login) {
+        self.phase.send_if_modified(|phase| {
+            let before = phase.refused;
+            phase.refused = match login {
+                Login::LetIn => 0,
+                Login::Refused => before.saturating_add(1),
+            };
+            before != phase.refused
+        });
+    }
+
+    /// The connection is to be closed: nobody takes the answer that it holds.
+    pub(super) fn give_up(&self) {
+        self.phase.send_modify(|phase| {
+            phase.given_up = true;
         });
     }
 
     /// The client took something.
     pub(super) fn took(&self) {
         let ends = self.phase.send_if_modified(|phase| {
+            if !phase.multiplexed {
+                phase.read = Instant::now();
+            }
             let ends = phase.blocked.take().is_some();
             if ends && phase.requests == 0 {
                 phase.since = Instant::now();
@@ -326,16 +269,22 @@ impl Place {
         (self.kind == Kind::Spare).then_some(self.places.limits.connections)
     }
 
-    /// How long its client may take nothing of an answer.
-    pub(super) fn answer_stall(&self) -> Duration {
-        self.places.limits.answer_stall
+    /// How long its client may take nothing of an answer where memory is as short as this.
+    pub(super) fn stall(&self, level: Level) -> Duration {
+        self.places.limits.stall(level)
+    }
+
+    /// How short memory is, from now on.
+    pub(super) fn levels(&self) -> watch::Receiver<Level> {
+        self.places.levels.clone()
     }
 
     /// Completes when the connection is to be closed.
     pub(super) async fn overdue(&self) -> Overdue {
-        let mut phase = self.phase.subscribe();
+        let (mut phase, mut levels) = (self.phase.subscribe(), self.levels());
         loop {
-            let due = phase.borrow_and_update().due(&self.places.limits);
+            let level = *levels.borrow_and_update();
+            let due = phase.borrow_and_update().due(&self.places.limits, level);
             // Looked at once the time has come: what came meanwhile counts, though the process may have been held up
             // and sees it only now.
             if let Some((at, why)) = due
@@ -353,6 +302,7 @@ impl Place {
                 () = time => {}
                 // The sender lives as long as `self`.
                 _ = phase.changed() => {}
+                Ok(()) = levels.changed() => {}
             }
         }
     }
@@ -375,6 +325,13 @@ pub(super) enum Multiplexed {
 
 /// A request under way.
 pub(super) struct UnderWay(Arc<Place>);
+
+impl UnderWay {
+    /// The place of its connection.
+    pub(super) fn place(&self) -> Arc<Place> {
+        self.0.clone()
+    }
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -407,6 +364,8 @@ mod tests {
     use futures::poll;
 
     use super::*;
+    use crate::config::HttpConfig;
+    use crate::storage::Pressure;
 
     const HEAD: Duration = Duration::from_secs(10);
     const IDLE: Duration = Duration::from_secs(60);
@@ -414,7 +373,8 @@ mod tests {
     fn places(connections: usize) -> Arc<Places> {
         let usual = Limits::of(&HttpConfig::default());
         let [head_timeout, idle_timeout] = [HEAD, IDLE];
-        Places::new(Limits { connections, spare: 0, head_timeout, idle_timeout, ..usual })
+        let levels = Pressure::default().levels();
+        Places::new(Limits { connections, spare: 0, head_timeout, idle_timeout, ..usual }, levels)
     }
 
     /// Time goes on, and nobody looks.

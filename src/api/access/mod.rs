@@ -13,6 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Extension;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -156,6 +157,15 @@ pub(super) async fn dress(
     response
 }
 
+/// Stands with an answer: whether its request showed credentials that hold, where it needed some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Login {
+    /// It did, or this server asks for none.
+    LetIn,
+    /// It did not.
+    Refused,
+}
+
 /// Lets a request in with its rights, or answers 401.
 pub(super) async fn admit(
     State(state): State<Arc<AppState>>,
@@ -178,7 +188,11 @@ pub(super) async fn admit(
     match rights {
         Ok(rights) => {
             request.extensions_mut().insert(rights);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            if !is_for_health {
+                response.extensions_mut().insert(Login::LetIn);
+            }
+            response
         }
         Err(Denied::Busy) => {
             let later = [(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()))];
@@ -189,7 +203,9 @@ pub(super) async fn admit(
                 state.access.say_refused(user.as_deref(), peer);
             }
             tracing::debug!("a request to {} has no credentials that hold", request.uri().path());
-            (StatusCode::UNAUTHORIZED, AppendHeaders(SCHEMES), "Unauthorized\n").into_response()
+            let refused = Extension(Login::Refused);
+            (StatusCode::UNAUTHORIZED, refused, AppendHeaders(SCHEMES), "Unauthorized\n")
+                .into_response()
         }
     }
 }

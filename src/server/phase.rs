@@ -1,0 +1,206 @@
+//! What a connection waits for, when it is to be closed for that, and from when on it may have to give way.
+//!
+//! Decisions on one moment of one connection: pure but for the clock that says when something began. Who keeps it up to
+//! date, and who asks connections to leave, is `places`.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::machine::affordable;
+use crate::config::HttpConfig;
+use crate::limits;
+use crate::storage::Level;
+
+/// Requests that are refused for want of credentials, one after the other, after which a connection has no grace.
+const MOST_REFUSED: u32 = 100;
+
+/// Bounds of connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Connections at a time.
+    pub(super) connections: usize,
+    /// Spare ones beyond them.
+    pub(super) spare: usize,
+    /// Requests of one HTTP/2 connection at a time.
+    pub(super) streams: u32,
+    /// Longest time from the first byte of a head to its last one; a new connection owes a head.
+    pub(super) head_timeout: Duration,
+    /// Longest wait for the next request.
+    pub(super) idle_timeout: Duration,
+    /// How long a body may take before its connection may have to give way.
+    pub(super) body_grace: Duration,
+    /// How long a client may take nothing of an answer.
+    pub(super) answer_stall: Duration,
+    /// The same, before its connection may have to give way.
+    pub(super) answer_grace: Duration,
+    /// The same where it has shown no credentials, and how long it may be refused for want of them and take nothing.
+    pub(super) stranger_grace: Duration,
+}
+
+impl Limits {
+    /// Those of the settings, as far as there are descriptors.
+    pub(super) fn of(config: &HttpConfig) -> Self {
+        Self {
+            connections: affordable(config.connections),
+            spare: limits::SPARE_CONNECTIONS,
+            streams: config.streams,
+            head_timeout: config.head_timeout,
+            idle_timeout: config.idle_timeout,
+            body_grace: limits::BODY_GRACE,
+            answer_stall: config.answer_timeout,
+            answer_grace: limits::ANSWER_GRACE,
+            stranger_grace: limits::STRANGER_GRACE,
+        }
+    }
+
+    /// How long a client may take nothing of an answer where memory is as short as this.
+    pub(super) fn stall(&self, level: Level) -> Duration {
+        match level {
+            Level::Ample => self.answer_stall,
+            Level::Tight => self.answer_stall.min(limits::TIGHT_ANSWER_STALL),
+            Level::Full | Level::Over => self.answer_stall.min(limits::FULL_ANSWER_STALL),
+        }
+    }
+}
+
+/// What a place is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// All requests.
+    Usual,
+    /// Those for health and metrics.
+    Spare,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Phase {
+    pub(super) kind: Kind,
+    /// Requests under way.
+    pub(super) requests: usize,
+    /// Those of them whose bodies have not come whole.
+    pub(super) bodies: usize,
+    /// Since when there is none, or since when there is one again.
+    pub(super) since: Instant,
+    /// What is owed while there is none.
+    pub(super) owed: Owed,
+    /// Since when the client takes nothing of what is to be sent.
+    pub(super) blocked: Option<Instant>,
+    /// Requests with an answer of which something waits to be taken.
+    pub(super) unread: usize,
+    /// When the client last took something of any of them, or had nothing to take.
+    pub(super) read: Instant,
+    /// Requests that were refused for want of credentials, since one was let in.
+    pub(super) refused: u32,
+    /// Several requests share the connection: bytes come that are no part of a head.
+    pub(super) multiplexed: bool,
+    /// Another connection is to have the place.
+    pub(super) gives_way: bool,
+    /// Room is wanted that an answer holds which nobody takes.
+    pub(super) given_up: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owed {
+    /// The rest of a head.
+    Head,
+    /// Nothing: it may rest.
+    Nothing,
+}
+
+/// Why a connection is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// No whole head of a request came in time.
+    Head,
+    /// It rested for too long.
+    Idle,
+    /// The client took nothing of an answer.
+    Answer,
+    /// The place is for another connection.
+    GivesWay,
+}
+
+impl Overdue {
+    /// The setting whose limit it is.
+    pub(super) fn setting(self) -> &'static str {
+        match self {
+            Self::Head => "http-head-timeout",
+            Self::Idle => "http-idle-timeout",
+            Self::Answer => "http-answer-timeout",
+            Self::GivesWay => "max-connections",
+        }
+    }
+}
+
+impl Phase {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            requests: 0,
+            bodies: 0,
+            since: Instant::now(),
+            owed: Owed::Head,
+            blocked: None,
+            unread: 0,
+            read: Instant::now(),
+            refused: 0,
+            multiplexed: false,
+            gives_way: false,
+            given_up: false,
+        }
+    }
+
+    /// Since when nobody takes anything, with nothing else under way.
+    pub(super) fn stalled(&self) -> Option<Instant> {
+        let unread = self.unread > 0 && self.unread == self.requests;
+        self.blocked.or(unread.then_some(self.read))
+    }
+
+    /// From when on the connection may be closed with nothing lost that anybody waits for; `None` = something would be.
+    /// Of a request whose body has not come nothing is done yet.
+    pub(super) fn gives_way_from(&self, limits: &Limits) -> Option<Instant> {
+        if self.gives_way {
+            return None;
+        }
+        if let Some(since) = self.stalled() {
+            return Some(match self.refused {
+                0 => since + limits.answer_grace,
+                1..MOST_REFUSED => since + limits.stranger_grace,
+                // However often it gives its requests up and asks again.
+                MOST_REFUSED.. => self.since,
+            });
+        }
+        let grace = if self.requests == 0 { Duration::ZERO } else { limits.body_grace };
+        (self.requests == self.bodies).then(|| self.since + grace)
+    }
+
+    /// Who gives way first: who was asked for nothing, then who takes no refusal, then who owes a body, then who takes
+    /// no answer.
+    pub(super) fn rank(&self) -> u8 {
+        match (self.stalled(), self.refused) {
+            (None, _) if self.requests == 0 => 0,
+            (Some(_), 1..) => 1,
+            (None, _) => 2,
+            (Some(_), 0) => 3,
+        }
+    }
+
+    /// When the connection is to be closed, and why; `None` = not by time.
+    pub(super) fn due(&self, limits: &Limits, level: Level) -> Option<(Instant, Overdue)> {
+        if self.gives_way || self.given_up {
+            let why = if self.gives_way { Overdue::GivesWay } else { Overdue::Answer };
+            return Some((self.since, why));
+        }
+        let request = (self.requests == 0).then(|| match self.owed {
+            Owed::Head => (self.since + limits.head_timeout, Overdue::Head),
+            Owed::Nothing => (self.since + limits.idle_timeout, Overdue::Idle),
+        });
+        let stall = limits.stall(level);
+        let answer = self.blocked.map(|since| (since + stall, Overdue::Answer));
+        let refusal = self.stalled().filter(|_| self.refused > 0);
+        let stranger = refusal.map(|since| (since + limits.stranger_grace, Overdue::Answer));
+        [request, answer, stranger].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
