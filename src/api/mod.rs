@@ -262,6 +262,8 @@ impl AppState {
         let read_hints = SelectHints {
             max_label_bytes: self.read_hints.max_label_bytes.min(share),
             max_bytes: share.saturating_mul(2),
+            // With the next one and the frames of both.
+            max_series_bytes: share / 2,
             ..self.read_hints
         };
         Self {

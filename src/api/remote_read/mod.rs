@@ -34,7 +34,7 @@ use crate::limits::{
     ANSWER_STALL, MAX_CONCURRENT_READS, MAX_DECODED_BYTES, READ_WAIT, READS_PER_SAMPLE_READ,
     RETRY_AFTER,
 };
-use crate::storage::StoreError;
+use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::HttpMetrics;
 
 use request::{Query, ReadRequest};
@@ -156,6 +156,17 @@ pub(super) async fn remote_read(
                 "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
             Ok(([(CONTENT_TYPE, FRAMES)], body).into_response())
         }
+    }
+}
+
+/// The same error, with the setting whose part a limit is.
+fn named(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Limit(what) => {
+            let part = "which is a part of the setting";
+            StoreError::Limit(format!("{what}, {part} {MEMORY_LIMIT}: ask for less at a time"))
+        }
+        error => error,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The series of a selection, read in runs, a few runs ahead of the consumer.
 //!
-//! How many series a run has follows the bytes that it brings ([`RunLength`]), so that what is
-//! in memory stays near `READ_AHEAD_RUNS` × `READ_RUN_BYTES`, whether a series has one sample or
-//! a million; a single series is never cut.
+//! How many series a run has follows the bytes that it brings ([`RunLength`]), and how many are read ahead too, so that
+//! what is in memory stays near `READ_AHEAD_RUNS` × `READ_RUN_BYTES`, whether a series has one sample or
+//! a million; a single series is never cut, and what it may bring has a limit of its own.
 
 use std::future::Future;
 use std::ops::Range;
@@ -26,6 +26,10 @@ pub(super) struct Runs {
     reader: Arc<dyn SeriesReader>,
     next: usize,
     length: RunLength,
+    /// How many runs may be under way.
+    ahead: usize,
+    /// Bytes that a series may bring.
+    most_bytes: usize,
     pending: FuturesOrdered<Pending>,
 }
 
@@ -40,30 +44,55 @@ pub(super) struct Run {
 }
 
 impl Runs {
-    /// Reads nothing yet.
-    pub(super) fn new(selection: Selection) -> Self {
+    /// Reads nothing yet. Each series may bring `most_bytes`.
+    pub(super) fn new(selection: Selection, most_bytes: usize) -> Self {
         let Selection { series, reader } = selection;
-        let (series, reader) = (Arc::new(series), Arc::from(reader));
+        let (series, reader): (_, Arc<dyn SeriesReader>) = (Arc::new(series), Arc::from(reader));
         let length = RunLength::new(READ_RUN_SERIES, READ_RUN_BYTES, 1);
-        Self { series, reader, next: 0, length, pending: FuturesOrdered::new() }
+        // Where nobody knows what a series brings the first one says it.
+        let knows = reader.expected_bytes(0).is_some();
+        let (next, ahead) = (0, if knows { READ_AHEAD_RUNS } else { 1 });
+        let pending = FuturesOrdered::new();
+        Self { series, reader, next, length, ahead, most_bytes, pending }
     }
 
     /// The next run, in order; `None` after the last one.
     pub(super) async fn next(&mut self) -> Option<Result<Run, StoreError>> {
-        while self.pending.len() < READ_AHEAD_RUNS && self.next < self.series.len() {
+        while self.pending.len() < self.ahead && self.next < self.series.len() {
             let run = self.length.run(&*self.reader, self.next, self.series.len());
             self.next = run.end;
+            let expected = self.check(&run);
             let reader = self.reader.clone();
             self.pending.push_back(Box::pin(async move {
-                let chunks = reader.read(run.clone()).await;
+                let chunks = match expected {
+                    Ok(()) => reader.read(run.clone()).await,
+                    Err(error) => Err(error),
+                };
                 (run, chunks)
             }));
         }
         let (run, chunks) = self.pending.next().await?;
         Some(chunks.map(|chunks| {
-            self.length.note(run.len(), chunk_bytes(&chunks));
+            let bytes = chunk_bytes(&chunks);
+            self.length.note(run.len(), bytes);
+            self.ahead =
+                (READ_AHEAD_RUNS * READ_RUN_BYTES / bytes.max(1)).clamp(1, READ_AHEAD_RUNS);
             Run { series: self.series.clone(), first: run.start, chunks }
         }))
+    }
+
+    /// Fails when a series of a run is known to bring too much.
+    fn check(&self, run: &Range<usize>) -> Result<(), StoreError> {
+        let too_large = |at: &usize| {
+            self.reader.expected_bytes(*at).is_some_and(|bytes| bytes > self.most_bytes)
+        };
+        match run.clone().find(too_large) {
+            Some(at) => Err(StoreError::Limit(format!(
+                "{} has points of more than {} bytes in this range",
+                self.series[at], self.most_bytes
+            ))),
+            None => Ok(()),
+        }
     }
 }
 

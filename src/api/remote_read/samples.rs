@@ -12,6 +12,7 @@ use crate::storage::{MEMORY_LIMIT, SelectHints, SharedStore};
 use crate::telemetry::LimitMetrics;
 use crate::wire::snappy;
 
+use super::named;
 use super::protobuf::{
     enclose, put_double, put_double_always, put_int, put_packed_doubles, put_packed_sints,
     put_sint, put_uint, put_uint_always,
@@ -41,10 +42,10 @@ pub(super) async fn answer(
         }
         // The client sorts.
         let hints = SelectHints { sorted: false, ..state.read_hints };
-        let selection = store.select(&query.matchers, query.range, &hints).await?;
-        let mut runs = Runs::new(selection);
+        let selection = store.select(&query.matchers, query.range, &hints).await.map_err(named)?;
+        let mut runs = Runs::new(selection, hints.max_series_bytes);
         while let Some(run) = runs.next().await {
-            let (run, range) = (run?, query.range);
+            let (run, range) = (run.map_err(named)?, query.range);
             let push = move |caller: &Caller<'_>| response.push_run(&run, range, caller);
             response = workers.run(push).await?;
         }

@@ -24,6 +24,7 @@ use crate::model::TimeRange;
 use crate::storage::{SelectHints, SharedStore};
 
 use super::frames::push_series;
+use super::named;
 use super::request::Query;
 use super::runs::{Run, Runs};
 use super::window::{has_point, of_protocol};
@@ -123,10 +124,10 @@ async fn produce(
         if query.asks_nothing() {
             continue;
         }
-        let selection = store.select(&query.matchers, query.range, &hints).await?;
-        let mut runs = Runs::new(selection);
+        let selection = store.select(&query.matchers, query.range, &hints).await.map_err(named)?;
+        let mut runs = Runs::new(selection, hints.max_series_bytes);
         while let Some(run) = runs.next().await {
-            let (run, range) = (run?, query.range);
+            let (run, range) = (run.map_err(named)?, query.range);
             let encode = move |caller: &Caller<'_>| encode(&run, range, index, caller);
             let (frames, series) = state.workers.run(encode).await?;
             if frames.is_empty() {

@@ -21,6 +21,8 @@ use crate::storage::{Absorbed, Flush, SeriesRun, StoreError};
 /// Points planned at a time, a run being never cut, and exemplars. Each plan has a deadline of its own: however
 /// much a flush has, it ends.
 const POINTS_AT_ONCE: usize = 20_000;
+/// Bytes of label sets that are planned at a time.
+const LABEL_BYTES_AT_ONCE: usize = 8 << 20;
 /// Families of metadata that are written within the time of one request.
 const FAMILIES_IN_TIME: usize = 1_000;
 
@@ -47,10 +49,13 @@ impl Shared {
         while runs.peek().is_some() {
             pace.wait(done).await;
             let mut planner = Planner::new(self.spec);
+            let mut label_bytes = 0;
             while planner.len() < POINTS_AT_ONCE
+                && label_bytes < LABEL_BYTES_AT_ONCE
                 && let Some(run) = runs.next()
             {
                 done += 1;
+                label_bytes += run.labels.as_bytes().len();
                 add_run(&mut planner, run)?;
             }
             self.absorb_plan(planner.finish_in_order(), late, &mut absorbed).await?;

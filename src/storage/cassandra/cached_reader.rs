@@ -22,7 +22,7 @@ use super::shared::Shared;
 use super::stamp::now_ms;
 use crate::chunk::{Chunk, encode_points};
 use crate::model::{Point, ResetHint, TimeRange, Value};
-use crate::storage::StoreError;
+use crate::storage::{StoreError, bytes_of_chunk, check_series_bytes};
 
 /// What is settled is kept up to a multiple of this many milliseconds, where what follows has to be
 /// read anyway: a range whose end is now brings a new piece that often, and not with every query.
@@ -142,12 +142,12 @@ impl Shared {
 }
 
 impl Cached {
-    /// The chunks of some series of a selection.
+    /// The chunks of some series of a selection, of which each may bring a number of bytes.
     pub(super) async fn read(
         &self,
         shared: &Shared,
         range: TimeRange,
-        rows: &[Vec<FoundRow>],
+        (rows, most_bytes): (&[Vec<FoundRow>], usize),
         run: Range<usize>,
     ) -> Result<Vec<Vec<Chunk>>, StoreError> {
         let series = rows[run.clone()].iter().zip(&self.epochs[run]);
@@ -164,7 +164,8 @@ impl Cached {
             .into_iter()
             .map(|groups| groups.into_iter().map(&mut with_found).collect())
             .collect();
-        let reads = series.into_iter().map(|groups| self.read_series(shared, groups).boxed());
+        let reads =
+            series.into_iter().map(|groups| self.read_series(shared, groups, most_bytes).boxed());
         let read = all(SERIES_AT_ONCE, Box::new(reads)).await?;
         let (mut chunks, mut filled) = (Vec::with_capacity(read.len()), Vec::new());
         for whole in read {
@@ -244,8 +245,9 @@ impl Cached {
         &self,
         shared: &Shared,
         groups: Vec<(Group<'_>, Option<Partly>)>,
+        most_bytes: usize,
     ) -> Result<Whole, StoreError> {
-        let mut whole = Whole::default();
+        let (mut whole, mut bytes) = (Whole::default(), 0);
         for (group, partly) in groups {
             let begin = whole.chunks.len();
             let (mut missing, mut end) = (None, None);
@@ -259,6 +261,8 @@ impl Cached {
                 self.read_part(shared, &group, (range, missing), &mut whole).await?;
             }
             whole.chunks[begin..].sort_by_key(|chunk| chunk.min_time);
+            bytes += whole.chunks[begin..].iter().map(bytes_of_chunk).sum::<usize>();
+            check_series_bytes(&group.rows[0].row.labels, bytes, most_bytes)?;
         }
         Ok(whole)
     }

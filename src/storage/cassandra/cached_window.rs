@@ -18,7 +18,7 @@ use super::mtime::{Mtime, Mtimes};
 use crate::kairos::DataType;
 use crate::model::Matcher;
 use crate::storage::StoreError;
-use crate::storage::index::{MemoryIndex, evaluate};
+use crate::storage::index::{MemoryIndex, evaluate, table_bytes};
 use crate::telemetry::CassandraMetrics;
 
 /// A window is read again after this time, whatever `mtime` says, ...
@@ -31,7 +31,7 @@ const SHARE: u32 = 50;
 const SETTLED_MS: i64 = 100;
 
 /// What a window without rows costs in memory.
-const EMPTY: usize = 512;
+const EMPTY: usize = 768;
 
 /// What all windows hold together.
 pub(super) struct Held {
@@ -129,18 +129,26 @@ pub(super) struct Rows {
     index: MemoryIndex,
     known: HashSet<Identity>,
     types: BTreeMap<DataType, i64>,
+    /// Bytes of the rows themselves.
+    of_rows: usize,
     bytes: usize,
 }
+
+/// What the counts of types take in memory.
+const TYPES: usize = 512;
 
 impl Rows {
     /// Adds a row. Of rows that are one series to Prometheus in one type all are kept: their
     /// keys differ.
     pub(super) fn push(&mut self, row: IndexRow) {
-        self.bytes += bytes_of(&row);
+        self.of_rows += row.bytes();
         *self.types.entry(row.data_type.clone()).or_default() += 1;
         self.known.insert(row.identity());
         self.index.add(self.rows.len() as u32, row.labels.as_ref());
         self.rows.push(Arc::new(row));
+        let places = self.rows.capacity() * size_of::<Arc<IndexRow>>();
+        let known = table_bytes(self.known.capacity(), size_of::<Identity>());
+        self.bytes = self.of_rows + places + known + TYPES + self.index.bytes();
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -164,13 +172,6 @@ impl Rows {
         }
         Ok(())
     }
-}
-
-/// What a row costs in memory, about: its labels, as much again where their values are new, and
-/// its places in the lists and sets.
-pub(super) fn bytes_of(row: &IndexRow) -> usize {
-    const PLACES: usize = 260;
-    row.labels.as_bytes().len() * 2 + PLACES
 }
 
 /// What came of looking into memory.
@@ -334,6 +335,7 @@ impl Drop for CachedWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::allocator::counting::counted;
 
     /// A read of 10 ms that began at `started`.
     fn read(mtime: Option<Mtime>, started: Instant) -> Read {
@@ -390,5 +392,28 @@ mod tests {
         assert_eq!(seen(), (true, 1));
         learn(begun);
         assert_eq!(seen(), (false, 0));
+    }
+
+    #[test]
+    fn a_window_counts_what_it_takes_though_it_has_one_row() {
+        for count in [1, 2, 30, 3_000] {
+            let held = Arc::new(Held::new(CassandraMetrics::default()));
+            let (windows, given, _) = counted(|| {
+                let window = |_| {
+                    let window = CachedWindow::new(Arc::clone(&held));
+                    let mut rows = Rows::default();
+                    for host in 0..count {
+                        let tags = [("host", &*format!("host-{host:05}")), ("job", "node")];
+                        rows.push(IndexRow::of_tags("m", DataType::Double, &tags).expect("a row"));
+                    }
+                    window.learn(read(None, Instant::now()), window.epoch(), Some(rows));
+                    Arc::new(window)
+                };
+                (0..3_000 / count).map(window).collect::<Vec<_>>()
+            });
+            let factor = held.bytes() as f64 / given as f64;
+            assert!((0.8..1.7).contains(&factor), "{count} rows: {} of {given}", held.bytes());
+            drop(windows);
+        }
     }
 }

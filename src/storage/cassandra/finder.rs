@@ -26,7 +26,7 @@ use super::window_reader::LastInsert;
 use crate::kairos::index::StringIndexRow;
 use crate::kairos::{DataType, RowKey, RowTime, TableName};
 use crate::model::{Labels, METRIC_NAME, Matcher, ShownTime, TimeRange};
-use crate::storage::{StoreError, check_label_bytes};
+use crate::storage::{SelectHints, StoreError, check_bytes, check_label_bytes};
 
 /// Metrics and windows looked at at the same time by one query.
 pub(super) const READS_AT_ONCE: usize = 32;
@@ -53,6 +53,20 @@ impl FoundSeries {
     }
 }
 
+/// Which row of a series one is.
+#[derive(Debug, Clone, Copy)]
+enum Nth {
+    /// That whose labels the series has.
+    First,
+    Other,
+}
+
+/// Bytes that the rows of a series take in memory, about, beside its labels.
+pub(super) fn bytes_of_rows(rows: &[FoundRow]) -> usize {
+    let nth = [Nth::First].into_iter().chain(std::iter::repeat(Nth::Other));
+    rows.iter().zip(nth).map(|(row, nth)| row.bytes(nth)).sum()
+}
+
 /// A partition of `data_points`.
 #[derive(Debug, Clone)]
 pub(super) struct FoundRow {
@@ -65,6 +79,17 @@ impl FoundRow {
     /// Its key.
     pub(super) fn key(&self) -> Vec<u8> {
         self.row.key(self.row_time).expect("rows without a key are not found")
+    }
+
+    /// Bytes that it takes in memory, about, beside the labels of its series.
+    fn bytes(&self, nth: Nth) -> usize {
+        // Lists that grow have twice the room that they need.
+        let place = 2 * size_of::<Self>();
+        match nth {
+            Nth::First => place,
+            // Nobody else may have it any more.
+            Nth::Other => place + self.row.bytes(),
+        }
     }
 
     /// The same, before it is bytes.
@@ -124,7 +149,10 @@ impl Shared {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
         let metrics = self.candidates(&names, range);
-        self.find_among(&metrics, &route, range, wanted, most_bytes).await
+        let max_bytes = most_bytes;
+        let hints =
+            SelectHints { max_label_bytes: most_bytes, max_bytes, ..SelectHints::default() };
+        self.find_among(&metrics, &route, range, wanted, &hints).await
     }
 
     /// These metrics, with what memory has of them in the range.
@@ -139,11 +167,11 @@ impl Shared {
         route: &Route,
         range: TimeRange,
         wanted: fn(&DataType) -> bool,
-        most_bytes: usize,
+        hints: &SelectHints,
     ) -> Result<Vec<FoundSeries>, StoreError> {
         let mut slots: HashTable<usize> = HashTable::new();
         let mut found: Vec<FoundSeries> = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut of_rows) = (0, 0);
         self.scan_among(metrics, route, range, wanted, &mut |row, row_time| {
             if !row.has_key() {
                 self.executor.skip("row_key", || FoundRow { row: Arc::clone(row), row_time });
@@ -156,6 +184,8 @@ impl Shared {
             };
             let known = slots.find(id.short(), is_it).copied();
             let found_row = FoundRow { row: Arc::clone(row), row_time };
+            // A series may have a row in thousands of windows.
+            of_rows += found_row.bytes(if known.is_some() { Nth::Other } else { Nth::First });
             if let Some(slot) = known {
                 found[slot].rows.push(found_row);
             } else {
@@ -164,7 +194,8 @@ impl Shared {
                 bytes += row.labels.as_bytes().len();
                 found.push(FoundSeries { labels: row.labels.clone(), rows: vec![found_row] });
             }
-            check_label_bytes(bytes, most_bytes)
+            check_label_bytes(bytes, hints.most_label_bytes())?;
+            check_bytes(bytes.saturating_add(of_rows), hints.max_bytes)
         })
         .await?;
         for series in found.iter_mut().filter(|series| series.rows.len() > 1) {

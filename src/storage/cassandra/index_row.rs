@@ -74,6 +74,14 @@ impl IndexRow {
             && self.labels.as_bytes().len() * 2 + REST <= MAX_KEY_BYTES
     }
 
+    /// Bytes that it takes in memory, about, where others share it.
+    pub(super) fn bytes(&self) -> usize {
+        /// Counts of those who share it and its labels, and what the allocator needs.
+        const BESIDE: usize = 48;
+        let tags = self.tags.as_ref().map_or(0, |_| 2 * self.labels.as_bytes().len() + BESIDE);
+        size_of::<Self>() + BESIDE + self.labels.as_bytes().len() + tags
+    }
+
     /// That of the labels.
     pub(super) fn series(&self) -> Identity {
         self.series

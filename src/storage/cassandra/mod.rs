@@ -296,11 +296,11 @@ impl Store for CassandraStore {
         range: TimeRange,
         hints: &SelectHints,
     ) -> Result<Selection, StoreError> {
-        let (wanted, most_bytes) = (DataType::holds_points, hints.most_label_bytes());
+        let wanted: fn(&DataType) -> bool = DataType::holds_points;
         let route = routing::route(matchers);
         let names = self.shared.names(&route.metrics).await?;
         let metrics = self.shared.candidates(&names, range);
-        let find = self.shared.find_among(&metrics, &route, range, wanted, most_bytes);
+        let find = self.shared.find_among(&metrics, &route, range, wanted, hints);
         // Without series nobody waits for epochs; without epochs there are series.
         let epochs = async { Ok(self.shared.epochs_ahead(&metrics, range).await) };
         let (mut found, epochs) = try_join(find, epochs).await?;
@@ -309,7 +309,9 @@ impl Store for CassandraStore {
         }
         let cached = self.shared.cached(&found, range, epochs).await;
         let (series, rows) = found.into_iter().map(|found| (found.labels, found.rows)).unzip();
-        let reader = CassandraReader { shared: Arc::clone(&self.shared), range, rows, cached };
+        let most_bytes = hints.max_series_bytes;
+        let shared = Arc::clone(&self.shared);
+        let reader = CassandraReader { shared, range, rows, cached, most_bytes };
         Ok(Selection { series, reader: Box::new(reader) })
     }
 

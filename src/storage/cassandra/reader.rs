@@ -1,6 +1,7 @@
 //! Reads points: the rows of one series, all types merged by time, as chunks.
 //!
-//! Windows are read one after the other, so one series costs the memory of one window. Where two
+//! Windows are read one after the other, so one series costs the memory of its chunks and of the points of one window;
+//! where the window has one row, of a page. What the chunks of a series may have is bounded. Where two
 //! types have a point at one time, the later write wins; write times are fetched only then.
 
 use std::ops::{ControlFlow, Range};
@@ -13,13 +14,13 @@ use scylla::response::query_result::QueryRowsResult;
 
 use super::cached_reader::Cached;
 use super::executor::{all, unreadable};
-use super::finder::FoundRow;
+use super::finder::{FoundRow, bytes_of_rows};
 use super::shared::Shared;
 use super::statements::Prepared;
-use crate::chunk::{Chunk, encode_points};
+use crate::chunk::{Chunk, ChunkBuilder, encode_points};
 use crate::kairos::{Cell, DataType, LegacyKind, Offset};
 use crate::model::{Point, TimeRange};
-use crate::storage::{SeriesReader, StoreError};
+use crate::storage::{SeriesReader, StoreError, bytes_of_chunk, check_series_bytes};
 
 /// Series read at the same time by one worker.
 pub(super) const SERIES_AT_ONCE: usize = 32;
@@ -32,17 +33,25 @@ pub(super) struct CassandraReader {
     pub(super) rows: Vec<Vec<FoundRow>>,
     /// None: everything is read from Cassandra.
     pub(super) cached: Option<Cached>,
+    /// Bytes of points that a series may bring.
+    pub(super) most_bytes: usize,
 }
 
 #[async_trait]
 impl SeriesReader for CassandraReader {
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
         if let Some(cached) = &self.cached {
-            return cached.read(&self.shared, self.range, &self.rows, series).await;
+            let most = self.most_bytes;
+            return cached.read(&self.shared, self.range, (&self.rows, most), series).await;
         }
         let rows = self.rows[series].iter();
-        let reads = rows.map(|rows| self.shared.read_series(rows, self.range).boxed());
+        let reads =
+            rows.map(|rows| self.shared.read_series(rows, self.range, self.most_bytes).boxed());
         all(SERIES_AT_ONCE, Box::new(reads)).await
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.rows.iter().map(|rows| bytes_of_rows(rows)).sum()
     }
 }
 
@@ -101,13 +110,48 @@ impl Shared {
         &self,
         rows: &[FoundRow],
         range: TimeRange,
+        most_bytes: usize,
     ) -> Result<Vec<Chunk>, StoreError> {
-        let mut chunks = Vec::new();
+        let (mut chunks, mut bytes) = (Vec::new(), 0);
         for rows in windows_of(rows) {
-            let read = self.read_window_points(rows, range, Cells::Bare).await?;
-            chunks.extend(encode_points(&read.points));
+            let of_window = match rows {
+                [row] => self.read_row_chunks(row, range).await?,
+                _ => None,
+            };
+            let of_window = match of_window {
+                Some(chunks) => chunks,
+                None => {
+                    let read = self.read_window_points(rows, range, Cells::Bare).await?;
+                    encode_points(&read.points)
+                }
+            };
+            bytes += of_window.iter().map(bytes_of_chunk).sum::<usize>();
+            check_series_bytes(&rows[0].row.labels, bytes, most_bytes)?;
+            chunks.extend(of_window);
         }
         Ok(chunks)
+    }
+
+    /// The points of a row, encoded page by page; `None` where they do not rise in time.
+    async fn read_row_chunks(
+        &self,
+        row: &FoundRow,
+        range: TimeRange,
+    ) -> Result<Option<Vec<Chunk>>, StoreError> {
+        let mut chunks = ChunkBuilder::default();
+        let (mut last, mut rises) = (None, true);
+        self.read_cells(row, range, |column, value| {
+            if let Some(Found { point, .. }) = self.point(row, column, value)? {
+                rises &= last.is_none_or(|last| last < point.timestamp);
+                last = Some(point.timestamp);
+                if rises {
+                    chunks.push(&point, 0);
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(rises.then(|| chunks.finish()))
     }
 
     /// The points of one series in one window.

@@ -186,18 +186,18 @@ impl Shared {
             return Ok(());
         }
         metrics.series_cache_reads.inc();
-        let most = self.series.most_bytes_of_window();
+        let (mut reading, mut fits) = (self.series.reading(), true);
         let mut rows = Rows::default();
         self.row_keys(key, |data_type, tags| {
             if let Some(row) = self.row_of(key, (data_type, tags), |_| true) {
                 rows.push(row);
             }
-            let fits = rows.bytes() <= most;
+            fits = reading.fits(rows.bytes());
             Ok(if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })
         .await?;
         let read = Read { mtime, started, started_ms, took: started.elapsed() };
-        let rows = (rows.bytes() <= most).then_some(rows);
+        let rows = fits.then_some(rows);
         window.learn(read, epoch, rows);
         self.series.make_room();
         metrics.series_cache_bytes.set(i64::try_from(self.series.bytes()).unwrap_or(i64::MAX));

@@ -5,7 +5,7 @@ use promkairos::model::{
     Counts, Histogram, MatchOp, RawLabels, RejectReason, ResetHint, STALE_NAN_BITS, Span, Target,
     TimeRange, Value,
 };
-use promkairos::storage::{ListSize, SelectHints, SeriesQuery, Store, StoreError};
+use promkairos::storage::{ListSize, SelectHints, SeriesQuery, Store, StoreError, chunk_bytes};
 
 use super::keyspace::{
     OwnedExemplar, Request, TestKeyspace, bits, hex, key, labels, matcher, named, read,
@@ -271,5 +271,42 @@ async fn selections_and_label_endpoints() {
     let hints = SelectHints { max_label_bytes: 100, ..SelectHints::default() };
     let error = store.select(&[], TimeRange::ALL, &hints).await.map(|_| ());
     assert!(matches!(error, Err(StoreError::Limit(_))), "{error:?}");
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn a_series_of_many_windows_is_counted_and_bounded() {
+    const WINDOWS: i64 = 150;
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let up = labels(&[("__name__", "up"), ("job", "a")]);
+    let points: Vec<(i64, f64)> = (0..WINDOWS).map(|n| (n * WIDTH, n as f64)).collect();
+    Request::default().floats(&up, &points).write(&store).await;
+    let select =
+        async |hints: SelectHints| store.select(&named("up"), TimeRange::ALL, &hints).await;
+    let usual = SelectHints::default();
+    let whole = select(usual.clone()).await.expect("few bytes");
+    let held = whole.reader.held_bytes();
+    // Each row has labels of its own.
+    assert!(held > WINDOWS as usize * up.as_bytes().len(), "{held}");
+    assert!(held < WINDOWS as usize * 1_000, "{held}");
+    let chunks = whole.reader.read(0..1).await.expect("few bytes");
+    let bytes = chunk_bytes(&chunks);
+    let count: u64 = chunks.iter().flatten().map(|chunk| u64::from(chunk.count)).sum();
+    assert_eq!(count, WINDOWS as u64);
+
+    let all = up.as_bytes().len() + held;
+    select(SelectHints { max_bytes: all, ..usual.clone() }).await.expect("just enough");
+    let error = select(SelectHints { max_bytes: all - 1, ..usual.clone() }).await.map(|_| ());
+    assert!(matches!(error, Err(StoreError::Limit(_))), "{error:?}");
+    // What a series brings is known while it is read.
+    let read = async |max_series_bytes| {
+        let hints = SelectHints { max_series_bytes, ..usual.clone() };
+        select(hints).await.expect("few bytes").reader.read(0..1).await
+    };
+    assert_eq!(chunk_bytes(&read(bytes).await.expect("just enough")), bytes);
+    let error = read(bytes - 1).await.expect_err("one byte less").to_string();
+    let want = format!("{up} has points of more than {} bytes in this range", bytes - 1);
+    assert_eq!(error, want);
     keyspace.drop().await;
 }
