@@ -23,9 +23,11 @@ pub(super) async fn preview(
     selectors: &[Vec<Matcher>],
     range: TimeRange,
 ) -> Result<Value, ApiError> {
-    let mut counts: BTreeMap<Labels, Count> = BTreeMap::new();
+    let (mut counts, mut all_held) = (BTreeMap::<Labels, Count>::new(), Vec::new());
     for matchers in selectors {
-        for (labels, points) in of_each_series(state, matchers, range, points_of).await? {
+        let (found, held) = of_each_series(state, matchers, range, points_of).await?;
+        all_held.push(held);
+        for (labels, points) in found {
             counts.entry(labels).or_default().0 = points;
         }
         for (labels, exemplars) in exemplars_of_each(state, matchers, range).await? {

@@ -27,6 +27,9 @@ struct Newest {
     value: f64,
 }
 
+/// Bytes of a line of the page beside its labels.
+const LINE_BYTES: usize = 64;
+
 /// How names are written that are not plain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
@@ -67,13 +70,21 @@ async fn written(
     let lookback = state.evaluator().engine.settings().lookback.as_millis() as i64;
     let range = TimeRange::new(now.saturating_sub(lookback), now);
     let page = async {
-        let mut found = Vec::new();
-        for matchers in &selectors {
-            found.extend(of_each_series(state, matchers, range, newest_of).await?);
+        let (mut found, mut all_held) = (Vec::new(), Vec::new());
+        for matchers in selectors.iter() {
+            let (more, held) = of_each_series(state, matchers, range, newest_of).await?;
+            found.extend(more);
+            all_held.push(held);
             // At once: the same selector may be given many times.
             found = state.workers.run(move |_: &Caller<'_>| Ok(each_once(found))).await?;
         }
-        state.workers.run(move |_: &Caller<'_>| Ok(page(found, names))).await
+        // The page says twice what labels are, where much of it is escaped.
+        let bytes = found.iter().map(|one: &Newest| 2 * one.labels.as_bytes().len() + LINE_BYTES);
+        let mut page_held = state.evaluator().engine.nothing();
+        page_held.take(0, bytes.sum())?;
+        let page = state.workers.run(move |_: &Caller<'_>| Ok(page(found, names))).await;
+        drop((all_held, page_held));
+        page
     };
     state.in_turn(page).await
 }

@@ -1,7 +1,9 @@
 //! The result of a query as JSON: `resultType` before `result`, then statistics, warnings and
-//! infos. Series are written while the answer is sent.
+//! infos. Series are written while the answer is sent, and long ones piece by piece: the text of a histogram is much
+//! longer than what it takes in memory.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use axum::response::Response;
 use serde_json::json;
@@ -37,7 +39,10 @@ pub(super) fn answer(
             list("vector", samples, write_sample, Sample::bytes, room, &tail)
         }
         QueryValue::Matrix(series) => {
-            list("matrix", series, write_series, SeriesPoints::bytes, room, &tail)
+            let mut matrix =
+                Matrix { series: series.into_iter(), current: None, first: true, room };
+            let next = move |out: &mut String| matrix.next(out);
+            json::stream("{\"resultType\":\"matrix\",\"result\":[".into(), next, format!("]{tail}"))
         }
     }
 }
@@ -150,33 +155,88 @@ fn write_sample(out: &mut String, sample: &Sample) {
     }
 }
 
-fn write_series(out: &mut String, series: &SeriesPoints) {
-    out.push_str("{\"metric\":");
-    json::labels(out, &series.labels);
-    let mut separator = ",\"values\":[";
-    for (time, value) in &series.floats {
-        out.push_str(separator);
-        out.push('[');
-        push_timestamp(out, *time);
-        out.push_str(",\"");
-        push_sample_value(out, *value);
-        out.push_str("\"]");
-        separator = ",";
+/// Floats that are written at a time.
+const FLOATS_AT_A_TIME: usize = 1024;
+
+/// A matrix that is written bit by bit.
+struct Matrix {
+    series: std::vec::IntoIter<SeriesPoints>,
+    /// The series that is being written.
+    current: Option<OpenSeries>,
+    /// Whether it is the first one.
+    first: bool,
+    room: Room,
+}
+
+/// What is left to write of a series.
+struct OpenSeries {
+    floats: std::vec::IntoIter<(i64, f64)>,
+    histograms: std::vec::IntoIter<(i64, Arc<FloatHistogram>)>,
+    /// What comes before the next point, and after the last one.
+    before: &'static str,
+    end: &'static str,
+    /// Bytes that it took.
+    bytes: usize,
+}
+
+impl Matrix {
+    /// Writes some more. `false`: there is nothing left.
+    fn next(&mut self, out: &mut String) -> bool {
+        let Some(current) = &mut self.current else {
+            let Some(series) = self.series.next() else { return false };
+            if !std::mem::take(&mut self.first) {
+                out.push(',');
+            }
+            self.current = Some(OpenSeries::begin(out, series));
+            return true;
+        };
+        if !current.next(out) {
+            // What is left is given back when the client is gone.
+            self.room.give_back(current.bytes);
+            self.current = None;
+        }
+        true
     }
-    if !series.floats.is_empty() {
-        out.push(']');
+}
+
+impl OpenSeries {
+    fn begin(out: &mut String, series: SeriesPoints) -> Self {
+        out.push_str("{\"metric\":");
+        json::labels(out, &series.labels);
+        let bytes = series.bytes();
+        let (floats, histograms) = (series.floats.into_iter(), series.histograms.into_iter());
+        Self { floats, histograms, before: ",\"values\":[", end: "", bytes }
     }
-    separator = ",\"histograms\":[";
-    for (time, histogram) in &series.histograms {
-        let _ = write!(out, "{separator}[{},", timestamp(*time));
-        write_histogram(out, histogram);
-        out.push(']');
-        separator = ",";
+
+    /// Writes some points, or the end of the series: then it gives `false`.
+    fn next(&mut self, out: &mut String) -> bool {
+        if self.floats.len() > 0 {
+            for (time, value) in self.floats.by_ref().take(FLOATS_AT_A_TIME) {
+                out.push_str(self.before);
+                out.push('[');
+                push_timestamp(out, time);
+                out.push_str(",\"");
+                push_sample_value(out, value);
+                out.push_str("\"]");
+                (self.before, self.end) = (",", "]");
+            }
+            if self.floats.len() == 0 {
+                out.push_str(std::mem::take(&mut self.end));
+            }
+            return true;
+        }
+        if let Some((time, histogram)) = self.histograms.next() {
+            let before = if self.end.is_empty() { ",\"histograms\":[" } else { "," };
+            let _ = write!(out, "{before}[{},", timestamp(time));
+            write_histogram(out, &histogram);
+            out.push(']');
+            self.end = "]";
+            return true;
+        }
+        out.push_str(self.end);
+        out.push('}');
+        false
     }
-    if !series.histograms.is_empty() {
-        out.push(']');
-    }
-    out.push('}');
 }
 
 fn write_histogram(out: &mut String, histogram: &FloatHistogram) {

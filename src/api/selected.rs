@@ -8,30 +8,38 @@ use super::{ApiError, AppState};
 use crate::chunk::Chunk;
 use crate::limits::{READ_RUN_BYTES, READ_RUN_SERIES};
 use crate::model::{Labels, Matcher, Point, TimeRange};
-use crate::promql::QueryError;
+use crate::promql::{Held, QueryError};
 use crate::storage::{RunLength, SelectHints, StoreError, chunk_bytes};
 
 /// The points of one series in the range, in time order.
 pub(super) type Points<'a> = &'a mut dyn Iterator<Item = Result<Point, ApiError>>;
 
+/// Bytes of a series beside its labels, and of what is made of it.
+const SERIES_BYTES: usize = 128;
+
 /// What is made of one series; `None` = nothing.
 pub(super) type Make<T> = fn(&Labels, Points<'_>) -> Result<Option<T>, ApiError>;
 
-/// What `make` gives for the series that match, in the order of their labels.
+/// What `make` gives for the series that match, in the order of their labels; and what their labels take, as that of a
+/// query.
 pub(super) async fn of_each_series<T: Send + 'static>(
     state: &AppState,
     matchers: &[Matcher],
     range: TimeRange,
     make: Make<T>,
-) -> Result<Vec<T>, ApiError> {
+) -> Result<(Vec<T>, Held), ApiError> {
     // As a query: half of what it may have is for the labels of what it selects.
-    let max_bytes = state.evaluator().engine.settings().max_bytes;
+    let evaluator = state.evaluator();
+    let (max_bytes, mut held) = (evaluator.engine.settings().max_bytes, evaluator.engine.nothing());
     let hints = SelectHints { max_label_bytes: max_bytes / 2, max_bytes, ..SelectHints::default() };
     let selected = state.store()?.select(matchers, range, &hints).await;
     let selection = selected.map_err(|error| match error {
         StoreError::Limit(_) => ApiError::Query(QueryError::of_selection(error)),
         other => other.into(),
     })?;
+    let label_bytes = |labels: &Labels| labels.as_bytes().len() + SERIES_BYTES;
+    let bytes = selection.series.iter().map(label_bytes).sum::<usize>();
+    held.take(0, bytes.saturating_add(selection.reader.held_bytes()))?;
     let mut made = Vec::new();
     let mut length = RunLength::new(READ_RUN_SERIES, READ_RUN_BYTES, 1);
     let (mut start, total) = (0, selection.series.len());
@@ -45,7 +53,7 @@ pub(super) async fn of_each_series<T: Send + 'static>(
         let work = move |caller: &Caller<'_>| of_run(&run, range, make, caller);
         made.extend(state.workers.run(work).await?);
     }
-    Ok(made)
+    Ok((made, held))
 }
 
 fn of_run<T>(

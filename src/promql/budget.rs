@@ -1,8 +1,10 @@
 //! How many samples and bytes a query holds in memory, and how many it may.
 //!
-//! Whoever keeps points of many series takes them from the budget and gives them back by
-//! dropping what it got. Points on their way through an operator are not counted but for one series at
-//! all steps, which each operator has room for.
+//! An operator takes what it keeps from the budget before it makes it, and gives it back by dropping what it got:
+//! a [`Held`], alone or inside of what is kept, as [`Points`](super::points::Points) count their histograms,
+//! [`KeptPoints`](super::points::KeptPoints) also their floats and [`SeriesList`](super::series_list::SeriesList) its
+//! label sets. Floats on their way through an operator are not counted but for one series at all steps, which each
+//! operator has room for. What one value takes while it is computed is not counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -13,6 +15,8 @@ use super::settings::{MAX_BYTES, MAX_SAMPLES, Settings};
 
 /// More than a query can hold at all.
 const BEYOND: usize = 1 << 52;
+/// Bytes that are taken before they are needed, at most.
+const MOST_AHEAD: usize = 256 << 10;
 
 /// The budget of one query.
 #[derive(Debug)]
@@ -116,6 +120,30 @@ impl Held {
         of_all.map_err(|why| budget.all.refuse(why))
     }
 
+    /// Of the same budget, and holds nothing yet.
+    pub(crate) fn another(&self) -> Self {
+        self.budget.nothing()
+    }
+
+    /// Takes no samples, and bytes until these are held at least. What grows bit by bit takes some more at a time
+    /// than it needs: whether there is room is asked of all queries.
+    pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), QueryError> {
+        let Some(missing) = bytes.checked_sub(self.bytes).filter(|missing| *missing > 0) else {
+            return Ok(());
+        };
+        let ahead = missing.max((self.bytes / 8).min(MOST_AHEAD));
+        let now = self.budget.bytes.load(Relaxed).saturating_add(ahead);
+        self.take(0, if now <= self.budget.max_bytes { ahead } else { missing })
+    }
+
+    /// Gives some bytes back, or all where it holds less.
+    pub(crate) fn give(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.budget.bytes.fetch_sub(bytes, Relaxed);
+        self.budget.all.release(bytes);
+    }
+
     /// Gives everything back.
     pub(crate) fn release(&mut self) {
         self.budget.samples.fetch_sub(self.samples, Relaxed);
@@ -145,6 +173,22 @@ mod tests {
         drop(first);
         budget.nothing().take(10, 0).expect("within the limit");
         assert_eq!(budget.peak_samples(), 11);
+    }
+
+    #[test]
+    fn what_grows_is_covered_and_given_back_in_parts() {
+        let budget = Budget::new(&Settings { max_bytes: 10_000, ..Settings::default() });
+        let mut held = budget.nothing();
+        for bytes in 1..=8_000 {
+            held.cover(bytes).expect("within the limit");
+            assert!((bytes..=bytes + bytes / 8 + 1).contains(&budget.bytes()));
+        }
+        assert!(held.cover(10_001).is_err());
+        held.give(6_000);
+        assert!(budget.bytes() < 6_000);
+        held.give(1 << 40);
+        assert_eq!(budget.bytes(), 0);
+        held.cover(10_000).expect("there is room again");
     }
 
     #[test]

@@ -21,13 +21,13 @@ use super::steps::Steps;
 use super::value::{Sample, SeriesPoints};
 use crate::chunk::Chunk;
 use crate::limits::READ_RUN_BYTES;
-use crate::model::Labels;
+use crate::model::{Labels, is_stale};
 use crate::storage::{RunLength, chunk_bytes};
 
 /// Series of a range vector that are read at a time, at most.
 const SERIES_PER_READ: usize = 64;
 
-/// Collects results.
+/// Collects results, which it holds.
 pub(crate) struct Collector<'a> {
     context: &'a Context,
     held: Held,
@@ -44,12 +44,13 @@ impl Collector<'_> {
         if series.drop_name { without_metadata(&series.labels) } else { series.labels.clone() }
     }
 
-    fn hold(&mut self, labels: &Labels, samples: usize) -> Result<(), QueryError> {
-        self.held.take(samples, samples * 16 + labels.as_bytes().len())
+    /// What the results take.
+    pub(crate) fn into_held(self) -> Held {
+        self.held
     }
 
     /// A scalar.
-    pub(crate) fn scalar(self, mut operator: BoxOperator) -> Result<f64, QueryError> {
+    pub(crate) fn scalar(&mut self, mut operator: BoxOperator) -> Result<f64, QueryError> {
         let mut points = Points::default();
         operator.next(&mut points)?;
         Ok(points.float(0).unwrap_or(f64::NAN))
@@ -57,7 +58,7 @@ impl Collector<'_> {
 
     /// A vector at one step, in the order of the operator.
     pub(crate) fn vector(
-        mut self,
+        &mut self,
         mut operator: BoxOperator,
         time: i64,
     ) -> Result<Vec<Sample>, QueryError> {
@@ -71,8 +72,9 @@ impl Collector<'_> {
                 continue;
             };
             let labels = self.final_labels(&operator.series()[position]);
-            self.hold(&labels, value.samples())?;
-            samples.push(Some(Sample { labels, time, value }));
+            let sample = Sample { labels, time, value };
+            self.held.take(sample.value.samples(), sample.bytes())?;
+            samples.push(Some(sample));
         }
         let mut known = HashSet::new();
         if !samples.iter().flatten().all(|sample| known.insert(&sample.labels)) {
@@ -87,7 +89,7 @@ impl Collector<'_> {
 
     /// Series over all steps, in any order.
     pub(crate) fn matrix(
-        mut self,
+        &mut self,
         mut operator: BoxOperator,
         steps: Steps,
     ) -> Result<Vec<SeriesPoints>, QueryError> {
@@ -101,9 +103,14 @@ impl Collector<'_> {
                 continue;
             }
             let labels = self.final_labels(&operator.series()[position]);
-            self.hold(&labels, samples)?;
             let mut series = SeriesPoints { labels, floats: Vec::new(), histograms: Vec::new() };
+            let floats = points.floats().iter().filter(|value| !is_stale(**value)).count();
+            let bytes = series.bytes() + floats * size_of::<(i64, f64)>();
+            self.held.take(samples, bytes)?;
+            series.floats.reserve_exact(floats);
             push_all(&mut series, steps, &points);
+            // Until here the points count its histograms.
+            self.held.take(0, series.bytes().saturating_sub(bytes))?;
             results.push(series);
         }
         merge_equal(results)
@@ -111,7 +118,7 @@ impl Collector<'_> {
 
     /// The points of a window, as the store or a subquery has them.
     pub(crate) fn range(
-        mut self,
+        &mut self,
         builder: &Builder,
         range: &Range,
         scope: &Scope,
@@ -163,11 +170,11 @@ impl Collector<'_> {
         let each = |_: usize, window: &Window<'_>| {
             found = in_window(labels.clone(), window);
         };
-        let mut sliding = Sliding::new(frame, &mut tracks, each);
+        let mut sliding = Sliding::new(frame, &mut tracks, &self.context.budget, each);
         visit(chunks, frame.reach(), &mut sliding)?;
-        sliding.finish();
+        sliding.finish()?;
         let Some(series) = found? else { return Ok(None) };
-        self.hold(&series.labels, series.samples())?;
+        self.held.take(series.samples(), series.bytes())?;
         Ok(Some(series))
     }
 
@@ -179,7 +186,7 @@ impl Collector<'_> {
     }
 
     fn sorted_matrix(
-        self,
+        &mut self,
         operator: BoxOperator,
         steps: Steps,
     ) -> Result<Vec<SeriesPoints>, QueryError> {

@@ -1,8 +1,8 @@
 //! What all operators of one query share: settings, limits, whether it goes on, what is told to the
 //! user beside the answer, and counts.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -34,6 +34,8 @@ pub(crate) struct Context {
     /// Who says how long that is.
     time_limit: TimeLimit,
     canceled: AtomicBool,
+    /// Why no operator goes on, where it was found where nothing can fail: the text, and the setting.
+    refused: OnceLock<(String, &'static str)>,
 }
 
 impl Context {
@@ -60,13 +62,19 @@ impl Context {
                 false => TimeLimit::Setting,
             },
             canceled: AtomicBool::new(false),
+            refused: OnceLock::new(),
         }
     }
 
     /// Fails when nobody waits any more or the time is over.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
         if self.canceled.load(Relaxed) {
-            return Err(QueryError::Canceled);
+            return Err(match self.refused.get() {
+                Some((what, setting)) => {
+                    QueryError::Limit { what: what.clone(), setting: *setting }
+                }
+                None => QueryError::Canceled,
+            });
         }
         if Instant::now() > self.deadline {
             return Err(self.late(EVALUATION));
@@ -82,6 +90,14 @@ impl Context {
     /// Makes every later check fail.
     pub(crate) fn cancel(&self) {
         self.canceled.store(true, Relaxed);
+    }
+
+    /// Makes every later check fail with this limit.
+    pub(crate) fn refuse(&self, error: &QueryError) {
+        if let Some(setting) = error.setting() {
+            let _ = self.refused.set((error.to_string(), setting));
+        }
+        self.cancel();
     }
 
     /// When the time is over.

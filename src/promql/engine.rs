@@ -14,6 +14,7 @@ use tokio::time::timeout_at;
 use tracing::{Instrument, Span, info_span};
 
 use super::ast::Expr;
+use super::budget::{Budget, Held};
 use super::collect::collect;
 use super::context::Context;
 use super::counts::{Counting, SampleCounts};
@@ -146,6 +147,11 @@ impl Engine {
         self.run(store, expr, query, When::Range, options).await
     }
 
+    /// For what is as a query: holds nothing yet of a budget of its own.
+    pub(crate) fn nothing(&self) -> Held {
+        Budget::new(&self.settings).nothing()
+    }
+
     fn query(&self, steps: Steps, interval: i64, options: &QueryOptions) -> Query {
         let lookback = options.lookback.filter(|lookback| !lookback.is_zero());
         Query {
@@ -194,7 +200,7 @@ impl Engine {
             let kind = expr.value_type();
             let evaluated = evaluation.run(root, kind);
             let mut result = evaluated.instrument(info_span!("evaluate")).await?;
-            result.room = self.unsent.room(&result.value).await?;
+            result.room = self.unsent.room(&result.value, result.room.into_held()).await?;
             result.stats.queued = queued;
             result.stats.preparation = preparation;
             result.stats.total = begin.elapsed();
@@ -292,15 +298,13 @@ impl Evaluation {
         let (context, selections) = (Arc::clone(&self.context), self.selections);
         let builder = Builder::new(selections, self.store, context, runtime);
         let scope = &Scope { steps, counted: self.context.counts.destination() };
-        let mut sorting = Duration::ZERO;
+        let (mut sorting, mut collected) = (Duration::ZERO, collect(&self.context));
         let value = match (root, self.when) {
             (Node::String(text), _) => QueryValue::String(steps.start, text.value.clone()),
-            (Node::Range(range), _) => {
-                QueryValue::Matrix(collect(&self.context).range(&builder, range, scope)?)
-            }
+            (Node::Range(range), _) => QueryValue::Matrix(collected.range(&builder, range, scope)?),
             (node, When::Range) => {
                 let operator = builder.build(node, scope)?;
-                let series = collect(&self.context).matrix(operator, steps)?;
+                let series = collected.matrix(operator, steps)?;
                 let sort = Instant::now();
                 let series = sorted_by_labels(series, |series| series.labels.as_ref());
                 sorting = sort.elapsed();
@@ -309,12 +313,15 @@ impl Evaluation {
             (node, When::Instant) => {
                 let operator = builder.build(node, scope)?;
                 if kind == ValueType::Scalar {
-                    QueryValue::Scalar(steps.start, collect(&self.context).scalar(operator)?)
+                    QueryValue::Scalar(steps.start, collected.scalar(operator)?)
                 } else {
-                    QueryValue::Vector(collect(&self.context).vector(operator, steps.start)?)
+                    QueryValue::Vector(collected.vector(operator, steps.start)?)
                 }
             }
         };
+        // What was refused where nothing can fail.
+        self.context.check()?;
+        let room = Room::holding(collected.into_held());
         let counts = &self.context.counts;
         let stats = Stats {
             total_queryable_samples: counts.queryable(),
@@ -326,7 +333,7 @@ impl Evaluation {
             ..Stats::default()
         };
         let annotations = self.context.take_annotations();
-        Ok(QueryResult { value, annotations, stats, room: Room::default() })
+        Ok(QueryResult { value, annotations, stats, room })
     }
 }
 

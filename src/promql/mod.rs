@@ -31,6 +31,7 @@ mod points;
 mod position;
 mod printer;
 mod query_memory;
+mod series_list;
 mod settings;
 mod shared_reader;
 mod signature;
@@ -42,6 +43,7 @@ mod unsent;
 mod value;
 mod value_type;
 
+pub(crate) use budget::Held;
 pub use counts::{Counting, StepCounts};
 pub use duration::{Allowed, DurationError, QueryTimes};
 pub use engine::{Cost, Engine, QueryOptions};

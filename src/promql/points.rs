@@ -4,9 +4,12 @@
 //! them, since selectors leave out stale markers and arithmetic quiets every NaN. So a
 //! missing point costs no second look-up and loops over floats stay plain.
 //! At a step there is a float or a histogram, never both.
+//! Histograms are counted in the budget of the query before they are taken in, wherever the points go from there.
 
 use std::sync::Arc;
 
+use super::budget::{Budget, Held};
+use super::error::QueryError;
 use super::histogram::FloatHistogram;
 use crate::model::{STALE_NAN_BITS, is_stale};
 
@@ -71,11 +74,78 @@ impl ValueRef<'_> {
 }
 
 /// The points of one series.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Points {
     floats: Vec<f64>,
     /// Empty, or one entry a step.
     histograms: Vec<Option<Arc<FloatHistogram>>>,
+    /// What `histograms` take; `None` until there is one.
+    counted: Option<Box<Counted>>,
+}
+
+/// What the histograms of a series take.
+#[derive(Debug)]
+struct Counted {
+    held: Held,
+    /// Bytes of them. One that several steps share is counted once if it was put at one after the other.
+    bytes: usize,
+    /// The step at which one was put last.
+    last: usize,
+}
+
+impl Counted {
+    /// A histogram that was taken out.
+    #[cold]
+    fn forget(&mut self, histogram: &Arc<FloatHistogram>) {
+        if Arc::strong_count(histogram) == 1 {
+            self.bytes = self.bytes.saturating_sub(histogram.heap_bytes());
+        }
+    }
+}
+
+/// Points that wait, of which all is counted in the budget of the query.
+#[derive(Debug)]
+pub(crate) struct KeptPoints {
+    points: Points,
+    _held: Held,
+}
+
+/// Bytes of points that wait beside their floats and histograms.
+const KEPT_BYTES: usize = size_of::<KeptPoints>() + 64;
+
+impl KeptPoints {
+    /// Keeps these.
+    pub(crate) fn new(points: Points, budget: &Arc<Budget>) -> Result<Self, QueryError> {
+        let mut held = budget.nothing();
+        held.take(points.samples(), points.steps() * size_of::<f64>() + KEPT_BYTES)?;
+        Ok(Self { points, _held: held })
+    }
+
+    /// No point at any of so many steps.
+    pub(crate) fn absent(steps: usize, budget: &Arc<Budget>) -> Result<Self, QueryError> {
+        let mut held = budget.nothing();
+        held.take(0, steps.saturating_mul(size_of::<f64>()).saturating_add(KEPT_BYTES))?;
+        Ok(Self { points: Points::absent(steps), _held: held })
+    }
+
+    /// Only the points: who takes them uses them up.
+    pub(crate) fn into_points(self) -> Points {
+        self.points
+    }
+}
+
+impl std::ops::Deref for KeptPoints {
+    type Target = Points;
+
+    fn deref(&self) -> &Points {
+        &self.points
+    }
+}
+
+impl std::ops::DerefMut for KeptPoints {
+    fn deref_mut(&mut self) -> &mut Points {
+        &mut self.points
+    }
 }
 
 impl Points {
@@ -90,7 +160,7 @@ impl Points {
     pub(crate) fn clear(&mut self, steps: usize) {
         self.floats.clear();
         self.floats.resize(steps, ABSENT);
-        self.histograms.clear();
+        self.drop_histograms();
     }
 
     /// How many steps there are.
@@ -132,42 +202,77 @@ impl Points {
         self.histograms.get(step)?.as_ref()
     }
 
-    /// Puts a point at a step.
-    pub(crate) fn set(&mut self, step: usize, value: Value) {
+    /// Puts a point at a step. Fails where the budget has no room for it.
+    pub(crate) fn set(
+        &mut self,
+        step: usize,
+        value: Value,
+        budget: &Arc<Budget>,
+    ) -> Result<(), QueryError> {
         match value {
-            Value::Float(value) => self.set_float(step, value),
-            Value::Histogram(histogram) => self.set_histogram(step, histogram),
+            Value::Float(value) => {
+                self.set_float(step, value);
+                Ok(())
+            }
+            Value::Histogram(histogram) => self.set_histogram(step, histogram, budget),
         }
     }
 
     /// Puts a float at a step.
     pub(crate) fn set_float(&mut self, step: usize, value: f64) {
         self.floats[step] = value;
-        if let Some(histogram) = self.histograms.get_mut(step) {
-            *histogram = None;
-        }
+        self.take_histogram(step);
     }
 
-    /// Puts a histogram at a step.
-    pub(crate) fn set_histogram(&mut self, step: usize, histogram: Arc<FloatHistogram>) {
+    /// Puts a histogram at a step. Fails where the budget has no room for it.
+    pub(crate) fn set_histogram(
+        &mut self,
+        step: usize,
+        histogram: Arc<FloatHistogram>,
+        budget: &Arc<Budget>,
+    ) -> Result<(), QueryError> {
+        let counted = self
+            .counted
+            .get_or_insert_with(|| Box::new(Counted { held: budget.nothing(), bytes: 0, last: 0 }));
         if self.histograms.is_empty() {
+            counted.bytes += self.floats.len() * size_of::<Option<Arc<FloatHistogram>>>();
+            counted.held.cover(counted.bytes)?;
             self.histograms.resize(self.floats.len(), None);
         }
+        let last = self.histograms[counted.last].as_ref();
+        if !last.is_some_and(|last| Arc::ptr_eq(last, &histogram)) {
+            counted.bytes += histogram.heap_bytes();
+            counted.held.cover(counted.bytes)?;
+        }
+        counted.last = step;
         self.floats[step] = ABSENT;
-        self.histograms[step] = Some(histogram);
+        if let Some(before) = self.histograms[step].replace(histogram) {
+            counted.forget(&before);
+        }
+        Ok(())
     }
 
     /// Takes the point away from a step.
     pub(crate) fn remove(&mut self, step: usize) {
         self.floats[step] = ABSENT;
-        if let Some(histogram) = self.histograms.get_mut(step) {
-            *histogram = None;
+        self.take_histogram(step);
+    }
+
+    #[inline]
+    fn take_histogram(&mut self, step: usize) {
+        let taken = self.histograms.get_mut(step).and_then(Option::take);
+        if let (Some(taken), Some(counted)) = (taken, &mut self.counted) {
+            counted.forget(&taken);
         }
     }
 
     /// Leaves only floats.
     pub(crate) fn drop_histograms(&mut self) {
         self.histograms.clear();
+        if let Some(counted) = &mut self.counted {
+            counted.held.release();
+            (counted.bytes, counted.last) = (0, 0);
+        }
     }
 
     /// Steps and points, where there are points.
@@ -194,14 +299,59 @@ impl Points {
         floats + histograms.map(|histogram| histogram.samples()).sum::<usize>()
     }
 
-    /// Moves the points of `other` in. Fails with the step at which both have one.
-    pub(crate) fn merge(&mut self, other: &Self) -> Result<(), usize> {
+    /// Takes the points of `other` in. Fails where both have one at a step.
+    pub(crate) fn merge(&mut self, other: &Self, budget: &Arc<Budget>) -> Result<(), QueryError> {
         for (step, value) in other.iter() {
             if self.get(step).is_some() {
-                return Err(step);
+                return Err(QueryError::same_labels());
             }
-            self.set(step, value.to_owned());
+            self.set(step, value.to_owned(), budget)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promql::Settings;
+    use crate::promql::histogram::tests::positive;
+
+    fn wide() -> Arc<FloatHistogram> {
+        Arc::new(positive(0, 0, &[1.0; 1000], 1.0))
+    }
+
+    #[test]
+    fn histograms_are_counted_until_they_are_gone() {
+        let budget = Budget::new(&Settings { max_bytes: 100_000, ..Settings::default() });
+        let mut points = Points::absent(20);
+        let shared = wide();
+        let bytes = shared.heap_bytes();
+        assert!((12_000..13_000).contains(&bytes));
+        for step in 0..20 {
+            points.set_histogram(step, Arc::clone(&shared), &budget).expect("it is one");
+        }
+        drop(shared);
+        assert!((bytes..2 * bytes).contains(&budget.bytes()));
+        for step in 0..4 {
+            points.set_histogram(step, wide(), &budget).expect("there is room");
+        }
+        assert!((5 * bytes..6 * bytes).contains(&budget.bytes()));
+        // In the place of others.
+        for step in (0..4).cycle().take(100) {
+            points.set_histogram(step, wide(), &budget).expect("there is room");
+        }
+        let other = Points::default();
+        let taken = std::mem::replace(&mut points, other);
+        assert!(budget.bytes() > 4 * bytes, "they are counted wherever they go");
+        points.clear(20);
+        points.merge(&taken, &budget).expect_err("no room for all of them twice");
+        drop((points, taken));
+        assert_eq!(budget.bytes(), 0);
+        let mut points = Points::absent(20);
+        let refused = (0..20).find(|step| points.set_histogram(*step, wide(), &budget).is_err());
+        assert!(refused.is_some_and(|step| step < 9));
+        points.drop_histograms();
+        assert_eq!(budget.bytes(), 0);
     }
 }

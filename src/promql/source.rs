@@ -9,6 +9,7 @@ use super::error::QueryError;
 use super::operators::Series;
 use super::plan::{Requested, Selections};
 use super::query_memory::Opening;
+use super::series_list::made_bytes;
 use super::shared_reader::SharedReader;
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Point, TimeRange, Value};
@@ -48,7 +49,8 @@ pub(crate) async fn select(
         selected = ask(store, requested, &opening).await;
     }
     let selection = selected.map_err(QueryError::of_selection)?;
-    let bytes: usize = selection.series.iter().map(|labels| labels.as_bytes().len() + 32).sum();
+    let bytes: usize =
+        selection.series.iter().map(|labels| made_bytes(labels) + size_of::<Series>()).sum();
     let mut held = budget.nothing();
     held.take(0, bytes.saturating_add(selection.reader.held_bytes()))?;
     drop(opening);

@@ -1,7 +1,8 @@
 //! Room for results that wait for their clients: a client that reads slowly keeps its result in memory
 //! long after the query has ended.
 //!
-//! All large results together take no more than one query may. A query whose result finds no room keeps
+//! All large results together take no more than one query may, and what all queries may hold counts them until they
+//! are sent. A query whose result finds no room keeps
 //! its turn and waits a little, then it fails; small results need no room. How fast a client has to read is
 //! not known here.
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::budget::Held;
 use super::error::QueryError;
 use super::settings::{MAX_BYTES, Settings};
 use super::value::QueryValue;
@@ -43,6 +45,8 @@ impl Drop for Waits<'_> {
 /// Room that is free again when this is dropped, or given back bit by bit.
 #[derive(Debug, Default)]
 pub struct Room {
+    /// What the result takes of the budget of its query.
+    held: Option<Held>,
     taken: Option<OwnedSemaphorePermit>,
     /// Units of the result for which there was no room at all.
     beyond: usize,
@@ -51,8 +55,21 @@ pub struct Room {
 }
 
 impl Room {
+    /// For a result that no client waits for yet.
+    pub(super) fn holding(held: Held) -> Self {
+        Self { held: Some(held), ..Self::default() }
+    }
+
+    /// What it holds.
+    pub(super) fn into_held(self) -> Option<Held> {
+        self.held
+    }
+
     /// So many bytes of the result are in memory no more.
     pub fn give_back(&mut self, bytes: usize) {
+        if let Some(held) = &mut self.held {
+            held.give(bytes);
+        }
         self.spare += bytes;
         let units = self.spare / UNIT;
         self.spare %= UNIT;
@@ -77,11 +94,15 @@ impl Unsent {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Waits until there is room for a result; one that is larger than all of it gets all.
-    pub(super) async fn room(&self, result: &QueryValue) -> Result<Room, QueryError> {
+    /// Waits until there is room for a result, of which this is held; one that is larger than all of it gets all.
+    pub(super) async fn room(
+        &self,
+        result: &QueryValue,
+        held: Option<Held>,
+    ) -> Result<Room, QueryError> {
         let bytes = result.bytes();
         if bytes <= SMALL {
-            return Ok(Room::default());
+            return Ok(Room { held, ..Room::default() });
         }
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).min(self.units);
         self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +114,8 @@ impl Unsent {
         );
         let taken = taken.map_err(|_| QueryError::Busy { what: full, setting: MAX_BYTES })?;
         let taken = taken.map_err(|_| QueryError::Canceled)?;
-        Ok(Room { taken: Some(taken), beyond: bytes / UNIT - units as usize, spare: 0 })
+        let beyond = bytes / UNIT - units as usize;
+        Ok(Room { held, taken: Some(taken), beyond, spare: 0 })
     }
 }
 
@@ -115,22 +137,22 @@ mod tests {
     #[tokio::test]
     async fn large_results_wait_for_each_other() {
         let unsent = Unsent::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
-        let first = unsent.room(&result(3 << 20)).await.expect("there is room");
-        unsent.room(&result(SMALL)).await.expect("it needs none");
+        let first = unsent.room(&result(3 << 20), None).await.expect("there is room");
+        unsent.room(&result(SMALL), None).await.expect("it needs none");
         let (second, larger) = (result(2 << 20), result(9 << 20));
-        let mut waiting = std::pin::pin!(unsent.room(&second));
+        let mut waiting = std::pin::pin!(unsent.room(&second, None));
         assert!(futures::poll!(waiting.as_mut()).is_pending());
         drop(first);
         let second = waiting.await.expect("there is room again");
         drop(second);
         // It gets all there is.
-        unsent.room(&larger).await.expect("alone");
+        unsent.room(&larger, None).await.expect("alone");
     }
 
     #[tokio::test]
     async fn what_is_sent_makes_room_before_the_rest_is() {
         let unsent = Unsent::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
-        let mut room = unsent.room(&result(6 << 20)).await.expect("there is room");
+        let mut room = unsent.room(&result(6 << 20), None).await.expect("there is room");
         room.give_back(2 << 20);
         assert_eq!(unsent.free.available_permits(), 0, "what is left needs all of it");
         for _ in 0..1 << 10 {
@@ -144,8 +166,8 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_long() {
         let unsent = Unsent::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
-        let _first = unsent.room(&result(4 << 20)).await.expect("there is room");
-        let error = unsent.room(&result(2 << 20)).await.expect_err("full").to_string();
+        let _first = unsent.room(&result(4 << 20), None).await.expect("there is room");
+        let error = unsent.room(&result(2 << 20), None).await.expect_err("full").to_string();
         assert!(error.contains("may take the setting query-max-memory"), "{error}");
     }
 }

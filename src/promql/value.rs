@@ -1,9 +1,11 @@
 //! What a query gives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::annotations::Annotations;
 use super::counts::StepCounts;
+use super::histogram::FloatHistogram;
 use super::points::Value;
 use super::unsent::Room;
 use crate::model::Labels;
@@ -60,13 +62,18 @@ pub struct Sample {
 impl Sample {
     /// About how many bytes it takes.
     pub fn bytes(&self) -> usize {
-        bytes(&self.labels, self.value.samples())
+        let value = match &self.value {
+            Value::Float(_) => 0,
+            Value::Histogram(histogram) => histogram.heap_bytes(),
+        };
+        value + self.labels.as_bytes().len() + SAMPLE_BYTES
     }
 }
 
-fn bytes(labels: &Labels, samples: usize) -> usize {
-    labels.as_bytes().len() + samples * 16
-}
+/// Bytes of a sample beside labels and histogram, while a result is put together too.
+const SAMPLE_BYTES: usize = 3 * size_of::<Sample>() + 64;
+/// Bytes of a series beside labels and points, while a result is put together and sorted too.
+const SERIES_BYTES: usize = 3 * size_of::<SeriesPoints>() + 64;
 
 /// A series with points.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,13 +83,23 @@ pub struct SeriesPoints {
     /// Floats by rising time in milliseconds.
     pub floats: Vec<(i64, f64)>,
     /// Histograms by rising time in milliseconds.
-    pub histograms: Vec<(i64, std::sync::Arc<super::histogram::FloatHistogram>)>,
+    pub histograms: Vec<(i64, Arc<FloatHistogram>)>,
 }
 
 impl SeriesPoints {
-    /// About how many bytes it takes.
+    /// About how many bytes it takes. A histogram that neighbours share is counted once.
     pub fn bytes(&self) -> usize {
-        bytes(&self.labels, self.samples())
+        let floats = self.floats.len() * size_of::<(i64, f64)>();
+        let mut bytes = self.labels.as_bytes().len() + SERIES_BYTES + floats;
+        let mut last: Option<&Arc<FloatHistogram>> = None;
+        for (_, histogram) in &self.histograms {
+            bytes += size_of::<(i64, Arc<FloatHistogram>)>();
+            if !last.is_some_and(|last| Arc::ptr_eq(last, histogram)) {
+                bytes += histogram.heap_bytes();
+            }
+            last = Some(histogram);
+        }
+        bytes
     }
 
     /// How many samples its points count for.

@@ -1,10 +1,10 @@
 //! How often memory is allocated for a request, counted over all threads: the log has one, and what
-//! applies it another. There is one test, so that no other allocates meanwhile.
+//! applies it another. Tests that count are [`alone`], so that no other allocates meanwhile.
 //!
 //! Native histograms and exemplars are not here: each has memory of its own.
 
 use std::alloc::System;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use promkairos::model::{Body, Protocol};
@@ -19,7 +19,13 @@ use tokio::runtime::Runtime;
 use crate::{SERIES, Unsynced, body, is_constant};
 
 #[global_allocator]
-static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+pub static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// No other test counts until this is dropped.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Points of a chunk in memory.
 const CHUNK: i64 = 120;
@@ -70,6 +76,7 @@ fn requests(protocol: Protocol, series: &[u32], scrapes: i64) -> Vec<Count> {
 
 #[test]
 fn a_known_series_allocates_nothing_but_room_in_its_chunk() {
+    let _alone = alone();
     for protocol in [Protocol::V1, Protocol::V2, Protocol::V2Typed] {
         // Two bits a sample: no chunk grows for dozens of scrapes.
         let constants: Vec<u32> = (0..2 * SERIES).filter(|number| is_constant(*number)).collect();

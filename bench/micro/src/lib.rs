@@ -4,6 +4,8 @@
 
 #[cfg(test)]
 mod allocations;
+#[cfg(test)]
+mod query_memory;
 
 use std::collections::HashMap;
 use std::io;

@@ -14,7 +14,11 @@ use crate::promql::format::fixed;
 use crate::promql::labelset::with;
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::{Points, ValueRef};
+use crate::promql::series_list::made_bytes;
 use crate::promql::strings::quoted_bytes;
+
+/// Bytes of a value beside its labels and counts.
+const VALUE_BYTES: usize = 192;
 
 /// Counts the values of `input`, which stand in a label of this name.
 pub(crate) fn count_values(
@@ -55,7 +59,8 @@ pub(crate) fn count_values(
                     match counted.get(&group) {
                         Some(at) => *at,
                         None => {
-                            held.take(steps, steps * 4 + group.as_bytes().len())?;
+                            // The label set was made; more of it are not before it has its place.
+                            held.take(steps, steps * 4 + made_bytes(&group) + VALUE_BYTES)?;
                             counted.insert(group.clone(), results.len());
                             results.push((Series::new(group), vec![0; steps]));
                             results.len() - 1

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use super::fold::{Fold, Joins, Origin};
 use crate::model::is_stale;
 use crate::promql::context::Context;
+use crate::promql::error::QueryError;
 use crate::promql::operator::Aggregator;
 use crate::promql::points::{ABSENT, Points};
 use crate::promql::position::Span;
@@ -35,21 +36,27 @@ impl Fold for Count {
         _: &Origin<'_>,
         points: &Points,
         _: &Context,
-    ) -> usize {
+    ) -> Result<(), QueryError> {
         for (step, _) in points.histograms() {
             state[step] += 1;
         }
-        0
+        Ok(())
     }
 
     fn joins(&self) -> Option<Joins<Self::State>> {
         Some(|state, later| state.iter_mut().zip(later).for_each(|(count, more)| *count += more))
     }
 
-    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+    fn finish(
+        &self,
+        state: Self::State,
+        points: &mut Points,
+        _: &Context,
+    ) -> Result<(), QueryError> {
         for (step, count) in state.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             points.set_float(step, count as f64);
         }
+        Ok(())
     }
 }
 
@@ -76,21 +83,27 @@ impl Fold for Group {
         _: &Origin<'_>,
         points: &Points,
         _: &Context,
-    ) -> usize {
+    ) -> Result<(), QueryError> {
         for (step, _) in points.histograms() {
             state[step] = true;
         }
-        0
+        Ok(())
     }
 
     fn joins(&self) -> Option<Joins<Self::State>> {
         Some(|state, later| state.iter_mut().zip(later).for_each(|(seen, more)| *seen |= more))
     }
 
-    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+    fn finish(
+        &self,
+        state: Self::State,
+        points: &mut Points,
+        _: &Context,
+    ) -> Result<(), QueryError> {
         for (step, _) in state.into_iter().enumerate().filter(|(_, seen)| *seen) {
             points.set_float(step, 1.0);
         }
+        Ok(())
     }
 }
 
@@ -154,8 +167,14 @@ impl<B: Better> Fold for Extreme<B> {
         Some(|state, later| keep_better::<B>(state, &later))
     }
 
-    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+    fn finish(
+        &self,
+        state: Self::State,
+        points: &mut Points,
+        _: &Context,
+    ) -> Result<(), QueryError> {
         points.floats_mut().copy_from_slice(&state);
+        Ok(())
     }
 }
 
@@ -219,11 +238,17 @@ impl Fold for Variance {
         Some((self.0.op, self.0.span))
     }
 
-    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+    fn finish(
+        &self,
+        state: Self::State,
+        points: &mut Points,
+        _: &Context,
+    ) -> Result<(), QueryError> {
         for (step, moments) in state.into_iter().enumerate().filter(|(_, m)| m.count > 0.0) {
             let variance = moments.squares / moments.count;
             let deviation = self.0.op == Aggregator::Stddev;
             points.set_float(step, if deviation { variance.sqrt() } else { variance });
         }
+        Ok(())
     }
 }

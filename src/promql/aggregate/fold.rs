@@ -33,21 +33,26 @@ pub(super) trait Fold: Send + Sync + 'static {
         steps
     }
 
+    /// And bytes.
+    fn bytes(&self, steps: usize) -> usize {
+        self.samples(steps).saturating_mul(16)
+    }
+
     /// Takes in the floats of a series. Gives the samples that the state grew by.
     fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize;
 
-    /// The same of its histograms; a fold of floats alone leaves them out.
+    /// The same of its histograms, which it counts in the budget; a fold of floats alone leaves them out.
     fn add_histograms(
         &self,
         _state: &mut Self::State,
         _origin: &Origin<'_>,
         points: &Points,
         context: &Context,
-    ) -> usize {
+    ) -> Result<(), QueryError> {
         if let Some((op, span)) = self.of_floats_alone() {
             tell_ignored(points, op, span, context);
         }
-        0
+        Ok(())
     }
 
     /// What is said to leave histograms out, and where it stands, if it does.
@@ -61,7 +66,12 @@ pub(super) trait Fold: Send + Sync + 'static {
     }
 
     /// The result.
-    fn finish(&self, state: Self::State, points: &mut Points, context: &Context);
+    fn finish(
+        &self,
+        state: Self::State,
+        points: &mut Points,
+        context: &Context,
+    ) -> Result<(), QueryError>;
 }
 
 /// Tells that histograms are left out, if there are any.
@@ -173,10 +183,10 @@ impl<F: Fold> Folded<F> {
         for points in &self.scratch[..count] {
             let state = &mut self.states[self.groups.of_series[self.read]];
             let (state, held) = begun(state, &*self.fold, self.steps, &self.context)?;
-            let mut grown = self.fold.add_floats(state, points.floats());
+            let grown = self.fold.add_floats(state, points.floats());
             if points.has_histograms() {
                 let origin = Origin { input: &*self.input, position: self.read };
-                grown += self.fold.add_histograms(state, &origin, points, &self.context);
+                self.fold.add_histograms(state, &origin, points, &self.context)?;
             }
             if grown > 0 {
                 held.take(grown, grown * 16)?;
@@ -199,7 +209,7 @@ fn begun<'a, F: Fold>(
         state => {
             let mut held = context.budget.nothing();
             let samples = fold.samples(steps);
-            held.take(samples, samples * 16)?;
+            held.take(samples, fold.bytes(steps))?;
             Ok(state.insert((fold.begin(steps), held)))
         }
     }
@@ -216,7 +226,7 @@ impl<F: Fold> Operator for Folded<F> {
         }
         points.clear(self.steps);
         if let Some((state, _held)) = self.states[self.given].take() {
-            self.fold.finish(state, points, &self.context);
+            self.fold.finish(state, points, &self.context)?;
         }
         self.given += 1;
         Ok(())

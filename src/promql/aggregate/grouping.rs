@@ -11,6 +11,10 @@ use crate::promql::error::QueryError;
 use crate::promql::labelset::{LabelChoice, METADATA_LABELS};
 use crate::promql::operators::{Operator, Series};
 
+/// Bytes of a group beside its labels, and of each series in it.
+const GROUP_BYTES: usize = 192;
+const MEMBER_BYTES: usize = 3 * size_of::<usize>();
+
 /// Groups of series, in the order in which they are complete.
 pub(super) struct Groups {
     /// The group of each series.
@@ -36,12 +40,14 @@ impl Groups {
         let named = input.named();
         let choice = group_labels(grouping, named.is_some());
         let mut buffer = Vec::new();
-        for (position, series) in named.unwrap_or_else(|| input.series()).iter().enumerate() {
+        let all = named.unwrap_or_else(|| input.series());
+        held.take(0, all.len() * MEMBER_BYTES)?;
+        for (position, series) in all.iter().enumerate() {
             let labels = choice.of(&series.labels, &mut buffer);
             let group = match known.get(&labels) {
                 Some(group) => *group,
                 None => {
-                    held.take(0, labels.as_bytes().len())?;
+                    held.take(0, labels.as_bytes().len() + GROUP_BYTES)?;
                     last.push(position);
                     drops.push(false);
                     known.insert(labels.to_owned(), known.len());

@@ -7,7 +7,9 @@ use super::cells::{FloatAverages, FloatCells, FloatSums};
 use super::fold::{Fold, Joins, Origin};
 use crate::model::ResetHint;
 use crate::promql::annotations::{HistogramOperation, Note};
+use crate::promql::budget::Held;
 use crate::promql::context::Context;
+use crate::promql::error::QueryError;
 use crate::promql::histogram::{
     Amount, Combined, FloatHistogram, HistogramAverage, IncompatibleSchemas, Kahan,
 };
@@ -31,6 +33,18 @@ pub(super) trait HistogramCell: Sized + Send + Sync + 'static {
     fn first(histogram: &FloatHistogram) -> Self;
     fn add(&mut self, histogram: &FloatHistogram) -> Result<Combined, IncompatibleSchemas>;
     fn result(self) -> FloatHistogram;
+    /// Bytes that it takes in memory.
+    fn heap_bytes(&self) -> usize;
+    /// The same of one that has taken in only this.
+    fn bytes(first: &FloatHistogram) -> usize {
+        // An amount is a sum and what it is off by.
+        2 * first.heap_bytes()
+    }
+}
+
+/// Holds what the histograms of a group take.
+fn cover(held: &mut Option<Held>, bytes: usize, context: &Context) -> Result<(), QueryError> {
+    held.get_or_insert_with(|| context.budget.nothing()).cover(bytes)
 }
 
 /// A group at all steps.
@@ -38,6 +52,10 @@ pub(super) struct State<F, H> {
     floats: F,
     /// Empty, or one a step.
     histograms: Vec<Option<Box<Histograms<H>>>>,
+    /// Bytes of the histograms.
+    bytes: usize,
+    /// What they take of the budget.
+    held: Option<Held>,
 }
 
 /// The histograms of a group at a step.
@@ -57,18 +75,28 @@ impl<F: FloatCells, H: HistogramCell> State<F, H> {
         origin: &Origin<'_>,
         span: Span,
         context: &Context,
-    ) -> usize {
+    ) -> Result<(), QueryError> {
         let Some(held) = &mut self.histograms[step] else {
-            let cell = self.floats.result(step).is_none().then(|| H::first(histogram));
+            let is_first = self.floats.result(step).is_none();
+            let bytes = size_of::<Histograms<H>>() + H::bytes(histogram);
+            self.bytes += if is_first { bytes } else { size_of::<Histograms<H>>() };
+            cover(&mut self.held, self.bytes, context)?;
+            if let Some(counted) = &mut self.held {
+                counted.take(2 * histogram.samples(), 0)?;
+            }
+            let cell = is_first.then(|| H::first(histogram));
             let mut first =
                 Histograms { cell, incompatible: false, reset: false, not_reset: false };
             first.note_hint(histogram.reset_hint);
             self.histograms[step] = Some(Box::new(first));
-            return 2 * histogram.samples();
+            return Ok(());
         };
-        let Some(cell) = &mut held.cell else { return 0 };
+        let Some(cell) = &mut held.cell else { return Ok(()) };
+        let before = cell.heap_bytes();
         match cell.add(histogram) {
             Ok(combined) => {
+                self.bytes += cell.heap_bytes().saturating_sub(before);
+                cover(&mut self.held, self.bytes, context)?;
                 held.note_hint(histogram.reset_hint);
                 if combined.bounds_reconciled {
                     let operation = HistogramOperation::Aggregation;
@@ -82,10 +110,10 @@ impl<F: FloatCells, H: HistogramCell> State<F, H> {
                 held.incompatible = true;
             }
         }
-        0
+        Ok(())
     }
 
-    fn finish(self, points: &mut Points, span: Span, context: &Context) {
+    fn finish(self, points: &mut Points, span: Span, context: &Context) -> Result<(), QueryError> {
         for step in 0..points.steps() {
             if let Some(result) = self.floats.result(step) {
                 points.set_float(step, result);
@@ -108,9 +136,10 @@ impl<F: FloatCells, H: HistogramCell> State<F, H> {
             if let Some(cell) = held.cell {
                 let mut result = cell.result();
                 result.compact();
-                points.set_histogram(step, Arc::new(result));
+                points.set_histogram(step, Arc::new(result), &context.budget)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -133,6 +162,10 @@ impl HistogramCell for FloatHistogram<Kahan> {
     fn result(self) -> FloatHistogram {
         self.map(Amount::value)
     }
+
+    fn heap_bytes(&self) -> usize {
+        Self::heap_bytes(self)
+    }
 }
 
 impl HistogramCell for HistogramAverage {
@@ -147,6 +180,10 @@ impl HistogramCell for HistogramAverage {
     fn result(self) -> FloatHistogram {
         self.mean()
     }
+
+    fn heap_bytes(&self) -> usize {
+        Self::heap_bytes(self)
+    }
 }
 
 impl<F, H> Total<F, H> {
@@ -159,7 +196,7 @@ impl<F: FloatCells, H: HistogramCell> Fold for Total<F, H> {
     type State = State<F, H>;
 
     fn begin(&self, steps: usize) -> Self::State {
-        State { floats: F::new(steps), histograms: Vec::new() }
+        State { floats: F::new(steps), histograms: Vec::new(), bytes: 0, held: None }
     }
 
     fn samples(&self, steps: usize) -> usize {
@@ -177,22 +214,28 @@ impl<F: FloatCells, H: HistogramCell> Fold for Total<F, H> {
         origin: &Origin<'_>,
         points: &Points,
         context: &Context,
-    ) -> usize {
+    ) -> Result<(), QueryError> {
         if state.histograms.is_empty() {
+            state.bytes += points.steps() * size_of::<Option<Box<Histograms<H>>>>();
+            cover(&mut state.held, state.bytes, context)?;
             state.histograms.resize_with(points.steps(), || None);
         }
-        let mut grown = 0;
         for (step, histogram) in points.histograms() {
-            grown += state.add_histogram(step, histogram, origin, self.span, context);
+            state.add_histogram(step, histogram, origin, self.span, context)?;
         }
-        grown
+        Ok(())
     }
 
     fn joins(&self) -> Option<Joins<Self::State>> {
         Some(|state, later| state.floats.join(later.floats))
     }
 
-    fn finish(&self, state: Self::State, points: &mut Points, context: &Context) {
-        state.finish(points, self.span, context);
+    fn finish(
+        &self,
+        state: Self::State,
+        points: &mut Points,
+        context: &Context,
+    ) -> Result<(), QueryError> {
+        state.finish(points, self.span, context)
     }
 }

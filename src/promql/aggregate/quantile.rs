@@ -3,10 +3,14 @@
 use super::fold::Fold;
 use crate::model::is_stale;
 use crate::promql::context::Context;
+use crate::promql::error::QueryError;
 use crate::promql::functions::quantile;
 use crate::promql::operator::Aggregator;
 use crate::promql::points::Points;
 use crate::promql::position::Span;
+
+/// Bytes of the list of a step, with its first floats.
+const LIST_BYTES: usize = size_of::<Vec<f64>>() + 32;
 
 /// `quantile`
 pub(super) struct Quantile {
@@ -37,11 +41,21 @@ impl Fold for Quantile {
         Some((Aggregator::Quantile, self.span))
     }
 
-    fn finish(&self, state: Self::State, points: &mut Points, _: &Context) {
+    fn bytes(&self, steps: usize) -> usize {
+        steps.saturating_mul(LIST_BYTES)
+    }
+
+    fn finish(
+        &self,
+        state: Self::State,
+        points: &mut Points,
+        _: &Context,
+    ) -> Result<(), QueryError> {
         for (step, mut values) in state.into_iter().enumerate() {
             if !values.is_empty() {
                 points.set_float(step, quantile(self.quantiles[step], &mut values));
             }
         }
+        Ok(())
     }
 }

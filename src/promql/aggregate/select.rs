@@ -45,7 +45,7 @@ pub(super) fn select(
         let held = context.budget.nothing();
         return Ok(Box::new(LimitK { input, groups, most, taken, held, position: 0 }));
     }
-    Ok(Box::new(Top::new(aggregation, input, groups, most, steps, context)))
+    Ok(Box::new(Top::new(aggregation, input, groups, most, steps, context)?))
 }
 
 /// How many series are wanted at each step.

@@ -17,6 +17,7 @@ use crate::promql::operator::Aggregator;
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::Points;
 use crate::promql::position::Span;
+use crate::promql::series_list::SeriesList;
 use crate::promql::steps::Steps;
 
 /// A float and the position of its series.
@@ -36,7 +37,7 @@ pub(super) struct Top {
     held: Vec<Held>,
     /// The series of each group.
     members: Vec<Vec<usize>>,
-    series: Vec<Series>,
+    series: SeriesList,
     read: usize,
     given: usize,
     /// The points of the series of the last group, by step.
@@ -44,7 +45,16 @@ pub(super) struct Top {
     /// For each group of an instant query its candidates in order, as positions in `series`.
     ordered: Vec<Vec<usize>>,
     context: Arc<Context>,
+    /// What `members`, `ready` and `ordered` take beside the candidates.
+    _held: Held,
 }
+
+/// Bytes of a series in a group: its place there, in the order, and of its points.
+const MEMBER_BYTES: usize = 4 * size_of::<usize>() + size_of::<Vec<(usize, f64)>>();
+/// Bytes of a group.
+const GROUP_BYTES: usize = 4 * size_of::<Vec<usize>>();
+/// Bytes of a candidate, and of the point that it becomes.
+const CANDIDATE_BYTES: usize = 2 * size_of::<Candidate>();
 
 impl Top {
     pub(super) fn new(
@@ -54,16 +64,20 @@ impl Top {
         most: Vec<usize>,
         steps: Steps,
         context: &Arc<Context>,
-    ) -> Self {
+    ) -> Result<Self, QueryError> {
+        let mut series = SeriesList::new(input.series().len(), &context.budget)?;
+        let mut of_members = context.budget.nothing();
+        of_members.take(0, input.series().len() * MEMBER_BYTES + groups.len() * GROUP_BYTES)?;
         let mut members = vec![Vec::new(); groups.len()];
         for (position, &group) in groups.of_series.iter().enumerate() {
             members[group].push(position);
         }
-        let order = members.iter().flatten();
-        let series = order.map(|&position| input.series()[position].clone()).collect();
+        for &position in members.iter().flatten() {
+            series.push_shared(input.series()[position].clone())?;
+        }
         let heaps = vec![Vec::new(); groups.len()];
         let held = (0..groups.len()).map(|_| context.budget.nothing()).collect();
-        Self {
+        Ok(Self {
             input,
             op: aggregation.op,
             span: aggregation.span,
@@ -79,7 +93,8 @@ impl Top {
             ordered: vec![Vec::new(); groups.len()],
             groups,
             context: Arc::clone(context),
-        }
+            _held: of_members,
+        })
     }
 
     fn read_one(&mut self) -> Result<(), QueryError> {
@@ -108,7 +123,7 @@ impl Top {
                 down(heap, self.op);
             }
         }
-        self.held[group].take(grown, grown * 16)
+        self.held[group].take(grown, grown * CANDIDATE_BYTES)
     }
 
     /// Turns the heaps of a group into the points of its series.

@@ -8,7 +8,7 @@ use super::matching::Group;
 use crate::promql::ast::{Cardinality, Matching};
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
-use crate::promql::points::{Points, Value, ValueRef};
+use crate::promql::points::{KeptPoints, Points, Value, ValueRef};
 
 /// So often a join asks whether it is to go on.
 const STEPS_A_CHECK: usize = 64;
@@ -41,7 +41,7 @@ pub(super) struct Planned {
 
 /// The results of a group.
 pub(super) struct Joined {
-    pub(super) results: Vec<Points>,
+    pub(super) results: Vec<KeptPoints>,
     /// The steps at which two series of the side of one have points, and which two.
     pub(super) twice: Vec<(usize, usize, usize)>,
 }
@@ -51,12 +51,13 @@ impl Sides {
     pub(super) fn join(
         &self,
         planned: &Planned,
-        many: &[Points],
-        one: &[Points],
+        many: &[KeptPoints],
+        one: &[KeptPoints],
         steps: usize,
     ) -> Result<Joined, QueryError> {
-        let mut joined =
-            Joined { results: vec![Points::absent(steps); planned.count], twice: Vec::new() };
+        let absent = |_| KeptPoints::absent(steps, &self.context.budget);
+        let results: Result<_, QueryError> = (0..planned.count).map(absent).collect();
+        let mut joined = Joined { results: results?, twice: Vec::new() };
         if let ([left], [right]) = (many, one)
             && self.is_plain(left, right)
         {
@@ -95,8 +96,8 @@ impl Sides {
     fn join_step(
         &self,
         planned: &Planned,
-        many: &[Points],
-        one: &[Points],
+        many: &[KeptPoints],
+        one: &[KeptPoints],
         step: usize,
         joined: &mut Joined,
     ) -> Result<(), QueryError> {
@@ -158,7 +159,7 @@ impl Sides {
         }
         matched.push(result);
         if let Some(value) = outcome(&self.operation, value, kept) {
-            joined.results[result].set(step, value);
+            joined.results[result].set(step, value, &self.context.budget)?;
         }
         Ok(())
     }

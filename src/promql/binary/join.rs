@@ -20,8 +20,12 @@ use crate::promql::labelset::keep;
 use crate::promql::operators::buffered::Buffered;
 use crate::promql::operators::merged::{Clash, Merged};
 use crate::promql::operators::{BoxOperator, Operator, Series};
-use crate::promql::points::Points;
+use crate::promql::points::{KeptPoints, Points};
+use crate::promql::series_list::{SeriesList, made_bytes};
 use crate::promql::strings::quoted;
+
+/// Bytes of a pair of classes, and of a label set in a map.
+const PAIR_BYTES: usize = 96;
 
 /// So often planning asks whether it is to go on.
 const PAIRS_A_CHECK: usize = 256;
@@ -32,13 +36,11 @@ pub(crate) struct Join {
     many: Buffered,
     one: Buffered,
     groups: VecDeque<Planned>,
-    series: Vec<Series>,
+    series: SeriesList,
     sides: Arc<Sides>,
     steps: usize,
-    ready: VecDeque<Points>,
-    /// What is held by `ready`.
-    ready_held: Held,
-    /// What is held by `groups` and `series`.
+    ready: VecDeque<KeptPoints>,
+    /// What is held by `groups`.
     _planned: Held,
     /// Steps at which a group has two series on the side of one, and which of that side they are: an
     /// error if the other side has any point at such a step.
@@ -67,9 +69,9 @@ impl Join {
             fill_one,
             context: Arc::clone(context),
         };
-        let (mut planned, mut series) = (Vec::new(), Vec::new());
-        let mut held = context.budget.nothing();
-        for group in groups(many.series(), one.series(), &matching.labels) {
+        let (mut planned, mut held) = (Vec::new(), context.budget.nothing());
+        let mut series = SeriesList::new(0, &context.budget)?;
+        for group in groups(many.series(), one.series(), &matching.labels, &mut held)? {
             let both = (many.series(), one.series());
             planned.push(sides.plan(group, both, &mut series, &mut held)?);
         }
@@ -88,7 +90,6 @@ impl Join {
             sides: Arc::new(sides),
             steps,
             ready: VecDeque::new(),
-            ready_held: context.budget.nothing(),
             _planned: held,
             twice: BTreeMap::new(),
         };
@@ -96,7 +97,7 @@ impl Join {
         if join.series.is_empty() {
             join.finish()?;
         }
-        Ok(Merged::of(Box::new(join), Clash::SameStep))
+        Merged::of(Box::new(join), Clash::SameStep, &context.budget)
     }
 
     /// Computes the next group.
@@ -107,7 +108,6 @@ impl Join {
         };
         let many = take(&mut self.many, &planned.group.left)?;
         let one = take(&mut self.one, &planned.group.right)?;
-        self.ready_held.take(0, planned.count.saturating_mul(self.steps * size_of::<f64>()))?;
         let joined = self.sides.join(&planned, &many, &one, self.steps)?;
         let Joined { results, twice } = joined;
         for (step, first, second) in twice {
@@ -143,10 +143,9 @@ impl Operator for Join {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         while self.ready.is_empty() {
-            self.ready_held.release();
             self.advance()?;
         }
-        *points = self.ready.pop_front().unwrap_or_default();
+        *points = self.ready.pop_front().map(KeptPoints::into_points).unwrap_or_default();
         if self.ready.is_empty() && self.groups.iter().all(|planned| planned.count == 0) {
             self.finish()?;
         }
@@ -160,7 +159,7 @@ impl Sides {
         &self,
         group: Group,
         (many, one): (&[Series], &[Series]),
-        series: &mut Vec<Series>,
+        series: &mut SeriesList,
         held: &mut Held,
     ) -> Result<Planned, QueryError> {
         let boolean = self.operation.comparison == Comparison::Bool;
@@ -171,8 +170,8 @@ impl Sides {
         let base =
             |&position: &usize| result_labels(&many[position].labels, &none, &self.matching, name);
         let given = |&position: &usize| keep(&one[position].labels, &self.matching.include);
-        let (left, of_left) = classes(&group.left, base);
-        let (right, of_right) = classes(&group.right, given);
+        let (left, of_left) = classes(&group.left, base, held)?;
+        let (right, of_right) = classes(&group.right, given, held)?;
         let first = series.len();
         let mut known: HashMap<Labels, usize> = HashMap::new();
         let mut results = HashMap::new();
@@ -181,10 +180,10 @@ impl Sides {
                 self.context.check()?;
             }
             let labels = result_labels(many, one, &self.matching, name);
-            held.take(0, size_of_val(&key) + labels.as_bytes().len())?;
+            held.take(0, PAIR_BYTES)?;
             let at = *known.entry(labels.clone()).or_insert(series.len() - first);
             if at == series.len() - first {
-                series.push(Series { labels, drop_name: boolean });
+                series.push_made(Series { labels, drop_name: boolean })?;
             }
             results.insert(key, at);
             Ok::<(), QueryError>(())
@@ -226,19 +225,30 @@ impl Sides {
 }
 
 /// The class of each of these, and of each class the first. A single one needs no look.
-fn classes(positions: &[usize], of: impl Fn(&usize) -> Labels) -> (Vec<usize>, Vec<usize>) {
+fn classes(
+    positions: &[usize],
+    of: impl Fn(&usize) -> Labels,
+    held: &mut Held,
+) -> Result<(Vec<usize>, Vec<usize>), QueryError> {
     if positions.len() == 1 {
-        return (vec![0], vec![0]);
+        return Ok((vec![0], vec![0]));
     }
     let (mut known, mut firsts) = (HashMap::new(), Vec::new());
-    let class = |(at, position): (usize, &usize)| {
-        *known.entry(of(position)).or_insert_with(|| {
+    let (mut of_labels, mut bytes) = (held.another(), 0);
+    held.take(0, positions.len() * 2 * size_of::<usize>())?;
+    let mut all = Vec::with_capacity(positions.len());
+    for (at, position) in positions.iter().enumerate() {
+        let labels = of(position);
+        let label_bytes = made_bytes(&labels);
+        let class = *known.entry(labels).or_insert(firsts.len());
+        if class == firsts.len() {
             firsts.push(at);
-            firsts.len() - 1
-        })
-    };
-    let all = positions.iter().enumerate().map(class).collect();
-    (all, firsts)
+            bytes += label_bytes + PAIR_BYTES;
+            of_labels.cover(bytes)?;
+        }
+        all.push(class);
+    }
+    Ok((all, firsts))
 }
 
 /// As errors show label sets.

@@ -5,8 +5,11 @@ use hashbrown::HashMap;
 
 use crate::model::Labels;
 use crate::promql::ast::{Cardinality, MatchLabels, Matching};
+use crate::promql::budget::Held;
+use crate::promql::error::QueryError;
 use crate::promql::labelset::{Builder, LabelChoice, METADATA_LABELS};
 use crate::promql::operators::Series;
+use crate::promql::series_list::LABELS_BYTES;
 
 /// Series that agree in the labels of the match.
 #[derive(Debug, Default)]
@@ -27,31 +30,46 @@ fn agreed(matching: &MatchLabels) -> LabelChoice<'_> {
     }
 }
 
-/// All groups, in the order of their first series.
-pub(crate) fn groups(left: &[Series], right: &[Series], matching: &MatchLabels) -> Vec<Group> {
+/// Bytes of a group and of its place in a map, and of each series in it.
+const GROUP_BYTES: usize = size_of::<Group>() + 96;
+const MEMBER_BYTES: usize = 2 * size_of::<usize>();
+
+/// All groups, in the order of their first series. They are held, and their labels until this returns.
+pub(crate) fn groups(
+    left: &[Series],
+    right: &[Series],
+    matching: &MatchLabels,
+    held: &mut Held,
+) -> Result<Vec<Group>, QueryError> {
+    held.take(0, (left.len() + right.len()) * MEMBER_BYTES)?;
+    let mut of_labels = held.another();
+    let mut bytes = 0;
     let mut groups: Vec<Group> = Vec::new();
     let mut known: HashMap<Labels, usize> = HashMap::new();
     let (choice, mut buffer) = (agreed(matching), Vec::new());
     let mut group_of = |labels: &Labels, groups: &mut Vec<Group>| {
         let labels = choice.of(labels, &mut buffer);
-        match known.get(&labels) {
+        Ok::<_, QueryError>(match known.get(&labels) {
             Some(at) => *at,
             None => {
+                bytes += labels.as_bytes().len() + LABELS_BYTES;
+                of_labels.cover(bytes)?;
+                held.take(0, GROUP_BYTES)?;
                 known.insert(labels.to_owned(), groups.len());
                 groups.push(Group::default());
                 groups.len() - 1
             }
-        }
+        })
     };
     for (position, series) in left.iter().enumerate() {
-        let at = group_of(&series.labels, &mut groups);
+        let at = group_of(&series.labels, &mut groups)?;
         groups[at].left.push(position);
     }
     for (position, series) in right.iter().enumerate() {
-        let at = group_of(&series.labels, &mut groups);
+        let at = group_of(&series.labels, &mut groups)?;
         groups[at].right.push(position);
     }
-    groups
+    Ok(groups)
 }
 
 /// What stands for a series that is not there: the labels of the match alone.

@@ -72,18 +72,20 @@ pub(crate) fn vector_and_scalar(
         for step in 0..points.steps() {
             let number = number.floats()[step];
             let Some(value) = points.get(step).map(ValueRef::to_owned) else { continue };
-            match with_scalar(&operation, &value, number, side, &shared) {
-                Some(result) => points.set(step, result),
+            let result = with_scalar(&operation, &value, number, side, &shared);
+            // It goes as soon as the result has its place.
+            drop(value);
+            match result {
+                Some(result) => points.set(step, result, &shared.budget)?,
                 None => points.remove(step),
             }
         }
         Ok(())
     });
-    Ok(if nameless {
-        Mapped::nameless(vector, context, map)
-    } else {
-        Merged::of(Mapped::labeled(vector, map), Clash::SameStep)
-    })
+    match nameless {
+        true => Mapped::nameless(vector, context, map),
+        false => Merged::of(Mapped::labeled(vector, map), Clash::SameStep, &context.budget),
+    }
 }
 
 /// The same for a series of floats alone.

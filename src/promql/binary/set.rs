@@ -10,6 +10,7 @@ use crate::promql::operators::literal::drain;
 use crate::promql::operators::merged::{Clash, Merged};
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::Points;
+use crate::promql::series_list::SeriesList;
 
 /// Which points of the left side stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +48,9 @@ impl And {
             drain(right)?;
             return Ok(left);
         }
-        let (left_groups, right_groups, count) = sides(&left, &right, labels);
-        let present = Present::new(count, steps, context);
+        let (left_groups, right_groups, present) = sides(&left, &right, labels, steps, context)?;
         let and = Self { left, right, stays, left_groups, right_groups, present, position: 0 };
-        Ok(Merged::of(Box::new(and), Clash::SameStep))
+        Merged::of(Box::new(and), Clash::SameStep, &context.budget)
     }
 
     fn read_right(&mut self) -> Result<(), QueryError> {
@@ -93,7 +93,7 @@ impl Operator for And {
 pub(crate) struct Or {
     left: BoxOperator,
     right: BoxOperator,
-    series: Vec<Series>,
+    series: SeriesList,
     left_groups: Vec<usize>,
     right_groups: Vec<usize>,
     /// For each group that is on the left, at which steps.
@@ -109,12 +109,14 @@ impl Or {
         labels: &MatchLabels,
         steps: usize,
         context: &Context,
-    ) -> BoxOperator {
-        let (left_groups, right_groups, count) = sides(&left, &right, labels);
-        let series = left.series().iter().chain(right.series()).cloned().collect();
-        let present = Present::new(count, steps, context);
+    ) -> Result<BoxOperator, QueryError> {
+        let (left_groups, right_groups, present) = sides(&left, &right, labels, steps, context)?;
+        let places = left.series().len() + right.series().len();
+        let mut series = SeriesList::new(places, &context.budget)?;
+        let mut both = left.series().iter().chain(right.series()).cloned();
+        both.try_for_each(|one| series.push_shared(one))?;
         let or = Self { left, right, series, left_groups, right_groups, present, position: 0 };
-        Merged::of(Box::new(or), Clash::SameStep)
+        Merged::of(Box::new(or), Clash::SameStep, &context.budget)
     }
 }
 
@@ -140,20 +142,25 @@ impl Operator for Or {
     }
 }
 
-/// The group of each series on the left, on the right, and how many groups there are.
+/// The group of each series on the left, on the right, and at which steps groups have a point: at none yet.
 fn sides(
     left: &BoxOperator,
     right: &BoxOperator,
     labels: &MatchLabels,
-) -> (Vec<usize>, Vec<usize>, usize) {
-    let groups = groups(left.series(), right.series(), labels);
+    steps: usize,
+    context: &Context,
+) -> Result<(Vec<usize>, Vec<usize>, Present), QueryError> {
+    let mut held = context.budget.nothing();
+    let groups = groups(left.series(), right.series(), labels, &mut held)?;
     let mut of_left = vec![0; left.series().len()];
     let mut of_right = vec![0; right.series().len()];
     for (at, group) in groups.iter().enumerate() {
         group.left.iter().for_each(|&position| of_left[position] = at);
         group.right.iter().for_each(|&position| of_right[position] = at);
     }
-    (of_left, of_right, groups.len())
+    // What the groups took is now the places' here.
+    let of_groups = vec![Vec::new(); groups.len()];
+    Ok((of_left, of_right, Present { of_groups, steps, held }))
 }
 
 /// At which steps groups have a point.
@@ -164,10 +171,6 @@ struct Present {
 }
 
 impl Present {
-    fn new(groups: usize, steps: usize, context: &Context) -> Self {
-        Self { of_groups: vec![Vec::new(); groups], steps, held: context.budget.nothing() }
-    }
-
     fn mark(&mut self, group: usize, points: &Points) -> Result<(), QueryError> {
         let present = &mut self.of_groups[group];
         if present.is_empty() {

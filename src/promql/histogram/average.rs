@@ -20,6 +20,11 @@ impl HistogramAverage {
         Self { held: first.map(Kahan::exactly), count: 1.0, incremental: false }
     }
 
+    /// Bytes that it takes in memory.
+    pub fn heap_bytes(&self) -> usize {
+        self.held.heap_bytes()
+    }
+
     /// Takes in one more.
     pub fn add(&mut self, next: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
         self.count += 1.0;

@@ -22,7 +22,11 @@ impl<N> Default for Buckets<N> {
 /// Takes buckets whose indexes rise; a bucket that does not is merged into the one before.
 impl<N: Amount> FromIterator<(i32, N)> for Buckets<N> {
     fn from_iter<I: IntoIterator<Item = (i32, N)>>(iter: I) -> Self {
-        let mut buckets = Self::default();
+        let iter = iter.into_iter();
+        // Exactly: histograms are many, and a bucket that is merged into another is rare.
+        let most = iter.size_hint().1.unwrap_or(0);
+        let mut buckets =
+            Self { indexes: Vec::with_capacity(most), counts: Vec::with_capacity(most) };
         for (index, count) in iter {
             buckets.push(index, count);
         }
@@ -44,6 +48,11 @@ impl<N: Amount> Buckets<N> {
     /// Index and count of every bucket, by rising index.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, N)> + ExactSizeIterator {
         self.indexes.iter().copied().zip(self.counts.iter().copied())
+    }
+
+    /// Bytes that they take in memory.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.indexes.capacity() * size_of::<i32>() + self.counts.capacity() * size_of::<N>()
     }
 
     /// How many runs of neighbours the buckets form.

@@ -91,6 +91,24 @@ impl<N: Amount> FloatHistogram<N> {
         self.custom_values.as_deref().unwrap_or_default()
     }
 
+    /// Bytes that it takes in memory, those of custom bounds that it may share included.
+    pub fn heap_bytes(&self) -> usize {
+        // Beside itself the counts of what shares it.
+        let own = size_of::<Self>() + 2 * size_of::<usize>();
+        let bounds = self.custom_bounds().len() * size_of::<f64>();
+        own + self.positive.heap_bytes() + self.negative.heap_bytes() + bounds
+    }
+
+    /// The same without any bucket: of what is left only count, sum and hint may be asked.
+    pub fn totals(&self) -> Self {
+        Self {
+            reset_hint: self.reset_hint,
+            count: self.count,
+            sum: self.sum,
+            ..Self::empty(self.schema, None)
+        }
+    }
+
     /// Drops the buckets without observations.
     pub fn compact(&mut self) {
         self.positive.compact();

@@ -19,8 +19,9 @@ use crate::promql::histogram::{
     ClassicBucket, FloatHistogram, NanObservations, classic_fraction, classic_quantile,
 };
 use crate::promql::labelset::with;
-use crate::promql::points::Points;
+use crate::promql::points::{KeptPoints, Points};
 use crate::promql::position::Span;
+use crate::promql::series_list::{SeriesList, made_bytes};
 use crate::promql::steps::Steps;
 
 /// The label of the upper bound of a classic bucket.
@@ -70,14 +71,19 @@ pub(crate) struct Buckets {
     input: BoxOperator,
     measure: Measure,
     sources: VecDeque<Source>,
-    series: Vec<Series>,
-    kept: HashMap<usize, (Points, Held)>,
+    series: SeriesList,
+    kept: HashMap<usize, KeptPoints>,
     read: usize,
-    ready: VecDeque<Points>,
+    ready: VecDeque<KeptPoints>,
     steps: Steps,
     span: Span,
     context: Arc<Context>,
+    /// What `sources` take.
+    _held: Held,
 }
+
+/// Bytes of a histogram beside its labels and name, and of each series that it is made of.
+const SOURCE_BYTES: usize = size_of::<Source>() + 64;
 
 impl Buckets {
     /// Of `input`, the argument at `span`.
@@ -88,17 +94,21 @@ impl Buckets {
         span: Span,
         context: &Arc<Context>,
     ) -> Result<BoxOperator, QueryError> {
-        let (sources, bases) = sources(input.series());
-        let mut series = Vec::with_capacity(sources.len() * measure.count());
+        let mut held = context.budget.nothing();
+        let (sources, bases) = sources(input.series(), &mut held)?;
+        let places = sources.len() * measure.count();
+        let mut series = SeriesList::new(places, &context.budget)?;
         for base in &bases {
             let nameless = Series::new(base.clone()).nameless(context);
             match &measure {
-                Measure::Quantile(_) | Measure::Fraction(..) => series.push(nameless),
+                Measure::Quantile(_) | Measure::Fraction(..) => {
+                    series.push_made(nameless)?;
+                }
                 Measure::Quantiles(name, quantiles) => {
                     for (label, _) in quantiles {
                         let labels = with(&nameless.labels, name, label)
                             .map_err(|error| QueryError::execution(error.to_string()))?;
-                        series.push(Series { labels, ..nameless.clone() });
+                        series.push_made(Series { labels, ..nameless.clone() })?;
                     }
                 }
             }
@@ -114,8 +124,9 @@ impl Buckets {
             steps,
             span,
             context: Arc::clone(context),
+            _held: held,
         };
-        Ok(Merged::of(Box::new(buckets), Clash::SameStep))
+        Merged::of(Box::new(buckets), Clash::SameStep, &context.budget)
     }
 
     fn read_one(&mut self) -> Result<(), QueryError> {
@@ -125,9 +136,8 @@ impl Buckets {
         if parse_bound(labels.get(BUCKET_LABEL)).is_none() {
             self.tell_bad_bound(labels, &points);
         }
-        let mut held = self.context.budget.nothing();
-        held.take(points.samples(), points.steps() * 8)?;
-        self.kept.insert(self.read, (points, held));
+        let kept = KeptPoints::new(points, &self.context.budget)?;
+        self.kept.insert(self.read, kept);
         self.read += 1;
         Ok(())
     }
@@ -146,18 +156,14 @@ impl Buckets {
         if self.context.delays_names() { metric.to_owned() } else { String::new() }
     }
 
-    fn compute(&mut self, source: &Source) {
-        let take = |kept: &mut HashMap<usize, (Points, Held)>, position: usize| {
-            kept.remove(&position).map(|(points, _)| points).unwrap_or_default()
-        };
-        let native = source.native.map(|position| take(&mut self.kept, position));
-        let buckets: Vec<(f64, Points)> = source
-            .buckets
-            .iter()
-            .map(|&(upper, position)| (upper, take(&mut self.kept, position)))
-            .collect();
+    fn compute(&mut self, source: &Source) -> Result<(), QueryError> {
+        let native = source.native.and_then(|position| self.kept.remove(&position));
+        let kept = |&(upper, position): &(f64, usize)| Some((upper, self.kept.remove(&position)?));
+        let buckets: Vec<(f64, KeptPoints)> = source.buckets.iter().filter_map(kept).collect();
         let count = self.steps.count();
-        let mut results = vec![Points::absent(count); self.measure.count()];
+        let absent = |_| KeptPoints::absent(count, &self.context.budget);
+        let results: Result<Vec<KeptPoints>, _> = (0..self.measure.count()).map(absent).collect();
+        let mut results = results?;
         let mut classic = Vec::with_capacity(buckets.len());
         for step in 0..count {
             classic.clear();
@@ -188,6 +194,7 @@ impl Buckets {
             }
         }
         self.ready.extend(results);
+        Ok(())
     }
 
     fn native(&self, histogram: &FloatHistogram, which: usize, step: usize, metric: &str) -> f64 {
@@ -247,16 +254,18 @@ impl Operator for Buckets {
             while self.read <= source.last {
                 self.read_one()?;
             }
-            self.compute(&source);
+            self.compute(&source)?;
         }
-        *points = self.ready.pop_front().unwrap_or_default();
+        *points = self.ready.pop_front().map(KeptPoints::into_points).unwrap_or_default();
         Ok(())
     }
 }
 
 /// The histograms that `series` make up, in the order in which they are complete, and the labels of
 /// each without the bound.
-fn sources(series: &[Series]) -> (Vec<Source>, Vec<Labels>) {
+fn sources(series: &[Series], held: &mut Held) -> Result<(Vec<Source>, Vec<Labels>), QueryError> {
+    held.take(0, series.len() * SOURCE_BYTES)?;
+    let mut bytes = series.len() * SOURCE_BYTES;
     let mut known: HashMap<Labels, usize> = HashMap::new();
     let mut sources: Vec<Source> = Vec::new();
     for (position, one) in series.iter().enumerate() {
@@ -268,6 +277,9 @@ fn sources(series: &[Series]) -> (Vec<Source>, Vec<Labels>) {
         };
         let at = *known.entry(base).or_insert(sources.len());
         if at == sources.len() {
+            // Its labels and its name.
+            bytes += 2 * made_bytes(&one.labels);
+            held.cover(bytes)?;
             let metric = one.labels.as_ref().metric_name().to_owned();
             sources.push(Source { native: None, buckets: Vec::new(), last: 0, metric });
         }
@@ -282,7 +294,7 @@ fn sources(series: &[Series]) -> (Vec<Source>, Vec<Labels>) {
     known.into_iter().for_each(|(base, at)| bases[at] = base);
     let mut both: Vec<(Source, Labels)> = sources.into_iter().zip(bases).collect();
     both.sort_by_key(|(source, _)| source.last);
-    both.into_iter().unzip()
+    Ok(both.into_iter().unzip())
 }
 
 /// An upper bound; `+Inf` is one, a number too large for a float is none.

@@ -7,16 +7,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{BoxOperator, Series};
-use crate::promql::budget::{Budget, Held};
+use crate::promql::budget::Budget;
 use crate::promql::error::QueryError;
-use crate::promql::points::Points;
+use crate::promql::points::{KeptPoints, Points};
 
 /// Reads an operator in any order, each series at most once.
 pub(crate) struct Buffered {
     input: BoxOperator,
     /// Whether somebody will ask for a series.
     wanted: Vec<bool>,
-    kept: HashMap<usize, (Points, Held)>,
+    kept: HashMap<usize, KeptPoints>,
     next: usize,
     present: Option<Vec<bool>>,
     budget: Arc<Budget>,
@@ -52,12 +52,15 @@ impl Buffered {
         self.input.series()
     }
 
-    /// The points of the series at `position`, which is wanted and was not taken before.
-    pub(crate) fn take(&mut self, position: usize) -> Result<Points, QueryError> {
+    /// The points of the series at `position`, which is wanted and was not taken before. They are counted still.
+    pub(crate) fn take(&mut self, position: usize) -> Result<KeptPoints, QueryError> {
         while self.next <= position {
             self.read_one()?;
         }
-        Ok(self.kept.remove(&position).map(|(points, _)| points).unwrap_or_default())
+        match self.kept.remove(&position) {
+            Some(kept) => Ok(kept),
+            None => KeptPoints::new(Points::default(), &self.budget),
+        }
     }
 
     /// Reads what is left, so that nothing that the input has to say is missed.
@@ -76,10 +79,8 @@ impl Buffered {
             }
         }
         if self.wanted[self.next] {
-            let points = std::mem::take(&mut self.scratch);
-            let mut held = self.budget.nothing();
-            held.take(points.samples(), points.steps() * 8)?;
-            self.kept.insert(self.next, (points, held));
+            let kept = KeptPoints::new(std::mem::take(&mut self.scratch), &self.budget)?;
+            self.kept.insert(self.next, kept);
         }
         self.next += 1;
         Ok(())

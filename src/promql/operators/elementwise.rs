@@ -1,8 +1,6 @@
 //! Functions of one value: each point of the result comes from the point of one series at the
 //! same step.
 
-use std::sync::Arc;
-
 use super::merged::{Clash, Merged};
 use super::{BoxOperator, Operator, Series, dates};
 use crate::model::is_stale;
@@ -10,13 +8,14 @@ use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::histogram::FloatHistogram;
 use crate::promql::points::Points;
+use crate::promql::series_list::SeriesList;
 use crate::promql::signature::Function;
 
 /// Changes the points of each series in place.
 pub(crate) struct Mapped {
     input: BoxOperator,
     /// `None` = those of the input.
-    series: Option<Vec<Series>>,
+    series: Option<SeriesList>,
     map: Map,
 }
 
@@ -25,14 +24,18 @@ pub(crate) type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Sen
 
 impl Mapped {
     /// The values no longer mean the metric: its name goes.
-    pub(crate) fn nameless(input: BoxOperator, context: &Context, map: Map) -> BoxOperator {
+    pub(crate) fn nameless(
+        input: BoxOperator,
+        context: &Context,
+        map: Map,
+    ) -> Result<BoxOperator, QueryError> {
         if input.named().is_some() {
             // They have lost it already, and differ without it.
-            return Self::labeled(input, map);
+            return Ok(Self::labeled(input, map));
         }
-        let series = input.series().iter().map(|series| series.nameless(context)).collect();
-        let series = Some(series);
-        Merged::of(Box::new(Self { input, series, map }), Clash::SameStep)
+        let (budget, nameless) = (&context.budget, |series: &Series| series.nameless(context));
+        let series = Some(SeriesList::of(input.series(), budget, nameless)?);
+        Merged::of(Box::new(Self { input, series, map }), Clash::SameStep, budget)
     }
 
     /// The labels stay.
@@ -83,8 +86,8 @@ pub(crate) fn map_steps(points: &mut Points, f: impl Fn(usize, f64) -> f64) {
 /// Turns every histogram into a float and drops floats.
 pub(crate) fn map_histograms(points: &mut Points, f: impl Fn(&FloatHistogram) -> f64) {
     for step in 0..points.steps() {
-        match points.histogram(step).map(Arc::clone) {
-            Some(histogram) => points.set_float(step, f(&histogram)),
+        match points.histogram(step).map(|histogram| f(histogram)) {
+            Some(value) => points.set_float(step, value),
             None => points.remove(step),
         }
     }

@@ -328,6 +328,7 @@ mod tests {
     use crate::chunk::encode_points;
     use crate::model::{Point, STALE_NAN_BITS, Value};
     use crate::promql::annotations::Annotations;
+    use crate::promql::budget::Budget;
     use crate::promql::counts::{Counting, SampleCounts, StepCounts};
     use crate::promql::functions::{Arguments, Notes, range_kernel};
     use crate::promql::operators::sliding::{Sliding, Tracks};
@@ -351,7 +352,8 @@ mod tests {
         let (mut tally, mut counter) =
             (destination.tally(), Counter::new(Read::FromStore, frame.hints));
         let (mut annotations, mut tracks) = (Annotations::default(), Tracks::default());
-        let mut sliding = Sliding::new(frame, &mut tracks, |step, window| {
+        let budget = Budget::new(&Settings::default());
+        let mut sliding = Sliding::new(frame, &mut tracks, &budget, |step, window| {
             let mut notes =
                 Notes { metric: "m", span: Span::default(), annotations: &mut annotations };
             if !window.is_empty() {
@@ -359,11 +361,11 @@ mod tests {
                 tally.add(step, queryable, read);
             }
             if let Some(value) = kernel(window, &Arguments::default(), &mut notes) {
-                points.set(step, value);
+                points.set(step, value, &budget).expect("there is room");
             }
         });
         visit(chunks, frame.reach(), &mut sliding).expect("readable");
-        sliding.finish();
+        sliding.finish().expect("there is room");
         counts.add(&tally);
         (points.floats().iter().map(|value| value.to_bits()).collect(), counts.by_step())
     }

@@ -3,7 +3,7 @@
 //! A chunk may say of its first histogram that the counter was reset. As in Prometheus that is not
 //! believed, since the histogram before may be another than it was. Where only counts and sums of
 //! histograms are asked for, Prometheus finds resets while it reads, and so the hints
-//! are those that it found; what a query tells about them depends on it.
+//! are those that it found; what a query tells about them depends on it. What it gives then has no buckets.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::promql::plan::ResetHints;
 #[derive(Debug)]
 pub(crate) struct HistogramReader {
     hints: ResetHints,
-    last: Option<Arc<FloatHistogram>>,
+    /// The histogram before, with its buckets.
+    last: Option<FloatHistogram>,
 }
 
 impl HistogramReader {
@@ -37,9 +38,9 @@ impl HistogramReader {
             let reset = histogram.is_reset_after(last);
             histogram.reset_hint = if reset { ResetHint::Reset } else { ResetHint::NotReset };
         }
-        let histogram = Arc::new(histogram);
-        self.last = Some(Arc::clone(&histogram));
-        histogram
+        let totals = Arc::new(histogram.totals());
+        self.last = Some(histogram);
+        totals
     }
 
     /// The next histogram is not compared with the ones before.

@@ -4,15 +4,19 @@
 //! sets of the result are known; the series that are described are not.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
 use super::build::Scope;
+use super::merged::{Clash, Merged};
 use super::{BoxOperator, Operator, Series};
 use crate::model::{Labels, METRIC_NAME, MatchOp, Matcher};
+use crate::promql::budget::{Budget, Held};
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::labelset::{Builder, keep};
 use crate::promql::plan::ResetHints;
-use crate::promql::points::Points;
+use crate::promql::points::{KeptPoints, Points};
+use crate::promql::series_list::{SeriesList, made_bytes};
 
 /// The labels that say which target a series is of.
 pub(crate) const IDENTIFYING: [&str; 2] = ["instance", "job"];
@@ -74,17 +78,41 @@ pub(crate) fn targets<'a>(
     targets
 }
 
+/// Bytes of a variant beside its labels and steps.
+const VARIANT_BYTES: usize = size_of::<Variant>() + 64;
+impl Variant {
+    /// Bytes that it takes.
+    fn bytes(&self, steps: usize) -> usize {
+        let labels = match &self.labels {
+            Some(Ok(labels)) => made_bytes(labels),
+            _ => 0,
+        };
+        labels + steps + VARIANT_BYTES
+    }
+}
+
+/// Bytes of a value that targets have.
+const TARGET_BYTES: usize = 64;
+
+/// Bytes of the values of targets, which are texts of others.
+fn targets_bytes(targets: &BTreeMap<&'static str, BTreeSet<&str>>) -> usize {
+    targets.values().map(BTreeSet::len).sum::<usize>() * TARGET_BYTES
+}
+
 /// Adds the labels of info series.
 pub(crate) struct Info {
     base: BoxOperator,
-    series: Vec<Series>,
+    series: SeriesList,
     /// For each series of the base its results: the steps of each, and the error there.
     variants: VecDeque<Vec<Variant>>,
-    ready: VecDeque<Points>,
+    ready: VecDeque<KeptPoints>,
     /// Steps at which two info series are equally new, and the error.
     collisions: HashMap<usize, String>,
     steps: usize,
     given: usize,
+    budget: Arc<Budget>,
+    /// What `variants` and `collisions` take.
+    _held: Held,
 }
 
 /// Steps at which a series gets the same labels.
@@ -111,19 +139,25 @@ impl Info {
         let mut newest = Newest::default();
         let mut points = Points::default();
         let mut held = context.budget.nothing();
+        held.take(0, targets_bytes(&targets))?;
         let mut tally = scope.counted.tally();
         for position in 0..infos.series().len() {
             infos.next(&mut points)?;
             let labels = &infos.series()[position].labels;
             if !targets.is_empty() && of_use(labels) {
-                held.take(steps, steps * 16)?;
+                // The target, the metric and the steps may be new; what collides is told of each step.
+                let label_bytes = 4 * made_bytes(labels);
+                held.take(steps, label_bytes + steps * size_of::<Option<(f64, usize)>>())?;
+                let collisions = newest.collisions.len();
                 newest.add(labels, &points);
+                let collisions = newest.collisions.len() - collisions;
+                held.take(0, collisions * label_bytes)?;
                 tally.add_points(&points, ResetHints::AsStored);
             }
         }
         context.counts.add(&tally);
         let mut variants = VecDeque::with_capacity(base.series().len());
-        let mut series = Vec::with_capacity(base.series().len());
+        let mut series = SeriesList::new(base.series().len(), &context.budget)?;
         for one in base.series() {
             let found = if wanted.is_info(&one.labels) {
                 let labels = Some(Ok(one.labels.clone()));
@@ -132,24 +166,31 @@ impl Info {
                 newest.variants(&one.labels, wanted, steps)
             };
             context.check()?;
-            let labels = |variant: &Variant| match &variant.labels {
-                Some(Ok(labels)) => labels.as_bytes().len(),
-                _ => 0,
-            };
-            held.take(0, found.iter().map(|variant| labels(variant) + steps).sum())?;
+            held.take(0, found.iter().map(|variant| variant.bytes(steps)).sum())?;
             for labels in found.iter().filter_map(|variant| variant.labels.as_ref()) {
                 let labels = labels.clone().unwrap_or_else(|_| one.labels.clone());
-                series.push(Series { labels, drop_name: one.drop_name });
+                series.push_shared(Series { labels, drop_name: one.drop_name })?;
             }
             variants.push_back(found);
         }
         let collisions = newest.collisions;
         let ready = VecDeque::new();
-        let mut info = Self { base, series, variants, ready, collisions, steps, given: 0 };
+        let budget = Arc::clone(&context.budget);
+        let mut info = Self {
+            base,
+            series,
+            variants,
+            ready,
+            collisions,
+            steps,
+            given: 0,
+            budget,
+            _held: held,
+        };
         if info.series.is_empty() {
             info.finish()?;
         }
-        Ok(super::merged::Merged::of(Box::new(info), super::merged::Clash::SameStep))
+        Merged::of(Box::new(info), Clash::SameStep, &context.budget)
     }
 
     /// Reads what is left: series that go at all steps are looked at all the same.
@@ -170,12 +211,12 @@ impl Info {
         }
         for variant in variants {
             let Some(labels) = variant.labels else { continue };
-            let mut result = Points::absent(self.steps);
+            let mut result = KeptPoints::absent(self.steps, &self.budget)?;
             for (step, value) in points.iter().filter(|(step, _)| variant.steps[*step]) {
                 if let Err(conflict) = &labels {
                     return Err(QueryError::execution(conflict.as_str()));
                 }
-                result.set(step, value.to_owned());
+                result.set(step, value.to_owned(), &self.budget)?;
             }
             self.ready.push_back(result);
         }
@@ -193,7 +234,7 @@ impl Operator for Info {
             let Some(variants) = self.variants.pop_front() else { break };
             self.read_one(variants)?;
         }
-        *points = self.ready.pop_front().unwrap_or_default();
+        *points = self.ready.pop_front().map(KeptPoints::into_points).unwrap_or_default();
         self.given += 1;
         if self.given == self.series.len() {
             self.finish()?;

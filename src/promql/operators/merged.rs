@@ -3,12 +3,16 @@
 //! Dropping or replacing labels can make label sets equal. That is allowed while the series have no
 //! point at one step; else the query fails.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use super::{BoxOperator, Operator, Series};
 use crate::model::Labels;
+use crate::promql::budget::{Budget, Held};
 use crate::promql::error::QueryError;
-use crate::promql::points::Points;
+use crate::promql::points::{KeptPoints, Points};
+use crate::promql::series_list::SeriesList;
 
 /// When series of one label set are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,31 +26,44 @@ pub(crate) enum Clash {
 /// Merges series of one label set; the first one's place and flags stay.
 pub(crate) struct Merged {
     input: BoxOperator,
-    series: Vec<Series>,
+    series: SeriesList,
     /// For each series of the input the one of the result that it is part of.
     target: Vec<usize>,
     /// Results of which an input is still to come, by their position.
-    waiting: HashMap<usize, Points>,
+    waiting: HashMap<usize, KeptPoints>,
     /// For each result the last input that is part of it.
     last: Vec<usize>,
     clash: Clash,
     next_input: usize,
     next_result: usize,
     scratch: Points,
+    budget: Arc<Budget>,
+    /// What the places take.
+    _held: Held,
 }
+
+/// Bytes of an entry of a map of label sets, and of the places of a series.
+const PLACE_BYTES: usize = 64;
 
 impl Merged {
     /// `input` itself when all its label sets are different.
-    pub(crate) fn of(input: BoxOperator, clash: Clash) -> BoxOperator {
+    pub(crate) fn of(
+        input: BoxOperator,
+        clash: Clash,
+        budget: &Arc<Budget>,
+    ) -> Result<BoxOperator, QueryError> {
         if input.named().is_some() {
-            return input;
+            return Ok(input);
         }
+        let mut held = budget.nothing();
+        held.take(0, input.series().len() * PLACE_BYTES)?;
+        let mut series = SeriesList::new(0, budget)?;
         let mut known: HashMap<&Labels, usize> = HashMap::with_capacity(input.series().len());
-        let (mut series, mut target, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut target, mut last) = (Vec::new(), Vec::new());
         for (position, one) in input.series().iter().enumerate() {
             let at = *known.entry(&one.labels).or_insert(series.len());
             if at == series.len() {
-                series.push(one.clone());
+                series.push_shared(one.clone())?;
                 last.push(position);
             }
             last[at] = position;
@@ -54,9 +71,9 @@ impl Merged {
         }
         drop(known);
         if series.len() == target.len() {
-            return input;
+            return Ok(input);
         }
-        Box::new(Self {
+        Ok(Box::new(Self {
             input,
             series,
             target,
@@ -66,7 +83,9 @@ impl Merged {
             next_input: 0,
             next_result: 0,
             scratch: Points::default(),
-        })
+            budget: Arc::clone(budget),
+            _held: held,
+        }))
     }
 
     fn take_one(&mut self) -> Result<(), QueryError> {
@@ -74,14 +93,15 @@ impl Merged {
         let at = self.target[self.next_input];
         self.next_input += 1;
         let Some(known) = self.waiting.get_mut(&at) else {
-            self.waiting.insert(at, std::mem::take(&mut self.scratch));
+            let kept = KeptPoints::new(std::mem::take(&mut self.scratch), &self.budget)?;
+            self.waiting.insert(at, kept);
             return Ok(());
         };
         let both = !known.is_empty() && !self.scratch.is_empty();
         if self.clash == Clash::Any && both {
             return Err(QueryError::same_labels());
         }
-        known.merge(&self.scratch).map_err(|_| QueryError::same_labels())
+        known.merge(&self.scratch, &self.budget)
     }
 }
 
@@ -95,7 +115,7 @@ impl Operator for Merged {
         while self.next_input <= self.last[at] {
             self.take_one()?;
         }
-        *points = self.waiting.remove(&at).unwrap_or_default();
+        *points = self.waiting.remove(&at).map(KeptPoints::into_points).unwrap_or_default();
         self.next_result += 1;
         Ok(())
     }

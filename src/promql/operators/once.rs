@@ -1,6 +1,9 @@
 //! What is the same at all steps: evaluated at the first, repeated at the others.
 
+use std::sync::Arc;
+
 use super::{BoxOperator, Operator, Series};
+use crate::promql::budget::Budget;
 use crate::promql::error::QueryError;
 use crate::promql::points::Points;
 
@@ -9,12 +12,13 @@ pub(crate) struct Once {
     input: BoxOperator,
     first: Points,
     steps: usize,
+    budget: Arc<Budget>,
 }
 
 impl Once {
     /// Repeats `input` at so many steps.
-    pub(crate) fn new(input: BoxOperator, steps: usize) -> Self {
-        Self { input, first: Points::default(), steps }
+    pub(crate) fn new(input: BoxOperator, steps: usize, budget: &Arc<Budget>) -> Self {
+        Self { input, first: Points::default(), steps, budget: Arc::clone(budget) }
     }
 }
 
@@ -30,7 +34,7 @@ impl Operator for Once {
             points.floats_mut().fill(value);
         } else if let Some(histogram) = self.first.histogram(0) {
             for step in 0..self.steps {
-                points.set_histogram(step, histogram.clone());
+                points.set_histogram(step, Arc::clone(histogram), &self.budget)?;
             }
         }
         Ok(())

@@ -7,18 +7,16 @@ use super::{BoxOperator, Operator, Series};
 use crate::limits::MAX_QUERY_LABEL_VALUE_BYTES;
 use crate::model::{Labels, METRIC_NAME, translate_re2};
 use crate::promql::ast::StringLiteral;
-use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::labelset::with;
 use crate::promql::points::Points;
+use crate::promql::series_list::SeriesList;
 
 /// The same points under other labels.
 struct Relabeled {
     input: BoxOperator,
-    series: Vec<Series>,
-    /// The labels.
-    _held: Held,
+    series: SeriesList,
 }
 
 impl Operator for Relabeled {
@@ -46,26 +44,26 @@ fn relabel(
     context: &Context,
     value: impl Fn(&Labels) -> Result<Option<String>, TooLong>,
 ) -> Result<BoxOperator, QueryError> {
-    let mut held = context.budget.nothing();
-    let mut series = Vec::with_capacity(input.series().len());
+    let mut series = SeriesList::new(input.series().len(), &context.budget)?;
     for one in input.series() {
         context.check()?;
         let value = value(&one.labels).map_err(|TooLong| {
             let limit = MAX_QUERY_LABEL_VALUE_BYTES;
             QueryError::Execution(format!("value of label {name} of more than {limit} bytes"))
         })?;
-        series.push(match value {
+        match value {
             Some(value) => {
                 let labels = with(&one.labels, name, &value);
                 let labels = labels.map_err(|error| QueryError::execution(error.to_string()))?;
-                held.take(0, labels.as_bytes().len())?;
                 // A name that was set is not the one that should go.
-                Series { labels, drop_name: one.drop_name && name != METRIC_NAME }
+                let drop_name = one.drop_name && name != METRIC_NAME;
+                series.push_made(Series { labels, drop_name })?;
             }
-            None => one.clone(),
-        });
+            None => series.push_shared(one.clone())?,
+        }
     }
-    Ok(Merged::of(Box::new(Relabeled { input, series, _held: held }), Clash::SameStep))
+    let relabeled = Box::new(Relabeled { input, series });
+    Merged::of(relabeled, Clash::SameStep, &context.budget)
 }
 
 /// `label_replace(input, name, template, source, pattern)`

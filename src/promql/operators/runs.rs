@@ -6,6 +6,7 @@
 //! [`READ_RUN_BYTES`], unless it is of one series, and counts for the budget of the query until it is worked on. A
 //! run costs the waking of threads, which is dear beside the work on a few points of each series: where there are
 //! few points a run has more series.
+//! The floats that come of a run count for the budget until the consumer has taken them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -71,12 +72,20 @@ pub(crate) struct Runs<W> {
     /// Runs under way at a time.
     ahead: usize,
     next: usize,
-    under_way: VecDeque<JoinHandle<Result<Vec<Done>, QueryError>>>,
+    under_way: VecDeque<JoinHandle<Result<Worked, QueryError>>>,
     ready: std::vec::IntoIter<Done>,
+    /// What `ready` takes.
+    ready_held: Option<Held>,
     folder: Option<Arc<dyn PieceFolder>>,
 }
 
-/// What comes of a run.
+/// What comes of a run, counted.
+struct Worked {
+    done: Vec<Done>,
+    held: Held,
+}
+
+/// What comes of some series of a run.
 enum Done {
     /// The points of a series.
     Series(Points),
@@ -111,6 +120,7 @@ impl<W: SeriesWork> Runs<W> {
             next: 0,
             under_way: VecDeque::new(),
             ready: Vec::new().into_iter(),
+            ready_held: None,
             folder: None,
         }
     }
@@ -157,18 +167,20 @@ impl<W: SeriesWork> Runs<W> {
     fn make_ready(&mut self) -> Result<(), QueryError> {
         while self.ready.as_slice().is_empty() {
             self.context.check()?;
-            self.ready = self.next_run()?.into_iter();
+            self.ready_held = None;
+            let Worked { done, held } = self.next_run()?;
+            (self.ready, self.ready_held) = (done.into_iter(), Some(held));
         }
         Ok(())
     }
 
-    fn next_run(&mut self) -> Result<Vec<Done>, QueryError> {
+    fn next_run(&mut self) -> Result<Worked, QueryError> {
         let total = self.selected.series.len();
         if total <= FEW_SERIES {
             let read = self.runtime.block_on(self.selected.reader.read(0..total));
             self.next = total;
             let read = Read::of(read, &self.context, &self.length)?;
-            return work_on(&*self.work, &self.context, None, 0, &read);
+            return work_on(&*self.work, &self.context, None, 0, read);
         }
         while self.next < total && self.under_way.len() < self.ahead {
             let run = self.length.lock().run(&*self.selected.reader, self.next, total);
@@ -181,7 +193,7 @@ impl<W: SeriesWork> Runs<W> {
         joined(self.runtime.block_on(run))
     }
 
-    fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Vec<Done>, QueryError>> {
+    fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Worked, QueryError>> {
         let (selected, work) = (Arc::clone(&self.selected), Arc::clone(&self.work));
         let (context, folder, first) = (Arc::clone(&self.context), self.folder.clone(), run.start);
         let of_budget = (Arc::clone(&self.context), Arc::clone(&self.length));
@@ -191,7 +203,7 @@ impl<W: SeriesWork> Runs<W> {
         };
         let mut read = read.in_current_span().boxed();
         let work_on = move |read: Result<Read, QueryError>| {
-            work_on(&*work, &context, folder.as_deref(), first, &read?)
+            work_on(&*work, &context, folder.as_deref(), first, read?)
         };
         // What lies in memory is there at once, without a task that waits for it.
         if let Some(read) = (&mut read).now_or_never() {
@@ -208,7 +220,7 @@ impl<W: SeriesWork> Runs<W> {
 /// The chunks of a run, which count for the budget of the query until this is dropped.
 struct Read {
     chunks: Vec<Vec<Chunk>>,
-    _held: Held,
+    held: Held,
 }
 
 impl Read {
@@ -227,7 +239,7 @@ impl Read {
         let largest: usize = chunks.iter().map(samples).max().unwrap_or(0);
         let mut held = context.budget.nothing();
         held.take(0, bytes.saturating_add(largest * SAMPLE_BYTES))?;
-        Ok(Self { chunks, _held: held })
+        Ok(Self { chunks, held })
     }
 }
 
@@ -259,8 +271,8 @@ fn work_on<W: SeriesWork>(
     context: &Context,
     folder: Option<&dyn PieceFolder>,
     first: usize,
-    read: &Read,
-) -> Result<Vec<Done>, QueryError> {
+    read: Read,
+) -> Result<Worked, QueryError> {
     let mut scratch = W::Scratch::default();
     let mut done = Vec::with_capacity(read.chunks.len());
     // Of series that may be folded.
@@ -283,7 +295,16 @@ fn work_on<W: SeriesWork>(
         }
         position += length;
     }
-    Ok(done)
+    let mut held = read.held;
+    // The chunks are gone.
+    drop(read.chunks);
+    let floats = |done: &Done| match done {
+        Done::Series(points) => points.steps() * size_of::<f64>() + size_of::<Done>(),
+        Done::Piece => size_of::<Done>(),
+    };
+    held.release();
+    held.take(0, done.iter().map(floats).sum())?;
+    Ok(Worked { done, held })
 }
 
 #[cfg(test)]

@@ -10,12 +10,14 @@ use super::runs::{Runs, SeriesWork};
 use super::{Operator, PieceFolder, Series};
 use crate::chunk::Chunk;
 use crate::model::{Point, TimeRange, Value, is_stale};
+use crate::promql::budget::Budget;
 use crate::promql::context::Context;
 use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
 use crate::promql::histogram::FloatHistogram;
 use crate::promql::plan::{Lookup, ResetHints};
 use crate::promql::points::Points;
+use crate::promql::series_list::SeriesList;
 use crate::promql::source::{Selected, Visitor, visit};
 use crate::promql::steps::Steps;
 
@@ -34,7 +36,9 @@ pub(crate) enum Wanted {
 
 /// The newest points of all series of a selection.
 pub(crate) struct Selector {
-    series: Vec<Series>,
+    selected: Arc<Selected>,
+    /// Those of the result; `None` = those that are selected.
+    series: Option<SeriesList>,
     runs: Runs<Newest>,
 }
 
@@ -48,24 +52,26 @@ impl Selector {
         scope: &Scope,
         context: &Arc<Context>,
         runtime: &Handle,
-    ) -> Self {
+    ) -> Result<Self, QueryError> {
         let Scope { steps, counted } = scope.clone();
+        let nameless = |series: &Series| series.nameless(context);
         let series = match wanted {
-            Wanted::Value | Wanted::InfoTimestamp => selected.series.clone(),
+            Wanted::Value | Wanted::InfoTimestamp => None,
             Wanted::Timestamp | Wanted::StartTimestamp => {
-                selected.series.iter().map(|series| series.nameless(context)).collect()
+                Some(SeriesList::of(&selected.series, &context.budget, nameless)?)
             }
         };
         let work = Newest { lookup, wanted, hints, steps, counted, context: Arc::clone(context) };
         let (selected, context) = (Arc::clone(selected), Arc::clone(context));
-        let runs = Runs::new(selected, work, context, runtime.clone(), steps.count());
-        Self { series, runs }
+        let shared = Arc::clone(&selected);
+        let runs = Runs::new(shared, work, context, runtime.clone(), steps.count());
+        Ok(Self { selected, series, runs })
     }
 }
 
 impl Operator for Selector {
     fn series(&self) -> &[Series] {
-        &self.series
+        self.series.as_deref().unwrap_or(&self.selected.series)
     }
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
@@ -113,18 +119,19 @@ impl SeriesWork for Newest {
             histograms: HistogramReader::new(self.hints),
             hints: self.hints,
             points,
+            budget: &self.context.budget,
             samples: 0,
-            refused: false,
+            refused: None,
         };
         let before = looks.start.saturating_sub(lookback.saturating_sub(1));
         visit(chunks, TimeRange::new(before, looks.last()), &mut filler)?;
         filler.fill_until(i64::MAX);
         let (samples, refused) = (filler.samples, filler.refused);
-        if refused {
-            return Err(QueryError::execution("this should be an info metric, with float samples"));
+        if let Some(error) = refused {
+            return Err(error);
         }
         if self.lookup.at.is_some() {
-            repeat_first(points);
+            repeat_first(points, &self.context.budget)?;
         }
         self.count(samples, points);
         Ok(())
@@ -144,14 +151,15 @@ impl Newest {
     }
 }
 
-fn repeat_first(points: &mut Points) {
+fn repeat_first(points: &mut Points, budget: &Arc<Budget>) -> Result<(), QueryError> {
     if let Some(value) = points.float(0) {
         points.floats_mut().fill(value);
     } else if let Some(histogram) = points.histogram(0).cloned() {
         for step in 1..points.steps() {
-            points.set_histogram(step, Arc::clone(&histogram));
+            points.set_histogram(step, Arc::clone(&histogram), budget)?;
         }
     }
+    Ok(())
 }
 
 /// The newest point so far.
@@ -177,8 +185,10 @@ struct Filler<'a> {
     histograms: HistogramReader,
     hints: ResetHints,
     points: &'a mut Points,
+    budget: &'a Arc<Budget>,
     samples: usize,
-    refused: bool,
+    /// Why nothing more is put into `points`.
+    refused: Option<QueryError>,
 }
 
 impl Filler<'_> {
@@ -212,15 +222,25 @@ impl Filler<'_> {
                 }
             }
             (NewerValue::Histogram(_), Some(seconds)) => {
-                self.refused |= self.wanted == Wanted::InfoTimestamp;
+                if self.wanted == Wanted::InfoTimestamp {
+                    let text = "this should be an info metric, with float samples";
+                    self.refused.get_or_insert_with(|| QueryError::execution(text));
+                }
                 for step in steps {
                     self.points.set_float(step, seconds);
                     self.samples += 1;
                 }
             }
             (NewerValue::Histogram(histogram), None) => {
+                if self.refused.is_some() {
+                    return;
+                }
                 for step in steps {
-                    self.points.set_histogram(step, Arc::clone(histogram));
+                    let put = self.points.set_histogram(step, Arc::clone(histogram), self.budget);
+                    if let Err(error) = put {
+                        self.refused = Some(error);
+                        return;
+                    }
                     self.samples += self.hints.samples(histogram);
                 }
             }

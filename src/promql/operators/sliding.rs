@@ -3,13 +3,16 @@
 //! Points come by rising time. A step is given out when a point after its window has shown that
 //! the window is complete; points before the windows still to come are forgotten. Floats are let
 //! come for a while before the next steps are given out: reading many and then computing many is
-//! quicker than one for the other in turn.
+//! quicker than one for the other in turn. Histograms are counted in the budget of the query as long as they are kept,
+//! and so are forgotten sooner.
 
 use std::sync::Arc;
 
 use super::hints::HistogramReader;
 use crate::model::{Point, ResetHint, TimeRange, Value as Stored, is_stale};
 use crate::promql::ast::Edges;
+use crate::promql::budget::{Budget, Held};
+use crate::promql::error::QueryError;
 use crate::promql::functions::{FloatPoint, HistogramPoint, Window};
 use crate::promql::histogram::FloatHistogram;
 use crate::promql::plan::ResetHints;
@@ -79,8 +82,10 @@ impl<P> Default for Track<P> {
     }
 }
 
-/// Points that are forgotten at a time, at least.
+/// Floats that are forgotten at a time, at least.
 const FORGET: usize = 512;
+/// Histograms that are forgotten at a time, at least.
+const FORGET_HISTOGRAMS: usize = 4;
 /// Floats that come before steps are given out, at most.
 const WAIT: usize = 256;
 
@@ -102,9 +107,12 @@ impl<P> Track<P> {
         while self.points.get(self.end).is_some_and(|point| time(point) <= upper) {
             self.end += 1;
         }
-        if self.first > FORGET && self.first > self.points.len() / 2 {
-            self.forget();
-        }
+    }
+
+    /// Whether so many points, and half of what is kept, are in no window any more.
+    #[inline]
+    fn is_stale(&self, forget: usize) -> bool {
+        self.first > forget && self.first > self.points.len() / 2
     }
 
     #[cold]
@@ -128,6 +136,45 @@ impl<P> Track<P> {
 pub(crate) struct Tracks {
     floats: Track<FloatPoint>,
     histograms: Track<HistogramPoint>,
+    /// Bytes of the histograms.
+    bytes: usize,
+    /// What they take of a budget; `None` until there is one.
+    held: Option<Held>,
+}
+
+impl Tracks {
+    /// Begins another series.
+    fn clear(&mut self) {
+        self.floats.clear();
+        self.histograms.clear();
+        self.bytes = 0;
+        self.held = None;
+    }
+
+    /// Takes in a histogram.
+    fn push(&mut self, point: HistogramPoint, budget: &Arc<Budget>) -> Result<(), QueryError> {
+        let held = self.held.get_or_insert_with(|| budget.nothing());
+        // One that a subquery has at several steps is one.
+        let last = self.histograms.points.last();
+        if !last.is_some_and(|last| Arc::ptr_eq(&last.value, &point.value)) {
+            self.bytes += point.value.heap_bytes();
+        }
+        self.bytes += size_of::<HistogramPoint>();
+        held.cover(self.bytes)?;
+        self.histograms.points.push(point);
+        Ok(())
+    }
+
+    /// Forgets what is in no window any more.
+    #[cold]
+    fn forget_histograms(&mut self) {
+        self.histograms.forget();
+        let points = &self.histograms.points;
+        let differs = |at: usize| at == 0 || !Arc::ptr_eq(&points[at - 1].value, &points[at].value);
+        let bytes = (0..points.len()).filter(|at| differs(*at));
+        self.bytes = bytes.map(|at| points[at].value.heap_bytes()).sum::<usize>()
+            + points.len() * size_of::<HistogramPoint>();
+    }
 }
 
 /// Slides over one series and calls `each` with the number of every step and its window.
@@ -139,17 +186,25 @@ pub(crate) struct Sliding<'a, F> {
     /// Points of this time or before are in no window to come.
     passed: i64,
     reader: HistogramReader,
+    budget: &'a Arc<Budget>,
+    /// Why no more histograms are taken in.
+    failed: Option<QueryError>,
     each: F,
 }
 
 impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
     /// Begins a series.
-    pub(crate) fn new(frame: Frame, tracks: &'a mut Tracks, each: F) -> Self {
-        tracks.floats.clear();
-        tracks.histograms.clear();
+    pub(crate) fn new(
+        frame: Frame,
+        tracks: &'a mut Tracks,
+        budget: &'a Arc<Budget>,
+        each: F,
+    ) -> Self {
+        tracks.clear();
         let reader = HistogramReader::new(frame.hints);
         let count = frame.looks.count();
-        let mut sliding = Self { frame, tracks, step: 0, count, passed: i64::MAX, reader, each };
+        let (step, passed, failed) = (0, i64::MAX, None);
+        let mut sliding = Self { frame, tracks, step, count, passed, reader, budget, failed, each };
         sliding.go_to(0);
         sliding
     }
@@ -180,6 +235,12 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         let (lower, upper) = (self.passed, self.frame.upper(end));
         self.tracks.floats.slide(lower, upper, |point| point.time);
         self.tracks.histograms.slide(lower, upper, |point| point.time);
+        if self.tracks.floats.is_stale(FORGET) {
+            self.tracks.floats.forget();
+        }
+        if self.tracks.histograms.is_stale(FORGET_HISTOGRAMS) {
+            self.tracks.forget_histograms();
+        }
         let (floats, float_starts) = self.tracks.floats.window();
         let (histograms, histogram_starts) = self.tracks.histograms.window();
         let window = Window {
@@ -195,23 +256,27 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         self.go_to(self.step + 1);
     }
 
-    /// Gives out all that is left.
-    pub(crate) fn finish(mut self) {
-        while self.step < self.count {
+    /// Gives out all that is left. Fails where there was no room for what a window has.
+    pub(crate) fn finish(mut self) -> Result<(), QueryError> {
+        while self.step < self.count && self.failed.is_none() {
             self.give(self.frame.looks.time(self.step));
         }
+        self.failed.map_or(Ok(()), Err)
     }
 
     /// Takes a histogram.
     pub(crate) fn histogram(&mut self, time: i64, start: i64, value: Arc<FloatHistogram>) {
         self.give_until(time);
-        if time <= self.passed {
+        if time <= self.passed || self.failed.is_some() {
+            return;
+        }
+        if let Err(error) = self.tracks.push(HistogramPoint { time, value }, self.budget) {
+            self.failed = Some(error);
             return;
         }
         if self.frame.starts {
             self.tracks.histograms.starts.push(start);
         }
-        self.tracks.histograms.points.push(HistogramPoint { time, value });
     }
 
     /// Takes the result of a subquery at one of its steps. What its histograms say of resets is
@@ -254,7 +319,7 @@ impl<F: FnMut(usize, &Window<'_>)> Visitor for Sliding<'_, F> {
     fn point(&mut self, point: Point) {
         let Stored::Histogram(histogram) = &point.value else { return };
         self.give_until(point.timestamp);
-        if histogram.is_stale() {
+        if histogram.is_stale() || self.failed.is_some() {
             return;
         }
         if point.timestamp <= self.passed {

@@ -36,26 +36,20 @@ pub(crate) fn smoothed(
         lookback: context.lookback,
         starts: false,
     };
-    let work = Smooth {
-        frame,
-        steps,
-        span: selector.span,
-        series: selected.series.clone(),
-        context: Arc::clone(context),
-    };
+    let (shared, span) = (Arc::clone(selected), selector.span);
+    let work = Smooth { frame, steps, span, selected: shared, context: Arc::clone(context) };
     let count = steps.count();
     let runs = Runs::new(Arc::clone(selected), work, Arc::clone(context), runtime.clone(), count);
-    Box::new(Smoothed { series: selected.series.clone(), runs })
+    Box::new(Smoothed { runs })
 }
 
 struct Smoothed {
-    series: Vec<Series>,
     runs: Runs<Smooth>,
 }
 
 impl Operator for Smoothed {
     fn series(&self) -> &[Series] {
-        &self.series
+        &self.runs.work().selected.series
     }
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
@@ -67,7 +61,7 @@ struct Smooth {
     frame: Frame,
     steps: Steps,
     span: Span,
-    series: Vec<Series>,
+    selected: Arc<Selected>,
     context: Arc<Context>,
 }
 
@@ -84,20 +78,22 @@ impl SeriesWork for Smooth {
         let frame = self.frame;
         points.clear(self.steps.count());
         let mut annotations = Annotations::default();
-        let metric = self.series[position].labels.as_ref().metric_name();
+        let metric = self.selected.series[position].labels.as_ref().metric_name();
         let fixed = self.steps.count() != frame.looks.count();
+        let (budget, mut refused) = (&self.context.budget, Ok(()));
         let each = |step: usize, window: &Window<'_>| {
+            if refused.is_err() {
+                return;
+            }
             let mut notes = Notes { metric, span: self.span, annotations: &mut annotations };
             let Some(value) = between(window, &mut notes) else { return };
-            if fixed {
-                (0..points.steps()).for_each(|step| points.set(step, value.clone()));
-            } else {
-                points.set(step, value);
-            }
+            let mut steps = if fixed { 0..points.steps() } else { step..step + 1 };
+            refused = steps.try_for_each(|step| points.set(step, value.clone(), budget));
         };
-        let mut sliding = Sliding::new(frame, tracks, each);
+        let mut sliding = Sliding::new(frame, tracks, budget, each);
         visit(chunks, frame.reach(), &mut sliding)?;
-        sliding.finish();
+        sliding.finish()?;
+        refused?;
         if !annotations.is_empty() {
             self.context.annotate_all(annotations);
         }

@@ -1,9 +1,11 @@
 //! Functions over all series of a vector: `absent`, `scalar`, `sort` and its kin.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::{BoxOperator, Operator, Series};
 use crate::model::{Labels, MatchOp, Matcher, is_stale};
+use crate::promql::budget::{Budget, Held};
 use crate::promql::error::QueryError;
 use crate::promql::points::Points;
 
@@ -110,12 +112,23 @@ pub(crate) struct Sort {
     input: BoxOperator,
     by: SortBy,
     values: Vec<f64>,
+    /// What the values and the order take.
+    _held: Held,
 }
+
+/// Bytes of a value and of its place in the order, while it is sorted.
+const SORT_BYTES: usize = 4 * size_of::<usize>();
 
 impl Sort {
     /// Sorts `input`.
-    pub(crate) fn new(input: BoxOperator, by: SortBy) -> Self {
-        Self { input, by, values: Vec::new() }
+    pub(crate) fn boxed(
+        input: BoxOperator,
+        by: SortBy,
+        budget: &Arc<Budget>,
+    ) -> Result<BoxOperator, QueryError> {
+        let mut held = budget.nothing();
+        held.take(0, input.series().len() * SORT_BYTES)?;
+        Ok(Box::new(Self { input, by, values: Vec::new(), _held: held }))
     }
 }
 

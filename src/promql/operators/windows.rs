@@ -13,14 +13,16 @@ use super::{BoxOperator, Operator, PieceFolder, Series};
 use crate::chunk::Chunk;
 use crate::model::{Labels, METRIC_TYPE, TimeRange};
 use crate::promql::annotations::{Annotations, Note};
+use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
-use crate::promql::functions::{Notes, Window};
+use crate::promql::functions::{FloatPoint, Notes, Window};
 use crate::promql::labelset::differ_without_metadata;
 use crate::promql::plan::ResetHints;
 use crate::promql::points::Points;
 use crate::promql::position::Span;
+use crate::promql::series_list::SeriesList;
 use crate::promql::settings::CounterSign;
 use crate::promql::signature::Function;
 use crate::promql::source::{Selected, in_range, visit};
@@ -55,12 +57,11 @@ impl WindowFunction {
     }
 
     /// The series of the result.
-    fn result_series(&self, input: &[Series]) -> Vec<Series> {
+    fn result_series(&self, input: &[Series]) -> Result<SeriesList, QueryError> {
         let keeps = self.keeps_names();
-        let result = |series: &Series| {
+        SeriesList::of(input, &self.context.budget, |series| {
             if keeps && !series.drop_name { series.clone() } else { series.nameless(&self.context) }
-        };
-        input.iter().map(result).collect()
+        })
     }
 
     /// Computes one series; `feed` gives its points.
@@ -78,7 +79,7 @@ impl WindowFunction {
         let mut tally = self.counted.tally();
         let mut counter = Counter::new(read, self.frame.hints);
         let fixed = self.steps.count() != self.frame.looks.count();
-        let mut failed = None;
+        let (budget, mut failed) = (&self.context.budget, None);
         let each = |step: usize, window: &Window<'_>| {
             if step.is_multiple_of(STEPS_PER_CHECK) {
                 failed = failed.take().or_else(|| self.context.check().err());
@@ -93,13 +94,16 @@ impl WindowFunction {
                 tally.add(step, queryable, std::mem::take(&mut read));
                 let now = Now { step, time: self.steps.time(step) };
                 if let Some(value) = self.kernel.apply(window, now, &mut notes) {
-                    points.set(step, value);
+                    if let Err(error) = points.set(step, value, budget) {
+                        failed = Some(error);
+                        return;
+                    }
                 }
             }
         };
-        let mut sliding = Sliding::new(self.frame, tracks, each);
+        let mut sliding = Sliding::new(self.frame, tracks, budget, each);
         feed(&mut sliding)?;
-        sliding.finish();
+        sliding.finish()?;
         if let Some(error) = failed {
             return Err(error);
         }
@@ -240,8 +244,8 @@ impl<F: FnMut(usize, &Window<'_>)> Feed for Sliding<'_, F> {
 
 /// A function over the windows of a selection; the work is spread over the cores.
 pub(crate) struct OverSelection {
-    /// Made when it is asked for.
-    series: OnceCell<Vec<Series>>,
+    /// Made when it is asked for; `None` where there was no room for it, and the query fails.
+    series: OnceCell<Option<SeriesList>>,
     /// Whether the selected series are what [`Operator::named`] answers.
     named: bool,
     runs: Runs<SelectionWork>,
@@ -258,14 +262,15 @@ impl OverSelection {
         function: WindowFunction,
         selected: &Arc<Selected>,
         runtime: &tokio::runtime::Handle,
-    ) -> BoxOperator {
+    ) -> Result<BoxOperator, QueryError> {
         let (context, steps) = (Arc::clone(&function.context), function.steps.count());
         let drops = !function.keeps_names() && !context.delays_names();
         let named =
             drops && differ_without_metadata(selected.series.iter().map(|series| &series.labels));
         let work = SelectionWork { function, selected: Arc::clone(selected) };
+        let budget = Arc::clone(&context.budget);
         let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
-        Merged::of(Box::new(Self { series: OnceCell::new(), named, runs }), Clash::Any)
+        Merged::of(Box::new(Self { series: OnceCell::new(), named, runs }), Clash::Any, &budget)
     }
 }
 
@@ -292,7 +297,11 @@ impl SeriesWork for SelectionWork {
 impl Operator for OverSelection {
     fn series(&self) -> &[Series] {
         let SelectionWork { function, selected } = self.runs.work();
-        self.series.get_or_init(|| function.result_series(&selected.series))
+        let made = self.series.get_or_init(|| {
+            let made = function.result_series(&selected.series);
+            made.inspect_err(|error| function.context.refuse(error)).ok()
+        });
+        made.as_deref().unwrap_or(&selected.series)
     }
 
     fn named(&self) -> Option<&[Series]> {
@@ -317,10 +326,12 @@ pub(crate) struct OverSubquery {
     function: WindowFunction,
     input: BoxOperator,
     input_steps: Steps,
-    series: Vec<Series>,
+    series: SeriesList,
     position: usize,
     tracks: Tracks,
     scratch: Points,
+    /// What the floats of a window take.
+    _held: Held,
 }
 
 impl OverSubquery {
@@ -329,8 +340,11 @@ impl OverSubquery {
         function: WindowFunction,
         input: BoxOperator,
         input_steps: Steps,
-    ) -> BoxOperator {
-        let series = function.result_series(input.series());
+    ) -> Result<BoxOperator, QueryError> {
+        let budget = Arc::clone(&function.context.budget);
+        let series = function.result_series(input.series())?;
+        let mut held = budget.nothing();
+        held.take(0, input_steps.count().saturating_mul(size_of::<FloatPoint>()))?;
         let operator = Self {
             function,
             input,
@@ -339,8 +353,9 @@ impl OverSubquery {
             position: 0,
             tracks: Tracks::default(),
             scratch: Points::default(),
+            _held: held,
         };
-        Merged::of(Box::new(operator), Clash::Any)
+        Merged::of(Box::new(operator), Clash::Any, &budget)
     }
 }
 

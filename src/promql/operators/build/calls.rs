@@ -140,7 +140,7 @@ impl Builder {
             }
         };
         let Some(input) = args.first() else { return Err(wrong_arguments(call)) };
-        Ok(Mapped::nameless(self.build(&input.node, scope)?, &self.context, map))
+        Mapped::nameless(self.build(&input.node, scope)?, &self.context, map)
     }
 
     fn clamp(
@@ -180,8 +180,8 @@ impl Builder {
             let selected = &self.selections[selector.selection];
             let (hints, context, runtime) = (selector.hints, &self.context, &self.runtime);
             let selector =
-                Selector::new(selected, selector.lookup, wanted, hints, scope, context, runtime);
-            return Ok(merged(Box::new(selector)));
+                Selector::new(selected, selector.lookup, wanted, hints, scope, context, runtime)?;
+            return merged(Box::new(selector), &context.budget);
         }
         let steps = scope.steps;
         let map: Map = Box::new(move |points| {
@@ -194,7 +194,7 @@ impl Builder {
             }
             Ok(())
         });
-        Ok(Mapped::nameless(self.build(&arg.node, scope)?, &self.context, map))
+        Mapped::nameless(self.build(&arg.node, scope)?, &self.context, map)
     }
 
     fn sort(
@@ -218,7 +218,7 @@ impl Builder {
                 SortBy::Labels(names.collect(), direction)
             }
         };
-        Ok(Box::new(Sort::new(self.build(&arg.node, scope)?, by)))
+        Sort::boxed(self.build(&arg.node, scope)?, by, &self.context.budget)
     }
 
     fn buckets(&self, call: &Call, scope: &Scope) -> Result<BoxOperator, QueryError> {
@@ -279,7 +279,7 @@ impl Builder {
                 if !selected.series.is_empty() {
                     function.kernel.check_arguments()?;
                 }
-                OverSelection::boxed(function, selected, &self.runtime)
+                OverSelection::boxed(function, selected, &self.runtime)?
             }
             Source::Subquery { node, steps } => {
                 let counted = scope.counted.inside(Windows {
@@ -294,7 +294,7 @@ impl Builder {
                     // At least one series at all of its steps comes together, whoever takes it.
                     self.context.budget.nothing().take(steps.count(), 0)?;
                 }
-                OverSubquery::boxed(function, input, *steps)
+                OverSubquery::boxed(function, input, *steps)?
             }
         };
         if call.function == Function::AbsentOverTime {
@@ -340,7 +340,7 @@ impl Builder {
             let wanted = Wanted::InfoTimestamp;
             let hints = ResetHints::AsStored;
             let scope = &Scope { steps, counted: Destination::nowhere() };
-            Box::new(Selector::new(&selected, lookup, wanted, hints, scope, context, runtime))
+            Box::new(Selector::new(&selected, lookup, wanted, hints, scope, context, runtime)?)
         };
         Info::boxed(base, infos, &wanted, scope, &self.context)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::elementwise::Mapped;
+use super::elementwise::{Map, Mapped};
 use super::literal::{Constant, Nothing};
 use super::once::Once;
 use super::selector::{Selector, Wanted};
@@ -16,7 +16,7 @@ use super::{BoxOperator, merged};
 use crate::promql::aggregate::{Aggregation, aggregate, count_values};
 use crate::promql::binary::{And, Join, Operation, Or, ScalarSide, Stays};
 use crate::promql::binary::{scalars, vector_and_scalar};
-use crate::promql::budget::Held;
+use crate::promql::budget::{Budget, Held};
 use crate::promql::context::Context;
 use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
@@ -84,16 +84,19 @@ impl Builder {
                 scope,
                 &self.context,
                 &self.runtime,
-            )),
+            )?),
             Node::Call(call) => self.call(call, scope)?,
             Node::Aggregate(node) => self.aggregate(node, scope)?,
             Node::Binary(node) => self.binary(node, scope)?,
             Node::Negate(node) => {
-                Mapped::nameless(self.build(node, scope)?, &self.context, Box::new(negate))
+                let budget = Arc::clone(&self.context.budget);
+                let map: Map = Box::new(move |points| negate(points, &budget));
+                Mapped::nameless(self.build(node, scope)?, &self.context, map)?
             }
             Node::Once(node) => {
                 let first = Scope { steps: steps.first(), counted: scope.counted.once(steps) };
-                Box::new(Once::new(self.build(node, &first)?, steps.count()))
+                let input = self.build(node, &first)?;
+                Box::new(Once::new(input, steps.count(), &self.context.budget))
             }
             Node::String(_) | Node::Matchers(_) | Node::Range(_) => {
                 return Err(QueryError::execution("expected a scalar or an instant vector"));
@@ -148,13 +151,13 @@ impl Builder {
             BinaryOp::Unless => {
                 And::boxed(lhs, rhs, Stays::Absent, &matching.labels, steps, context)
             }
-            BinaryOp::Or => Ok(Or::boxed(lhs, rhs, &matching.labels, steps, context)),
+            BinaryOp::Or => Or::boxed(lhs, rhs, &matching.labels, steps, context),
             _ => Join::boxed(lhs, rhs, operation, matching, steps, context),
         }
     }
 }
 
-fn negate(points: &mut Points) -> Result<(), QueryError> {
+fn negate(points: &mut Points, budget: &Arc<Budget>) -> Result<(), QueryError> {
     for value in points.floats_mut() {
         if !crate::model::is_stale(*value) {
             *value = -*value;
@@ -165,7 +168,7 @@ fn negate(points: &mut Points) -> Result<(), QueryError> {
             if let Some(histogram) = points.histogram(step) {
                 let mut negated = (**histogram).clone();
                 negated.mul(-1.0);
-                points.set_histogram(step, Arc::new(negated));
+                points.set_histogram(step, Arc::new(negated), budget)?;
             }
         }
     }
@@ -173,6 +176,6 @@ fn negate(points: &mut Points) -> Result<(), QueryError> {
 }
 
 /// Series of one label set become one.
-fn merged(input: BoxOperator) -> BoxOperator {
-    merged::Merged::of(input, merged::Clash::SameStep)
+fn merged(input: BoxOperator, budget: &Arc<Budget>) -> Result<BoxOperator, QueryError> {
+    merged::Merged::of(input, merged::Clash::SameStep, budget)
 }
