@@ -91,6 +91,8 @@ pub const MAX_EXEMPLAR_CHARS: usize = 128;
 pub const MAX_REGEX_DEPTH: u32 = 250;
 /// Bytes that a compiled regular expression may take.
 pub const MAX_REGEX_BYTES: usize = 32 << 20;
+/// Bytes that all compiled regular expressions of one request may take; less where there is little memory.
+pub const MAX_REQUEST_REGEX_BYTES: usize = 64 << 20;
 /// Points in a chunk.
 pub const MAX_CHUNK_POINTS: usize = 120;
 /// Queries in one remote read.
@@ -99,8 +101,6 @@ pub const MAX_READ_QUERIES: usize = 256;
 pub const MAX_READ_MATCHERS: usize = 128;
 /// Bytes of all patterns of one remote read: parsing takes some hundred times as much.
 pub const MAX_READ_PATTERN_BYTES: usize = 1 << 20;
-/// Bytes that all compiled regular expressions of one remote read may take.
-pub const MAX_READ_REGEX_BYTES: usize = 64 << 20;
 /// Protobuf fields in one remote read: matchers, hints and all.
 pub const MAX_READ_FIELDS: usize = 1 << 16;
 /// Remote reads under way at once; further ones wait in line for [`READ_WAIT`].
@@ -125,8 +125,6 @@ pub const MAX_QUERY_BYTES: usize = 1 << 20;
 pub const MAX_QUERY_DEPTH: usize = 500;
 /// Stack of a thread that serves: a query of that depth needs up to a quarter of it.
 pub const THREAD_STACK_BYTES: usize = 32 << 20;
-/// Bytes that all compiled regular expressions of one query may take.
-pub const MAX_QUERY_REGEX_BYTES: usize = 64 << 20;
 /// Questions for labels, series, metadata and the like that are answered at a time: their answers are
 /// whole in memory. Further ones wait for [`LIST_WAIT`].
 pub const MAX_CONCURRENT_LISTS: usize = 4;

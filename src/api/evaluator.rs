@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::config::{Language, QueryConfig, TypeAndUnitLabels};
 use crate::promql::{
-    CounterSign, Engine, Features, NameRemoval, QueryMemory, Settings, StartTimestamps,
+    CounterSign, Engine, Features, NameRemoval, Patterns, QueryMemory, Settings, StartTimestamps,
 };
 
 /// How queries are evaluated.
@@ -57,9 +57,10 @@ impl Evaluator {
         (!same).then(|| Self::new(settings, features, config.slow))
     }
 
-    /// The same, whose queries together hold no more than this.
-    pub(super) fn within(&self, memory: Arc<QueryMemory>) -> Self {
-        let settings = Settings { memory, ..self.engine.settings().clone() };
+    /// The same, whose queries together hold no more than this, and whose patterns.
+    pub(super) fn within(&self, memory: Arc<QueryMemory>, patterns: Patterns) -> Self {
+        let patterns = Arc::new(patterns);
+        let settings = Settings { memory, patterns, ..self.engine.settings().clone() };
         Self::new(settings, self.features, self.slow)
     }
 
@@ -99,6 +100,7 @@ mod tests {
             max_samples: 2,
             max_bytes: 3,
             memory: Arc::clone(&settings.memory),
+            patterns: Arc::clone(&settings.patterns),
             max_concurrent: 4,
             max_queue: 5,
             max_depth: 6,

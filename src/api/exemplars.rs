@@ -18,10 +18,10 @@ use super::unsent::holding;
 use super::workers::Caller;
 use super::{ApiError, AppState, json, query};
 use crate::model::{Exemplar, Matcher, TimeRange};
-use crate::promql::QueryError;
 use crate::promql::annotations::Shown;
 use crate::promql::ast::Expr;
 use crate::promql::format::{sample_value, timestamp};
+use crate::promql::{QueryError, QueryOptions};
 use crate::storage::{ExemplarList, GatheredExemplars, StoreError, exemplar_bytes};
 
 /// `/api/v1/query_exemplars`, parameters `query`, `start`, `end`. A query that selects nothing has
@@ -42,7 +42,8 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
         let why = "end timestamp must not be before start timestamp";
         return Err(ApiError::BadRequest(why.into()));
     }
-    let expr = query::parsed(state, parameters.first("query")).await?;
+    let options = QueryOptions::default();
+    let (expr, _room) = query::parsed(state, parameters.first("query"), &options).await?;
     let expr = expr.map_err(ApiError::BadRequest)?;
     let mut selectors = Vec::new();
     collect(&expr, &mut selectors);

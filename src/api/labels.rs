@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 
+use super::matches::Selectors;
 use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
 use super::slow::Watch;
@@ -17,7 +18,7 @@ use super::turns::Turn;
 use super::unsent::holding;
 use super::{ApiError, AppState, json, label_name, matches};
 use crate::config::ListLimits;
-use crate::model::{Labels, Matcher, TimeRange};
+use crate::model::{Labels, TimeRange};
 use crate::promql::annotations::Shown;
 use crate::promql::quoted_bytes;
 use crate::storage::{Limited, ListSize, Listed, SeriesQuery, SharedStore, StoreError};
@@ -99,7 +100,7 @@ async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Resp
 
 /// Which series are meant, and how many results are wanted.
 struct Question {
-    selectors: Vec<Vec<Matcher>>,
+    selectors: Selectors,
     range: TimeRange,
     limit: Limit,
 }
@@ -167,7 +168,7 @@ impl Question {
         let store = state.store()?;
         let union = async {
             let mut all = Limited { items: Vec::new(), truncated: false };
-            for matchers in selectors {
+            for matchers in selectors.iter().cloned() {
                 let query = SeriesQuery { matchers, range, limit };
                 let found = answer(store.clone(), query).await?;
                 all = Limited::union(vec![all, found], limit);

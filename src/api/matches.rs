@@ -1,17 +1,37 @@
 //! The parameters `match[]` of a request: selectors as in PromQL.
 //!
-//! All of a request have one budget for their regular expressions. Compiling them keeps a processor
-//! busy: it is work for the workers.
+//! All of a request have one budget for their regular expressions, which are compiled where that may be done.
 
 use super::parameters::{Parameters, invalid};
 use super::workers::Caller;
-use super::{ApiError, AppState};
+use super::{ApiError, AppState, patterns};
 use crate::limits::{MAX_QUERY_BYTES, MAX_READ_QUERIES};
-use crate::model::Matcher;
-use crate::promql::parse_selector_among;
+use crate::model::{Matcher, PatternSet};
+use crate::promql::{PatternRoom, parse_selector_with};
 
 /// The matchers of each selector, or why one is none.
-pub(super) type Matches = Result<Vec<Vec<Matcher>>, String>;
+pub(super) type Matches = Result<Selectors, String>;
+
+/// The matchers of each selector, and the memory of their patterns.
+#[derive(Debug, Default)]
+pub(super) struct Selectors {
+    matchers: Vec<Vec<Matcher>>,
+    _room: PatternRoom,
+}
+
+impl std::ops::Deref for Selectors {
+    type Target = Vec<Vec<Matcher>>;
+
+    fn deref(&self) -> &Vec<Vec<Matcher>> {
+        &self.matchers
+    }
+}
+
+impl std::ops::DerefMut for Selectors {
+    fn deref_mut(&mut self) -> &mut Vec<Vec<Matcher>> {
+        &mut self.matchers
+    }
+}
 
 /// Reads selectors, each of which must select something.
 pub(super) async fn parse(state: &AppState, selectors: Vec<String>) -> Result<Matches, ApiError> {
@@ -26,7 +46,7 @@ pub(super) async fn parse(state: &AppState, selectors: Vec<String>) -> Result<Ma
 pub(super) async fn required(
     state: &AppState,
     parameters: &Parameters,
-) -> Result<Vec<Vec<Matcher>>, ApiError> {
+) -> Result<Selectors, ApiError> {
     let selectors = parameters.list("match[]");
     if selectors.is_empty() {
         return Err(ApiError::BadRequest("no match[] parameter provided".into()));
@@ -42,18 +62,21 @@ pub(super) async fn parse_any(
     if selectors.len() > MAX_READ_QUERIES {
         return Ok(Err(format!("more than {MAX_READ_QUERIES} of them")));
     }
-    if selectors.iter().map(String::len).sum::<usize>() > MAX_QUERY_BYTES {
+    let bytes = selectors.iter().map(String::len).sum::<usize>();
+    if bytes > MAX_QUERY_BYTES {
         return Ok(Err(format!("more than {MAX_QUERY_BYTES} bytes of them")));
     }
-    let parse = move |caller: &Caller<'_>| {
+    let parse = move |set: &mut PatternSet, caller: &Caller<'_>| {
         let sharers = selectors.len();
         let parsed = selectors.iter().map(|selector| {
             caller.check()?;
-            Ok(parse_selector_among(selector, sharers).map_err(|error| error.to_string()))
+            Ok(parse_selector_with(selector, sharers, set).map_err(|error| error.to_string()))
         });
-        parsed.collect::<Result<Matches, ApiError>>()
+        parsed.collect::<Result<Result<Vec<_>, String>, ApiError>>()
     };
-    state.workers.run(parse).await
+    let patience = patterns::patience(state);
+    let (matchers, room) = patterns::read(state, &patience, bytes, parse).await?;
+    Ok(matchers.map(|matchers| Selectors { matchers, _room: room }))
 }
 
 #[cfg(test)]

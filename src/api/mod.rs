@@ -73,7 +73,7 @@ use crate::config::{
     TypeAndUnitLabels, WebConfig,
 };
 use crate::limits::MAX_READ_RESPONSE_BYTES;
-use crate::promql::{Features, QueryMemory, Settings};
+use crate::promql::{Features, Patterns, QueryMemory, Settings};
 use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, Level, Pressure, SelectHints, SharedStore};
 use crate::telemetry::{Metrics, Traces};
@@ -255,7 +255,8 @@ impl AppState {
         let (at_once, stall) = (limits.reads, limits.http.answer_timeout);
         let mut reads = ReadGate::new(ReadLimits { at_once, stall, ..ReadLimits::default() });
         reads.bodies = room();
-        let evaluator = self.evaluator().within(Arc::new(queries));
+        let evaluator =
+            self.evaluator().within(Arc::new(queries), Patterns::new(bytes(memory.patterns())));
         // The label sets of all at a time may have half of what the process may, and the points that they keep from
         // being forgotten as much again.
         let share = bytes(memory.queries()) / limits.reads;

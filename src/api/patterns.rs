@@ -1,27 +1,76 @@
-//! The matchers of one request, within what all its regular expressions may take together.
+//! Reads a request whose regular expressions may be costly to compile.
 //!
-//! Patterns are limited before they are read, and what they compile to by an equal share each.
-//! This keeps a processor busy: it is work for the workers.
+//! It is read at once, and where patterns are missing again when they are compiled: see [`PatternSet`]. Short
+//! requests are read where they come, as nothing that takes long is done then; long ones by the workers.
 
-use super::ApiError;
+use std::time::Instant;
+
 use super::workers::Caller;
-use crate::limits::{MAX_READ_PATTERN_BYTES, MAX_READ_REGEX_BYTES, MAX_REGEX_BYTES};
-use crate::model::{MatchOp, Matcher, RegexError};
+use super::{ApiError, AppState};
+use crate::limits::MAX_READ_PATTERN_BYTES;
+use crate::model::{MatchOp, Matcher, PatternSet};
+use crate::promql::{Patience, PatternRoom, TimeLimit};
 
-/// The budget of a request.
+/// Bytes of a request that is read where it comes.
+const SHORT: usize = 4 << 10;
+
+/// What was read, and the memory of its patterns, to be kept as long as they are.
+pub(super) type Read<T> = (T, PatternRoom);
+
+/// How long requests wait for patterns that began now and have no time of their own.
+pub(super) fn patience(state: &AppState) -> Patience {
+    let evaluator = state.evaluator();
+    let settings = evaluator.engine.settings();
+    Patience {
+        began: Instant::now(),
+        limit: settings.timeout,
+        of: TimeLimit::Setting,
+        max_queue: settings.max_queue,
+    }
+}
+
+/// What `read` makes of a request of so many bytes. It may be called twice.
+pub(super) async fn read<T: Send + 'static>(
+    state: &AppState,
+    patience: &Patience,
+    bytes: usize,
+    read: impl Fn(&mut PatternSet, &Caller<'_>) -> Result<T, ApiError> + Clone + Send + 'static,
+) -> Result<Read<T>, ApiError> {
+    let patterns = state.evaluator().engine.settings().patterns.clone();
+    let (mut set, mut room) = (patterns.set(), PatternRoom::default());
+    loop {
+        let read = read.clone();
+        let once = move |caller: &Caller<'_>| {
+            let found = read(&mut set, caller)?;
+            Ok((found, set))
+        };
+        let (found, mut after) = match bytes <= SHORT {
+            true => once(&Caller(&|| false))?,
+            false => state.workers.run(once).await?,
+        };
+        let missing = after.missing();
+        if missing.is_empty() {
+            return Ok((found, room));
+        }
+        let (compiled, more) = patterns.compile(after, missing, patience).await?;
+        (set, room) = (compiled, room.and(more));
+    }
+}
+
+/// The patterns of a request that is no text of PromQL.
 pub(super) struct Patterns<'a> {
     /// Bytes of patterns so far.
     bytes: usize,
     /// Bytes that each may compile to.
     share: usize,
+    set: &'a mut PatternSet,
     caller: &'a Caller<'a>,
 }
 
 impl<'a> Patterns<'a> {
     /// For a request with `count` regular expressions.
-    pub(super) fn new(count: usize, caller: &'a Caller<'a>) -> Self {
-        let share = (MAX_READ_REGEX_BYTES / count.max(1)).min(MAX_REGEX_BYTES);
-        Self { bytes: 0, share, caller }
+    pub(super) fn new(count: usize, set: &'a mut PatternSet, caller: &'a Caller<'a>) -> Self {
+        Self { bytes: 0, share: set.share(count), set, caller }
     }
 
     /// The next matcher.
@@ -40,15 +89,7 @@ impl<'a> Patterns<'a> {
                 )));
             }
         }
-        Matcher::within(self.share, op, name, value).map_err(|error| {
-            ApiError::BadRequest(match error {
-                RegexError::TooLarge => format!(
-                    "a regular expression takes more than {} bytes compiled, its share of the \
-                     {MAX_READ_REGEX_BYTES} bytes of all in a request",
-                    self.share
-                ),
-                error => error.to_string(),
-            })
-        })
+        let matcher = self.set.matcher(self.share, op, name, value);
+        matcher.map_err(|error| ApiError::BadRequest(error.to_string()))
     }
 }

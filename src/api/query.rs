@@ -14,11 +14,13 @@ use tracing::{Instrument, Span, info_span};
 
 use super::moment::{self, Moment};
 use super::parameters::{BACKWARDS, Parameters, invalid};
+use super::patterns::Read;
 use super::workers::Caller;
-use super::{ApiError, AppState, json, parse_query, query_result, slow};
+use super::{ApiError, AppState, json, parse_query, patterns, query_result, slow};
+use crate::model::PatternSet;
 use crate::promql::ast::Expr;
 use crate::promql::{
-    Cost, Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse,
+    Cost, Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse_with,
 };
 use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::{self, QueryKind, QueryOutcome, RunningQuery};
@@ -46,8 +48,8 @@ pub(super) async fn format_query(
     State(state): State<Arc<AppState>>,
     parameters: Parameters,
 ) -> Response {
-    let expr = expression(&state, parameters.first("query")).await;
-    json::answer(expr.map(|expr| expr.pretty()))
+    let expr = expression(&state, parameters.first("query"), &QueryOptions::default()).await;
+    json::answer(expr.map(|(expr, _)| expr.pretty()))
 }
 
 /// `/api/v1/parse_query`, parameter `query`.
@@ -55,8 +57,8 @@ pub(super) async fn parse_query(
     State(state): State<Arc<AppState>>,
     parameters: Parameters,
 ) -> Response {
-    let expr = expression(&state, parameters.first("query")).await;
-    json::answer(expr.map(|expr| parse_query::tree(&expr)))
+    let expr = expression(&state, parameters.first("query"), &QueryOptions::default()).await;
+    json::answer(expr.map(|(expr, _)| parse_query::tree(&expr)))
 }
 
 async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
@@ -65,7 +67,7 @@ async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, 
     let time = time.unwrap_or_else(|| Moment::from_millis(state.clock.now_ms())).query_millis();
     let options = options(state, parameters)?;
     let query = parameters.first("query");
-    let expr = expression(state, query).await?;
+    let (expr, _room) = expression(state, query, &options).await?;
     let store = state.store()?.clone();
     let evaluator = state.evaluator();
     let evaluation = evaluator.engine.instant(store, &expr, time, &options);
@@ -97,7 +99,7 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
     let steps = Steps { start: start.query_millis(), end: end.query_millis(), interval };
     let options = options(state, parameters)?;
     let query = parameters.first("query");
-    let expr = expression(state, query).await?;
+    let (expr, _room) = expression(state, query, &options).await?;
     let store = state.store()?.clone();
     let evaluator = state.evaluator();
     let evaluation = evaluator.engine.range(store, &expr, steps, &options);
@@ -220,12 +222,15 @@ async fn counted(
     let result = evaluation.instrument(span.clone()).await;
     record(&span, &result);
     under_way.ended(&result);
-    let reached = result.as_ref().err().and_then(QueryError::setting);
+    result.inspect_err(|error| reached(state, error))
+}
+
+/// Counts the limit that a query has reached.
+fn reached(state: &AppState, error: &QueryError) {
     // What memory is short for is counted where it is refused.
-    if let Some(setting) = reached.filter(|setting| *setting != MEMORY_LIMIT) {
+    if let Some(setting) = error.setting().filter(|setting| *setting != MEMORY_LIMIT) {
         state.metrics.http.limits.reached(setting);
     }
-    result
 }
 
 /// What a query sets for itself.
@@ -246,22 +251,37 @@ fn options(state: &AppState, parameters: &Parameters) -> Result<QueryOptions, Ap
         })?,
         counting: if by_step { Counting::ByStep } else { Counting::Total },
         cost: Arc::default(),
+        began: Some(Instant::now()),
     })
 }
 
-/// The tree of a query.
-async fn expression(state: &AppState, query: &str) -> Result<Expr, ApiError> {
-    let parsed = parsed(state, query).await?;
-    parsed.map_err(|why| invalid("query", why))
+/// The tree of a query, and the memory of its patterns.
+async fn expression(
+    state: &AppState,
+    query: &str,
+    options: &QueryOptions,
+) -> Result<Read<Expr>, ApiError> {
+    let (parsed, room) = parsed(state, query, options).await?;
+    Ok((parsed.map_err(|why| invalid("query", why))?, room))
 }
 
-/// The same, or why the text is none. Regular expressions may take long to compile.
+/// The same, or why the text is none. Compiling its patterns counts for the time of the query.
 pub(super) async fn parsed(
     state: &AppState,
     query: &str,
-) -> Result<Result<Expr, String>, ApiError> {
-    let (query, features) = (query.to_owned(), state.evaluator().features);
-    let parse =
-        move |_: &Caller<'_>| Ok(parse(&query, features).map_err(|error| error.to_string()));
-    state.workers.run(parse).instrument(info_span!("parse")).await
+    options: &QueryOptions,
+) -> Result<Read<Result<Expr, String>>, ApiError> {
+    let evaluator = state.evaluator();
+    let (text, features) = (query.to_owned(), evaluator.features);
+    let parse = move |set: &mut PatternSet, _: &Caller<'_>| {
+        Ok(parse_with(&text, features, set).map_err(|error| error.to_string()))
+    };
+    let patience = evaluator.engine.patience(options);
+    let read = patterns::read(state, &patience, query.len(), parse);
+    let read = read.instrument(info_span!("parse")).await;
+    read.inspect_err(|error| {
+        if let ApiError::Query(error) = error {
+            reached(state, error);
+        }
+    })
 }

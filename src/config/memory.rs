@@ -10,7 +10,7 @@ use super::raw::Raw;
 use super::{ConfigError, parse_size};
 use crate::limits::{
     MAX_BODY_BYTES, MAX_BODY_BYTES_IN_FLIGHT, MAX_DECODED_BYTES, MAX_DECODED_BYTES_IN_FLIGHT,
-    MAX_LIST_BYTES, MAX_METADATA_BYTES, MAX_READ_RESPONSE_BYTES,
+    MAX_LIST_BYTES, MAX_METADATA_BYTES, MAX_READ_RESPONSE_BYTES, MAX_REQUEST_REGEX_BYTES,
 };
 
 /// Least memory that the program works with.
@@ -45,6 +45,11 @@ impl MemoryConfig {
     /// Bytes that all queries may hold together: a half.
     pub fn queries(&self) -> u64 {
         self.limit / 2
+    }
+
+    /// Bytes of the compiled patterns of requests under way, and of each of them: a sixteenth, at most 64 MiB.
+    pub fn patterns(&self) -> u64 {
+        (self.limit / 16).min(MAX_REQUEST_REGEX_BYTES as u64)
     }
 
     /// Bytes of one answer of a label endpoint: a sixteenth, at most 32 MiB.

@@ -2,12 +2,13 @@
 //!
 //! A missing label has the empty value. Regular expressions are RE2 syntax,
 //! anchored at both ends, and the dot matches newlines, as in Prometheus.
-//! What a pattern can only match (a set of literals, a prefix) is found once, here.
 
-use regex::Regex;
+use std::sync::Arc;
 
 use super::labels::Labels;
-use super::re2::{self, RegexError};
+use super::pattern::Pattern;
+use super::pattern_set::PatternSet;
+use super::re2::RegexError;
 use crate::limits::MAX_REGEX_BYTES;
 
 /// How a matcher compares.
@@ -62,42 +63,19 @@ pub struct Matcher {
     name: String,
     op: MatchOp,
     value: String,
-    pattern: Option<Pattern>,
-}
-
-#[derive(Debug, Clone)]
-struct Pattern {
-    regex: Regex,
-    /// The pattern matches exactly these values; sorted.
-    literals: Option<Vec<String>>,
-    /// All matches begin with this; may be empty.
-    prefix: String,
+    pattern: Option<Arc<Pattern>>,
 }
 
 impl Matcher {
     /// A matcher of `name`. Fails when a regular expression is not RE2, or takes more than
-    /// [`MAX_REGEX_BYTES`] compiled.
+    /// [`MAX_REGEX_BYTES`] compiled. What comes from outside is for a [`PatternSet`].
     pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, RegexError> {
-        Self::within(MAX_REGEX_BYTES, op, name, value)
+        PatternSet::immediate().matcher(MAX_REGEX_BYTES, op, name, value)
     }
 
-    /// The same for a regular expression that may take so many bytes compiled.
-    pub fn within(
-        most_bytes: usize,
-        op: MatchOp,
-        name: &str,
-        value: &str,
-    ) -> Result<Self, RegexError> {
-        let pattern = match op {
-            MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => {
-                let regex = re2::anchored(value, most_bytes)?;
-                let literals = re2::literals(value, &regex);
-                let prefix = re2::prefix(value);
-                Some(Pattern { regex, literals, prefix })
-            }
-        };
-        Ok(Self { name: name.into(), op, value: value.into(), pattern })
+    /// The same with its pattern, where it has one.
+    pub(super) fn of(op: MatchOp, name: &str, value: &str, pattern: Option<Arc<Pattern>>) -> Self {
+        Self { name: name.into(), op, value: value.into(), pattern }
     }
 
     /// `name = value`
@@ -145,7 +123,7 @@ impl Matcher {
         match self.op {
             MatchOp::Equal => Some(vec![&self.value]),
             MatchOp::Regex => {
-                let literals = self.pattern.as_ref()?.literals.as_ref()?;
+                let literals = self.pattern.as_ref()?.literals()?;
                 Some(literals.iter().map(String::as_str).collect())
             }
             MatchOp::NotEqual | MatchOp::NotRegex => None,
@@ -155,18 +133,9 @@ impl Matcher {
     /// What every value that passes begins with; empty when nothing is known.
     pub fn prefix(&self) -> &str {
         match (&self.pattern, self.op) {
-            (Some(pattern), MatchOp::Regex) => &pattern.prefix,
+            (Some(pattern), MatchOp::Regex) => pattern.prefix(),
             (None, MatchOp::Equal) => &self.value,
             _ => "",
-        }
-    }
-}
-
-impl Pattern {
-    fn is_match(&self, value: &str) -> bool {
-        match &self.literals {
-            Some(literals) => literals.binary_search_by(|l| l.as_str().cmp(value)).is_ok(),
-            None => self.regex.is_match(value),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::annotations::{Annotation, Annotations};
 use super::budget::Budget;
 use super::counts::SampleCounts;
 use super::error::{EVALUATION, QueryError, TimeLimit};
+use super::patterns::{Patience, Patterns};
 use super::settings::{CounterSign, NameRemoval, Settings, StartTimestamps};
 
 /// What the operators of one query share.
@@ -26,6 +27,10 @@ pub(crate) struct Context {
     pub counter_sign: CounterSign,
     /// What may be held in memory.
     pub budget: Arc<Budget>,
+    /// Compiles what `label_replace` has.
+    pub patterns: Arc<Patterns>,
+    max_queue: usize,
+    began: Instant,
     /// Samples that the query looked at, as Prometheus counts them.
     pub counts: SampleCounts,
     annotations: Mutex<Annotations>,
@@ -53,6 +58,9 @@ impl Context {
             start_timestamps: settings.start_timestamps,
             counter_sign: settings.counter_sign,
             budget: Budget::new(settings),
+            patterns: Arc::clone(&settings.patterns),
+            max_queue: settings.max_queue,
+            began: begin,
             counts,
             annotations: Mutex::default(),
             deadline: begin + timeout,
@@ -80,6 +88,12 @@ impl Context {
             return Err(self.late(EVALUATION));
         }
         Ok(())
+    }
+
+    /// How long it may wait for what is compiled.
+    pub(crate) fn patience(&self) -> Patience {
+        let (began, limit, of) = (self.began, self.timeout, self.time_limit);
+        Patience { began, limit, of, max_queue: self.max_queue }
     }
 
     /// The error of a query whose time is over in `place`.

@@ -18,8 +18,9 @@ use super::budget::{Budget, Held};
 use super::collect::collect;
 use super::context::Context;
 use super::counts::{Counting, SampleCounts};
-use super::error::{EVALUATION, QUEUE, QueryError, joined};
+use super::error::{EVALUATION, QUEUE, QueryError, TimeLimit, joined};
 use super::operators::build::{Builder, Scope};
+use super::patterns::Patience;
 use super::plan::{Node, Plan, Query, plan};
 use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings};
 use super::source::select_all;
@@ -49,6 +50,8 @@ pub struct QueryOptions {
     pub counting: Counting,
     /// Where it says what it cost, whatever becomes of it.
     pub cost: Arc<Cost>,
+    /// When its time began, where that is not when it is given to the engine.
+    pub began: Option<Instant>,
 }
 
 /// What a query has cost, known when it has ended. One that failed may still count a little more.
@@ -152,6 +155,18 @@ impl Engine {
         Budget::new(&self.settings).nothing()
     }
 
+    /// How long a query may take, patterns that have to be compiled included.
+    pub fn patience(&self, options: &QueryOptions) -> Patience {
+        let most = self.settings.timeout;
+        let limit = options.timeout.unwrap_or(most).min(most);
+        Patience {
+            began: options.began.unwrap_or_else(Instant::now),
+            limit,
+            of: if limit < most { TimeLimit::Request } else { TimeLimit::Setting },
+            max_queue: self.settings.max_queue,
+        }
+    }
+
     fn query(&self, steps: Steps, interval: i64, options: &QueryOptions) -> Query {
         let lookback = options.lookback.filter(|lookback| !lookback.is_zero());
         Query {
@@ -170,7 +185,7 @@ impl Engine {
         when: When,
         options: &QueryOptions,
     ) -> Result<QueryResult, QueryError> {
-        let begin = Instant::now();
+        let begin = options.began.unwrap_or_else(Instant::now);
         if depth(expr, self.settings.max_depth) > self.settings.max_depth {
             let what = format!(
                 "expression is nested deeper than {}, which is the setting {MAX_DEPTH}",
@@ -178,8 +193,7 @@ impl Engine {
             );
             return Err(QueryError::Limit { what, setting: MAX_DEPTH });
         }
-        let wished = options.timeout.unwrap_or(self.settings.timeout);
-        let timeout = wished.min(self.settings.timeout);
+        let timeout = self.patience(options).limit;
         let counts = SampleCounts::new(options.counting, query.steps);
         let context = Context::new(&self.settings, query.lookback, counts, timeout, begin);
         let context = Arc::new(context);

@@ -68,6 +68,9 @@ pub(super) const QUEUE: &str = "query queue";
 /// The same, after that.
 pub(super) const EVALUATION: &str = "expression evaluation";
 
+/// The same before it has a tree.
+pub(super) const COMPILING: &str = "compiling of regular expressions";
+
 /// Who says how long a query may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeLimit {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::patterns::Patterns;
 use super::query_memory::QueryMemory;
 use crate::limits::MAX_QUERY_DEPTH;
 
@@ -22,6 +23,8 @@ pub struct Settings {
     pub max_bytes: usize,
     /// What all queries hold together, and may.
     pub memory: Arc<QueryMemory>,
+    /// The patterns of all requests.
+    pub patterns: Arc<Patterns>,
     /// Longest time that a query may take, waiting for its turn included.
     pub timeout: Duration,
     /// Deepest nesting of an expression.
@@ -75,6 +78,7 @@ impl Default for Settings {
             max_samples: 50_000_000,
             max_bytes: 2 << 30,
             memory: Arc::default(),
+            patterns: Arc::default(),
             timeout: Duration::from_secs(120),
             max_depth: MAX_QUERY_DEPTH,
             max_concurrent: 20,

@@ -29,11 +29,12 @@ use super::proto::v1::read_request::ResponseType;
 use super::remote_write::{DECODED_SIZE, Intake, Refusal, check_decoded};
 use super::slow::Watch;
 use super::workers::Caller;
-use super::{ApiError, AppState};
+use super::{ApiError, AppState, patterns};
 use crate::limits::{
     ANSWER_STALL, MAX_CONCURRENT_READS, MAX_DECODED_BYTES, READ_WAIT, READS_PER_SAMPLE_READ,
     RETRY_AFTER,
 };
+use crate::model::PatternSet;
 use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::HttpMetrics;
 
@@ -133,8 +134,12 @@ pub(super) async fn remote_read(
     // It may have waited long.
     state.pressure.check_read()?;
     let bytes = body.bytes.clone();
-    let decode = move |caller: &Caller<'_>| ReadRequest::decode(&bytes, caller);
-    let request = state.workers.run(decode).instrument(info_span!("decode")).await?;
+    let decode =
+        move |set: &mut PatternSet, caller: &Caller<'_>| ReadRequest::decode(&bytes, set, caller);
+    let patience = patterns::patience(&state);
+    // Whatever a body unpacks to, it is work for the workers.
+    let request = patterns::read(&state, &patience, usize::MAX, decode);
+    let (request, room) = request.instrument(info_span!("decode")).await?;
     drop(body);
     let watch = Watch::new(&state, "/api/v1/read", request.queries.iter().map(Query::shown));
     match request.response {
@@ -150,7 +155,7 @@ pub(super) async fn remote_read(
             Ok((headers, stream::whole(state, block, permits)).into_response())
         }
         ResponseType::StreamedXorChunks => {
-            let body = stream::start(state, store, request.queries, (permit, watch)).await?;
+            let body = stream::start(state, store, request.queries, (permit, watch, room)).await?;
             // Clients compare the beginning of this, blank included.
             const FRAMES: &str =
                 "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
@@ -183,6 +188,7 @@ mod tests {
     use super::*;
     use crate::api::proto::v1;
     use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
+    use crate::promql::PatternRoom;
     use crate::storage::SharedStore;
     use crate::storage::memory::MemoryStore;
     use crate::telemetry::Metrics;
@@ -253,7 +259,8 @@ mod tests {
         let permit = state.reads.all.clone().acquire_owned().await.expect("never closed");
         let places = no_place(&state);
         let watch = Watch::new(&state, "read", []);
-        let answer = stream::start(state.clone(), store, queries(), (permit, watch));
+        let answer =
+            stream::start(state.clone(), store, queries(), (permit, watch, PatternRoom::default()));
         drop(waits_for_a_place(answer, places).await.expect("an answer"));
         assert_eq!(state.metrics.http.read_series.get(), 1);
     }

@@ -11,7 +11,7 @@ use crate::api::patterns::Patterns;
 use crate::api::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
 use crate::api::workers::Caller;
 use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES};
-use crate::model::{MatchOp, Matcher, TimeRange};
+use crate::model::{MatchOp, Matcher, PatternSet, TimeRange};
 use crate::wire::{WireError, snappy};
 
 /// A request that makes sense.
@@ -34,7 +34,11 @@ pub(super) struct Query {
 
 impl ReadRequest {
     /// Decodes a body: a snappy block with a `prometheus.ReadRequest` in it.
-    pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<Self, ApiError> {
+    pub(super) fn decode(
+        body: &[u8],
+        set: &mut PatternSet,
+        caller: &Caller<'_>,
+    ) -> Result<Self, ApiError> {
         let mut buffer = Vec::new();
         let message = snappy::decompress(body, &mut buffer).map_err(|error| {
             ApiError::BadRequest(match error {
@@ -56,7 +60,7 @@ impl ReadRequest {
         let response = negotiate(&request.accepted_response_types)?;
         let all = request.queries.iter().flat_map(|query| &query.matchers);
         let count = all.filter(|m| matches!(m.r#type(), Type::Re | Type::Nre)).count();
-        let mut patterns = Patterns::new(count, caller);
+        let mut patterns = Patterns::new(count, set, caller);
         let queries: Result<Vec<Query>, ApiError> =
             request.queries.iter().map(|query| decode_query(query, &mut patterns)).collect();
         Ok(Self { queries: queries?, response })
@@ -183,7 +187,8 @@ mod tests {
 
     fn decode(message: &[u8]) -> Result<ReadRequest, String> {
         let body = snappy::compress(message).expect("small");
-        ReadRequest::decode(&body, &HERE).map_err(|error| error.to_string())
+        let mut set = PatternSet::immediate();
+        ReadRequest::decode(&body, &mut set, &HERE).map_err(|error| error.to_string())
     }
 
     /// A caller that waits.
@@ -206,11 +211,9 @@ mod tests {
         decode(&with_patterns([large; 2].into_iter())).expect("two fit");
         decode(&with_patterns([small; MAX_READ_MATCHERS].into_iter())).expect("small ones fit");
         let error = decode(&with_patterns([large; MAX_READ_MATCHERS].into_iter()));
-        assert_eq!(
-            error.expect_err("over the budget"),
-            "a regular expression takes more than 524288 bytes compiled, its share of the 67108864 \
-             bytes of all in a request"
-        );
+        let error = error.expect_err("over the budget");
+        let want = "regular expression takes more than 524288 bytes compiled, its share of the 67108864 bytes";
+        assert!(error.starts_with(want) && error.contains("the setting memory-limit"), "{error}");
     }
 
     #[test]
@@ -224,7 +227,9 @@ mod tests {
     #[test]
     fn nothing_is_compiled_for_a_client_that_went_away() {
         let body = snappy::compress(&with_patterns([".*"].into_iter())).expect("small");
-        let error = ReadRequest::decode(&body, &Caller(&|| true)).expect_err("nobody waits");
+        let mut set = PatternSet::immediate();
+        let error = ReadRequest::decode(&body, &mut set, &Caller(&|| true));
+        let error = error.expect_err("nobody waits");
         assert!(matches!(error, ApiError::Aborted(_)), "{error}");
     }
 
@@ -283,7 +288,9 @@ mod tests {
     #[test]
     fn a_body_that_is_not_snappy_or_too_large() {
         let check = |body: &[u8], want: &str| {
-            let error = ReadRequest::decode(body, &HERE).expect_err("refused").to_string();
+            let mut set = PatternSet::immediate();
+            let error =
+                ReadRequest::decode(body, &mut set, &HERE).expect_err("refused").to_string();
             assert_eq!(error, want);
         };
         check(b"", "snappy: corrupt input");

@@ -21,6 +21,7 @@ use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::limits::ANSWER_PIECE_BYTES;
 use crate::model::TimeRange;
+use crate::promql::PatternRoom;
 use crate::storage::{SelectHints, SharedStore};
 
 use super::frames::push_series;
@@ -37,7 +38,7 @@ pub(super) async fn start(
     state: Arc<AppState>,
     store: SharedStore,
     queries: Vec<Query>,
-    until_sent: (OwnedSemaphorePermit, Watch),
+    until_sent: (OwnedSemaphorePermit, Watch, PatternRoom),
 ) -> Result<Body, ApiError> {
     let (sender, mut receiver) = channel(1);
     let counters = state.clone();

@@ -2,18 +2,39 @@
 //!
 //! Knows nothing of how patterns are read.
 
+use crate::limits::{MAX_REGEX_DEPTH, MAX_REQUEST_REGEX_BYTES};
+
 /// Why a pattern is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegexError {
     /// Not RE2.
     #[error("error parsing regexp: {0}")]
     Syntax(String),
-    /// Nested too deeply, or compiles to more than the limit.
-    #[error("regular expression is too large")]
-    TooLarge,
+    /// Nested too deeply.
+    #[error("regular expression is nested deeper than {MAX_REGEX_DEPTH}, which is the limit")]
+    TooDeep,
+    /// Compiles to more than it may.
+    #[error(
+        "regular expression takes more than {most} bytes compiled, its share of the {whole} bytes that those of \
+         a request may take: a sixteenth of the setting memory-limit, at most {MAX_REQUEST_REGEX_BYTES}"
+    )]
+    TooLarge {
+        /// Bytes that it may take.
+        most: usize,
+        /// Bytes that all of a request may take.
+        whole: usize,
+    },
 }
 
 impl RegexError {
+    /// The same for one of a request whose patterns may take so many bytes.
+    pub(crate) fn among(self, whole: usize) -> Self {
+        match self {
+            Self::TooLarge { most, .. } => Self::TooLarge { most, whole },
+            error => error,
+        }
+    }
+
     /// What is wrong, and the piece of the pattern where it is.
     pub(super) fn syntax(what: &str, at: &str) -> Self {
         Self::Syntax(format!("{what}: `{at}`"))

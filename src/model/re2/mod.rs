@@ -9,6 +9,7 @@
 mod class;
 mod error;
 mod literals;
+mod size;
 mod translate;
 
 use regex::{Regex, RegexBuilder};
@@ -17,22 +18,30 @@ use crate::limits::MAX_REGEX_DEPTH;
 
 pub use error::RegexError;
 pub(super) use literals::{literals, prefix};
+pub use size::compiled_bytes;
+pub(super) use size::words;
 pub use translate::translate;
 
 /// Levels of the crate's syntax tree for [`MAX_REGEX_DEPTH`] levels of ours.
 const NEST_LIMIT: u32 = 4 * MAX_REGEX_DEPTH + 16;
 
 /// Compiles `pattern` as Prometheus does: `^(?s:pattern)$`. It may take `most_bytes`.
-pub(super) fn anchored(pattern: &str, most_bytes: usize) -> Result<Regex, RegexError> {
-    let translated = translate(pattern)?;
-    RegexBuilder::new(&format!("^(?s:{translated})$"))
+pub fn anchored(pattern: &str, most_bytes: usize) -> Result<Regex, RegexError> {
+    RegexBuilder::new(&anchored_text(pattern)?)
         .size_limit(most_bytes)
         .nest_limit(NEST_LIMIT)
         .build()
         .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => RegexError::TooLarge,
+            regex::Error::CompiledTooBig(_) => {
+                RegexError::TooLarge { most: most_bytes, whole: most_bytes }
+            }
             error => RegexError::Syntax(error.to_string()),
         })
+}
+
+/// The pattern as it is compiled.
+fn anchored_text(pattern: &str) -> Result<String, RegexError> {
+    Ok(format!("^(?s:{})$", translate(pattern)?))
 }
 
 #[cfg(test)]
@@ -176,9 +185,10 @@ mod tests {
             assert_eq!(prefix(&deep), "");
         });
         deepest.expect("a thread").join().expect("enough stack");
-        assert_eq!(translate(&nested(100_000)), Err(RegexError::TooLarge));
-        assert_eq!(translate(&format!("a{}", "(?i)*".repeat(1000))), Err(RegexError::TooLarge));
-        assert_eq!(anchored(r"(\pL{100}){10}", MAX_REGEX_BYTES).err(), Some(RegexError::TooLarge));
+        assert_eq!(translate(&nested(100_000)), Err(RegexError::TooDeep));
+        assert_eq!(translate(&format!("a{}", "(?i)*".repeat(1000))), Err(RegexError::TooDeep));
+        let large = anchored(r"(\pL{100}){10}", MAX_REGEX_BYTES).err();
+        assert!(matches!(large, Some(RegexError::TooLarge { most: MAX_REGEX_BYTES, .. })));
     }
 
     #[test]

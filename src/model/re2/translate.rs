@@ -186,7 +186,7 @@ impl<'a> Translator<'a> {
 
     fn open(&mut self, text: &str) -> Result<(), RegexError> {
         if self.groups.len() >= MAX_REGEX_DEPTH as usize {
-            return Err(RegexError::TooLarge);
+            return Err(RegexError::TooDeep);
         }
         let scope = std::mem::take(&mut self.scope);
         self.groups.push(Group { start: self.out.len(), flags: self.flags, scope });
@@ -208,7 +208,7 @@ impl<'a> Translator<'a> {
     }
 
     fn deeper(&self, depth: u32) -> Result<u32, RegexError> {
-        if depth + 1 > MAX_REGEX_DEPTH { Err(RegexError::TooLarge) } else { Ok(depth + 1) }
+        if depth + 1 > MAX_REGEX_DEPTH { Err(RegexError::TooDeep) } else { Ok(depth + 1) }
     }
 
     /// What follows `(?`: a named group, flags, or flags with a group.

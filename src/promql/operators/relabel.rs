@@ -1,11 +1,12 @@
 //! `label_replace` and `label_join`: other labels, the same points.
 
 use regex::Regex;
+use tokio::runtime::Handle;
 
 use super::merged::{Clash, Merged};
 use super::{BoxOperator, Operator, Series};
 use crate::limits::MAX_QUERY_LABEL_VALUE_BYTES;
-use crate::model::{Labels, METRIC_NAME, translate_re2};
+use crate::model::{Labels, METRIC_NAME, RegexError};
 use crate::promql::ast::StringLiteral;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
@@ -71,11 +72,17 @@ pub(crate) fn label_replace(
     input: BoxOperator,
     [name, template, source, pattern]: [&StringLiteral; 4],
     context: &Context,
+    runtime: &Handle,
 ) -> Result<BoxOperator, QueryError> {
     let pattern = &pattern.value;
-    let regex = anchored(pattern).ok_or_else(|| {
-        let text = format!("invalid regular expression in label_replace(): {pattern}");
-        QueryError::Execution(text)
+    let mut held = context.budget.nothing();
+    let compiled = context.patterns.groups(pattern, &mut held, &context.patience(), runtime)?;
+    let regex = compiled.map_err(|error| match error {
+        RegexError::TooLarge { .. } => QueryError::Execution(error.to_string()),
+        _ => {
+            let text = format!("invalid regular expression in label_replace(): {pattern}");
+            QueryError::Execution(text)
+        }
     })?;
     check_name(name, "destination", "label_replace")?;
     let value = |labels: &Labels| expand(&regex, &template.value, labels.get(&source.value));
@@ -111,10 +118,6 @@ fn check_name(name: &StringLiteral, which: &str, function: &str) -> Result<(), Q
         return Err(QueryError::Execution(text));
     }
     Ok(())
-}
-
-fn anchored(pattern: &str) -> Option<Regex> {
-    Regex::new(&translate_re2(&format!("^(?s:{pattern})$")).ok()?).ok()
 }
 
 /// The template with what the pattern found in `value`; none if it does not match. Templates are
@@ -162,11 +165,13 @@ fn reference(text: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_REGEX_BYTES;
+    use crate::model::anchored_re2;
 
     #[test]
     fn templates_are_those_of_go() {
         let check = |pattern: &str, template: &str, value: &str, want: Option<&str>| {
-            let regex = anchored(pattern).expect("valid");
+            let regex = anchored_re2(pattern, MAX_REGEX_BYTES).expect("valid");
             let found = expand(&regex, template, value).expect("short");
             assert_eq!(found.as_deref(), want, "{pattern} {template}");
         };
@@ -176,7 +181,7 @@ mod tests {
         check("(.*)", "${1|$01|$", "a", Some("${1||$"));
         check("a", "b", "ab", None);
         check("a.b", "x", "a\nb", Some("x"));
-        let regex = anchored("(.*)").expect("valid");
+        let regex = anchored_re2("(.*)", MAX_REGEX_BYTES).expect("valid");
         let half = "x".repeat(MAX_QUERY_LABEL_VALUE_BYTES / 2);
         assert!(expand(&regex, "$1$1", &half).is_ok());
         assert_eq!(expand(&regex, "$1$1.", &half), Err(TooLong));

@@ -25,28 +25,42 @@ use super::lexer::Lexer;
 use super::parse_error::ParseError;
 use super::position::Span;
 use super::token::{Keyword, Kind, Token};
-use crate::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH, MAX_QUERY_REGEX_BYTES, MAX_REGEX_BYTES};
-use crate::model::Matcher;
+use crate::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH};
+use crate::model::{Matcher, PatternSet};
 
 type Parsed<T> = Result<T, Box<ParseError>>;
 
 /// Parses and checks an expression.
 pub fn parse(query: &str, features: Features) -> Result<Expr, ParseError> {
-    expression(query, features).map_err(|error| *error)
+    parse_with(query, features, &mut PatternSet::immediate())
+}
+
+/// The same with patterns of this set. What is missing there matches nothing in what is given.
+pub fn parse_with(
+    query: &str,
+    features: Features,
+    patterns: &mut PatternSet,
+) -> Result<Expr, ParseError> {
+    expression(query, features, patterns).map_err(|error| *error)
 }
 
 /// Parses a selector without time: `name{label="value"}`. It may select everything.
 pub fn parse_selector(query: &str) -> Result<Vec<Matcher>, ParseError> {
-    parse_selector_among(query, 1)
+    parse_selector_with(query, 1, &mut PatternSet::immediate())
 }
 
-/// The same for one of so many selectors, whose regular expressions share what one query may take.
-pub fn parse_selector_among(query: &str, sharers: usize) -> Result<Vec<Matcher>, ParseError> {
-    matchers(query, sharers).map_err(|error| *error)
+/// The same for one of so many selectors, whose regular expressions share what those of a request may take, with
+/// patterns of this set.
+pub fn parse_selector_with(
+    query: &str,
+    sharers: usize,
+    patterns: &mut PatternSet,
+) -> Result<Vec<Matcher>, ParseError> {
+    matchers(query, sharers, patterns).map_err(|error| *error)
 }
 
-fn expression(query: &str, features: Features) -> Parsed<Expr> {
-    let mut parser = Parser::new(query, features)?;
+fn expression(query: &str, features: Features, patterns: &mut PatternSet) -> Parsed<Expr> {
+    let mut parser = Parser::new(query, features, patterns)?;
     if parser.peek()?.kind == Kind::End {
         let start = Span::new(0, 0);
         return Err(ParseError::at(query, start, "no expression found in input"));
@@ -57,8 +71,8 @@ fn expression(query: &str, features: Features) -> Parsed<Expr> {
     Ok(*expr)
 }
 
-fn matchers(query: &str, sharers: usize) -> Parsed<Vec<Matcher>> {
-    let mut parser = Parser::new(query, Features::Stable)?;
+fn matchers(query: &str, sharers: usize, patterns: &mut PatternSet) -> Parsed<Vec<Matcher>> {
+    let mut parser = Parser::new(query, Features::Stable, patterns)?;
     parser.regex_bytes /= sharers.max(1);
     let token = parser.peek()?;
     if token.kind != Kind::LeftBrace && !token.kind.can_name_metric() {
@@ -86,6 +100,7 @@ struct Parser<'a> {
     height: usize,
     /// Bytes that each regular expression may take.
     regex_bytes: usize,
+    patterns: &'a mut PatternSet,
 }
 
 /// What an error says about an unexpected word.
@@ -104,7 +119,7 @@ impl Context {
 }
 
 impl<'a> Parser<'a> {
-    fn new(query: &'a str, features: Features) -> Parsed<Self> {
+    fn new(query: &'a str, features: Features, patterns: &'a mut PatternSet) -> Parsed<Self> {
         if query.len() > MAX_QUERY_BYTES {
             let message = format!("{} bytes, the limit is {MAX_QUERY_BYTES}", query.len());
             return Err(ParseError::at(query, Span::default(), message));
@@ -120,7 +135,8 @@ impl<'a> Parser<'a> {
             last_end: 0,
             depth: 0,
             height: 0,
-            regex_bytes: (MAX_QUERY_REGEX_BYTES / regexes.max(1)).min(MAX_REGEX_BYTES),
+            regex_bytes: patterns.share(regexes),
+            patterns,
         })
     }
 

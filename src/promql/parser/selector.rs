@@ -1,6 +1,6 @@
 //! Selectors: `name{label="value", "a label"=~"re.*"}`.
 //!
-//! Regular expressions are compiled here, within what those of one query may take. Whether a
+//! Regular expressions come from a set, within what those of one query may take. Whether a
 //! selector selects everything is checked later.
 
 use super::super::ast::{VectorSelector, When};
@@ -75,8 +75,9 @@ impl Parser<'_> {
         };
         self.advance()?;
         let value = self.within(VALUE, |parser| parser.expect(Kind::String))?;
-        Matcher::within(self.regex_bytes, op, &name, &self.unquoted(value))
-            .map_err(|error| self.error(token.span.to(value.span), error.to_string()))
+        let text = self.unquoted(value);
+        let matcher = self.patterns.matcher(self.regex_bytes, op, &name, &text);
+        matcher.map_err(|error| self.error(token.span.to(value.span), error.to_string()))
     }
 
     /// What a string stands for; what is not UTF-8 becomes U+FFFD.

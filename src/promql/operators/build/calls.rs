@@ -53,7 +53,8 @@ impl Builder {
                 let texts: Option<Vec<_>> = texts.iter().map(string).collect();
                 let texts = texts.and_then(|texts| texts.try_into().ok());
                 let texts = texts.ok_or_else(|| wrong_arguments(call))?;
-                relabel::label_replace(self.build(&arg.node, scope)?, texts, &self.context)
+                let input = self.build(&arg.node, scope)?;
+                relabel::label_replace(input, texts, &self.context, &self.runtime)
             }
             (Function::LabelJoin, [arg, texts @ ..]) => {
                 let texts: Option<Vec<_>> = texts.iter().map(string).collect();

@@ -1,0 +1,207 @@
+//! The patterns of one request: those that are cheap are compiled as they are met, others are asked for first.
+//!
+//! Compiling cannot be stopped, and a pattern of a few hundred bytes may keep a processor busy for seconds. So a
+//! request is read with a set: what is known or cheap is found at once, and the rest is
+//! [missing](PatternSet::missing). Who reads compiles it where and when that may be done, and reads again. Where
+//! that is, is not known here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::matcher::{MatchOp, Matcher};
+use super::pattern::Pattern;
+use super::pattern_cache::PatternCache;
+use super::re2::{self, RegexError};
+use crate::limits::{MAX_REGEX_BYTES, MAX_REQUEST_REGEX_BYTES};
+
+/// Bytes that all patterns of a request may take compiled that are compiled as they are met: a few milliseconds.
+pub const CHEAP_BYTES: usize = 128 << 10;
+/// Bytes of the text of such a pattern: it is read to find out what it takes.
+pub const CHEAP_TEXT: usize = 1 << 10;
+
+/// The patterns of a request.
+#[derive(Debug)]
+pub struct PatternSet {
+    cache: Option<Arc<PatternCache>>,
+    /// Bytes that all of a request may take compiled.
+    most_bytes: usize,
+    /// Bytes that may still be compiled at once; `None` = as many as there are.
+    cheap: Option<usize>,
+    /// What became of each; `None` while it is missing.
+    found: HashMap<String, Option<Result<Arc<Pattern>, RegexError>>>,
+    missing: Vec<Missing>,
+}
+
+/// A pattern that has to be compiled.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    text: String,
+    most_bytes: usize,
+}
+
+impl Missing {
+    /// About how many bytes it takes compiled, at most what it may; what it takes to find out is in proportion to its
+    /// text. What is no pattern takes none.
+    pub fn bytes(&self) -> usize {
+        re2::compiled_bytes(&self.text).map_or(0, |bytes| bytes.min(self.most_bytes))
+    }
+
+    /// Bytes of its text.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
+impl PatternSet {
+    /// For a request whose patterns may take so many bytes compiled.
+    pub fn new(cache: &Arc<PatternCache>, most_bytes: usize) -> Self {
+        Self {
+            cache: Some(Arc::clone(cache)),
+            cheap: Some(CHEAP_BYTES),
+            ..Self::at_once(most_bytes)
+        }
+    }
+
+    /// Whatever it is is compiled as it is met: for patterns of somebody who may wait for it.
+    pub fn immediate() -> Self {
+        Self::at_once(MAX_REQUEST_REGEX_BYTES)
+    }
+
+    fn at_once(most_bytes: usize) -> Self {
+        Self { cache: None, most_bytes, cheap: None, found: HashMap::new(), missing: Vec::new() }
+    }
+
+    /// Bytes that each of so many patterns may take compiled.
+    pub fn share(&self, patterns: usize) -> usize {
+        (self.most_bytes / patterns.max(1)).min(MAX_REGEX_BYTES)
+    }
+
+    /// A matcher whose pattern may take so many bytes. While its pattern is missing it matches nothing.
+    pub fn matcher(
+        &mut self,
+        most_bytes: usize,
+        op: MatchOp,
+        name: &str,
+        value: &str,
+    ) -> Result<Matcher, RegexError> {
+        let pattern = match op {
+            MatchOp::Equal | MatchOp::NotEqual => None,
+            MatchOp::Regex | MatchOp::NotRegex => Some(self.pattern(value, most_bytes)?),
+        };
+        Ok(Matcher::of(op, name, value, pattern))
+    }
+
+    fn pattern(&mut self, text: &str, most_bytes: usize) -> Result<Arc<Pattern>, RegexError> {
+        if let Some(found) = self.found.get(text) {
+            return found.clone().unwrap_or_else(|| Ok(Arc::new(Pattern::nothing())));
+        }
+        let cached = self.cache.as_ref().and_then(|cache| cache.get(text));
+        if let Some(pattern) = cached.filter(|pattern| pattern.bytes() <= most_bytes) {
+            return Ok(pattern);
+        }
+        if let Some(words) = Pattern::of_words(text) {
+            return Ok(Arc::new(words));
+        }
+        if let Some(cheap) = self.cheap {
+            let bytes = match text.len() <= CHEAP_TEXT {
+                true => re2::compiled_bytes(text)?,
+                false => usize::MAX,
+            };
+            let Some(left) = cheap.checked_sub(bytes) else {
+                self.found.insert(text.to_owned(), None);
+                self.missing.push(Missing { text: text.to_owned(), most_bytes });
+                return Ok(Arc::new(Pattern::nothing()));
+            };
+            self.cheap = Some(left);
+        }
+        self.made(text, most_bytes)
+    }
+
+    /// Those that have to be compiled before the request is read again; none: it is read.
+    pub fn missing(&mut self) -> Vec<Missing> {
+        std::mem::take(&mut self.missing)
+    }
+
+    /// Compiles one of them.
+    pub fn compile(&mut self, missing: &Missing) {
+        // What is wrong with it is told where it is met.
+        let _ = self.made(&missing.text, missing.most_bytes);
+    }
+
+    fn made(&mut self, text: &str, most_bytes: usize) -> Result<Arc<Pattern>, RegexError> {
+        let whole = self.most_bytes;
+        let made = Pattern::compile(text, most_bytes).map(Arc::new);
+        let made = made.map_err(|error| error.among(whole));
+        if let (Ok(pattern), Some(cache)) = (&made, &self.cache) {
+            cache.keep(text, pattern);
+        }
+        self.found.insert(text.to_owned(), Some(made.clone()));
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costly(number: usize) -> String {
+        format!("{}{number}", "(a{1,9}b.*){1,9}".repeat(9))
+    }
+
+    #[test]
+    fn what_is_costly_is_missing_until_it_is_compiled() {
+        let cache = Arc::new(PatternCache::new(16 << 20));
+        let mut set = PatternSet::new(&cache, 16 << 20);
+        let matcher = |set: &mut PatternSet, text: &str| {
+            set.matcher(8 << 20, MatchOp::Regex, "l", text).expect("valid")
+        };
+        assert!(matcher(&mut set, "a.*").matches("ab"));
+        let words: Vec<String> = (0..15_000).map(|i| format!("host-{i}")).collect();
+        assert!(matcher(&mut set, &words.join("|")).matches("host-14999"));
+        assert!(set.missing().is_empty(), "cheap");
+        assert!(!matcher(&mut set, &costly(1)).matches("ab1"));
+        let long = "ab*|".repeat(CHEAP_TEXT);
+        matcher(&mut set, &long);
+        let missing = set.missing();
+        assert_eq!(missing.len(), 2);
+        assert!(missing.iter().all(|one| (1..8 << 20).contains(&one.bytes())));
+        missing.iter().for_each(|one| set.compile(one));
+        assert!(matcher(&mut set, &costly(1)).matches(&format!("{}1", "ab".repeat(9))));
+        assert!(matcher(&mut set, &long).matches("abb"));
+        assert!(set.missing().is_empty());
+        // The next request finds it.
+        let mut next = PatternSet::new(&cache, 16 << 20);
+        matcher(&mut next, &costly(1));
+        assert!(next.missing().is_empty());
+    }
+
+    #[test]
+    fn many_that_are_cheap_alone_are_not_together() {
+        let cache = Arc::new(PatternCache::new(0));
+        let mut set = PatternSet::new(&cache, 16 << 20);
+        for i in 0..100 {
+            set.matcher(1 << 20, MatchOp::Regex, "l", &format!("a.*{i}")).expect("valid");
+        }
+        assert!((50..100).contains(&set.missing().len()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_where_it_is_met() {
+        let cache = Arc::new(PatternCache::new(0));
+        let mut set = PatternSet::new(&cache, 1 << 20);
+        let wrong = "(a|".repeat(CHEAP_TEXT);
+        for (text, most, want) in [
+            (wrong.as_str(), 1 << 20, "nested deeper than"),
+            (&costly(1), 1 << 10, "takes more than 1024 bytes compiled"),
+        ] {
+            let read = |set: &mut PatternSet| set.matcher(most, MatchOp::Regex, "l", text);
+            assert!(read(&mut set).is_ok());
+            set.missing().iter().for_each(|one| set.compile(one));
+            let error = read(&mut set).expect_err("refused").to_string();
+            assert!(error.contains(want), "{error}");
+            assert!(set.missing().is_empty());
+        }
+        let error = set.matcher(1 << 20, MatchOp::Regex, "l", "(a").expect_err("at once");
+        assert!(matches!(error, RegexError::Syntax(_)));
+    }
+}

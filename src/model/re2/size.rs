@@ -1,0 +1,126 @@
+//! How large a pattern will be compiled, told from its text before it is: about, and in the time of reading it.
+//!
+//! Long alternations of plain words are found here too: they need not be compiled at all. What a size may be
+//! is not known here.
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+use super::{NEST_LIMIT, RegexError, anchored_text};
+
+/// Bytes of a state, in the program that reads forward and the one that reads backward.
+const STATE_BYTES: usize = 48;
+/// What a pattern takes beside its states.
+const LEAST_BYTES: usize = 8 << 10;
+/// States of a range of characters that are not ASCII; many end alike.
+const RANGE_STATES: usize = 4;
+/// The same where the characters have encodings of several lengths.
+const WIDE_RANGE_STATES: usize = 12;
+/// Levels of the syntax tree that are looked into; what is deeper counts as one state.
+const MAX_LEVELS: u32 = 1200;
+
+/// The words of a pattern that is nothing but words with `|` between them; sorted, each once.
+pub(in crate::model) fn words(pattern: &str) -> Option<Vec<String>> {
+    let plain =
+        |b: u8| !b.is_ascii() || b.is_ascii_alphanumeric() || b" !\"#%&',-/:;<=>@_`~|".contains(&b);
+    if !pattern.bytes().all(plain) {
+        return None;
+    }
+    let mut words: Vec<String> = pattern.split('|').map(str::to_owned).collect();
+    words.sort_unstable();
+    words.dedup();
+    Some(words)
+}
+
+/// About how many bytes `pattern` takes compiled.
+pub fn compiled_bytes(pattern: &str) -> Result<usize, RegexError> {
+    let mut parser = ParserBuilder::new().nest_limit(NEST_LIMIT).build();
+    let hir = parser.parse(&anchored_text(pattern)?);
+    let hir = hir.map_err(|error| RegexError::Syntax(error.to_string()))?;
+    Ok(states(&hir, MAX_LEVELS).saturating_mul(STATE_BYTES).saturating_add(LEAST_BYTES))
+}
+
+fn states(hir: &Hir, levels: u32) -> usize {
+    let Some(levels) = levels.checked_sub(1) else { return 1 };
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) | HirKind::Class(Class::Bytes(_)) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Unicode(class)) => {
+            let of_range = |range: &regex_syntax::hir::ClassUnicodeRange| match (
+                range.start().len_utf8(),
+                range.end().len_utf8(),
+            ) {
+                (1, 1) => 1,
+                (start, end) if start == end => RANGE_STATES,
+                _ => WIDE_RANGE_STATES,
+            };
+            class.iter().map(of_range).sum::<usize>().max(1)
+        }
+        HirKind::Capture(capture) => states(&capture.sub, levels).saturating_add(2),
+        HirKind::Repetition(repetition) => {
+            let copies = repetition.max.unwrap_or(repetition.min.saturating_add(1)).max(1);
+            let copies = usize::try_from(copies).unwrap_or(usize::MAX);
+            states(&repetition.sub, levels).saturating_add(1).saturating_mul(copies)
+        }
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            let all = parts.iter().map(|part| states(part, levels));
+            all.fold(parts.len(), usize::saturating_add)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::anchored;
+    use super::*;
+
+    #[test]
+    fn words_are_found_where_there_is_nothing_else() {
+        let check = |pattern: &str, want: Option<&[&str]>| {
+            let want = want.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+            assert_eq!(words(pattern), want, "{pattern}");
+        };
+        check("b|a|é-1|a", Some(&["a", "b", "é-1"]));
+        check("a||b", Some(&["", "a", "b"]));
+        check("", Some(&[""]));
+        for other in ["a.b", "a*", "(a|b)", "^a", "a$", "a\\d", "[a]", "a{2}", "a?", "a+"] {
+            check(other, None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_what_the_pattern_matches(
+            pattern in "[ab|é :-]{0,6}", values in prop::collection::vec("[abé :-]{0,3}", 8),
+        ) {
+            let regex = anchored(&pattern, 1 << 20).expect("valid");
+            let words = words(&pattern).expect("nothing else");
+            for value in values.iter().chain(&words) {
+                prop_assert_eq!(words.contains(value), regex.is_match(value), "{} {}", pattern, value);
+            }
+        }
+    }
+
+    /// Patterns of all kinds take what is said of them, give or take a factor.
+    #[test]
+    fn sizes_are_about_right() {
+        let many =
+            |one: &str, n: usize| (0..n).map(|i| format!("{one}{i}")).collect::<Vec<_>>().join("|");
+        let patterns = [
+            many("host-.*x", 500),
+            many("[a-z0-9]+_", 500),
+            "(a{1,9}7.*b?){1,9}".to_owned(),
+            "(\\pL{10}x*){20}".to_owned(),
+            "[0-9]{300}".to_owned(),
+            "(?i)abcdefgh".repeat(200),
+        ];
+        for pattern in patterns {
+            let told = compiled_bytes(&pattern).expect("valid");
+            let shown = &pattern[..20.min(pattern.len())];
+            assert!(anchored(&pattern, told).is_ok(), "{shown}: more than {told}");
+            assert!(anchored(&pattern, told / 40).is_err(), "{shown}: far less than {told}");
+        }
+    }
+}
