@@ -5,8 +5,8 @@
 //! that Prometheus does not know: start timestamps and acceptance times.
 //!
 //! A chunk keeps every bit of a float. Of a histogram it keeps all but these, as Prometheus
-//! does: only the first one's reset hint (see [`HistogramAppender`]), and of a stale marker
-//! only the time and the sum.
+//! does: no hint of a reset that it did not find itself, but that of a gauge (see [`HistogramAppender`]), and of a
+//! stale marker only the time and the sum.
 
 mod bits;
 mod column;

@@ -76,7 +76,9 @@ impl Batch {
                 self.series(labels).samples.end = end;
             }
             Value::Histogram(histogram) => {
-                let histogram = std::sync::Arc::unwrap_or_clone(histogram);
+                let mut histogram = std::sync::Arc::unwrap_or_clone(histogram);
+                // The target may have other points between these.
+                histogram.reset_hint = histogram.reset_hint.alone();
                 let spans = histogram.positive_spans.iter().chain(&histogram.negative_spans);
                 let buckets: usize = spans.map(|span| span.length as usize).sum();
                 self.weight += 4 + (buckets + histogram.custom_values.len()) / 2;

@@ -3,13 +3,11 @@
 //! Both leave alone what they need not touch: only chunks that overlap, or that lie across
 //! an end of the range, are decoded. What comes out strictly rises in time.
 //!
-//! A reset hint says something of the point before. Where points are encoded anew, hints
-//! are found out again from the values, but for the first point and for gauges.
-
-use std::sync::Arc;
+//! A reset hint says something of the point before, which may be another after a merge or a cut. Reading a
+//! chunk gives no hint about the chunk before, and encoding points finds out the others from the values.
 
 use crate::chunk::{Chunk, ChunkBuilder, ChunkError};
-use crate::model::{Point, ResetHint, TimeRange, Value};
+use crate::model::{Point, TimeRange};
 
 /// Merges chunks that may overlap, in order of precedence: of two points at one time, that of
 /// the later chunk in the list wins. The result rises in time from chunk to chunk.
@@ -58,8 +56,6 @@ pub fn cut(chunks: Vec<Chunk>, removed: TimeRange) -> Result<Vec<Chunk>, ChunkEr
 struct Entry {
     point: Point,
     stamp: i64,
-    /// Whether it is the first of its chunk.
-    first: bool,
 }
 
 fn rises(chunks: &[Chunk]) -> bool {
@@ -99,44 +95,31 @@ fn interleave(chunks: &[&Chunk]) -> Result<Vec<Chunk>, ChunkError> {
 }
 
 fn decode(chunk: &Chunk, entries: &mut Vec<Entry>) -> Result<(), ChunkError> {
-    let mut first = true;
     for stamped in chunk.stamped_points() {
         let (point, stamp) = stamped?;
-        entries.push(Entry { point, stamp, first });
-        first = false;
+        entries.push(Entry { point, stamp });
     }
     Ok(())
 }
 
 fn encode(entries: Vec<Entry>) -> Vec<Chunk> {
     let mut builder = ChunkBuilder::default();
-    for (at, mut entry) in entries.into_iter().enumerate() {
-        // The point before is another than it was, or may be in another chunk.
-        if !(at == 0 && entry.first) {
-            forget_hint(&mut entry.point);
-        }
-        builder.push(&entry.point, entry.stamp);
+    for Entry { point, stamp } in entries {
+        builder.push(&point, stamp);
     }
     builder.finish()
-}
-
-fn forget_hint(point: &mut Point) {
-    if let Value::Histogram(histogram) = &mut point.value
-        && !matches!(histogram.reset_hint, ResetHint::Gauge | ResetHint::Unknown)
-    {
-        Arc::make_mut(histogram).reset_hint = ResetHint::Unknown;
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use proptest::prelude::*;
 
     use super::*;
     use crate::chunk::encode_points;
-    use crate::model::{Counts, Histogram};
+    use crate::model::{Counts, Histogram, ResetHint, Value};
 
     fn float(timestamp: i64, value: f64) -> Point {
         Point { timestamp, start_timestamp: 0, value: Value::Float(value) }
@@ -194,11 +177,11 @@ mod tests {
     #[test]
     fn hints_are_found_out_again() {
         use ResetHint::{NotReset, Reset, Unknown};
-        let a = one(&[histogram(1, 10, Reset), histogram(5, 20, Unknown)]);
-        let b = one(&[histogram(3, 1, Reset), histogram(7, 30, Unknown)]);
+        let a = one(&[histogram(1, 10, Reset), histogram(5, 20, NotReset)]);
+        let b = one(&[histogram(3, 1, NotReset), histogram(7, 30, NotReset)]);
         let merged = merge(vec![a.clone(), b]).expect("readable");
-        assert_eq!(hints(&merged), [Reset, Reset, NotReset, NotReset]);
-        assert_eq!(merged.len(), 2);
+        assert_eq!(hints(&merged), [Unknown, Unknown, NotReset, NotReset]);
+        assert_eq!(merged.len(), 2, "a chunk ends where the counter fell");
         let rest = cut(vec![a], TimeRange::new(0, 4)).expect("readable");
         assert_eq!(hints(&rest), [Unknown]);
     }
@@ -242,7 +225,10 @@ mod tests {
     }
 
     fn bare((mut point, stamp): (Point, i64)) -> (Point, i64) {
-        forget_hint(&mut point);
+        if let Value::Histogram(histogram) = &mut point.value {
+            let histogram = Arc::make_mut(histogram);
+            histogram.reset_hint = histogram.reset_hint.alone();
+        }
         (point, stamp)
     }
 

@@ -3,6 +3,8 @@
 //! A case gets a fresh store in a [`Harness`] and may close and reopen it. The random histories
 //! compare a store with the memory store, which is the oracle.
 
+mod hints;
+
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -25,6 +27,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::batch::Batch;
 use crate::support;
+use hints::hints_of_resets_are_true;
 
 /// A store under test and the means to reopen it on the same data.
 pub(crate) struct Harness {
@@ -214,6 +217,7 @@ macro_rules! conformance_of {
                 a_delete_removes_what_was_there,
                 everything_survives_a_restart,
                 random_history,
+                hints_of_resets_are_true,
             );
         }
     };
@@ -278,6 +282,7 @@ async fn read(
             points.extend(decoded);
         }
         assert!(points.is_sorted_by(|a, b| a.timestamp < b.timestamp), "rising in {labels}");
+        support::hints::assert_true(&points);
         points.retain(|p| range.contains(p.timestamp));
         points.iter_mut().for_each(forget_reset);
         if !points.is_empty() {

@@ -37,7 +37,7 @@ impl HistogramAppender {
         Self {
             bits,
             layout,
-            hint: histogram.reset_hint,
+            hint: hint_of_first(histogram.reset_hint),
             count: 1,
             min_time: timestamp,
             time: timestamp,
@@ -87,7 +87,7 @@ impl HistogramAppender {
 
     /// Says that the counter was reset before the first histogram, where nothing else is known.
     pub(in crate::chunk) fn mark_reset(&mut self) {
-        if matches!(self.hint, ResetHint::Unknown | ResetHint::NotReset) {
+        if self.hint == ResetHint::Unknown {
             self.hint = ResetHint::Reset;
         }
     }
@@ -123,6 +123,15 @@ impl HistogramAppender {
 
     pub(in crate::chunk) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.bits.heap_bytes() + self.columns.heap_bytes()
+    }
+}
+
+/// What a chunk says that begins with this hint: that there was no reset is known of one chunk alone, the
+/// sender's.
+const fn hint_of_first(hint: ResetHint) -> ResetHint {
+    match hint {
+        ResetHint::NotReset => ResetHint::Unknown,
+        known => known,
     }
 }
 

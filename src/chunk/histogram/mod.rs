@@ -10,9 +10,11 @@
 //!          others: delta of delta of time · xor of each, with its own window
 //! ```
 //!
-//! The hint is that of the first histogram; the others read as not reset, or as gauges. So
-//! a chunk ends where the counter was reset. A stale marker keeps only its time and sum: it
-//! reads as an empty histogram with the unknown hint, and only others of its kind may follow.
+//! The hint is that of the first histogram, as it was found when the chunk was written. It says something of
+//! the chunk before, which may be another by now, so the first reads as unknown, or as a gauge. The
+//! others were compared with the one before: they read as not reset, or as gauges. So a chunk ends where the
+//! counter was reset. A stale marker keeps only its time and sum: it reads as an empty histogram with the unknown
+//! hint, and only others of its kind may follow.
 
 mod appender;
 mod columns;
@@ -21,7 +23,33 @@ mod reader;
 pub use appender::HistogramAppender;
 pub(super) use reader::HistogramReader;
 
+use super::Chunk;
 use crate::model::ResetHint;
+
+impl Chunk {
+    /// What its bytes say of a reset before its first histogram. It was true of the chunk that was before this one
+    /// when it was written; reading points does not use it.
+    pub fn reset_before(&self) -> ResetHint {
+        match self.data.get(FLAGS_AT) {
+            Some(flags) if !self.kind.is_floats() => hint_of(*flags),
+            _ => ResetHint::Unknown,
+        }
+    }
+
+    /// The same chunk, which says nothing of a reset before it.
+    pub fn without_reset_before(&self) -> Self {
+        let mut chunk = self.clone();
+        if matches!(self.reset_before(), ResetHint::Reset | ResetHint::NotReset) {
+            let mut data = self.data.to_vec();
+            data[FLAGS_AT] &= !flags(ResetHint::Gauge);
+            chunk.data = data.into();
+        }
+        chunk
+    }
+}
+
+/// Where in the data the hint is.
+const FLAGS_AT: usize = 2;
 
 const fn flags(hint: ResetHint) -> u8 {
     match hint {
@@ -176,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn hints_of_the_first_decide() {
+    fn what_the_first_says_of_another_chunk_is_not_read() {
         let (a, b) = (integer(4, 5.0, &[1, 1, -1]), integer(6, 6.0, &[2, 1, -2]));
-        for (hint, flags, second) in [
-            (ResetHint::Unknown, 0x00, ResetHint::NotReset),
-            (ResetHint::Reset, 0x80, ResetHint::NotReset),
-            (ResetHint::NotReset, 0x40, ResetHint::NotReset),
-            (ResetHint::Gauge, 0xc0, ResetHint::Gauge),
+        for (hint, flags, read_back) in [
+            (ResetHint::Unknown, 0x00, [ResetHint::Unknown, ResetHint::NotReset]),
+            (ResetHint::Reset, 0x80, [ResetHint::Unknown, ResetHint::NotReset]),
+            (ResetHint::NotReset, 0x00, [ResetHint::Unknown, ResetHint::NotReset]),
+            (ResetHint::Gauge, 0xc0, [ResetHint::Gauge, ResetHint::Gauge]),
         ] {
             let a = Histogram { reset_hint: hint, ..a.clone() };
             let gauge = hint == ResetHint::Gauge;
@@ -191,7 +219,15 @@ mod tests {
             let chunk = encode(&[(T, &a), (T + 1, &b)]);
             assert_eq!(chunk.data[2], flags);
             let read: Vec<_> = decode(&chunk).into_iter().map(|(_, h)| h.reset_hint).collect();
-            assert_eq!(read, [hint, second]);
+            assert_eq!(read, read_back);
+            // As versions wrote it that took the sender's word.
+            let mut data = chunk.data.to_vec();
+            if hint != ResetHint::Gauge {
+                data[2] = 0x40;
+            }
+            let old = Chunk { data: data.into(), ..chunk };
+            let read: Vec<_> = decode(&old).into_iter().map(|(_, h)| h.reset_hint).collect();
+            assert_eq!(read, read_back);
         }
     }
 }

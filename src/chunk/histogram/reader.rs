@@ -100,7 +100,7 @@ impl<'a> HistogramReader<'a> {
         match self.hint {
             _ if self.sum.is_stale() => ResetHint::Unknown,
             ResetHint::Gauge => ResetHint::Gauge,
-            hint if self.read <= 1 => hint,
+            _ if self.read <= 1 => ResetHint::Unknown,
             _ => ResetHint::NotReset,
         }
     }

@@ -24,7 +24,8 @@ pub struct Span {
     pub length: u32,
 }
 
-/// What the sender knows of counter resets.
+/// What is known of counter resets. That there was one or none is said of the sample before, and holds for no
+/// other: see [`ResetHint::alone`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum ResetHint {
@@ -47,6 +48,14 @@ impl ResetHint {
             2 => Self::NotReset,
             3 => Self::Gauge,
             _ => Self::Unknown,
+        }
+    }
+
+    /// What is left of it where the sample before may be another than the one that it was said of.
+    pub const fn alone(self) -> Self {
+        match self {
+            Self::Gauge => Self::Gauge,
+            Self::Unknown | Self::Reset | Self::NotReset => Self::Unknown,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What stored histograms say of counter resets, as queries see it.
 //!
-//! A chunk may say of its first histogram that the counter was reset. As in Prometheus that is not
-//! believed, since the histogram before may be another than it was. Where only counts and sums of
-//! histograms are asked for, Prometheus finds resets while it reads, and so the hints
-//! are those that it found; what a query tells about them depends on it. What it gives then has no buckets.
+//! A histogram in a chunk says that it is no reset, as it was compared with the one before in that chunk; the first
+//! one says nothing, whatever its sender said. Where only counts and sums of histograms are asked for, Prometheus
+//! finds resets while it reads, and so the hints are those that it found; what a query tells about them
+//! depends on it. What it gives then has no buckets.
 
 use std::sync::Arc;
 
@@ -28,9 +28,6 @@ impl HistogramReader {
     /// The next histogram.
     pub(crate) fn read(&mut self, stored: &Histogram) -> Arc<FloatHistogram> {
         let mut histogram = FloatHistogram::from(stored);
-        if histogram.reset_hint == ResetHint::Reset {
-            histogram.reset_hint = ResetHint::Unknown;
-        }
         if self.hints == ResetHints::AsStored {
             return Arc::new(histogram);
         }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::hints::HistogramReader;
-use crate::model::{Point, ResetHint, TimeRange, Value as Stored, is_stale};
+use crate::model::{Point, TimeRange, Value as Stored, is_stale};
 use crate::promql::ast::Edges;
 use crate::promql::budget::{Budget, Held};
 use crate::promql::error::QueryError;
@@ -286,8 +286,9 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
             ValueRef::Float(value) => self.float(time, 0, value),
             ValueRef::Histogram(histogram) => {
                 let mut histogram = Arc::clone(histogram);
-                if matches!(histogram.reset_hint, ResetHint::Reset | ResetHint::NotReset) {
-                    Arc::make_mut(&mut histogram).reset_hint = ResetHint::Unknown;
+                let alone = histogram.reset_hint.alone();
+                if histogram.reset_hint != alone {
+                    Arc::make_mut(&mut histogram).reset_hint = alone;
                 }
                 self.histogram(time, 0, histogram);
             }

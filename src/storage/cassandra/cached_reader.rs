@@ -21,7 +21,7 @@ use super::reader::{Cells, SERIES_AT_ONCE, windows_of};
 use super::shared::Shared;
 use super::stamp::now_ms;
 use crate::chunk::{Chunk, encode_points};
-use crate::model::{Point, ResetHint, TimeRange, Value};
+use crate::model::{Point, TimeRange};
 use crate::storage::{StoreError, bytes_of_chunk, check_series_bytes};
 
 /// What is settled is kept up to a multiple of this many milliseconds, where what follows has to be
@@ -279,15 +279,15 @@ impl Cached {
         let begin = Instant::now();
         let (Some(missing), Some(Wanted { key, epoch, .. })) = (missing, group.kept) else {
             let read = shared.read_window_points(group.rows, range, Cells::Bare).await?;
-            whole.chunks.extend(encode(read.points));
+            whole.chunks.extend(encode_points(&read.points));
             return Ok(());
         };
         let mut read = shared.read_window_points(group.rows, range, Cells::WithTtl).await?;
         let is_kept = |point: &Point| point.timestamp <= missing.end;
         let rest = read.points.split_off(read.points.partition_point(is_kept));
-        let chunks = encode(read.points);
+        let chunks = encode_points(&read.points);
         whole.chunks.extend_from_slice(&chunks);
-        whole.chunks.extend(encode(rest));
+        whole.chunks.extend(encode_points(&rest));
         if let Some(good) = self.cache.good(begin, read.expires) {
             whole.filled.push(Filled { key, range: missing, epoch, good, chunks });
         }
@@ -351,23 +351,6 @@ fn kept_part(range: TimeRange, settled: i64) -> Option<TimeRange> {
     };
     let part = TimeRange::new(range.start, end);
     (!part.is_empty()).then_some(part)
-}
-
-fn encode(mut points: Vec<Point>) -> Vec<Chunk> {
-    if let Some(first) = points.first_mut() {
-        unsure(first);
-    }
-    encode_points(&points)
-}
-
-/// That a counter was not reset before a point says something of a point in another piece, which may
-/// have been deleted or written since. Whoever reads it compares the two.
-fn unsure(point: &mut Point) {
-    if let Value::Histogram(histogram) = &mut point.value
-        && histogram.reset_hint == ResetHint::NotReset
-    {
-        Arc::make_mut(histogram).reset_hint = ResetHint::Unknown;
-    }
 }
 
 /// Work on files, where it holds up nobody.

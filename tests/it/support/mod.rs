@@ -8,6 +8,7 @@ pub(crate) mod capped;
 pub(crate) mod cassandra;
 pub(crate) mod collector;
 pub(crate) mod front;
+pub(crate) mod hints;
 pub(crate) mod kairosdb;
 pub(crate) mod load;
 pub(crate) mod memory;
