@@ -26,9 +26,9 @@ pub(super) struct ReadRequest {
 /// One query. Hints are advice that we do not need: the window is that of the query.
 #[derive(Debug)]
 pub(super) struct Query {
-    /// All must pass.
+    /// All must pass. Without any the answer is empty, as with Prometheus; to a store none mean everything.
     pub(super) matchers: Vec<Matcher>,
-    /// Both ends belong to it; may be empty.
+    /// Both ends belong to it; may end before it starts.
     pub(super) range: TimeRange,
 }
 
@@ -72,12 +72,6 @@ impl Query {
     pub(super) fn shown(&self) -> String {
         let matchers: Vec<String> = self.matchers.iter().map(ToString::to_string).collect();
         format!("{{{}}} from {} to {}", matchers.join(","), self.range.start, self.range.end)
-    }
-
-    /// Whether the answer is empty whatever is stored: an empty range or, as with Prometheus, no
-    /// matcher at all. (To a store no matchers mean everything.)
-    pub(super) fn asks_nothing(&self) -> bool {
-        self.range.is_empty() || self.matchers.is_empty()
     }
 }
 

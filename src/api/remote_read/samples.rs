@@ -7,7 +7,7 @@
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::chunk::Chunk;
-use crate::model::{Counts, Histogram, Labels, Span, TimeRange, Value};
+use crate::model::{Counts, Histogram, Labels, ResetHint, Span, TimeRange, Value};
 use crate::storage::{MEMORY_LIMIT, SelectHints, SharedStore};
 use crate::telemetry::LimitMetrics;
 use crate::wire::snappy;
@@ -19,7 +19,7 @@ use super::protobuf::{
 };
 use super::request::Query;
 use super::runs::{Run, Runs};
-use super::window::{has_point, overlapping};
+use super::window::{around, first_hint, has_point, overlapping, reaches_over};
 
 /// The setting of how many samples there may be, for queries too.
 const MAX_SAMPLES: &str = "query-max-samples";
@@ -36,14 +36,14 @@ pub(super) async fn answer(
     let mut response = Response::with_limits(max_samples, state.read_answer_bytes, reached);
     for query in queries {
         let start = response.bytes.len();
-        if query.asks_nothing() {
+        if query.matchers.is_empty() {
             enclose(&mut response.bytes, 1, start);
             continue;
         }
         // The client sorts.
         let hints = SelectHints { sorted: false, ..state.read_hints };
-        let selection = store.select(&query.matchers, query.range, &hints).await.map_err(named)?;
-        let mut runs = Runs::new(selection, hints.max_series_bytes);
+        let selection = store.select(&query.matchers, around(query.range), &hints).await;
+        let mut runs = Runs::new(selection.map_err(named)?, hints.max_series_bytes);
         while let Some(run) = runs.next().await {
             let (run, range) = (run.map_err(named)?, query.range);
             let push = move |caller: &Caller<'_>| response.push_run(&run, range, caller);
@@ -93,7 +93,8 @@ impl Response {
         Ok(self)
     }
 
-    /// Appends a series; false when it has no point in the range, and then nothing is written.
+    /// Appends a series; false when it has no point in the range, and then nothing is written. For a range that ends
+    /// before it starts it has none, and is written if it reaches over both.
     fn push_series(
         &mut self,
         labels: &Labels,
@@ -103,14 +104,22 @@ impl Response {
     ) -> Result<bool, ApiError> {
         caller.check()?;
         let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
-        let chunks = overlapping(chunks, range);
-        if !has_point(chunks, range).map_err(damaged)? {
+        let (overlap, is_wanted) = match range.is_empty() {
+            true => (&[][..], reaches_over(chunks, range)),
+            false => {
+                let overlap = overlapping(chunks, range);
+                (overlap, has_point(overlap, range).map_err(damaged)?)
+            }
+        };
+        if !is_wanted {
             return Ok(false);
         }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(labels.as_bytes());
-        for chunk in chunks {
+        self.check_limits()?;
+        for chunk in overlap {
             caller.check()?;
+            let mut before = None;
             for point in chunk.points() {
                 let point = point.map_err(damaged)?;
                 if range.contains(point.timestamp) {
@@ -118,12 +127,17 @@ impl Response {
                     match &point.value {
                         Value::Float(value) => self.push_float(point.timestamp, *value),
                         Value::Histogram(histogram) => {
+                            let mut hint = histogram.reset_hint;
+                            if before.is_none_or(|before| before < range.start) {
+                                hint = first_hint(hint, before, range);
+                            }
                             let at = self.bytes.len();
-                            push_histogram(&mut self.bytes, point.timestamp, histogram);
+                            push_histogram(&mut self.bytes, point.timestamp, histogram, hint);
                             enclose(&mut self.bytes, 4, at);
                         }
                     }
                 }
+                before = Some(point.timestamp);
             }
             self.check_limits()?;
         }
@@ -162,7 +176,7 @@ impl Response {
 }
 
 /// The fields of a `prometheus.Histogram`.
-fn push_histogram(out: &mut Vec<u8>, timestamp: i64, histogram: &Histogram) {
+fn push_histogram(out: &mut Vec<u8>, timestamp: i64, histogram: &Histogram, hint: ResetHint) {
     match &histogram.counts {
         Counts::Integer { count, .. } => put_uint_always(out, 1, *count),
         Counts::Float { count, .. } => put_double_always(out, 2, *count),
@@ -184,7 +198,7 @@ fn push_histogram(out: &mut Vec<u8>, timestamp: i64, histogram: &Histogram) {
         Counts::Integer { positive, .. } => put_packed_sints(out, 12, positive),
         Counts::Float { positive, .. } => put_packed_doubles(out, 13, positive),
     }
-    put_uint(out, 14, histogram.reset_hint as u64);
+    put_uint(out, 14, hint as u64);
     put_int(out, 15, timestamp);
     put_packed_doubles(out, 16, &histogram.custom_values);
 }
@@ -205,7 +219,7 @@ mod tests {
     use super::*;
     use crate::api::proto::v1::{self, histogram::Count};
     use crate::chunk::encode_points;
-    use crate::model::{Point, ResetHint, Sample};
+    use crate::model::{Point, Sample};
 
     /// A caller that waits.
     const HERE: Caller<'_> = Caller(&|| false);
@@ -296,7 +310,7 @@ mod tests {
             },
         };
         let mut bytes = Vec::new();
-        push_histogram(&mut bytes, -7, &histogram);
+        push_histogram(&mut bytes, -7, &histogram, histogram.reset_hint);
         let got = v1::Histogram::decode(bytes.as_slice()).expect("a message");
         assert_eq!(got.count, Some(Count::CountInt(0)), "an arm is written also when it is 0");
         assert_eq!(got.zero_count, Some(v1::histogram::ZeroCount::ZeroCountInt(0)));
