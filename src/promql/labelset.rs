@@ -61,7 +61,7 @@ impl<'a> LabelChoice<'a> {
 }
 
 /// Whether a label with this name is one of those that describe the metric.
-fn is_metadata(name: &[u8]) -> bool {
+pub(crate) fn is_metadata(name: &[u8]) -> bool {
     METADATA_LABELS.iter().any(|known| known.as_bytes() == name)
 }
 

@@ -1,12 +1,16 @@
 //! Functions over all series of a vector: `absent`, `scalar`, `sort` and its kin.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use hashbrown::HashSet;
 
 use super::{BoxOperator, Operator, Series};
 use crate::model::{Labels, MatchOp, Matcher, is_stale};
 use crate::promql::budget::{Budget, Held};
 use crate::promql::error::QueryError;
+use crate::promql::labelset::is_metadata;
 use crate::promql::points::Points;
 
 /// 1 at the steps at which no series has a point.
@@ -23,15 +27,19 @@ impl Absent {
     }
 }
 
-/// The labels that equality matchers fix. A label with several matchers has none, whatever they
-/// say.
+/// The labels that equality matchers fix. The last matcher of a label decides: the label stays only where that is the
+/// first equality of the label.
 fn wanted_labels(matchers: &[Matcher]) -> Labels {
-    let of = |name: &str| matchers.iter().filter(|m| m.name() == name).count();
-    let fixed = matchers.iter().filter(|matcher| {
+    let (mut fixed, mut seen) = (BTreeMap::new(), HashSet::new());
+    for matcher in matchers.iter().filter(|matcher| !is_metadata(matcher.name().as_bytes())) {
         let name = matcher.name();
-        name != crate::model::METRIC_NAME && matcher.op() == MatchOp::Equal && of(name) == 1
-    });
-    Labels::from_pairs(fixed.map(|matcher| (matcher.name(), matcher.value()))).unwrap_or_default()
+        if matcher.op() == MatchOp::Equal && seen.insert(name) {
+            fixed.insert(name, matcher.value());
+        } else {
+            fixed.remove(name);
+        }
+    }
+    Labels::from_pairs(fixed).unwrap_or_default()
 }
 
 impl Operator for Absent {
@@ -244,8 +252,29 @@ mod tests {
             Matcher::equal("b", "1"),
             Matcher::equal("b", "2"),
             Matcher::new(MatchOp::NotEqual, "c", "1").expect("valid"),
+            Matcher::equal("__type__", "counter"),
         ];
         let want = Labels::from_pairs([("a", "1")]).expect("valid");
         assert_eq!(wanted_labels(&matchers), want);
+    }
+
+    #[test]
+    fn the_last_matcher_of_a_label_decides() {
+        let differs = |name: &str| Matcher::new(MatchOp::NotEqual, name, "").expect("valid");
+        let one_of = |name: &str| Matcher::new(MatchOp::Regex, name, "1|2").expect("valid");
+        let equal = |name: &str| Matcher::equal(name, "1");
+        for (matchers, want) in [
+            (vec![differs("a"), equal("a")], &["a"][..]),
+            (vec![equal("a"), differs("a")], &[]),
+            (vec![one_of("a"), equal("a")], &["a"]),
+            (vec![equal("a"), one_of("a")], &[]),
+            (vec![equal("a"), equal("a")], &[]),
+            (vec![equal("a"), differs("a"), equal("a")], &[]),
+            (vec![differs("b"), equal("c"), differs("a"), equal("a")], &["a", "c"]),
+            (vec![differs("a"), Matcher::equal("a", "")], &[]),
+        ] {
+            let want = Labels::from_pairs(want.iter().map(|name| (*name, "1"))).expect("valid");
+            assert_eq!(wanted_labels(&matchers), want, "{matchers:?}");
+        }
     }
 }
