@@ -1,8 +1,9 @@
 //! `GET /federate`: the newest sample of every series that matches, in the text format.
 //!
-//! Names that the format knows only in quotes get underscores, unless the client takes them as they
-//! are. Native histograms, which the format cannot write, are left out.
+//! Names that the format knows only in quotes are escaped as the client asks (`escaping`). Native histograms, which
+//! the format cannot write, are left out.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
+use super::escaping::{Escaping, is_plain};
 use super::parameters::Parameters;
 use super::selected::{Points, of_each_series};
 use super::slow::Watch;
@@ -29,13 +31,8 @@ struct Newest {
 
 /// Bytes of a line of the page beside its labels.
 const LINE_BYTES: usize = 64;
-
-/// How names are written that are not plain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Names {
-    Underscores,
-    Quoted,
-}
+/// How many times as long as they are labels may be on the page: a character of a name may be escaped by its number.
+const ESCAPED: usize = 8;
 
 /// `GET /federate`, parameter `match[]`. Errors are plain text.
 pub(super) async fn federate(
@@ -44,13 +41,11 @@ pub(super) async fn federate(
     parameters: Parameters,
 ) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
-    let (names, escaping) = match accept.is_some_and(|text| text.contains("escaping=allow-utf-8")) {
-        true => (Names::Quoted, "allow-utf-8"),
-        false => (Names::Underscores, "underscores"),
-    };
+    let escaping = Escaping::asked_for(accept.unwrap_or_default());
     let _watch = Watch::new(&state, "/federate", parameters.shown());
-    match written(&state, &parameters, names).await {
+    match written(&state, &parameters, escaping).await {
         Ok((page, turn)) => {
+            let escaping = escaping.name();
             let kind = format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}");
             holding(([(header::CONTENT_TYPE, kind)], page).into_response(), turn, 0)
         }
@@ -62,7 +57,7 @@ pub(super) async fn federate(
 async fn written(
     state: &AppState,
     parameters: &Parameters,
-    names: Names,
+    escaping: Escaping,
 ) -> Result<(String, Turn), ApiError> {
     let selectors = matches::parse_any(state, parameters.list("match[]")).await?;
     let selectors = selectors.map_err(ApiError::BadRequest)?;
@@ -78,11 +73,10 @@ async fn written(
             // At once: the same selector may be given many times.
             found = state.workers.run(move |_: &Caller<'_>| Ok(each_once(found))).await?;
         }
-        // The page says twice what labels are, where much of it is escaped.
-        let bytes = found.iter().map(|one: &Newest| 2 * one.labels.as_bytes().len() + LINE_BYTES);
+        let bytes = found.iter().map(|one: &Newest| ESCAPED * one.labels.as_bytes().len() + LINE_BYTES);
         let mut page_held = state.evaluator().engine.nothing();
         page_held.take(0, bytes.sum())?;
-        let page = state.workers.run(move |_: &Caller<'_>| Ok(page(found, names))).await;
+        let page = state.workers.run(move |_: &Caller<'_>| Ok(page(found, escaping))).await;
         drop((all_held, page_held));
         page
     };
@@ -114,7 +108,7 @@ fn metric(sample: &Newest) -> &str {
     sample.labels.get(METRIC_NAME)
 }
 
-fn page(found: Vec<Newest>, names: Names) -> String {
+fn page(found: Vec<Newest>, escaping: Escaping) -> String {
     let mut out = String::new();
     let mut family = None;
     for sample in &found {
@@ -123,19 +117,22 @@ fn page(found: Vec<Newest>, names: Names) -> String {
         if metric.is_empty() {
             continue;
         }
-        let (name, quoted) = shown(metric, ":", names);
+        let name = escaping.escaped(metric);
+        let quoted = !is_plain(&name);
+        let name = if quoted { Cow::Owned(quote(&name)) } else { name };
         if family != Some(metric) {
             let _ = writeln!(out, "# TYPE {name} untyped");
             family = Some(metric);
         }
         let mut pairs = Vec::new();
         if quoted {
-            pairs.push(name.clone());
+            pairs.push(name.into_owned());
         } else {
             out.push_str(&name);
         }
         for (label, value) in sample.labels.iter().filter(|(label, _)| *label != METRIC_NAME) {
-            let (label, _) = shown(label, "", names);
+            let label = escaping.escaped(label);
+            let label = if is_plain(&label) { label } else { Cow::Owned(quote(&label)) };
             pairs.push(format!("{label}={}", quote(value)));
         }
         // So that a scrape does not put its own target's there.
@@ -146,24 +143,6 @@ fn page(found: Vec<Newest>, names: Names) -> String {
         let _ = writeln!(out, "{{{}}} {value} {}", pairs.join(","), sample.time);
     }
     out
-}
-
-/// A name as it is written, and whether that is in quotes. `extra` are characters that it may have
-/// besides letters, digits and `_`.
-fn shown(name: &str, extra: &str, names: Names) -> (String, bool) {
-    let fits = |(at, c): (usize, char)| {
-        c == '_' || extra.contains(c) || c.is_ascii_alphabetic() || (at > 0 && c.is_ascii_digit())
-    };
-    if name.chars().enumerate().all(fits) {
-        return (name.to_owned(), false);
-    }
-    match names {
-        Names::Quoted => (quote(name), true),
-        Names::Underscores => {
-            let plain = name.chars().enumerate().map(|one| if fits(one) { one.1 } else { '_' });
-            (plain.collect(), false)
-        }
-    }
 }
 
 fn quote(text: &str) -> String {

@@ -1,5 +1,5 @@
-//! The parameters of a request: those of a form in its body, then those of its URL. Of one that is
-//! given twice the first counts, unless it is a list.
+//! The parameters of a request: those of a form in its body, then those of its URL; of a form in parts the other way
+//! round, as Prometheus has it. Of one that is given twice the first counts, unless it is a list.
 //!
 //! What cannot be decoded is left out, as Prometheus does; most endpoints answer all the same.
 //! What a parameter means is not known here, but for the three that many endpoints share.
@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 
 use super::moment::{Moment, parse_time};
+use super::multipart;
 use super::{ApiError, AppState};
 use crate::model::TimeRange;
 use crate::promql::quoted;
@@ -32,12 +33,25 @@ impl FromRequest<Arc<AppState>> for Parameters {
     async fn from_request(request: Request, state: &Arc<AppState>) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
         let mut parameters = Self::default();
-        if parts.method != Method::GET && is_form(&parts.headers) {
-            let (most, http) = (state.body_bytes(), &state.metrics.http);
-            let body = state.forms.read(&parts.headers, body, most, http).await;
-            parameters.add(&body.map_err(IntoResponse::into_response)?.bytes);
+        let multipart = multipart::boundary(&parts.headers);
+        if parts.method == Method::GET || !(multipart.is_some() || is_form(&parts.headers)) {
+            parameters.add(parts.uri.query().unwrap_or_default().as_bytes());
+            return Ok(parameters);
         }
-        parameters.add(parts.uri.query().unwrap_or_default().as_bytes());
+        let (most, http) = (state.body_bytes(), &state.metrics.http);
+        let body = state.forms.read(&parts.headers, body, most, http).await;
+        let body = body.map_err(IntoResponse::into_response)?;
+        let query = parts.uri.query().unwrap_or_default().as_bytes();
+        match multipart {
+            None => {
+                parameters.add(&body.bytes);
+                parameters.add(query);
+            }
+            Some(boundary) => {
+                parameters.add(query);
+                parameters.add_multipart(&body.bytes, &boundary);
+            }
+        }
         Ok(parameters)
     }
 }
@@ -56,6 +70,14 @@ impl Parameters {
                 Ok(pair) => self.pairs.push(pair),
                 Err(why) => drop(self.malformed.get_or_insert(why)),
             }
+        }
+    }
+
+    /// Takes the fields of a form in parts.
+    fn add_multipart(&mut self, body: &[u8], boundary: &str) {
+        match multipart::fields(body, boundary) {
+            Ok(fields) => self.pairs.extend(fields),
+            Err(why) => drop(self.malformed.get_or_insert_with(|| why.to_owned())),
         }
     }
 

@@ -1,7 +1,7 @@
 //! All paths, the methods that each takes, and what every answer has in common.
 //!
 //! A known path with a wrong method is 405 and names the right ones: clients fall back to another
-//! method on that. An unknown path is 404.
+//! method on that. An unknown path is 404, unless it is a known one with a slash too many (`clean_path`).
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use axum::handler::Handler;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{MethodFilter, MethodRouter, get, on, post};
+use axum::routing::{MethodFilter, MethodRouter, any, get, on, post};
 use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
 use super::{
-    AppState, absent, access, admin, concurrency, cors, exemplars, exposition, federate, labels,
-    metadata, origin, pages, query, remote_read, remote_write, status, tag_index, traced, unsent,
+    AppState, absent, access, admin, clean_path, concurrency, cors, exemplars, exposition,
+    federate, labels, metadata, origin, pages, query, remote_read, remote_write, status, tag_index,
+    traced, unsent,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
@@ -38,16 +39,16 @@ const GIVEN_UP: u16 = 499;
 pub fn router(state: Shared) -> Router {
     WATCHED.iter().for_each(|path| state.metrics.http.expect(path));
     let health = Router::new()
-        .route("/-/healthy", page(get(status::healthy)))
-        .route("/-/ready", page(get(status::ready)));
+        .path("/-/healthy", page(get(status::healthy)))
+        .path("/-/ready", page(get(status::ready)));
     let shown = Router::new()
         .route("/", page(get(status::index)))
-        .route("/metrics", page(get(exposition::metrics)))
-        .route("/version", page(get(pages::version)))
-        .route("/federate", only("GET, OPTIONS", get(federate::federate)));
+        .path("/metrics", page(get(exposition::metrics)))
+        .path("/version", page(get(pages::version)))
+        .path("/federate", only("GET, OPTIONS", get(federate::federate)));
     let steers = Router::new()
-        .route("/-/reload", lifecycle(pages::reload))
-        .route("/-/quit", lifecycle(pages::quit));
+        .path("/-/reload", lifecycle(pages::reload))
+        .path("/-/quit", lifecycle(pages::quit));
     let plain = health
         .merge(needs(Right::Read, &state, shown))
         .merge(needs(Right::Admin, &state, steers))
@@ -59,6 +60,7 @@ pub fn router(state: Shared) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn(say_when_to_return))
         .layer(middleware::from_fn(cors::preflight))
+        .layer(middleware::from_fn(clean_path::redirect))
         .layer(middleware::from_fn_with_state(state.clone(), access::admit))
         .layer(middleware::from_fn_with_state(state.clone(), concurrency::bound))
         .layer(middleware::from_fn_with_state(state.clone(), access::limit))
@@ -66,6 +68,17 @@ pub fn router(state: Shared) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), access::dress))
         .layer(middleware::from_fn_with_state(state.clone(), observe))
         .with_state(state)
+}
+
+/// Paths under which something is answered; with a slash at the end they lead there.
+trait Paths {
+    fn path(self, path: &str, methods: MethodRouter<Shared>) -> Self;
+}
+
+impl Paths for Router<Shared> {
+    fn path(self, path: &str, methods: MethodRouter<Shared>) -> Self {
+        self.route(path, methods).route(&format!("{path}/"), any(clean_path::without_slash))
+    }
 }
 
 /// Routes that only who has this right may take. Those that change something are closed to pages of other sites.
@@ -84,16 +97,16 @@ fn api(state: &Shared) -> Router<Shared> {
         .route_layer(middleware::from_fn_with_state(state.clone(), when_open))
         .route_layer(CompressionLayer::new());
     let reads = Router::new()
-        .route("/api/v1/read", send(remote_read::remote_read))
-        .route("/api/v1/explain", ask(tag_index::explain))
-        .route("/api/v1/status/tag_index", ask(tag_index::status));
-    let writes = Router::new().route("/api/v1/write", send(remote_write::remote_write));
+        .path("/api/v1/read", send(remote_read::remote_read))
+        .path("/api/v1/explain", ask(tag_index::explain))
+        .path("/api/v1/status/tag_index", ask(tag_index::status));
+    let writes = Router::new().path("/api/v1/write", send(remote_write::remote_write));
     let admin = Router::new()
-        .route("/api/v1/admin/tsdb/delete_series", change(admin::delete_series))
-        .route("/api/v1/admin/tsdb/clean_tombstones", change(admin::clean_tombstones))
-        .route("/api/v1/admin/tsdb/snapshot", change(admin::snapshot))
-        .route("/api/v1/admin/tag_index/build", send(tag_index::build))
-        .route("/api/v1/admin/tag_index/drop", send(tag_index::drop_index));
+        .path("/api/v1/admin/tsdb/delete_series", change(admin::delete_series))
+        .path("/api/v1/admin/tsdb/clean_tombstones", change(admin::clean_tombstones))
+        .path("/api/v1/admin/tsdb/snapshot", change(admin::snapshot))
+        .path("/api/v1/admin/tag_index/build", send(tag_index::build))
+        .path("/api/v1/admin/tag_index/drop", send(tag_index::drop_index));
     needs(Right::Read, state, queries.merge(reads))
         .merge(needs(Right::Write, state, writes))
         .merge(needs(Right::Admin, state, admin))
@@ -103,40 +116,40 @@ fn api(state: &Shared) -> Router<Shared> {
 /// What is asked about data.
 fn queries() -> Router<Shared> {
     Router::new()
-        .route("/api/v1/query", ask_or_post(query::query))
-        .route("/api/v1/query_range", ask_or_post(query::query_range))
-        .route("/api/v1/query_exemplars", ask_or_post(exemplars::query_exemplars))
-        .route("/api/v1/format_query", ask_or_post(query::format_query))
-        .route("/api/v1/parse_query", ask_or_post(query::parse_query))
-        .route("/api/v1/labels", ask_or_post(labels::names))
-        .route("/api/v1/label/{name}/values", ask(labels::values))
-        .route("/api/v1/series", ask_or_post(labels::series))
-        .route("/api/v1/metadata", ask(metadata::metadata))
-        .route("/api/v1/status/tsdb", ask(pages::tsdb))
+        .path("/api/v1/query", ask_or_post(query::query))
+        .path("/api/v1/query_range", ask_or_post(query::query_range))
+        .path("/api/v1/query_exemplars", ask_or_post(exemplars::query_exemplars))
+        .path("/api/v1/format_query", ask_or_post(query::format_query))
+        .path("/api/v1/parse_query", ask_or_post(query::parse_query))
+        .path("/api/v1/labels", ask_or_post(labels::names))
+        .path("/api/v1/label/{name}/values", ask(labels::values))
+        .path("/api/v1/series", ask_or_post(labels::series))
+        .path("/api/v1/metadata", ask(metadata::metadata))
+        .path("/api/v1/status/tsdb", ask(pages::tsdb))
 }
 
 /// What is told about this program.
 fn told() -> Router<Shared> {
     Router::new()
-        .route("/api/v1/status/buildinfo", ask(pages::buildinfo))
-        .route("/api/v1/status/runtimeinfo", ask(pages::runtimeinfo))
-        .route("/api/v1/status/config", ask(pages::config))
-        .route("/api/v1/status/flags", ask(pages::flags))
-        .route("/api/v1/status/walreplay", ask(pages::walreplay))
-        .route("/api/v1/status/tsdb/blocks", ask(pages::blocks))
-        .route("/api/v1/features", ask(pages::features))
-        .route("/api/v1/targets", ask(absent::targets))
-        .route("/api/v1/targets/metadata", ask(absent::targets_metadata))
-        .route("/api/v1/targets/relabel_steps", ask(absent::scrape_pool))
-        .route("/api/v1/scrape_pools", ask(absent::scrape_pools))
-        .route("/api/v1/scrape_pools/config", ask(absent::scrape_pool))
-        .route("/api/v1/search/metric_names", ask_or_post(absent::search))
-        .route("/api/v1/search/label_names", ask_or_post(absent::search))
-        .route("/api/v1/search/label_values", ask_or_post(absent::search))
-        .route("/api/v1/alertmanagers", ask(absent::alertmanagers))
-        .route("/api/v1/alerts", ask(absent::alerts))
-        .route("/api/v1/rules", ask(absent::rules))
-        .route("/api/v1/notifications", ask(absent::notifications))
+        .path("/api/v1/status/buildinfo", ask(pages::buildinfo))
+        .path("/api/v1/status/runtimeinfo", ask(pages::runtimeinfo))
+        .path("/api/v1/status/config", ask(pages::config))
+        .path("/api/v1/status/flags", ask(pages::flags))
+        .path("/api/v1/status/walreplay", ask(pages::walreplay))
+        .path("/api/v1/status/tsdb/blocks", ask(pages::blocks))
+        .path("/api/v1/features", ask(pages::features))
+        .path("/api/v1/targets", ask(absent::targets))
+        .path("/api/v1/targets/metadata", ask(absent::targets_metadata))
+        .path("/api/v1/targets/relabel_steps", ask(absent::scrape_pool))
+        .path("/api/v1/scrape_pools", ask(absent::scrape_pools))
+        .path("/api/v1/scrape_pools/config", ask(absent::scrape_pool))
+        .path("/api/v1/search/metric_names", ask_or_post(absent::search))
+        .path("/api/v1/search/label_names", ask_or_post(absent::search))
+        .path("/api/v1/search/label_values", ask_or_post(absent::search))
+        .path("/api/v1/alertmanagers", ask(absent::alertmanagers))
+        .path("/api/v1/alerts", ask(absent::alerts))
+        .path("/api/v1/rules", ask(absent::rules))
+        .path("/api/v1/notifications", ask(absent::notifications))
 }
 
 /// GET.

@@ -389,6 +389,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_path_that_is_not_clean_gives_nothing_but_the_clean_one() {
+        let web = configured();
+        for (method, path, needed) in ROUTES.iter().filter(|(_, path, _)| *path != "/") {
+            for unclean in [format!("/{path}"), format!("/.{path}"), format!("{path}/")] {
+                let stranger = ask(web.clone(), method, &unclean, None).await.status();
+                assert_eq!(stranger, 401, "{method} {unclean}");
+                for right in RIGHTS {
+                    let said = format!("Bearer token-{}", right.name());
+                    let response = ask(web.clone(), method, &unclean, Some(&said)).await;
+                    let location = response.headers().get(header::LOCATION);
+                    // A path of ours asks for the right that it needs without the slash.
+                    let is_wrong = needed.is_some_and(|needed| needed != right);
+                    if unclean.ends_with('/') && is_wrong {
+                        assert_eq!(
+                            (response.status().as_u16(), location),
+                            (403, None),
+                            "{unclean}"
+                        );
+                    } else {
+                        assert_eq!(response.status(), 307, "{method} {unclean} with {right:?}");
+                        assert_eq!(location.expect("a path"), path);
+                    }
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn without_credentials_set_everybody_may_do_everything() {
         for (method, path, _) in ROUTES {
             let response = ask(WebConfig::default(), method, path, None).await;

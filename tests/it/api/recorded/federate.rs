@@ -6,10 +6,11 @@ use promkairos::api::proto::v1;
 use promkairos::model::STALE_NAN_BITS;
 use promkairos::promql::{Features, Settings};
 use regex::{Captures, Regex};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::write;
 use super::{in_process, lines, pairs, text};
+use crate::support::series::{floats, send};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_newest_samples_are_given_as_text() {
@@ -34,6 +35,56 @@ async fn the_newest_samples_are_given_as_text() {
     println!("federate: {} of {} differ", wrong.len(), cases.len() - 1);
     assert_eq!(cases.len(), 20);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What names become for a client, and how each header chooses it, as Prometheus 3.16 answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_escaped_as_the_client_asks() {
+    let url = in_process(Settings::default(), Features::Stable).await;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let now = i64::try_from(since.as_millis()).expect("before long");
+    let odd = [("__name__", "http.server/requests_total"), ("l.x_y/z", "é"), ("plain_label", "1")];
+    let plain = [("__name__", "fed_plain_total"), ("plain_label", "1")];
+    let series = vec![floats(&odd, &[(now, 4.0)]), floats(&plain, &[(now, 5.0)])];
+    assert_eq!(send(&url, series).await, 204);
+    let openmetrics = "application/openmetrics-text;version=1.0.0;escaping=dots;q=0.6,text/plain;\
+                       version=1.0.0;escaping=values;q=0.5";
+    for (accept, scheme) in [
+        ("text/plain; version=1.0.0; escaping=underscores", "underscores"),
+        ("text/plain; version=1.0.0; escaping=dots", "dots"),
+        ("text/plain; version=1.0.0; escaping=values", "values"),
+        ("text/plain; version=1.0.0; escaping=allow-utf-8", "allow-utf-8"),
+        ("text/plain;version=0.0.4;escaping=underscores", "underscores"),
+        ("text/plain;version=0.0.4;escaping=dots", "dots"),
+        ("text/plain;version=0.0.4;escaping=values", "values"),
+        ("text/plain;version=0.0.4;escaping=allow-utf-8", "allow-utf-8"),
+        ("text/plain; version=1.0.0; escaping=nonsense", "underscores"),
+        ("text/plain", "underscores"),
+        ("*/*;escaping=values;q=0.1,text/plain;version=0.0.4;escaping=dots", "dots"),
+        (openmetrics, "values"),
+        ("text/html;escaping=values", "values"),
+    ] {
+        let params = json!([["match[]", "{plain_label=\"1\"}"]]);
+        let case = json!({ "params": params, "headers": { "Accept": accept }, "status": 200 });
+        let [kind, page] = ask(&url, &case, now).await;
+        let (head, label) = match scheme {
+            "underscores" => ("http_server_requests_total", "l_x_y_z"),
+            "dots" => ("http_dot_server__requests__total", "l_dot_x__y__z"),
+            "values" => ("U__http_2e_server_2f_requests__total", "U__l_2e_x__y_2f_z"),
+            _ => ("\"http.server/requests_total\"", "\"l.x_y/z\""),
+        };
+        let quoted = head.starts_with('"');
+        let sample = if quoted { format!("{{{head},") } else { format!("{head}{{") };
+        let want = format!(
+            "# TYPE fed_plain_total untyped\n\
+             fed_plain_total{{plain_label=\"1\",instance=\"\"}} 5 <now-0>\n\
+             # TYPE {head} untyped\n\
+             {sample}{label}=\"é\",plain_label=\"1\",instance=\"\"}} 4 <now-0>\n"
+        );
+        assert_eq!(page, want, "{accept}");
+        let want = format!("text/plain; version=0.0.4; charset=utf-8; escaping={scheme}");
+        assert_eq!(kind, want, "{accept}");
+    }
 }
 
 /// What is written, by the age of each sample.

@@ -1,0 +1,137 @@
+//! Paths with a slash too many, as a base URL that ends with one makes them: `//api/v1/write`, `/api/v1/labels/`. The
+//! client is sent to the clean path (307: with the same method and body).
+//!
+//! Nothing else is answered under such a path, so no right is ever decided by it: a client that was let in gets the
+//! redirect, and the request that follows is judged by the clean path. The target is a path of this server, whatever
+//! the client sent.
+
+use std::borrow::Cow;
+
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+
+/// Redirects from a path with empty segments or with segments of dots to the path without them.
+pub(super) async fn redirect(request: Request, next: Next) -> Response {
+    match cleaned(request.uri().path()) {
+        Cow::Borrowed(_) => next.run(request).await,
+        Cow::Owned(path) => to(&path, request.method(), request.uri()),
+    }
+}
+
+/// Redirects from a path of ours with a slash at its end to the path without it.
+pub(super) async fn without_slash(method: Method, uri: Uri) -> Response {
+    to(uri.path().trim_end_matches('/'), &method, &uri)
+}
+
+/// The path without empty segments, `.` and `..`; a slash at its end stays. Borrowed where it is clean.
+fn cleaned(path: &str) -> Cow<'_, str> {
+    // `*` is no path, and has nothing to clean.
+    let Some(rest) = path.strip_prefix('/') else { return Cow::Borrowed(path) };
+    let is_clean = |segment: &str| !matches!(segment, "" | "." | "..");
+    let segments = rest.split('/');
+    if rest.is_empty() || rest.strip_suffix('/').unwrap_or(rest).split('/').all(is_clean) {
+        return Cow::Borrowed(path);
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in segments {
+        match segment {
+            "" | "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    let slash = if path.ends_with('/') && !kept.is_empty() { "/" } else { "" };
+    Cow::Owned(format!("/{}{slash}", kept.join("/")))
+}
+
+/// A redirect to a path, with the query of the request, and a page for a reader.
+fn to(path: &str, method: &Method, asked: &Uri) -> Response {
+    // A browser takes a backslash for a slash, and two of them at the beginning for another server.
+    let path = path.replace('\\', "%5C");
+    let query = asked.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let target = format!("/{}{query}", path.trim_start_matches('/'));
+    let Ok(location) = HeaderValue::from_str(&target) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let (status, location) = (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]);
+    if method == Method::GET || method == Method::HEAD {
+        let page = format!("<a href=\"{}\">Temporary Redirect</a>.\n\n", in_html(&target));
+        return (status, location, Html(page)).into_response();
+    }
+    (status, location).into_response()
+}
+
+fn in_html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn slashes_and_dots() {
+        for (path, want) in [
+            ("//api/v1/query", "/api/v1/query"),
+            ("/api//v1///query", "/api/v1/query"),
+            ("/./api/v1/query", "/api/v1/query"),
+            ("/api/v1/../v1/query", "/api/v1/query"),
+            ("/api/v1/query/../labels", "/api/v1/labels"),
+            ("//api/v1/write/", "/api/v1/write/"),
+            ("//evil.example/api", "/evil.example/api"),
+            ("/../../etc/passwd", "/etc/passwd"),
+            ("/api/v1/labels/..", "/api/v1"),
+            ("//", "/"),
+            ("/..", "/"),
+            ("/.//..//", "/"),
+        ] {
+            assert_eq!(cleaned(path), want, "{path}");
+            assert!(matches!(cleaned(path), Cow::Owned(_)), "{path}");
+        }
+        for path in
+            ["", "*", "/", "/api/v1/query", "/api/v1/labels/", "/...", "/a.b/..c", "/%2e%2e/%2F"]
+        {
+            assert!(matches!(cleaned(path), Cow::Borrowed(same) if same == path), "{path}");
+        }
+    }
+
+    fn location(response: &Response) -> &str {
+        response.headers()[header::LOCATION].to_str().expect("ASCII")
+    }
+
+    proptest! {
+        #[test]
+        fn a_redirect_stays_on_this_server(
+            path in r"/[/.\\a%2-]{0,12}(/evil\.example)?/?",
+            query in r"(\?[=&a/\\.]{0,6})?",
+        ) {
+            let uri: Uri = format!("{path}{query}").parse().expect("a path");
+            for path in [&*cleaned(uri.path()), uri.path().trim_end_matches('/')] {
+                let response = to(path, &Method::GET, &uri);
+                let target = location(&response);
+                let path = target.split('?').next().unwrap_or_default();
+                prop_assert!(path.starts_with('/') && !path.starts_with("//"), "{target}");
+                prop_assert!(!path.contains('\\'), "{target}");
+                // It ends after at most one more.
+                let clean = cleaned(path);
+                prop_assert_eq!(response.status(), 307);
+                prop_assert_eq!(&*cleaned(&clean), &*clean);
+            }
+        }
+    }
+}
