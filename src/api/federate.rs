@@ -73,7 +73,8 @@ async fn written(
             // At once: the same selector may be given many times.
             found = state.workers.run(move |_: &Caller<'_>| Ok(each_once(found))).await?;
         }
-        let bytes = found.iter().map(|one: &Newest| ESCAPED * one.labels.as_bytes().len() + LINE_BYTES);
+        let bytes =
+            found.iter().map(|one: &Newest| ESCAPED * one.labels.as_bytes().len() + LINE_BYTES);
         let mut page_held = state.evaluator().engine.nothing();
         page_held.take(0, bytes.sum())?;
         let page = state.workers.run(move |_: &Caller<'_>| Ok(page(found, escaping))).await;

@@ -78,9 +78,7 @@ impl Context {
     pub(crate) fn check(&self) -> Result<(), QueryError> {
         if self.canceled.load(Relaxed) {
             return Err(match self.refused.get() {
-                Some((what, setting)) => {
-                    QueryError::Limit { what: what.clone(), setting: *setting }
-                }
+                Some((what, setting)) => QueryError::Limit { what: what.clone(), setting },
                 None => QueryError::Canceled,
             });
         }

@@ -258,7 +258,7 @@ mod tests {
         let limits = Limits { head_timeout: Duration::from_millis(100), ..patient(9) };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        tokio::spawn(serve(listener, with_tls(), limits, std::future::pending()));
+        tokio::spawn(serve(listener, with_tls(), limits, pending()));
         for begun in [b"".as_slice(), HALF_HELLO, REQUEST] {
             is_closed(&mut connect(address, begun).await).await;
         }
@@ -312,7 +312,7 @@ mod tests {
     #[tokio::test]
     async fn a_head_that_does_not_come_whole_closes_the_connection() {
         let limits = Limits { head_timeout: Duration::from_millis(100), ..patient(9) };
-        let address = start(limits, std::future::pending()).await;
+        let address = start(limits, pending()).await;
         // Nothing; what may become HTTP/1 or 2; half a head.
         for begun in [b"".as_slice(), b"P", HALF] {
             is_closed(&mut connect(address, begun).await).await;
@@ -331,7 +331,7 @@ mod tests {
         let front = Front { metrics: Arc::new(metrics.http.clone()), ..plain(router) };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        tokio::spawn(serve(listener, front, patient(9), std::future::pending()));
+        tokio::spawn(serve(listener, front, patient(9), pending()));
         let headers = (0..150).map(|n| format!("X-{n}: a\r\n")).collect::<String>();
         let heads = [
             (format!("GET / HTTP/1.1\r\nHost: a\r\n{headers}\r\n"), "HTTP/1.1 431 "),
@@ -361,7 +361,7 @@ mod tests {
     #[tokio::test]
     async fn an_idle_connection_is_closed_later() {
         let limits = Limits { idle_timeout: Duration::from_millis(100), ..patient(9) };
-        let address = start(limits, std::future::pending()).await;
+        let address = start(limits, pending()).await;
         let mut stream = connect(address, REQUEST).await;
         answer(&mut stream).await;
         is_closed(&mut stream).await;
@@ -370,7 +370,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_has_come_is_answered_though_the_process_was_held_up() {
         let idle_timeout = Duration::from_secs(1_000);
-        let address = start(Limits { idle_timeout, ..patient(99) }, std::future::pending()).await;
+        let address = start(Limits { idle_timeout, ..patient(99) }, pending()).await;
         let mut streams = Vec::new();
         for _ in 0..16 {
             let mut stream = connect(address, REQUEST).await;
@@ -391,7 +391,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_longest_for_a_request_gives_way_when_all_places_are_taken() {
-        let address = start(patient(3), std::future::pending()).await;
+        let address = start(patient(3), pending()).await;
         let mut half = [connect(address, HALF).await, connect(address, HALF).await];
         let mut idle = connect(address, REQUEST).await;
         answer(&mut idle).await;
@@ -407,7 +407,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_half_heads_keep_nobody_out() {
-        let address = start(patient(8), std::future::pending()).await;
+        let address = start(patient(8), pending()).await;
         let mut held = Vec::new();
         for _ in 0..50 {
             held.push(connect(address, HALF).await);
@@ -431,7 +431,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_under_way_gives_way_to_nobody() {
         let (router, gate, mut begun) = gated("/");
-        let address = serve_on_free_port(router, patient(1), std::future::pending()).await;
+        let address = serve_on_free_port(router, patient(1), pending()).await;
         let mut first = connect(address, REQUEST).await;
         begun.recv().await.expect("it has begun");
         let mut second = connect(address, REQUEST).await;
@@ -464,7 +464,7 @@ mod tests {
         let (slow, gate, mut begun) = gated("/slow");
         let router = api::router(Arc::new(AppState::new(metrics.clone()))).merge(slow);
         let limits = Limits { spare: 1, ..patient(1) };
-        let address = serve_on_free_port(router, limits, std::future::pending()).await;
+        let address = serve_on_free_port(router, limits, pending()).await;
         let mut first = connect(address, b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
         begun.recv().await.expect("it has begun");
         for _ in 0..3 {
@@ -510,7 +510,7 @@ mod tests {
     #[tokio::test]
     async fn many_slow_bodies_keep_nobody_out() {
         let limits = Limits { body_grace: Duration::from_millis(20), ..patient(8) };
-        let address = serve_on_free_port(reads_bodies(), limits, std::future::pending()).await;
+        let address = serve_on_free_port(reads_bodies(), limits, pending()).await;
         let mut held = Vec::new();
         for _ in 0..20 {
             for _ in 0..8 {
@@ -524,7 +524,7 @@ mod tests {
     async fn who_is_answered_before_its_body_is_read_is_told_that_the_connection_ends() {
         let read = async |_: Bytes| "read";
         let router = Router::new().route("/", post(async || "refused")).route("/read", post(read));
-        let address = serve_on_free_port(router, patient(9), std::future::pending()).await;
+        let address = serve_on_free_port(router, patient(9), pending()).await;
         for (path, body, is_last) in [
             ("/", "Content-Length: 9\r\n\r\na", true),
             ("/", "Content-Length: 1\r\n\r\na", true),
@@ -552,7 +552,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_its_grace_and_who_is_idle_gives_way_before_it() {
-        let address = serve_on_free_port(reads_bodies(), patient(2), std::future::pending()).await;
+        let address = serve_on_free_port(reads_bodies(), patient(2), pending()).await;
         let mut slow = connect(address, SLOW).await;
         let mut idle = connect(address, REQUEST).await;
         answer(&mut idle).await;
@@ -575,7 +575,7 @@ mod tests {
         };
         let limits = Limits { body_grace: Duration::ZERO, ..patient(1) };
         let router = Router::new().route("/", get(async || "here").post(handler));
-        let address = serve_on_free_port(router, limits, std::future::pending()).await;
+        let address = serve_on_free_port(router, limits, pending()).await;
         let mut first = connect(address, SLOW).await;
         first.write_all(b"bcdefghi").await.expect("it takes that");
         begun.recv().await.expect("it has begun");

@@ -181,8 +181,9 @@ async fn accept(
             state.pressure.check_large_write()?;
             let within = Policy::AcceptWithin { times, bytes: usize::MAX };
             let scratch = room.scratch();
-            info_span!("decode")
-                .in_scope(|| intake::run_long(decoded, || wire::decode(compressed, scratch, within)))
+            info_span!("decode").in_scope(|| {
+                intake::run_long(decoded, || wire::decode(compressed, scratch, within))
+            })
         }
         batch => batch,
     };

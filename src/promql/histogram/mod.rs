@@ -95,7 +95,7 @@ impl<N: Amount> FloatHistogram<N> {
     pub fn heap_bytes(&self) -> usize {
         // Beside itself the counts of what shares it.
         let own = size_of::<Self>() + 2 * size_of::<usize>();
-        let bounds = self.custom_bounds().len() * size_of::<f64>();
+        let bounds = size_of_val(self.custom_bounds());
         own + self.positive.heap_bytes() + self.negative.heap_bytes() + bounds
     }
 

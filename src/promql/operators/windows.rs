@@ -93,11 +93,11 @@ impl WindowFunction {
             for step in steps {
                 tally.add(step, queryable, std::mem::take(&mut read));
                 let now = Now { step, time: self.steps.time(step) };
-                if let Some(value) = self.kernel.apply(window, now, &mut notes) {
-                    if let Err(error) = points.set(step, value, budget) {
-                        failed = Some(error);
-                        return;
-                    }
+                if let Some(value) = self.kernel.apply(window, now, &mut notes)
+                    && let Err(error) = points.set(step, value, budget)
+                {
+                    failed = Some(error);
+                    return;
                 }
             }
         };

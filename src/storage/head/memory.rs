@@ -872,9 +872,9 @@ mod tests {
         let families: Vec<String> = (0..3_000).map(|n| format!("family_{n}")).collect();
         for help in ["", "Help.", &"Help. ".repeat(100)] {
             let memory = Memory::default();
-            let entry =
-                |family| MetadataEntry { family, kind: MetricType::Gauge, help, unit: "seconds" };
-            let metadata: Vec<MetadataEntry<'_>> = families.iter().map(entry).collect();
+            let (kind, unit) = (MetricType::Gauge, "seconds");
+            let entries = families.iter().map(|family| MetadataEntry { family, kind, help, unit });
+            let metadata: Vec<MetadataEntry<'_>> = entries.collect();
             let ((), given, _) = counted(|| {
                 memory.apply(write_of(&memory, &[], Judge::Replay, &[], metadata.clone()), 0);
             });

@@ -67,7 +67,8 @@ async fn change(random: &mut StdRng, h: &mut Harness, metric: &str, models: &mut
         }
         // Not by time, as a sender may have several threads.
         let mut order: Vec<(i64, u64)> = written.into_iter().collect();
-        order.rotate_left(random.random_range(0..4) % order.len());
+        let by = random.random_range(0..4) % order.len();
+        order.rotate_left(by);
         for (slot, count) in order {
             let hint = match random.random_range(0..8) {
                 0..5 => ResetHint::NotReset,
