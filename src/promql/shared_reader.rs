@@ -15,7 +15,8 @@ use tokio::sync::OnceCell;
 use super::budget::{Budget, Held};
 use crate::chunk::Chunk;
 use crate::limits::READ_RUN_BYTES;
-use crate::storage::{RunLength, SeriesReader, StoreError, chunk_bytes};
+use crate::model::TimeRange;
+use crate::storage::{Forecast, RunLength, SeriesReader, StoreError, chunk_bytes};
 
 /// Series of a block, at most.
 const BLOCK: usize = 64;
@@ -126,6 +127,10 @@ impl SeriesReader for SharedReader {
         Ok(all)
     }
 
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        self.reader.forecast(range).await
+    }
+
     fn expected_bytes(&self, series: usize) -> Option<usize> {
         self.reader.expected_bytes(series)
     }
@@ -155,6 +160,10 @@ mod tests {
                 value: Value::Float(at as f64),
             };
             Ok(series.map(|at| encode_points(&[point(at)])).collect())
+        }
+
+        async fn forecast(&self, _: TimeRange) -> Result<Forecast, StoreError> {
+            Ok(Forecast::default())
         }
     }
 

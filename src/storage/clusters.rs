@@ -15,6 +15,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 
 use super::exemplars::merged;
+use super::forecast::{self, Forecast};
 use super::merge::{cut, merge};
 use super::{
     Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection,
@@ -332,6 +333,14 @@ impl MergedReader {
 }
 
 impl Source {
+    /// What is expected in what it answers for.
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        match forecast::cut(self.range, range) {
+            Some(own) => self.reader.forecast(own).await,
+            None => Ok(Forecast::default()),
+        }
+    }
+
     async fn read(&self, all: TimeRange, run: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
         if run.is_empty() {
             return Ok(Vec::new());
@@ -372,6 +381,17 @@ impl SeriesReader for MergedReader {
                 merge(chunks.collect()).map_err(damaged)
             })
             .collect()
+    }
+
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        let found = try_join_all(self.sources.iter().map(|source| source.forecast(range))).await?;
+        // What several have is there once.
+        let series = self.places.iter().map(|places| {
+            let own = places.iter().filter_map(|place| found[place.source].series.get(place.at));
+            own.copied().max_by(|a, b| a.points.total_cmp(&b.points)).unwrap_or_default()
+        });
+        let basis = found.iter().map(|one| one.basis).max().unwrap_or_default();
+        Ok(Forecast { series: series.collect(), basis })
     }
 
     fn held_bytes(&self) -> usize {

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::exemplars::Gathered;
+use super::forecast::{Basis, Forecast, HistogramSizes, of_chunks};
 use super::{
     Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader,
     Stats, Store, StoreError, check_label_bytes,
@@ -298,6 +299,15 @@ impl SeriesReader for Snapshot {
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
         let points = self.points[series].iter();
         Ok(points.map(chunk::encode_points).collect())
+    }
+
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        let mut sizes = HistogramSizes::default();
+        let series = self
+            .points
+            .iter()
+            .map(|points| of_chunks(&chunk::encode_points(points), range, &mut sizes));
+        Ok(Forecast { series: series.collect(), basis: Basis::Stored })
     }
 }
 

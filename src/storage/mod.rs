@@ -12,6 +12,7 @@ pub mod embedded;
 mod exemplars;
 mod failures;
 mod folder_lock;
+pub mod forecast;
 pub mod frame;
 pub mod head;
 pub mod index;
@@ -37,6 +38,7 @@ pub use self::exemplars::{
     bytes_of as exemplar_bytes, merged as merged_exemplars,
 };
 pub(crate) use self::folder_lock::{FolderLock, NotLocked};
+pub use self::forecast::{Basis, Expected, Forecast};
 pub use self::limited::{Limited, ListSize, Listed};
 pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused, SeriesRoom};
@@ -248,6 +250,10 @@ pub trait SeriesReader: Send + Sync {
     /// the points strictly rise in time from chunk to chunk. A chunk may hold points outside
     /// the selected range; a list may be empty.
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError>;
+
+    /// What is expected of the points in `range`, a part of the selected one, of all series. Points are not read
+    /// for it, or few.
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError>;
 
     /// Bytes of points, about, that it keeps in memory until it goes.
     fn held_bytes(&self) -> usize {

@@ -65,7 +65,8 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
-    use crate::storage::StoreError;
+    use crate::model::TimeRange;
+    use crate::storage::{Forecast, StoreError};
 
     /// Knows what its series bring, or not.
     struct Knowing(Option<Vec<usize>>);
@@ -74,6 +75,10 @@ mod tests {
     impl SeriesReader for Knowing {
         async fn read(&self, _: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
             Ok(Vec::new())
+        }
+
+        async fn forecast(&self, _: TimeRange) -> Result<Forecast, StoreError> {
+            Ok(Forecast::default())
         }
 
         fn expected_bytes(&self, series: usize) -> Option<usize> {

@@ -11,8 +11,9 @@ use promkairos::api::proto::v1;
 use promkairos::api::{self, AppState};
 use promkairos::chunk::Chunk;
 use promkairos::limits::{MAX_CONCURRENT_READS, READ_AHEAD_RUNS};
+use promkairos::model::TimeRange;
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{Selection, SeriesReader, Store, StoreError};
+use promkairos::storage::{Forecast, Selection, SeriesReader, Store, StoreError};
 use promkairos::telemetry::Metrics;
 use promkairos::wire::snappy;
 use prost::Message;
@@ -52,6 +53,10 @@ impl SeriesReader for GuardedReader {
             return Err(StoreError::Corrupt { path, offset: 7, what: "broken".into() });
         }
         self.inner.read(series).await
+    }
+
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        self.inner.forecast(range).await
     }
 }
 

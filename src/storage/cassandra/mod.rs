@@ -52,6 +52,7 @@ mod schema;
 mod series_cache;
 mod session;
 mod shared;
+mod spacing;
 mod spec;
 mod stamp;
 mod statements;
@@ -99,6 +100,7 @@ use self::read_cache::ReadCache;
 use self::reader::CassandraReader;
 use self::series_cache::SeriesCache;
 use self::shared::Shared;
+use self::spacing::Spacings;
 use self::statements::{Preparer, Statements};
 use self::tag_index::TagIndex;
 use super::disk::Disk;
@@ -157,6 +159,7 @@ impl CassandraStore {
             answers: LabelAnswers::default(),
             mtimes: Mtimes::default(),
             legacy: LegacyIndex::default(),
+            spacings: Spacings::default(),
             skew: Skew::default(),
             index_gate: RwLock::default(),
             index_delete: Arc::default(),

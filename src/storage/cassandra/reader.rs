@@ -20,7 +20,7 @@ use super::statements::Prepared;
 use crate::chunk::{Chunk, ChunkBuilder, encode_points};
 use crate::kairos::{Cell, DataType, LegacyKind, Offset};
 use crate::model::{Point, TimeRange};
-use crate::storage::{SeriesReader, StoreError, bytes_of_chunk, check_series_bytes};
+use crate::storage::{Forecast, SeriesReader, StoreError, bytes_of_chunk, check_series_bytes};
 
 /// Series read at the same time by one worker.
 pub(super) const SERIES_AT_ONCE: usize = 32;
@@ -40,14 +40,26 @@ pub(super) struct CassandraReader {
 #[async_trait]
 impl SeriesReader for CassandraReader {
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
-        if let Some(cached) = &self.cached {
-            let most = self.most_bytes;
-            return cached.read(&self.shared, self.range, (&self.rows, most), series).await;
+        let (rows, most) = (&self.rows[series.clone()], self.most_bytes);
+        let read = match &self.cached {
+            Some(cached) => {
+                cached.read(&self.shared, self.range, (&self.rows, most), series).await?
+            }
+            None => {
+                let reads = rows.iter();
+                let reads =
+                    reads.map(|rows| self.shared.read_series(rows, self.range, most).boxed());
+                all(SERIES_AT_ONCE, Box::new(reads)).await?
+            }
+        };
+        for (rows, chunks) in rows.iter().zip(&read) {
+            self.shared.spacings.read(rows[0].metric(), chunks);
         }
-        let rows = self.rows[series].iter();
-        let reads =
-            rows.map(|rows| self.shared.read_series(rows, self.range, self.most_bytes).boxed());
-        all(SERIES_AT_ONCE, Box::new(reads)).await
+        Ok(read)
+    }
+
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        Ok(self.shared.spacings.forecast(&self.rows, range, self.shared.spec.width()))
     }
 
     fn held_bytes(&self) -> usize {

@@ -18,6 +18,7 @@ use super::options::Options;
 use super::quarantine::Quarantine;
 use super::read_cache::ReadCache;
 use super::series_cache::SeriesCache;
+use super::spacing::Spacings;
 use super::stamp::Stamps;
 use super::statements::{Prepared, Statements};
 use super::tables::NameColumn;
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     pub(super) answers: LabelAnswers,
     pub(super) mtimes: Mtimes,
     pub(super) legacy: LegacyIndex,
+    pub(super) spacings: Spacings,
     pub(super) skew: Skew,
     pub(super) tags: TagIndex,
     /// None where no row can tell of changes.
@@ -63,6 +65,7 @@ impl Shared {
     pub(super) fn relieve(&self) {
         self.answers.forget_all();
         self.series.forget_all();
+        self.spacings.forget_all();
         self.memory.relieve();
         self.executor.metrics.index_rows_remembered.set(self.memory.len() as i64);
         if let Some(cache) = &self.read_cache {

@@ -152,6 +152,7 @@ impl Shared {
         let parcels = Box::new(parcels.into_iter().map(send));
         let refused = all(self.options.in_flight.max(1), parcels).await?;
         self.executor.metrics.floored.inc_by(plan.floored);
+        self.spacings.written(plan, self.spec);
         Ok(refused.into_iter().flatten().collect())
     }
 

@@ -14,6 +14,7 @@ pub mod directory;
 mod duty;
 mod expiry;
 mod files;
+mod forecast;
 mod horizon;
 mod listing;
 mod lookup;

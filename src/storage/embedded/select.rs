@@ -16,10 +16,12 @@ use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, TimeRange, sorted_places};
 use crate::storage::index::evaluate;
 use crate::storage::{
-    SelectHints, Selection, SeriesReader, StoreError, check_label_bytes, codec, frame, merge,
+    Forecast, SelectHints, Selection, SeriesReader, StoreError, check_label_bytes, codec, frame,
+    merge,
 };
 
-use super::lookup::Frame;
+use super::forecast;
+use super::lookup::{Frame, SeriesRow};
 use super::part::Part;
 use super::state::State;
 use super::{blocking, cutting};
@@ -42,14 +44,39 @@ pub(super) fn select(
 
 /// Where one frame of a series is.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+pub(super) struct Place {
+    offset: u64,
+    len: u32,
     /// Position of the part in the state.
-    part: u32,
-    frame: Frame,
+    pub(super) part: u32,
+    /// Its first and last millisecond of the day of the part.
+    first: u32,
+    last: u32,
+}
+
+impl Place {
+    /// A row of the part at this position, which is of the day that begins at `partition`.
+    fn new(part: u32, row: &SeriesRow<'_>, partition: i64) -> Self {
+        // What is beyond the day is none of its own.
+        let of_day = |time: i64| u32::try_from(time.saturating_sub(partition)).unwrap_or(u32::MAX);
+        let (first, last) = (of_day(row.range.start), of_day(row.range.end));
+        Self { offset: row.frame.offset, len: row.frame.len, part, first, last }
+    }
+
+    /// Where its chunks are.
+    pub(super) fn frame(&self) -> Frame {
+        Frame { offset: self.offset, len: self.len }
+    }
+
+    /// From its first to its last point.
+    pub(super) fn range(&self, partition: i64) -> TimeRange {
+        let time = |of_day: u32| partition.saturating_add(of_day.into());
+        TimeRange::new(time(self.first), time(self.last))
+    }
 }
 
 /// Frames by series.
-struct Places {
+pub(super) struct Places {
     /// Frames of series `i` are `all[starts[i]..starts[i + 1]]`, in order of precedence.
     starts: Vec<usize>,
     all: Vec<Place>,
@@ -57,8 +84,18 @@ struct Places {
 
 impl Places {
     /// The frames of a series.
-    fn of(&self, series: usize) -> &[Place] {
+    pub(super) fn of(&self, series: usize) -> &[Place] {
         &self.all[self.starts[series]..self.starts[series + 1]]
+    }
+
+    /// How many series there are.
+    pub(super) fn series(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// All frames.
+    pub(super) fn all(&self) -> &[Place] {
+        &self.all
     }
 }
 
@@ -87,7 +124,7 @@ impl Found {
             if row.range.overlaps(&range) {
                 let series = self.series(row.labels).map_err(|d| part.damage(0, d))?;
                 check_label_bytes(self.label_bytes, max_label_bytes)?;
-                self.places.push((series, Place { part: at, frame: row.frame }));
+                self.places.push((series, Place::new(at, &row, part.entry.partition)));
             }
             Ok(ControlFlow::Continue(()))
         })
@@ -147,8 +184,13 @@ impl SeriesReader for Reader {
         blocking(move || reader.read(series)).await
     }
 
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        let reader = self.0.clone();
+        blocking(move || forecast::forecast(&reader.state.parts, &reader.places, range)).await
+    }
+
     fn expected_bytes(&self, series: usize) -> Option<usize> {
-        Some(self.0.places.of(series).iter().map(|place| place.frame.len as usize).sum())
+        Some(self.0.places.of(series).iter().map(|place| place.len as usize).sum())
     }
 }
 
@@ -186,20 +228,20 @@ impl PlacesReader {
         for (place, bytes) in frames.clone() {
             let part = &self.state.parts[place.part as usize];
             let own = frame::chunks_of(bytes, part.entry.partition)
-                .map_err(|damage| part.damage(place.frame.offset, damage))?;
+                .map_err(|damage| part.damage(place.offset, damage))?;
             let overlap = |chunk: &Chunk| {
                 TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&self.range)
             };
             let own = own.into_iter().filter(overlap).collect();
             let cuts = cutting::cuts(&self.state.manifest.tombstones, &part.entry, labels);
             let own = cutting::without(own, &cuts);
-            chunks.extend(own.map_err(|error| part.chunk_damage(place.frame.offset, error))?);
+            chunks.extend(own.map_err(|error| part.chunk_damage(place.offset, error))?);
         }
         merge::merge(chunks).map_err(|error| {
             let sources = frames.map(|(place, bytes)| {
                 let part = &*self.state.parts[place.part as usize];
                 let chunks = frame::chunks_of(bytes, part.entry.partition);
-                (part, place.frame.offset, chunks.unwrap_or_default())
+                (part, place.offset, chunks.unwrap_or_default())
             });
             Part::merge_damage(sources, error)
         })
@@ -209,7 +251,7 @@ impl PlacesReader {
 /// The bytes of frames, in the order given.
 fn read_frames(parts: &[Arc<Part>], places: &[Place]) -> Result<Vec<Bytes>, StoreError> {
     let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_by_key(|at| (places[*at].part, places[*at].frame.offset));
+    order.sort_by_key(|at| (places[*at].part, places[*at].offset));
     let mut frames = vec![Bytes::new(); places.len()];
     let mut rest = order.as_slice();
     while let Some(first) = rest.first() {
@@ -219,13 +261,13 @@ fn read_frames(parts: &[Arc<Part>], places: &[Place]) -> Result<Vec<Bytes>, Stor
         let file = part.file()?;
         let mut here = here;
         while let Some(first) = here.first() {
-            let start = places[*first].frame.offset;
-            let spans = here.iter().map(|at| (places[*at].frame.offset, places[*at].frame.len));
+            let start = places[*first].offset;
+            let spans = here.iter().map(|at| (places[*at].offset, places[*at].len));
             let (count, end) = frame::together(spans);
             let bytes = part.read(&*file, start, end - start)?;
             for at in &here[..count] {
-                let from = (places[*at].frame.offset - start) as usize;
-                frames[*at] = bytes.slice(from..from + places[*at].frame.len as usize);
+                let from = (places[*at].offset - start) as usize;
+                frames[*at] = bytes.slice(from..from + places[*at].len as usize);
             }
             here = &here[count..];
         }

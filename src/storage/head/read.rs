@@ -14,8 +14,9 @@ use super::memory::{chunk_error, pinned_bytes};
 use super::{Inner, blocking};
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, Metadata, TimeRange};
+use crate::storage::forecast::{HistogramSizes, of_chunks};
 use crate::storage::{
-    ExemplarList, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError,
+    ExemplarList, Forecast, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError,
     check_bytes, check_label_bytes, merge, merged_exemplars,
 };
 
@@ -129,6 +130,19 @@ impl SeriesReader for MergedReader {
             merged.push(merge::merge(chunks).map_err(chunk_error)?);
         }
         Ok(merged)
+    }
+
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        let mut forecast = self.below.forecast(range).await?;
+        let mut sizes = HistogramSizes::default();
+        let expected = self.places.iter().map(|place| {
+            let below = place.below.and_then(|at| forecast.series.get(at).copied());
+            let mut expected = below.unwrap_or_default();
+            expected.add(of_chunks(&place.memory, range, &mut sizes));
+            expected
+        });
+        forecast.series = expected.collect();
+        Ok(forecast)
     }
 
     fn expected_bytes(&self, series: usize) -> Option<usize> {

@@ -1,0 +1,174 @@
+//! What is known of the points of a selection before they are read, by which the cost of a query is estimated.
+//!
+//! A forecast costs no more than a look at the index and at a few chunks. It is about right, and never exact:
+//! only answers about cost may depend on it. Nothing is read here.
+
+use crate::chunk::Chunk;
+use crate::model::{Counts, Histogram, TimeRange, Value};
+
+/// Histograms that are looked at for one forecast, at most; the others are taken to be like them.
+const HISTOGRAMS: usize = 64;
+
+/// What is expected of the points of one series.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Expected {
+    /// How many, about; 0 only where there is none.
+    pub points: f64,
+    /// Those of them that are histograms.
+    pub histograms: f64,
+    /// Buckets, spans and bounds that these histograms have together.
+    pub words: f64,
+    /// Milliseconds from the first to the last point of each of [`runs`](Self::runs), together.
+    pub span: f64,
+    /// Runs in which the points lie.
+    pub runs: f64,
+}
+
+/// On what a forecast rests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// On what is stored.
+    #[default]
+    Stored,
+    /// On how far apart points of these metrics were when they were last written or read.
+    Seen,
+    /// On a guess at how far apart points are.
+    Guessed,
+}
+
+/// What is expected of the series of a selection, by their positions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Forecast {
+    /// Each of them.
+    pub series: Vec<Expected>,
+    /// The weakest of what it rests on.
+    pub basis: Basis,
+}
+
+impl Expected {
+    /// Adds what another place has of the same series.
+    pub fn add(&mut self, other: Self) {
+        self.points += other.points;
+        self.histograms += other.histograms;
+        self.words += other.words;
+        self.span += other.span;
+        self.runs += other.runs;
+    }
+
+    /// Points `spacing` milliseconds apart in all of `range`.
+    pub fn evenly(range: TimeRange, spacing: f64) -> Self {
+        let span = length(range);
+        let points = 1.0 + span / spacing.max(1.0);
+        Self { points, span, runs: 1.0, ..Self::default() }
+    }
+
+    /// The same points as histograms of `words` words each.
+    pub fn as_histograms(self, words: f64) -> Self {
+        Self { histograms: self.points, words: self.points * words, ..self }
+    }
+}
+
+/// How large histograms are, learned from the first ones.
+#[derive(Debug, Default)]
+pub struct HistogramSizes {
+    seen: usize,
+    words: usize,
+}
+
+impl HistogramSizes {
+    /// Words of a histogram of this chunk, which is of histograms.
+    fn words(&mut self, chunk: &Chunk) -> f64 {
+        if self.seen < HISTOGRAMS
+            && let Some(Ok(point)) = chunk.points().next()
+            && let Value::Histogram(histogram) = point.value
+        {
+            let words = histogram_words(&histogram);
+            self.seen += 1;
+            self.words += words;
+            return words as f64;
+        }
+        self.words as f64 / self.seen.max(1) as f64
+    }
+}
+
+/// Buckets, spans and bounds of a histogram.
+pub fn histogram_words(histogram: &Histogram) -> usize {
+    let buckets = match &histogram.counts {
+        Counts::Integer { positive, negative, .. } => positive.len() + negative.len(),
+        Counts::Float { positive, negative, .. } => positive.len() + negative.len(),
+    };
+    let spans = histogram.positive_spans.len() + histogram.negative_spans.len();
+    buckets + spans + histogram.custom_values.len()
+}
+
+/// What these chunks, as a store has them, have in a range.
+pub fn of_chunks(chunks: &[Chunk], range: TimeRange, sizes: &mut HistogramSizes) -> Expected {
+    let mut all = Expected::default();
+    for chunk in chunks {
+        let own = TimeRange::new(chunk.min_time, chunk.max_time);
+        let Some((points, span)) = share(own, f64::from(chunk.count), range) else { continue };
+        let floats = Expected { points, span, runs: 1.0, ..Expected::default() };
+        all.add(match chunk.kind.is_floats() {
+            true => floats,
+            false => floats.as_histograms(sizes.words(chunk)),
+        });
+    }
+    // Chunks that follow each other are one run.
+    let first = chunks.iter().map(|chunk| chunk.min_time).min();
+    let last = chunks.iter().map(|chunk| chunk.max_time).max();
+    if let (Some(first), Some(last)) = (first, last)
+        && all.points > 0.0
+        && let Some(whole) = cut(TimeRange::new(first, last), range)
+    {
+        (all.span, all.runs) = (length(whole), 1.0);
+    }
+    all
+}
+
+/// How many of `points`, which lie evenly in `own`, are in `range`, and the milliseconds that they span.
+pub fn share(own: TimeRange, points: f64, range: TimeRange) -> Option<(f64, f64)> {
+    let both = cut(own, range)?;
+    let (all, part) = (length(own), length(both));
+    let points = if all > 0.0 { 1.0 + (points - 1.0).max(0.0) * part / all } else { points };
+    Some((points, part))
+}
+
+/// What both ranges have, if there is something.
+pub fn cut(one: TimeRange, other: TimeRange) -> Option<TimeRange> {
+    let both = TimeRange::new(one.start.max(other.start), one.end.min(other.end));
+    (!both.is_empty()).then_some(both)
+}
+
+/// From the first to the last millisecond.
+pub fn length(range: TimeRange) -> f64 {
+    range.end.saturating_sub(range.start).max(0) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::encode_points;
+    use crate::model::Point;
+
+    fn floats(times: impl Iterator<Item = i64>) -> Vec<Chunk> {
+        let point = |timestamp| Point { timestamp, start_timestamp: 0, value: Value::Float(1.0) };
+        encode_points(&times.map(point).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn chunks_give_the_points_of_a_range() {
+        let chunks = floats((0..1000).map(|at| at * 10));
+        let expected = |start, end| {
+            of_chunks(&chunks, TimeRange::new(start, end), &mut HistogramSizes::default())
+        };
+        let all = expected(i64::MIN, i64::MAX);
+        assert_eq!((all.points, all.span, all.runs), (1000.0, 9990.0, 1.0));
+        assert_eq!((all.histograms, all.words), (0.0, 0.0));
+        let half = expected(0, 4_999);
+        assert!((490.0..=512.0).contains(&half.points), "{half:?}");
+        assert_eq!(half.span, 4_999.0);
+        assert_eq!(expected(9_991, 20_000), Expected::default());
+        let one = expected(9_990, 20_000);
+        assert_eq!((one.points, one.span), (1.0, 0.0));
+    }
+}
