@@ -50,6 +50,7 @@ pub enum ApiError {
 
 const BAD_DATA: (StatusCode, &str) = (StatusCode::BAD_REQUEST, "bad_data");
 const EXECUTION: (StatusCode, &str) = (StatusCode::UNPROCESSABLE_ENTITY, "execution");
+const COST_LIMIT: (StatusCode, &str) = (StatusCode::UNPROCESSABLE_ENTITY, "cost_limit");
 const TIMEOUT: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "timeout");
 const UNAVAILABLE: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "unavailable");
 const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "internal");
@@ -82,6 +83,7 @@ impl ApiError {
                 | QueryError::TooManySamples { .. }
                 | QueryError::Limit { .. }
                 | QueryError::Store(StoreError::Limit(_) | StoreError::Invalid(_)) => EXECUTION,
+                QueryError::TooCostly { .. } => COST_LIMIT,
                 QueryError::Busy { .. } => UNAVAILABLE,
                 QueryError::TimedOut { .. } => TIMEOUT,
                 QueryError::Canceled => {

@@ -43,6 +43,9 @@ impl Evaluator {
         let before = self.engine.settings();
         let settings = Settings {
             max_samples: config.max_samples,
+            max_duration: config.max_duration,
+            max_series: config.max_series,
+            max_samples_read: config.max_samples_read,
             max_bytes: config.max_memory,
             timeout: config.timeout,
             max_depth: config.max_depth,
@@ -84,6 +87,9 @@ mod tests {
         let config = QueryConfig {
             timeout: Duration::from_secs(1),
             max_samples: 2,
+            max_duration: Duration::from_secs(9),
+            max_series: 10,
+            max_samples_read: 11,
             max_memory: 3,
             max_concurrency: 4,
             max_queue: 5,
@@ -98,6 +104,9 @@ mod tests {
         let want = Settings {
             timeout: config.timeout,
             max_samples: 2,
+            max_duration: config.max_duration,
+            max_series: 10,
+            max_samples_read: 11,
             max_bytes: 3,
             memory: Arc::clone(&settings.memory),
             patterns: Arc::clone(&settings.patterns),

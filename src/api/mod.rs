@@ -32,6 +32,7 @@ mod patterns;
 mod pieces;
 pub mod proto;
 mod query;
+mod query_cost;
 mod query_result;
 mod remote_read;
 mod remote_write;

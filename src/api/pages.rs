@@ -90,7 +90,8 @@ pub(super) async fn features(State(state): State<Arc<AppState>>) -> Response {
     let experimental = state.evaluator().features == Features::Experimental;
     let typed = state.type_and_unit_labels == TypeAndUnitLabels::Enabled;
     let promql = json!({ "experimental": experimental, "type_and_unit_labels": typed });
-    envelope::answer(Ok(json!({ "promql": promql })))
+    let api = json!({ "query_cost": true });
+    envelope::answer(Ok(json!({ "api": api, "promql": promql })))
 }
 
 /// `GET /api/v1/status/tsdb`, parameter `limit`.

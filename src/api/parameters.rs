@@ -167,6 +167,14 @@ pub(super) fn integer(text: &str) -> Result<i64, &'static str> {
     })
 }
 
+/// A whole number that is not negative, as Go reads it.
+pub(super) fn unsigned(text: &str) -> Result<u64, &'static str> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("invalid syntax");
+    }
+    text.parse().map_err(|_| "value out of range")
+}
+
 /// `name=value`
 fn pair(piece: &[u8]) -> Result<(String, String), String> {
     if piece.contains(&b';') {

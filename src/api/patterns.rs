@@ -9,7 +9,7 @@ use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::MAX_READ_PATTERN_BYTES;
 use crate::model::{MatchOp, Matcher, PatternSet};
-use crate::promql::{Patience, PatternRoom, TimeLimit};
+use crate::promql::{LimitSource, Patience, PatternRoom};
 
 /// Bytes of a request that is read where it comes.
 const SHORT: usize = 4 << 10;
@@ -21,10 +21,11 @@ pub(super) type Read<T> = (T, PatternRoom);
 pub(super) fn patience(state: &AppState) -> Patience {
     let evaluator = state.evaluator();
     let settings = evaluator.engine.settings();
+    let (limit, setting) = settings.longest();
     Patience {
         began: Instant::now(),
-        limit: settings.timeout,
-        of: TimeLimit::Setting,
+        limit,
+        of: LimitSource::Setting(setting),
         max_queue: settings.max_queue,
     }
 }

@@ -16,11 +16,11 @@ use super::moment::{self, Moment};
 use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::patterns::Read;
 use super::workers::Caller;
-use super::{ApiError, AppState, json, parse_query, patterns, query_result, slow};
+use super::{ApiError, AppState, json, parse_query, patterns, query_cost, query_result, slow};
 use crate::model::PatternSet;
 use crate::promql::ast::Expr;
 use crate::promql::{
-    Cost, Counting, Features, QueryError, QueryOptions, QueryResult, Steps, parse_with,
+    Cost, Counting, Estimating, Features, QueryError, QueryOptions, QueryResult, Steps, parse_with,
 };
 use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::{self, QueryKind, QueryOutcome, RunningQuery};
@@ -63,9 +63,9 @@ pub(super) async fn parse_query(
 
 async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
     let limit = parameters.limit()?;
-    let time = parameters.time("time")?;
-    let time = time.unwrap_or_else(|| Moment::from_millis(state.clock.now_ms())).query_millis();
-    let options = options(state, parameters)?;
+    let time = instant_time(state, parameters)?;
+    let mut options = options(state, parameters)?;
+    options.estimate = query_cost::wanted(parameters)?;
     let query = parameters.first("query");
     let (expr, _room) = expression(state, query, &options).await?;
     let store = state.store()?.clone();
@@ -77,8 +77,14 @@ async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, 
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
-async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
-    let limit = parameters.limit()?;
+/// When an instant query is asked.
+pub(super) fn instant_time(state: &AppState, parameters: &Parameters) -> Result<i64, ApiError> {
+    let time = parameters.time("time")?;
+    Ok(time.unwrap_or_else(|| Moment::from_millis(state.clock.now_ms())).query_millis())
+}
+
+/// At which steps a range query is asked.
+pub(super) fn range_steps(parameters: &Parameters) -> Result<Steps, ApiError> {
     let time = |name| Moment::parse(parameters.first(name)).map_err(|why| invalid(name, why));
     let (start, end) = (time("start")?, time("end")?);
     if end < start {
@@ -96,8 +102,14 @@ async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, Ap
                 .into(),
         ));
     }
-    let steps = Steps { start: start.query_millis(), end: end.query_millis(), interval };
-    let options = options(state, parameters)?;
+    Ok(Steps { start: start.query_millis(), end: end.query_millis(), interval })
+}
+
+async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
+    let limit = parameters.limit()?;
+    let steps = range_steps(parameters)?;
+    let mut options = options(state, parameters)?;
+    options.estimate = query_cost::wanted(parameters)?;
     let query = parameters.first("query");
     let (expr, _room) = expression(state, query, &options).await?;
     let store = state.store()?.clone();
@@ -189,6 +201,7 @@ impl Drop for UnderWay<'_> {
             queued = cost.queued().as_secs_f64(),
             samples_read = cost.samples_read(),
             samples_seen = cost.queryable_samples(),
+            series_touched = cost.series_touched(),
             start,
             end,
             step = interval,
@@ -203,7 +216,10 @@ fn outcome(result: &Result<QueryResult, QueryError>) -> QueryOutcome {
         Ok(_) => QueryOutcome::Ok,
         Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
         Err(
-            QueryError::TooManySamples { .. } | QueryError::Limit { .. } | QueryError::Busy { .. },
+            QueryError::TooManySamples { .. }
+            | QueryError::TooCostly { .. }
+            | QueryError::Limit { .. }
+            | QueryError::Busy { .. },
         ) => QueryOutcome::Limited,
         Err(QueryError::TimedOut { .. }) => QueryOutcome::TimedOut,
         Err(QueryError::Canceled) => QueryOutcome::Canceled,
@@ -234,7 +250,7 @@ fn reached(state: &AppState, error: &QueryError) {
 }
 
 /// What a query sets for itself.
-fn options(state: &AppState, parameters: &Parameters) -> Result<QueryOptions, ApiError> {
+pub(super) fn options(state: &AppState, parameters: &Parameters) -> Result<QueryOptions, ApiError> {
     let given = |name| Some(parameters.first(name)).filter(|text| !text.is_empty());
     let length = |text| {
         let nanoseconds = moment::duration(text)?;
@@ -244,19 +260,23 @@ fn options(state: &AppState, parameters: &Parameters) -> Result<QueryOptions, Ap
     let lookback = given("lookback_delta").map(length).transpose();
     let experimental = state.evaluator().features == Features::Experimental;
     let by_step = experimental && parameters.first("stats") == "all";
+    let timeout = timeout.map_err(|why: String| invalid("timeout", why))?;
+    let lookback = lookback.map_err(|why: String| {
+        ApiError::BadRequest(format!("error parsing lookback delta duration: {why}"))
+    })?;
     Ok(QueryOptions {
-        timeout: timeout.map_err(|why: String| invalid("timeout", why))?,
-        lookback: lookback.map_err(|why: String| {
-            ApiError::BadRequest(format!("error parsing lookback delta duration: {why}"))
-        })?,
+        timeout,
+        lookback,
         counting: if by_step { Counting::ByStep } else { Counting::Total },
+        limits: query_cost::limits(parameters, state.evaluator().engine.settings())?,
+        estimate: Estimating::Off,
         cost: Arc::default(),
         began: Some(Instant::now()),
     })
 }
 
 /// The tree of a query, and the memory of its patterns.
-async fn expression(
+pub(super) async fn expression(
     state: &AppState,
     query: &str,
     options: &QueryOptions,

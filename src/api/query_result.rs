@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde_json::json;
 
-use super::json;
+use super::{json, query_cost};
 use crate::promql::annotations::{SHOWN, Shown};
 use crate::promql::format::{fixed, push_sample_value, push_timestamp, sample_value, timestamp};
 use crate::promql::histogram::FloatHistogram;
@@ -26,12 +26,13 @@ pub(super) fn answer(
     limit: Option<usize>,
     stats: &str,
 ) -> Response {
-    let QueryResult { mut value, annotations, stats: counted, room } = result;
+    let QueryResult { mut value, annotations, stats: counted, estimate, room } = result;
     let mut shown = annotations.shown(query, SHOWN);
     if truncate(&mut value, limit) {
         shown.warnings.push(TRUNCATED.to_owned());
     }
-    let tail = tail(&counted, stats, &mut shown);
+    let cost = estimate.map(|estimate| query_cost::compared(estimate, &counted, &mut shown));
+    let tail = tail(&counted, stats, &cost.unwrap_or_default(), &mut shown);
     match value {
         QueryValue::Scalar(time, value) => single("scalar", time, &fixed(value), tail),
         QueryValue::String(time, text) => single("string", time, &text, tail),
@@ -86,19 +87,24 @@ fn single(kind: &str, time: i64, value: &str, tail: String) -> Response {
 }
 
 /// What comes after the result, up to the end.
-fn tail(stats: &Stats, wanted: &str, shown: &mut Shown) -> String {
-    if !["", "true", "all"].contains(&wanted) {
-        shown.warnings.push(format!(
-            "value {} for parameter \"stats\" is deprecated and will be rejected in the next \
-             major release, use \"true\" or \"all\"",
-            crate::promql::quoted(wanted)
-        ));
-    }
+fn tail(stats: &Stats, wanted: &str, cost: &str, shown: &mut Shown) -> String {
+    shown.warnings.extend(stats_warning(wanted));
     let mut out = String::new();
     if !wanted.is_empty() {
         let _ = write!(out, ",\"stats\":{}", stats_json(stats));
     }
-    out + "}" + &json::tail(shown)
+    out + cost + "}" + &json::tail(shown)
+}
+
+/// The warning about a parameter `stats` that has neither of its two values.
+pub(super) fn stats_warning(wanted: &str) -> Option<String> {
+    (!["", "true", "all"].contains(&wanted)).then(|| {
+        format!(
+            "value {} for parameter \"stats\" is deprecated and will be rejected in the next \
+             major release, use \"true\" or \"all\"",
+            crate::promql::quoted(wanted)
+        )
+    })
 }
 
 fn stats_json(stats: &Stats) -> String {

@@ -19,8 +19,8 @@ use tracing::Instrument;
 
 use super::{
     AppState, absent, access, admin, clean_path, concurrency, cors, exemplars, exposition,
-    federate, labels, metadata, origin, pages, query, remote_read, remote_write, status, tag_index,
-    traced, unsent,
+    federate, labels, metadata, origin, pages, query, query_cost, remote_read, remote_write,
+    status, tag_index, traced, unsent,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
@@ -118,6 +118,8 @@ fn queries() -> Router<Shared> {
     Router::new()
         .path("/api/v1/query", ask_or_post(query::query))
         .path("/api/v1/query_range", ask_or_post(query::query_range))
+        .path("/api/v1/query_cost", ask_or_post(query_cost::query_cost))
+        .path("/api/v1/query_range_cost", ask_or_post(query_cost::query_range_cost))
         .path("/api/v1/query_exemplars", ask_or_post(exemplars::query_exemplars))
         .path("/api/v1/format_query", ask_or_post(query::format_query))
         .path("/api/v1/parse_query", ask_or_post(query::parse_query))

@@ -4,7 +4,7 @@ use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 38] = [
+const LIVE: [&str; 41] = [
     "cassandra-username",
     PASSWORD_FILE,
     FILES[0],
@@ -34,6 +34,9 @@ const LIVE: [&str; 38] = [
     "label-max-concurrency",
     "label-max-wait",
     "query-timeout",
+    "query-max-series",
+    "query-max-samples-read",
+    "query-max-duration",
     "query-max-samples",
     "query-max-memory",
     "query-max-concurrency",

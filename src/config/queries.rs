@@ -11,6 +11,12 @@ use super::{ConfigError, MemoryConfig, count, duration, positive, switch};
 pub struct QueryConfig {
     /// Longest time of a query, waiting for its turn included.
     pub timeout: Duration,
+    /// The same in its place, where it is not 0.
+    pub max_duration: Duration,
+    /// Most series of all selectors of a query; 0 = any number.
+    pub max_series: u64,
+    /// Most samples that a query may read; 0 = any number.
+    pub max_samples_read: u64,
     /// Most samples that a query may hold in memory at a time.
     pub max_samples: usize,
     /// Most bytes of labels and points that a query may hold in memory at a time.
@@ -44,6 +50,9 @@ impl QueryConfig {
         let max_memory = memory.size_or(raw, "query-max-memory", memory.query(), 1)?;
         Ok(Self {
             timeout: positive("query-timeout")?,
+            max_duration: duration(raw, "query-max-duration")?,
+            max_series: any_number(raw, "query-max-series")?,
+            max_samples_read: any_number(raw, "query-max-samples-read")?,
             max_samples: count(raw, "query-max-samples", 1)?,
             max_memory: usize::try_from(max_memory).unwrap_or(usize::MAX),
             max_concurrency: count(raw, "query-max-concurrency", 1)?,
@@ -60,4 +69,13 @@ impl QueryConfig {
             },
         })
     }
+}
+
+/// A whole number of which 0 is no limit.
+fn any_number(raw: &Raw, name: &'static str) -> Result<u64, ConfigError> {
+    use std::num::IntErrorKind::PosOverflow;
+    raw.required(name).parse().map_err(|error: std::num::ParseIntError| match error.kind() {
+        PosOverflow => raw.refuse(name, "is too large"),
+        _ => raw.refuse(name, "must be a whole number of at least 0"),
+    })
 }

@@ -371,6 +371,27 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("query-max-concurrency", "N", Some("20"), "Queries that are evaluated at a time"),
     setting("query-max-queue", "N", Some("1000"), "Queries that may wait; more are refused"),
+    setting(
+        "query-max-series",
+        "N",
+        Some("0"),
+        "Series that the selectors of a query may have together; 0 = any number. A request may ask for less with \
+         max_series",
+    ),
+    setting(
+        "query-max-samples-read",
+        "N",
+        Some("0"),
+        "Samples that a query may read from the store, where a native histogram counts for several; 0 = any \
+         number. A request may ask for less with max_samples_read",
+    ),
+    setting(
+        "query-max-duration",
+        "DURATION",
+        Some("0"),
+        "Longest time of a query in place of --query-timeout, also a longer one; 0 = as that says. A request may \
+         ask for less with max_query_duration",
+    ),
     setting("query-max-depth", "N", Some("500"), "Deepest nesting of an expression"),
     setting(
         "query-lookback-delta",

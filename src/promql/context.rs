@@ -3,14 +3,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::annotations::{Annotation, Annotations};
 use super::budget::Budget;
+use super::cost::{Limit, Limits};
 use super::counts::SampleCounts;
-use super::error::{EVALUATION, QueryError, TimeLimit};
+use super::error::{Costly, EVALUATION, QueryError};
 use super::patterns::{Patience, Patterns};
 use super::settings::{CounterSign, NameRemoval, Settings, StartTimestamps};
 
@@ -35,9 +36,7 @@ pub(crate) struct Context {
     pub counts: SampleCounts,
     annotations: Mutex<Annotations>,
     deadline: Instant,
-    timeout: Duration,
-    /// Who says how long that is.
-    time_limit: TimeLimit,
+    limits: Limits,
     canceled: AtomicBool,
     /// Why no operator goes on, where it was found where nothing can fail: the text, and the setting.
     refused: OnceLock<(String, &'static str)>,
@@ -49,7 +48,7 @@ impl Context {
         settings: &Settings,
         lookback: i64,
         counts: SampleCounts,
-        timeout: Duration,
+        limits: Limits,
         begin: Instant,
     ) -> Self {
         Self {
@@ -63,25 +62,28 @@ impl Context {
             began: begin,
             counts,
             annotations: Mutex::default(),
-            deadline: begin + timeout,
-            timeout,
-            time_limit: match timeout < settings.timeout {
-                true => TimeLimit::Request,
-                false => TimeLimit::Setting,
-            },
+            deadline: begin + limits.duration.most,
+            limits,
             canceled: AtomicBool::new(false),
             refused: OnceLock::new(),
         }
     }
 
-    /// Fails when nobody waits any more or the time is over.
+    /// Fails when nobody waits any more, the time is over, or the query has taken more samples than it may.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
+        self.check_with(0)
+    }
+
+    /// The same of a query that has also taken these samples, which are not counted yet.
+    pub(crate) fn check_with(&self, samples: u64) -> Result<(), QueryError> {
         if self.canceled.load(Relaxed) {
             return Err(match self.refused.get() {
                 Some((what, setting)) => QueryError::Limit { what: what.clone(), setting },
                 None => QueryError::Canceled,
             });
         }
+        let taken = self.counts.taken().saturating_add(samples);
+        within(taken, self.limits.samples, Costly::Samples)?;
         if Instant::now() > self.deadline {
             return Err(self.late(EVALUATION));
         }
@@ -90,13 +92,20 @@ impl Context {
 
     /// How long it may wait for what is compiled.
     pub(crate) fn patience(&self) -> Patience {
-        let (began, limit, of) = (self.began, self.timeout, self.time_limit);
-        Patience { began, limit, of, max_queue: self.max_queue }
+        let Limit { most: limit, of } = self.limits.duration;
+        Patience { began: self.began, limit, of, max_queue: self.max_queue }
+    }
+
+    /// Counts the series of a selector; fails when they are too many.
+    pub(crate) fn add_series(&self, series: usize) -> Result<(), QueryError> {
+        self.counts.add_series(series as u64);
+        within(self.counts.series(), self.limits.series, Costly::Series)
     }
 
     /// The error of a query whose time is over in `place`.
     pub(super) fn late(&self, place: &'static str) -> QueryError {
-        QueryError::TimedOut { place, limit: self.timeout, of: self.time_limit }
+        let Limit { most, of } = self.limits.duration;
+        QueryError::TimedOut { place, limit: most, of }
     }
 
     /// Makes every later check fail.
@@ -135,5 +144,14 @@ impl Context {
     /// Whether the metric's name goes only at the end.
     pub(crate) fn delays_names(&self) -> bool {
         self.name_removal == NameRemoval::Delayed
+    }
+}
+
+fn within(cost: u64, limit: Option<Limit<u64>>, what: Costly) -> Result<(), QueryError> {
+    match limit {
+        Some(Limit { most, of }) if cost > most => {
+            Err(QueryError::TooCostly { what, limit: most, of })
+        }
+        _ => Ok(()),
     }
 }

@@ -1,6 +1,8 @@
 //! How many samples a query looks at, as Prometheus counts them: those that its steps see, and those
-//! read from the store; in all, and if asked for at each step of the query.
+//! read from the store; in all, and if asked for at each step of the query. And what it costs: the series
+//! of its selectors, and all samples that its evaluation takes from the store.
 //!
+//! What a subquery takes between two windows is read for no step of the query and costs all the same.
 //! What an evaluation counts at steps of its own, in a subquery or once for all steps, belongs to
 //! steps of the query: its [`Destination`] says to which. Totals are the sums over these steps.
 //! Nothing is read or evaluated here.
@@ -41,6 +43,8 @@ pub struct StepCounts {
 pub(crate) struct SampleCounts {
     queryable: AtomicU64,
     read: AtomicU64,
+    taken: AtomicU64,
+    series: AtomicU64,
     steps: Steps,
     by_step: Option<Mutex<StepCounts>>,
 }
@@ -55,6 +59,8 @@ impl SampleCounts {
         Self {
             queryable: AtomicU64::new(0),
             read: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            series: AtomicU64::new(0),
             steps,
             by_step: (counting == Counting::ByStep).then(empty),
         }
@@ -62,7 +68,8 @@ impl SampleCounts {
 
     /// Where the samples belong that the query counts at its own steps.
     pub(crate) fn destination(&self) -> Destination {
-        Destination { seen: Seen::AtStep, read: Read::AtStep, by_step: self.by_step.is_some() }
+        let by_step = self.by_step.is_some();
+        Destination { seen: Seen::AtStep, read: Read::AtStep, taken: Taken::Counted, by_step }
     }
 
     /// Adds what was counted.
@@ -76,9 +83,27 @@ impl SampleCounts {
         let read = if matches!(read, Read::At(None)) { 0 } else { tally.read };
         self.queryable.fetch_add(queryable, Relaxed);
         self.read.fetch_add(read, Relaxed);
+        if tally.destination.taken == Taken::Counted {
+            self.taken.fetch_add(tally.taken, Relaxed);
+        }
         if let Some(by_step) = &self.by_step {
             by_step.lock().add(tally);
         }
+    }
+
+    /// Adds the series of a selector.
+    pub(crate) fn add_series(&self, series: u64) {
+        self.series.fetch_add(series, Relaxed);
+    }
+
+    /// The series of all selectors; those of several are counted for each.
+    pub(crate) fn series(&self) -> u64 {
+        self.series.load(Relaxed)
+    }
+
+    /// All samples that the evaluation took from the store.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
     }
 
     /// All points that the steps saw.
@@ -119,6 +144,7 @@ impl StepCounts {
 pub(crate) struct Destination {
     seen: Seen,
     read: Read,
+    taken: Taken,
     /// Whether the query counts by step.
     by_step: bool,
 }
@@ -132,6 +158,14 @@ enum Seen {
     AtStep,
     /// At each, so many times.
     AtAll { times: u64 },
+}
+
+/// Whether points count as taken from the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Counted,
+    /// Somebody else counts them.
+    Elsewhere,
 }
 
 /// For which step of the query points are read.
@@ -166,18 +200,19 @@ impl Destination {
             Seen::AtStep => Seen::AtAll { times: 1 },
             Seen::AtAll { times } => Seen::AtAll { times: times * steps.count() as u64 },
         };
-        Self { seen, read: Read::At(self.read.step(0)), by_step: self.by_step }
+        Self { seen, read: Read::At(self.read.step(0)), ..self.clone() }
     }
 
-    /// For what does not count.
+    /// For what is counted by somebody else.
     pub(crate) fn nowhere() -> Self {
-        Self { seen: Seen::Not, read: Read::At(None), by_step: false }
+        let (read, taken) = (Read::At(None), Taken::Elsewhere);
+        Self { seen: Seen::Not, read, taken, by_step: false }
     }
 
     /// For the inside of a subquery whose results are the query's: all is seen at its one step.
     pub(crate) fn of_result(&self) -> Self {
         let seen = Seen::AtAll { times: 1 };
-        Self { seen, read: Read::At(self.read.step(0)), by_step: self.by_step }
+        Self { seen, read: Read::At(self.read.step(0)), ..self.clone() }
     }
 
     /// For the inside of a subquery whose results are seen in windows.
@@ -190,13 +225,13 @@ impl Destination {
         } else {
             self.read.clone()
         };
-        Self { seen: Seen::Not, read, by_step: self.by_step }
+        Self { seen: Seen::Not, read, ..self.clone() }
     }
 
     /// Counts the samples of one series.
     pub(crate) fn tally(&self) -> Tally<'_> {
         let by_step = self.by_step.then(Vec::new);
-        Tally { destination: self, queryable: 0, read: 0, by_step }
+        Tally { destination: self, queryable: 0, read: 0, taken: 0, by_step }
     }
 
     /// Whether it matters at which steps something is counted.
@@ -263,6 +298,7 @@ pub(crate) struct Tally<'a> {
     destination: &'a Destination,
     queryable: u64,
     read: u64,
+    taken: u64,
     /// Those of each step, if the query asks for them.
     by_step: Option<Vec<Counted>>,
 }
@@ -280,6 +316,7 @@ impl Tally<'_> {
     #[inline]
     pub(crate) fn add(&mut self, step: usize, queryable: u64, read: u64) {
         self.queryable += queryable;
+        self.taken += read;
         match &self.destination.read {
             Read::Windows(windows) if windows.step(step).is_none() => {}
             _ => self.read += read,
@@ -296,7 +333,18 @@ impl Tally<'_> {
         } else {
             self.queryable += queryable * steps.len() as u64;
             self.read += read * steps.len() as u64;
+            self.taken += read * steps.len() as u64;
         }
+    }
+
+    /// Adds points that are taken from the store and count for no step.
+    pub(crate) fn take(&mut self, samples: u64) {
+        self.taken += samples;
+    }
+
+    /// The samples that were taken from the store.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Adds the points of a selector: each step sees and reads its own.

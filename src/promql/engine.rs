@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span, info_span};
 
@@ -17,13 +17,15 @@ use super::ast::Expr;
 use super::budget::{Budget, Held};
 use super::collect::collect;
 use super::context::Context;
+use super::cost::{CostLimits, Limits};
 use super::counts::{Counting, SampleCounts};
-use super::error::{EVALUATION, QUEUE, QueryError, TimeLimit, joined};
+use super::error::{EVALUATION, QUEUE, QueryError, joined};
+use super::estimate::{Estimate, estimate};
 use super::operators::build::{Builder, Scope};
 use super::patterns::Patience;
 use super::plan::{Node, Plan, Query, plan};
 use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings};
-use super::source::select_all;
+use super::source::{Selected, select_all};
 use super::steps::Steps;
 use super::unsent::{Room, Unsent};
 use super::value::{QueryResult, QueryValue, Stats};
@@ -48,16 +50,31 @@ pub struct QueryOptions {
     pub lookback: Option<Duration>,
     /// How its samples are counted.
     pub counting: Counting,
+    /// What it may cost.
+    pub limits: CostLimits,
+    /// Whether its cost is estimated before it is evaluated.
+    pub estimate: Estimating,
     /// Where it says what it cost, whatever becomes of it.
     pub cost: Arc<Cost>,
     /// When its time began, where that is not when it is given to the engine.
     pub began: Option<Instant>,
 }
 
+/// Whether the cost of a query is estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Estimating {
+    /// It is not.
+    #[default]
+    Off,
+    /// It is, before the query is evaluated.
+    On,
+}
+
 /// What a query has cost, known when it has ended. One that failed may still count a little more.
 #[derive(Debug, Default)]
 pub struct Cost {
     read: AtomicU64,
+    series: AtomicU64,
     queryable: AtomicU64,
     /// Nanoseconds.
     queued: AtomicU64,
@@ -67,6 +84,11 @@ impl Cost {
     /// Points read from the store.
     pub fn samples_read(&self) -> u64 {
         self.read.load(Relaxed)
+    }
+
+    /// Series of its selectors.
+    pub fn series_touched(&self) -> u64 {
+        self.series.load(Relaxed)
     }
 
     /// Points that its steps saw.
@@ -82,6 +104,7 @@ impl Cost {
     fn set(&self, counts: &SampleCounts, queued: Duration) {
         self.queued.store(u64::try_from(queued.as_nanos()).unwrap_or(u64::MAX), Relaxed);
         self.read.store(counts.read(), Relaxed);
+        self.series.store(counts.series(), Relaxed);
         self.queryable.store(counts.queryable(), Relaxed);
     }
 }
@@ -132,20 +155,7 @@ impl Engine {
         steps: Steps,
         options: &QueryOptions,
     ) -> Result<QueryResult, QueryError> {
-        let kind = expr.value_type();
-        if !matches!(kind, ValueType::Vector | ValueType::Scalar) {
-            return Err(QueryError::Invalid(format!(
-                "invalid expression type \"{}\" for range query, must be Scalar or instant Vector",
-                kind.documented()
-            )));
-        }
-        if steps.interval <= 0 {
-            return Err(QueryError::Invalid(
-                "zero or negative query resolution step widths are not accepted. Try a positive \
-                 integer"
-                    .to_owned(),
-            ));
-        }
+        check_range(expr, steps)?;
         let query = self.query(steps, steps.interval, options);
         self.run(store, expr, query, When::Range, options).await
     }
@@ -157,12 +167,11 @@ impl Engine {
 
     /// How long a query may take, patterns that have to be compiled included.
     pub fn patience(&self, options: &QueryOptions) -> Patience {
-        let most = self.settings.timeout;
-        let limit = options.timeout.unwrap_or(most).min(most);
+        let limits = Limits::new(&self.settings, options.timeout, &options.limits);
         Patience {
             began: options.began.unwrap_or_else(Instant::now),
-            limit,
-            of: if limit < most { TimeLimit::Request } else { TimeLimit::Setting },
+            limit: limits.duration.most,
+            of: limits.duration.of,
             max_queue: self.settings.max_queue,
         }
     }
@@ -177,6 +186,44 @@ impl Engine {
         }
     }
 
+    /// What it will cost, about, to evaluate `expr` at `time`.
+    pub async fn estimate_instant(
+        &self,
+        store: Arc<dyn Store>,
+        expr: &Expr,
+        time: i64,
+        options: &QueryOptions,
+    ) -> Result<Estimate, QueryError> {
+        self.estimate(store, expr, self.query(Steps::instant(time), 0, options), options).await
+    }
+
+    /// What it will cost, about, to evaluate `expr` at these steps.
+    pub async fn estimate_range(
+        &self,
+        store: Arc<dyn Store>,
+        expr: &Expr,
+        steps: Steps,
+        options: &QueryOptions,
+    ) -> Result<Estimate, QueryError> {
+        check_range(expr, steps)?;
+        self.estimate(store, expr, self.query(steps, steps.interval, options), options).await
+    }
+
+    async fn estimate(
+        &self,
+        store: Arc<dyn Store>,
+        expr: &Expr,
+        query: Query,
+        options: &QueryOptions,
+    ) -> Result<Estimate, QueryError> {
+        let guard = self.begin(expr, &query, options)?;
+        let work = async {
+            let opened = self.open(&guard, &*store, expr, &query).await?;
+            opened.estimate(&query, &guard.context).await
+        };
+        guard.in_time(work).await
+    }
+
     async fn run(
         &self,
         store: Arc<dyn Store>,
@@ -185,6 +232,38 @@ impl Engine {
         when: When,
         options: &QueryOptions,
     ) -> Result<QueryResult, QueryError> {
+        let guard = self.begin(expr, &query, options)?;
+        let (context, begin) = (&guard.context, guard.begin);
+        let work = async {
+            let opened = self.open(&guard, &*store, expr, &query).await?;
+            let (queued, preparation) = (guard.waited(), begin.elapsed() - guard.waited());
+            let estimate = match options.estimate {
+                Estimating::Off => None,
+                Estimating::On => Some(opened.estimate(&query, context).await),
+            };
+            let Opened { root, selections, _turn } = opened;
+            let context = Arc::clone(context);
+            let evaluation = Evaluation { selections, store, context, query, when };
+            let kind = expr.value_type();
+            let evaluated = evaluation.run(root, kind);
+            let mut result = evaluated.instrument(info_span!("evaluate")).await?;
+            result.room = self.unsent.room(&result.value, result.room.into_held()).await?;
+            result.stats.queued = queued;
+            result.stats.preparation = preparation;
+            result.stats.total = begin.elapsed();
+            result.estimate = estimate;
+            Ok(result)
+        };
+        guard.in_time(work).await
+    }
+
+    /// Begins a query, unless it is nested too deep.
+    fn begin(
+        &self,
+        expr: &Expr,
+        query: &Query,
+        options: &QueryOptions,
+    ) -> Result<CancelOnDrop, QueryError> {
         let begin = options.began.unwrap_or_else(Instant::now);
         if depth(expr, self.settings.max_depth) > self.settings.max_depth {
             let what = format!(
@@ -193,41 +272,30 @@ impl Engine {
             );
             return Err(QueryError::Limit { what, setting: MAX_DEPTH });
         }
-        let timeout = self.patience(options).limit;
+        let limits = Limits::new(&self.settings, options.timeout, &options.limits);
         let counts = SampleCounts::new(options.counting, query.steps);
-        let context = Context::new(&self.settings, query.lookback, counts, timeout, begin);
-        let context = Arc::new(context);
-        let guard = CancelOnDrop::new(Arc::clone(&context), Arc::clone(&options.cost), begin);
-        let deadline = tokio::time::Instant::from_std(context.deadline());
-        let mut place = QUEUE;
-        let work = async {
-            let _turn = self.turn().instrument(info_span!("wait")).await?;
-            place = EVALUATION;
-            let queued = begin.elapsed();
-            let _ = guard.queued.set(queued);
-            let Plan { root, selections } = plan(expr, &query)?;
-            let selections = select_all(&*store, &selections, &context.budget);
-            let selections = selections.instrument(info_span!("select")).await?;
-            let preparation = begin.elapsed() - queued;
-            let evaluation =
-                Evaluation { selections, store, context: Arc::clone(&context), query, when };
-            let kind = expr.value_type();
-            let evaluated = evaluation.run(root, kind);
-            let mut result = evaluated.instrument(info_span!("evaluate")).await?;
-            result.room = self.unsent.room(&result.value, result.room.into_held()).await?;
-            result.stats.queued = queued;
-            result.stats.preparation = preparation;
-            result.stats.total = begin.elapsed();
-            Ok(result)
-        };
-        let result = timeout_at(deadline, work).await;
-        let result = result.unwrap_or_else(|_| Err(context.late(place)));
-        drop(guard);
-        result.map_err(|error| error.after_waiting(options.cost.queued()))
+        let context = Context::new(&self.settings, query.lookback, counts, limits, begin);
+        Ok(CancelOnDrop::new(Arc::new(context), Arc::clone(&options.cost), begin))
+    }
+
+    /// Waits for the turn of a query, plans it and opens its selections.
+    async fn open(
+        &self,
+        guard: &CancelOnDrop,
+        store: &dyn Store,
+        expr: &Expr,
+        query: &Query,
+    ) -> Result<Opened, QueryError> {
+        let turn = self.turn().instrument(info_span!("wait")).await?;
+        let _ = guard.queued.set(guard.begin.elapsed());
+        let Plan { root, selections } = plan(expr, query)?;
+        let selections = select_all(store, &selections, &guard.context.budget);
+        let selections = selections.instrument(info_span!("select")).await?;
+        Ok(Opened { root, selections, _turn: turn })
     }
 
     /// Waits until the query may begin.
-    async fn turn(&self) -> Result<tokio::sync::OwnedSemaphorePermit, QueryError> {
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, QueryError> {
         if let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() {
             return Ok(turn);
         }
@@ -274,6 +342,26 @@ impl CancelOnDrop {
     fn new(context: Arc<Context>, cost: Arc<Cost>, begin: Instant) -> Self {
         Self { context, cost, begin, queued: OnceLock::new() }
     }
+
+    /// How long it waited for its turn, which it has.
+    fn waited(&self) -> Duration {
+        self.queued.get().copied().unwrap_or_default()
+    }
+
+    /// What `work` gives for the query, unless its time is over before.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, QueryError>>,
+    ) -> Result<T, QueryError> {
+        let deadline = tokio::time::Instant::from_std(self.context.deadline());
+        let late = |_| {
+            let place = if self.queued.get().is_some() { EVALUATION } else { QUEUE };
+            Err(self.context.late(place))
+        };
+        let result = timeout_at(deadline, work).await.unwrap_or_else(late);
+        let queued = self.queued.get().copied();
+        result.map_err(|error| error.after_waiting(queued.unwrap_or_else(|| self.begin.elapsed())))
+    }
 }
 
 impl Drop for CancelOnDrop {
@@ -284,9 +372,25 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// A query that has its turn, is planned and has its selections.
+struct Opened {
+    root: Node,
+    selections: Vec<Arc<Selected>>,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Opened {
+    /// What it will cost, about.
+    async fn estimate(&self, query: &Query, context: &Context) -> Result<Estimate, QueryError> {
+        let Query { steps, lookback, .. } = *query;
+        let estimate = estimate(&self.root, &self.selections, steps, lookback, &context.budget);
+        estimate.instrument(info_span!("estimate")).await
+    }
+}
+
 /// A query that is planned and has its selections.
 struct Evaluation {
-    selections: Vec<Arc<super::source::Selected>>,
+    selections: Vec<Arc<Selected>>,
     store: Arc<dyn Store>,
     context: Arc<Context>,
     query: Query,
@@ -312,6 +416,9 @@ impl Evaluation {
         let (context, selections) = (Arc::clone(&self.context), self.selections);
         let builder = Builder::new(selections, self.store, context, runtime);
         let scope = &Scope { steps, counted: self.context.counts.destination() };
+        if matches!(root, Node::Range(_)) {
+            builder.touch(root)?;
+        }
         let (mut sorting, mut collected) = (Duration::ZERO, collect(&self.context));
         let value = match (root, self.when) {
             (Node::String(text), _) => QueryValue::String(steps.start, text.value.clone()),
@@ -333,13 +440,15 @@ impl Evaluation {
                 }
             }
         };
-        // What was refused where nothing can fail.
+        // What was refused where nothing can fail, and what the last series cost.
         self.context.check()?;
         let room = Room::holding(collected.into_held());
         let counts = &self.context.counts;
         let stats = Stats {
             total_queryable_samples: counts.queryable(),
             samples_read: counts.read(),
+            samples_taken: counts.taken(),
+            series_touched: counts.series(),
             by_step: counts.by_step(),
             peak_samples: self.context.budget.peak_samples() as u64,
             evaluation: begin.elapsed(),
@@ -347,8 +456,27 @@ impl Evaluation {
             ..Stats::default()
         };
         let annotations = self.context.take_annotations();
-        Ok(QueryResult { value, annotations, stats, room })
+        Ok(QueryResult { value, annotations, stats, estimate: None, room })
     }
+}
+
+/// Refuses what cannot be asked at many steps.
+fn check_range(expr: &Expr, steps: Steps) -> Result<(), QueryError> {
+    let kind = expr.value_type();
+    if !matches!(kind, ValueType::Vector | ValueType::Scalar) {
+        return Err(QueryError::Invalid(format!(
+            "invalid expression type \"{}\" for range query, must be Scalar or instant Vector",
+            kind.documented()
+        )));
+    }
+    if steps.interval <= 0 {
+        return Err(QueryError::Invalid(
+            "zero or negative query resolution step widths are not accepted. Try a positive \
+             integer"
+                .to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 fn millis(duration: Duration) -> i64 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinError;
 
 use super::duration::DurationError;
-use super::settings::{MAX_BYTES, TIMEOUT};
+use super::settings::MAX_BYTES;
 use crate::storage::StoreError;
 
 /// Why a query failed.
@@ -28,6 +28,16 @@ pub enum QueryError {
         limit: usize,
         /// The setting that says so.
         setting: &'static str,
+    },
+    /// It costs more than allowed.
+    #[error("{}", too_costly(*what, *limit, *of))]
+    TooCostly {
+        /// What there is too much of.
+        what: Costly,
+        /// How much is allowed.
+        limit: u64,
+        /// Who says so.
+        of: LimitSource,
     },
     /// Another limit was passed.
     #[error("{what}")]
@@ -53,7 +63,7 @@ pub enum QueryError {
         /// How long it may take.
         limit: Duration,
         /// Who says so.
-        of: TimeLimit,
+        of: LimitSource,
     },
     /// Nobody waits for the answer.
     #[error("query was canceled in expression evaluation")]
@@ -71,22 +81,42 @@ pub(super) const EVALUATION: &str = "expression evaluation";
 /// The same before it has a tree.
 pub(super) const COMPILING: &str = "compiling of regular expressions";
 
-/// Who says how long a query may take.
+/// What a query may have too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeLimit {
-    /// A setting.
-    Setting,
-    /// The request itself, which can only shorten the time.
-    Request,
+pub enum Costly {
+    /// Series of its selectors.
+    Series,
+    /// Samples that it takes from the store.
+    Samples,
 }
 
-impl TimeLimit {
-    fn name(self) -> &'static str {
+/// Who says how much a query may cost, or how long it may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitSource {
+    /// The setting of this name.
+    Setting(&'static str),
+    /// This parameter of the request, which can only lower a limit.
+    Request(&'static str),
+}
+
+impl LimitSource {
+    fn name(self) -> String {
         match self {
-            Self::Setting => "setting query-timeout",
-            Self::Request => "parameter timeout of the request",
+            Self::Setting(name) => format!("setting {name}"),
+            Self::Request(name) => format!("parameter {name} of the request"),
         }
     }
+}
+
+fn too_costly(what: Costly, limit: u64, of: LimitSource) -> String {
+    let (much, of) = (
+        match what {
+            Costly::Series => "load too many series into memory",
+            Costly::Samples => "read too many samples",
+        },
+        of.name(),
+    );
+    format!("query would {much} in query execution: more than {limit}, which is the {of}")
 }
 
 /// What work of a query on another thread gives; its panic goes on in this one.
@@ -104,12 +134,11 @@ impl QueryError {
             Self::TooManySamples { setting, .. }
             | Self::Limit { setting, .. }
             | Self::Busy { setting, .. } => Some(*setting),
-            Self::TimedOut { of: TimeLimit::Setting, .. } => Some(TIMEOUT),
-            Self::TimedOut { of: TimeLimit::Request, .. }
-            | Self::Invalid(_)
-            | Self::Execution(_)
-            | Self::Canceled
-            | Self::Store(_) => None,
+            Self::TimedOut { of, .. } | Self::TooCostly { of, .. } => match of {
+                LimitSource::Setting(setting) => Some(*setting),
+                LimitSource::Request(_) => None,
+            },
+            Self::Invalid(_) | Self::Execution(_) | Self::Canceled | Self::Store(_) => None,
         }
     }
 
@@ -159,7 +188,8 @@ mod tests {
     #[test]
     fn who_waited_nearly_all_of_its_time_ran_out_of_it_in_the_queue() {
         let limit = Duration::from_secs(2);
-        let late = || QueryError::TimedOut { place: EVALUATION, limit, of: TimeLimit::Setting };
+        let of = LimitSource::Setting("query-timeout");
+        let late = || QueryError::TimedOut { place: EVALUATION, limit, of };
         let told = |waited: u64| late().after_waiting(Duration::from_millis(waited)).to_string();
         for waited in [0, 1_799] {
             let why = told(waited);

@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 use super::budget::Held;
-use super::error::{COMPILING, QueryError, TimeLimit, joined};
+use super::error::{COMPILING, LimitSource, QueryError, joined};
 use super::settings::MAX_QUEUE;
 use crate::limits::{MAX_REGEX_BYTES, MAX_REQUEST_REGEX_BYTES};
 use crate::model::{
@@ -52,7 +52,7 @@ pub struct Patience {
     /// How long it may take.
     pub limit: Duration,
     /// Who says so.
-    pub of: TimeLimit,
+    pub of: LimitSource,
     /// Requests that may wait.
     pub max_queue: usize,
 }
@@ -232,7 +232,12 @@ mod tests {
     }
 
     fn patience(limit: Duration, max_queue: usize) -> Patience {
-        Patience { began: Instant::now(), limit, of: TimeLimit::Setting, max_queue }
+        Patience {
+            began: Instant::now(),
+            limit,
+            of: LimitSource::Setting("query-timeout"),
+            max_queue,
+        }
     }
 
     fn missing(patterns: &Patterns, text: &str) -> (PatternSet, Vec<Missing>) {

@@ -13,6 +13,9 @@ pub(super) const MAX_BYTES: &str = "query-max-memory";
 pub(super) const TIMEOUT: &str = "query-timeout";
 pub(super) const MAX_DEPTH: &str = "query-max-depth";
 pub(super) const MAX_QUEUE: &str = "query-max-queue";
+pub(super) const MAX_SERIES: &str = "query-max-series";
+pub(super) const MAX_SAMPLES_READ: &str = "query-max-samples-read";
+pub(super) const MAX_DURATION: &str = "query-max-duration";
 
 /// Settings of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +30,12 @@ pub struct Settings {
     pub patterns: Arc<Patterns>,
     /// Longest time that a query may take, waiting for its turn included.
     pub timeout: Duration,
+    /// The same in its place, where it is not 0.
+    pub max_duration: Duration,
+    /// Most series of all selectors of a query; 0 = any number.
+    pub max_series: u64,
+    /// Most samples that a query may take from the store; 0 = any number.
+    pub max_samples_read: u64,
     /// Deepest nesting of an expression.
     pub max_depth: usize,
     /// Queries that are evaluated at a time; more wait.
@@ -72,6 +81,16 @@ pub enum CounterSign {
     Type,
 }
 
+impl Settings {
+    /// Longest time that a query may take, and the setting that says so.
+    pub fn longest(&self) -> (Duration, &'static str) {
+        match self.max_duration {
+            Duration::ZERO => (self.timeout, TIMEOUT),
+            longest => (longest, MAX_DURATION),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -80,6 +99,9 @@ impl Default for Settings {
             memory: Arc::default(),
             patterns: Arc::default(),
             timeout: Duration::from_secs(120),
+            max_duration: Duration::ZERO,
+            max_series: 0,
+            max_samples_read: 0,
             max_depth: MAX_QUERY_DEPTH,
             max_concurrent: 20,
             max_queue: 1000,

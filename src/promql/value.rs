@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::annotations::Annotations;
 use super::counts::StepCounts;
+use super::error::QueryError;
+use super::estimate::Estimate;
 use super::histogram::FloatHistogram;
 use super::points::Value;
 use super::unsent::Room;
@@ -19,6 +21,8 @@ pub struct QueryResult {
     pub annotations: Annotations,
     /// What it took.
     pub stats: Stats,
+    /// What it was to cost, if that was asked for.
+    pub estimate: Option<Result<Estimate, QueryError>>,
     /// Its place among the results that wait for their clients: kept until it has been sent.
     pub room: Room,
 }
@@ -116,6 +120,10 @@ pub struct Stats {
     pub total_queryable_samples: u64,
     /// Points read from the store.
     pub samples_read: u64,
+    /// The same with what a subquery reads between two windows: what the query costs.
+    pub samples_taken: u64,
+    /// Series of all selectors; those of several are counted for each.
+    pub series_touched: u64,
     /// Both by step, if asked for.
     pub by_step: Option<StepCounts>,
     /// The most samples held in memory at a time.

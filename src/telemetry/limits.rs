@@ -27,7 +27,7 @@ pub(super) const OF_WRITES: [&str; 14] = [
 ];
 
 /// The other settings whose limits are counted.
-const ELSEWHERE: [&str; 18] = [
+const ELSEWHERE: [&str; 21] = [
     "flush-memory",
     "wal-limit",
     "max-connections",
@@ -41,6 +41,9 @@ const ELSEWHERE: [&str; 18] = [
     "max-label-results-size",
     "label-max-wait",
     "query-timeout",
+    "query-max-duration",
+    "query-max-series",
+    "query-max-samples-read",
     "query-max-samples",
     "query-max-memory",
     "query-max-queue",

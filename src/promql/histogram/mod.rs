@@ -161,6 +161,11 @@ impl FloatHistogram {
         (self.size_bytes() + 8) / 16
     }
 
+    /// The same of several histograms, which have `words` buckets, runs and bounds together.
+    pub(crate) fn samples_of_many(histograms: f64, words: f64) -> f64 {
+        ((STRUCT_BYTES + 8) as f64 * histograms + 8.0 * words) / 16.0
+    }
+
     /// The same for one of which only count and sum are read.
     pub fn samples_of_totals() -> usize {
         (STRUCT_BYTES + 8) / 16

@@ -115,11 +115,16 @@ impl<'a> Growing<'a> {
 
     /// So many steps are about to be computed.
     #[inline]
-    fn check(&mut self, steps: usize, context: &Context) -> Result<(), QueryError> {
+    fn check(
+        &mut self,
+        steps: usize,
+        tally: &Tally<'_>,
+        context: &Context,
+    ) -> Result<(), QueryError> {
         self.unchecked += steps;
         if self.unchecked >= STEPS_PER_CHECK {
             self.unchecked = 0;
-            context.check()?;
+            context.check_with(tally.taken())?;
         }
         Ok(())
     }
@@ -197,7 +202,7 @@ impl<'a> Growing<'a> {
             if end >= time && time != i64::MAX {
                 return Ok(());
             }
-            self.check(1, context)?;
+            self.check(1, tally, context)?;
             let start = end.saturating_sub(self.frame.range);
             self.slide(start, end);
             let samples = self.end - self.first;
@@ -256,7 +261,7 @@ impl<'a> Growing<'a> {
         while left > 0 {
             let count = left.min(STEPS_PER_CHECK);
             left -= count;
-            self.check(count, context)?;
+            self.check(count, tally, context)?;
             let steps = self.step..self.step + count;
             tally.add_alike(steps.clone(), samples as u64, samples.min(stride) as u64);
             let grown = &mut points.floats_mut()[steps];
@@ -329,6 +334,7 @@ mod tests {
     use crate::model::{Point, STALE_NAN_BITS, Value};
     use crate::promql::annotations::Annotations;
     use crate::promql::budget::Budget;
+    use crate::promql::cost::{CostLimits, Limits};
     use crate::promql::counts::{Counting, SampleCounts, StepCounts};
     use crate::promql::functions::{Arguments, Notes, range_kernel};
     use crate::promql::operators::sliding::{Sliding, Tracks};
@@ -370,6 +376,10 @@ mod tests {
         (points.floats().iter().map(|value| value.to_bits()).collect(), counts.by_step())
     }
 
+    fn minute(settings: &Settings) -> Limits {
+        Limits::new(settings, Some(Duration::from_secs(60)), &CostLimits::default())
+    }
+
     fn quickly(growth: Growth, frame: Frame, chunks: &[Chunk]) -> Outcome {
         let counts = SampleCounts::new(Counting::ByStep, frame.looks);
         let destination = counts.destination();
@@ -377,7 +387,7 @@ mod tests {
         let mut points = Points::absent(frame.looks.count());
         let settings = Settings::default();
         let none = SampleCounts::new(Counting::Total, frame.looks);
-        let context = Context::new(&settings, 0, none, Duration::from_secs(60), Instant::now());
+        let context = Context::new(&settings, 0, none, minute(&settings), Instant::now());
         let mut columns = Columns::default();
         let mut growing = Growing::new(growth, &frame, &mut columns).expect("no edges");
         for chunk in chunks {
@@ -407,7 +417,7 @@ mod tests {
         let (mut tally, mut values) = (destination.tally(), Points::absent(3));
         let settings = Settings::default();
         let none = SampleCounts::new(Counting::Total, looks);
-        let context = Context::new(&settings, 0, none, Duration::from_secs(60), Instant::now());
+        let context = Context::new(&settings, 0, none, minute(&settings), Instant::now());
         let point = |time| Point { timestamp: time, start_timestamp: 0, value: Value::Float(1.0) };
         for run in 0..1_000 {
             let points: Vec<Point> = (0..100).map(|at| point((run * 100 + at) * 1_000)).collect();
@@ -427,7 +437,9 @@ mod tests {
         let (hints, lookback) = (ResetHints::AsStored, 0);
         let frame = Frame { looks, range: 60_000, edges: None, hints, lookback, starts: false };
         let counts = SampleCounts::new(Counting::Total, looks);
-        let context = Context::new(&Settings::default(), 0, counts, Duration::ZERO, Instant::now());
+        let settings = Settings::default();
+        let limits = Limits::new(&settings, Some(Duration::ZERO), &CostLimits::default());
+        let context = Context::new(&settings, 0, counts, limits, Instant::now());
         let destination = context.counts.destination();
         let (mut tally, mut values) = (destination.tally(), Points::absent(looks.count()));
         let mut columns = Columns::default();

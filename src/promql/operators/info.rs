@@ -145,6 +145,7 @@ impl Info {
             infos.next(&mut points)?;
             let labels = &infos.series()[position].labels;
             if !targets.is_empty() && of_use(labels) {
+                context.add_series(1)?;
                 // The target, the metric and the steps may be new; what collides is told of each step.
                 let label_bytes = 4 * made_bytes(labels);
                 held.take(steps, label_bytes + steps * size_of::<Option<(f64, usize)>>())?;

@@ -314,6 +314,7 @@ mod tests {
     use super::*;
     use crate::chunk::encode_points;
     use crate::model::{Labels, Matcher, Point, Value};
+    use crate::promql::cost::{CostLimits, Limits};
     use crate::promql::counts::{Counting, SampleCounts};
     use crate::promql::plan::Requested;
     use crate::promql::settings::Settings;
@@ -377,7 +378,9 @@ mod tests {
     async fn folded(series: usize, steps: usize) -> usize {
         let settings = Settings::default();
         let counts = SampleCounts::new(Counting::Total, Steps::instant(0));
-        let context = Context::new(&settings, 0, counts, Duration::from_secs(60), Instant::now());
+        let minute = Some(Duration::from_secs(60));
+        let limits = Limits::new(&settings, minute, &CostLimits::default());
+        let context = Context::new(&settings, 0, counts, limits, Instant::now());
         let context = Arc::new(context);
         let matchers = vec![Matcher::equal("__name__", "m")];
         let requested = Requested { matchers, range: TimeRange::ALL, users: 1 };

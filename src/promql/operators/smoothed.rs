@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
+use super::build::Scope;
 use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
+use super::windows::{Counter, Read};
 use super::{BoxOperator, Operator, Series};
 use crate::chunk::Chunk;
 use crate::model::ResetHint;
 use crate::promql::annotations::{Annotations, Note};
 use crate::promql::ast::Edges;
 use crate::promql::context::Context;
+use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
 use crate::promql::functions::{Metric, Notes, Window, float_between, histogram_between};
 use crate::promql::plan;
@@ -24,10 +27,11 @@ use crate::promql::steps::Steps;
 pub(crate) fn smoothed(
     selected: &Arc<Selected>,
     selector: &plan::Selector,
-    steps: Steps,
+    scope: &Scope,
     context: &Arc<Context>,
     runtime: &Handle,
 ) -> BoxOperator {
+    let Scope { steps, counted } = scope.clone();
     let frame = Frame {
         looks: selector.lookup.steps(steps),
         range: 0,
@@ -37,7 +41,8 @@ pub(crate) fn smoothed(
         starts: false,
     };
     let (shared, span) = (Arc::clone(selected), selector.span);
-    let work = Smooth { frame, steps, span, selected: shared, context: Arc::clone(context) };
+    let context_of_work = Arc::clone(context);
+    let work = Smooth { frame, steps, span, selected: shared, counted, context: context_of_work };
     let count = steps.count();
     let runs = Runs::new(Arc::clone(selected), work, Arc::clone(context), runtime.clone(), count);
     Box::new(Smoothed { runs })
@@ -62,6 +67,7 @@ struct Smooth {
     steps: Steps,
     span: Span,
     selected: Arc<Selected>,
+    counted: Destination,
     context: Arc<Context>,
 }
 
@@ -81,7 +87,10 @@ impl SeriesWork for Smooth {
         let metric = self.selected.series[position].labels.as_ref().metric_name();
         let fixed = self.steps.count() != frame.looks.count();
         let (budget, mut refused) = (&self.context.budget, Ok(()));
+        let mut tally = self.counted.tally();
+        let mut counter = Counter::new(Read::FromStore, frame.hints);
         let each = |step: usize, window: &Window<'_>| {
+            tally.take(counter.count(window).1);
             if refused.is_err() {
                 return;
             }
@@ -94,6 +103,7 @@ impl SeriesWork for Smooth {
         visit(chunks, frame.reach(), &mut sliding)?;
         sliding.finish()?;
         refused?;
+        self.context.counts.add(&tally);
         if !annotations.is_empty() {
             self.context.annotate_all(annotations);
         }

@@ -82,7 +82,7 @@ impl WindowFunction {
         let (budget, mut failed) = (&self.context.budget, None);
         let each = |step: usize, window: &Window<'_>| {
             if step.is_multiple_of(STEPS_PER_CHECK) {
-                failed = failed.take().or_else(|| self.context.check().err());
+                failed = failed.take().or_else(|| self.context.check_with(tally.taken()).err());
             }
             if window.is_empty() || failed.is_some() {
                 return;
@@ -137,7 +137,7 @@ impl WindowFunction {
         let range = self.frame.reach();
         for (at, chunk) in in_range(chunks, range).enumerate() {
             if at % CHUNKS_PER_CHECK == CHUNKS_PER_CHECK - 1 {
-                self.context.check()?;
+                self.context.check_with(tally.taken())?;
             }
             growing.read(chunk)?;
             growing.give(&mut tally, points, &self.context)?;

@@ -15,7 +15,7 @@ use super::operator::{Aggregator, BinaryOp};
 use super::position::Span;
 use super::signature::Function;
 use super::steps::Steps;
-use crate::model::Matcher;
+use crate::model::{Matcher, TimeRange};
 
 pub(crate) use planner::{Query, plan};
 pub(crate) use selection::{Requested, SelectionId, Selections};
@@ -112,6 +112,8 @@ impl Node {
 pub(crate) struct Selector {
     /// What it reads.
     pub selection: SelectionId,
+    /// The times that it reads of it.
+    pub reach: TimeRange,
     /// The conditions, for functions that ask for them.
     pub matchers: Vec<Matcher>,
     /// When it looks.
@@ -165,6 +167,8 @@ pub(crate) enum Source {
     Selection {
         /// What is read.
         selection: SelectionId,
+        /// The times that are read of it.
+        reach: TimeRange,
         /// The conditions, for functions that ask for them.
         matchers: Vec<Matcher>,
     },

@@ -72,12 +72,13 @@ impl Planner<'_> {
         let smoothed = selector.edges == Some(Edges::Smoothed);
         let lookback = self.query.lookback;
         let ahead = if smoothed { lookback } else { 0 };
-        let range = reach(lookup, steps, lookback, ahead);
+        let reach = reach(lookup, steps, lookback, ahead);
         let matchers = selector.matchers.clone();
-        let selection = self.selections.request(&matchers, range);
+        let selection = self.selections.request(&matchers, reach);
         let span = selector.span;
         let node = Node::Selector(Selector {
             selection,
+            reach,
             matchers,
             lookup,
             smoothed,
@@ -101,7 +102,7 @@ impl Planner<'_> {
         let reach = reach(lookup, steps, range.saturating_add(before), after);
         let matchers = selector.matchers.clone();
         let selection = self.selections.request(&matchers, reach);
-        let source = Source::Selection { selection, matchers };
+        let source = Source::Selection { selection, reach, matchers };
         let (edges, hints) = (selector.edges, self.hints());
         Ok(window(Range { source, lookup, range, edges, hints }))
     }

@@ -6,6 +6,7 @@
 //! what stands there and is equal fails too.
 
 mod compare;
+mod cost;
 mod federate;
 mod metadata;
 

@@ -177,6 +177,7 @@ impl Builder {
         if let Node::Selector(selector) = &arg.node
             && (!starts || used)
         {
+            self.touch(&arg.node)?;
             let wanted = if starts { Wanted::StartTimestamp } else { Wanted::Timestamp };
             let selected = &self.selections[selector.selection];
             let (hints, context, runtime) = (selector.hints, &self.context, &self.runtime);
@@ -276,6 +277,7 @@ impl Builder {
         };
         let operator = match &range.source {
             Source::Selection { selection, .. } => {
+                self.touch(&call.args[at].node)?;
                 let selected = &self.selections[*selection];
                 if !selected.series.is_empty() {
                     function.kernel.check_arguments()?;

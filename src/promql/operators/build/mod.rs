@@ -21,11 +21,11 @@ use crate::promql::context::Context;
 use crate::promql::counts::Destination;
 use crate::promql::error::QueryError;
 use crate::promql::operator::{Aggregator, BinaryOp};
-use crate::promql::plan::{Aggregate, Binary, Node};
+use crate::promql::plan::{self, Aggregate, Binary, Node, Range, Source};
 use crate::promql::points::Points;
 use crate::promql::source::Selected;
 use crate::promql::steps::Steps;
-use crate::storage::Store;
+use crate::storage::{Expected, Store};
 
 /// Builds the operators of a plan.
 pub(crate) struct Builder {
@@ -65,6 +65,7 @@ impl Builder {
     /// The operator of a node that gives a scalar or an instant vector.
     pub(crate) fn build(&self, node: &Node, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
+        self.touch(node)?;
         // A subquery may have any number of steps.
         self.working.lock().take(0, steps.count().saturating_mul(size_of::<f64>()))?;
         if steps.count() == 0 {
@@ -74,7 +75,7 @@ impl Builder {
             Node::Number(value) => Box::new(Constant::new(*value, steps)),
             Node::Selector(selector) if selector.smoothed => {
                 let selected = &self.selections[selector.selection];
-                smoothed::smoothed(selected, selector, steps, &self.context, &self.runtime)
+                smoothed::smoothed(selected, selector, scope, &self.context, &self.runtime)
             }
             Node::Selector(selector) => Box::new(Selector::new(
                 &self.selections[selector.selection],
@@ -102,6 +103,27 @@ impl Builder {
                 return Err(QueryError::execution("expected a scalar or an instant vector"));
             }
         })
+    }
+
+    /// Counts the series of a selector, which is about to be read.
+    pub(crate) fn touch(&self, node: &Node) -> Result<(), QueryError> {
+        let (selection, reach) = match node {
+            Node::Selector(plan::Selector { selection, reach, .. }) => (*selection, *reach),
+            Node::Range(Range { source: Source::Selection { selection, reach, .. }, .. }) => {
+                (*selection, *reach)
+            }
+            _ => return Ok(()),
+        };
+        let selected = &self.selections[selection];
+        if selected.range == reach || selected.series.is_empty() {
+            return self.context.add_series(selected.series.len());
+        }
+        // Others read more of the same selection, and of other series.
+        let mut held = self.context.budget.nothing();
+        held.take(0, selected.series.len() * size_of::<Expected>())?;
+        let forecast = self.runtime.block_on(selected.reader.forecast(reach))?;
+        let touched = forecast.series.iter().filter(|expected| expected.points > 0.0);
+        self.context.add_series(touched.count())
     }
 
     /// The values of a scalar at all steps.

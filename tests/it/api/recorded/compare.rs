@@ -11,6 +11,10 @@ use regex::Regex;
 use reqwest::header::HeaderMap;
 use serde_json::{Value as Json, json};
 
+/// What Prometheus says of an estimate without samples of what is stored.
+const GUESSED: &str = ",\"warnings\":[\"query cost estimate uses the configured scrape interval and float-sized \
+                       points because bounded storage sampling is unavailable\"]";
+
 /// An answer, decompressed, with what may differ masked.
 pub(super) struct Answer {
     pub(super) status: u64,
@@ -69,6 +73,13 @@ pub(super) fn masked(text: &str, case: &Json) -> String {
                     json["data"] = "<masked>".into();
                     text = json.to_string();
                 }
+            }
+            // Upstream's estimate of samples, of which its warning says that it is a guess.
+            "estimate" => {
+                let samples = r#"("estimated?":\{"seriesTouched":\d+,"samplesRead":|"estimated?":\{"samplesRead":)\d+"#;
+                let samples = Regex::new(samples).expect("a pattern");
+                text = samples.replace_all(&text, "${1}0").into_owned();
+                text = text.replace(GUESSED, "");
             }
             key => text = hide(&text, key),
         }

@@ -1,0 +1,219 @@
+//! What a query may cost and what it will: the endpoints `query_cost` and `query_range_cost`, the parameters
+//! `max_series`, `max_samples_read` and `max_query_duration`, and the part `cost` of an answer.
+//!
+//! A parameter can only lower the limit of a setting: one above it is refused here. What a query costs is counted,
+//! and its limits enforced, where it is evaluated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::parameters::{Parameters, invalid, unsigned};
+use super::slow::Watch;
+use super::{ApiError, AppState, json, moment, query, query_result};
+use crate::promql::annotations::Shown;
+use crate::promql::{CostLimits, Estimate, Estimating, QueryError, Settings, Stats, quoted};
+use crate::storage::MEMORY_LIMIT;
+
+/// What Go reads as a truth value.
+const TRUE: [&str; 6] = ["1", "t", "T", "TRUE", "true", "True"];
+const FALSE: [&str; 6] = ["0", "f", "F", "FALSE", "false", "False"];
+
+/// `/api/v1/query_cost`, parameters as those of `query`.
+pub(super) async fn query_cost(
+    State(state): State<Arc<AppState>>,
+    parameters: Parameters,
+) -> Response {
+    let _watch = Watch::new(&state, "/api/v1/query_cost", parameters.shown());
+    respond(&parameters, instant(&state, &parameters).await)
+}
+
+/// `/api/v1/query_range_cost`, parameters as those of `query_range`.
+pub(super) async fn query_range_cost(
+    State(state): State<Arc<AppState>>,
+    parameters: Parameters,
+) -> Response {
+    let _watch = Watch::new(&state, "/api/v1/query_range_cost", parameters.shown());
+    respond(&parameters, range(&state, &parameters).await)
+}
+
+async fn instant(state: &AppState, parameters: &Parameters) -> Result<Estimate, ApiError> {
+    parameters.limit()?;
+    wanted(parameters)?;
+    let time = query::instant_time(state, parameters)?;
+    let options = query::options(state, parameters)?;
+    let (expr, _room) = query::expression(state, parameters.first("query"), &options).await?;
+    let store = state.store()?.clone();
+    let evaluator = state.evaluator();
+    counted(state, evaluator.engine.estimate_instant(store, &expr, time, &options).await)
+}
+
+async fn range(state: &AppState, parameters: &Parameters) -> Result<Estimate, ApiError> {
+    parameters.limit()?;
+    wanted(parameters)?;
+    let steps = query::range_steps(parameters)?;
+    let options = query::options(state, parameters)?;
+    let (expr, _room) = query::expression(state, parameters.first("query"), &options).await?;
+    let store = state.store()?.clone();
+    let evaluator = state.evaluator();
+    counted(state, evaluator.engine.estimate_range(store, &expr, steps, &options).await)
+}
+
+/// An estimate; a limit that it passed is counted.
+fn counted(state: &AppState, estimate: Result<Estimate, QueryError>) -> Result<Estimate, ApiError> {
+    let reached = estimate.as_ref().err().and_then(QueryError::setting);
+    // What memory is short for is counted where it is refused.
+    if let Some(setting) = reached.filter(|setting| *setting != MEMORY_LIMIT) {
+        state.metrics.http.limits.reached(setting);
+    }
+    Ok(estimate?)
+}
+
+fn respond(parameters: &Parameters, estimate: Result<Estimate, ApiError>) -> Response {
+    match estimate {
+        Ok(Estimate { series_touched, samples_read, mut warnings }) => {
+            warnings.extend(query_result::stats_warning(parameters.first("stats")));
+            warnings.sort_unstable();
+            let estimate = Figures { series_touched, samples_read, peak_samples: None };
+            json::warned(&Answer { estimate }, warnings)
+        }
+        Err(error) => json::failure(error),
+    }
+}
+
+/// Whether a query is to be estimated too.
+pub(super) fn wanted(parameters: &Parameters) -> Result<Estimating, ApiError> {
+    match parameters.first("cost") {
+        "" => Ok(Estimating::Off),
+        yes if TRUE.contains(&yes) => Ok(Estimating::On),
+        no if FALSE.contains(&no) => Ok(Estimating::Off),
+        _ => Err(invalid("cost", "must be a boolean")),
+    }
+}
+
+/// What a request lets its query cost; not more than the settings do.
+pub(super) fn limits(parameters: &Parameters, settings: &Settings) -> Result<CostLimits, ApiError> {
+    let number = |name| match parameters.first(name) {
+        "" => Ok(0),
+        text => unsigned(text).map_err(|why| {
+            let why = format!("strconv.ParseUint: parsing {}: {why}", quoted(text));
+            ApiError::BadRequest(format!("error parsing {name}: {why}"))
+        }),
+    };
+    let (series, samples_read) = (number("max_series")?, number("max_samples_read")?);
+    let duration = match parameters.first("max_query_duration") {
+        "" => Duration::ZERO,
+        text => duration(text).map_err(|why| {
+            ApiError::BadRequest(format!("error parsing max_query_duration: {why}"))
+        })?,
+    };
+    let lowers = |name: &str, own: u64, most: u64| match most != 0 && own > most {
+        true => Err(above(name, &own.to_string(), &most.to_string())),
+        false => Ok(()),
+    };
+    lowers("max_series", series, settings.max_series)?;
+    lowers("max_samples_read", samples_read, settings.max_samples_read)?;
+    let (longest, _) = settings.longest();
+    if duration > longest {
+        return Err(above("max_query_duration", &shown(duration), &shown(longest)));
+    }
+    Ok(CostLimits { series, samples_read, duration })
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let nanoseconds = moment::duration(text)?;
+    let negative = |_| {
+        let length = shown(Duration::from_nanos(nanoseconds.unsigned_abs()));
+        format!("must not be negative, got -{length}")
+    };
+    u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(negative)
+}
+
+fn above(name: &str, own: &str, most: &str) -> ApiError {
+    ApiError::BadRequest(format!("requested {name} of {own} exceeds the server limit of {most}"))
+}
+
+/// A length of time as Go writes it.
+fn shown(length: Duration) -> String {
+    let fraction = |of: f64, unit: &str| format!("{of}{unit}");
+    let (seconds, nanoseconds) = (length.as_secs(), length.subsec_nanos());
+    if seconds == 0 {
+        return match nanoseconds {
+            0 => "0s".to_owned(),
+            1..1_000 => format!("{nanoseconds}ns"),
+            1_000..1_000_000 => fraction(f64::from(nanoseconds) / 1e3, "µs"),
+            _ => fraction(f64::from(nanoseconds) / 1e6, "ms"),
+        };
+    }
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    let rest = fraction((seconds % 60) as f64 + f64::from(nanoseconds) / 1e9, "s");
+    match (hours, minutes) {
+        (0, 0) => rest,
+        (0, minutes) => format!("{minutes}m{rest}"),
+        (hours, minutes) => format!("{hours}h{minutes}m{rest}"),
+    }
+}
+
+/// The answer of an estimate.
+#[derive(serde::Serialize)]
+struct Answer {
+    estimate: Figures,
+}
+
+/// What a query costs.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Figures {
+    series_touched: u64,
+    samples_read: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_samples: Option<u64>,
+}
+
+/// The part of an answer that holds the estimate against what the query has cost, with the comma before it; empty
+/// where there is no estimate, of which a warning says why.
+pub(super) fn compared(
+    estimate: Result<Estimate, QueryError>,
+    stats: &Stats,
+    told: &mut Shown,
+) -> String {
+    let Estimate { series_touched, samples_read, warnings } = match estimate {
+        Ok(estimate) => estimate,
+        Err(why) => {
+            told.warnings.push(format!("cost estimation failed: {why}"));
+            return String::new();
+        }
+    };
+    told.warnings.extend(warnings);
+    let estimated = Figures { series_touched, samples_read, peak_samples: None };
+    let actual = Figures {
+        series_touched: stats.series_touched,
+        samples_read: stats.samples_taken,
+        peak_samples: Some(stats.peak_samples).filter(|peak| *peak > 0),
+    };
+    let estimated = serde_json::to_string(&estimated).unwrap_or_default();
+    let actual = serde_json::to_string(&actual).unwrap_or_default();
+    format!(",\"cost\":{{\"estimated\":{estimated},\"actual\":{actual}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_written_as_in_go() {
+        let check = |nanoseconds: u64, want: &str| {
+            assert_eq!(shown(Duration::from_nanos(nanoseconds)), want);
+        };
+        check(0, "0s");
+        check(12, "12ns");
+        check(1_500, "1.5µs");
+        check(20_000_000, "20ms");
+        check(1_500_000_000, "1.5s");
+        check(120_000_000_000, "2m0s");
+        check(3_600_000_000_000, "1h0m0s");
+        check(90_061_000_000_000, "25h1m1s");
+    }
+}
