@@ -12,7 +12,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // Nothing is left to be done when stderr is closed.
-            let _ = writeln!(std::io::stderr(), "promkairos: {error}");
+            let _ =
+                writeln!(std::io::stderr(), "promkairos: {}", promkairos::cli::describe(&error));
             error.exit_code()
         }
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::CliError;
 use super::client::{self, Client};
 use super::output;
+use crate::model::{ShownLabel, ShownMetric, ShownText};
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -40,6 +41,7 @@ fn describe(data: &Value) -> String {
     let legacy = data["legacy"].as_array().map_or(&[][..], Vec::as_slice);
     for read in legacy {
         let metric = read["metric"].as_str().unwrap_or_default();
+        let metric = ShownMetric(metric);
         writeln!(text, "{metric}: row_key_index (partitions: 1, rows: {})", read["rows"])
             .expect("writing to a String does not fail");
     }
@@ -61,8 +63,16 @@ fn describe_window(text: &mut String, window: &Value) -> std::fmt::Result {
     let path = |path: &Value| match path["path"].as_str() {
         Some("tag_index") => {
             let values = path["values"].as_array().map_or(&[][..], Vec::as_slice);
-            let values: Vec<String> = values.iter().map(name).collect();
-            format!("tag index {}={}", name(&path["tag"]), values.join("|"))
+            let shown = |value: &Value| {
+                let value = name(value);
+                // A list of values reads best without quotes.
+                match value.contains(|c: char| !c.is_alphanumeric() && !"._-:/".contains(c)) {
+                    true => ShownText(&value).to_string(),
+                    false => value,
+                }
+            };
+            let values: Vec<String> = values.iter().map(shown).collect();
+            format!("tag index {}={}", ShownLabel(&name(&path["tag"])), values.join("|"))
         }
         _ => name(&path["path"]),
     };
@@ -71,7 +81,7 @@ fn describe_window(text: &mut String, window: &Value) -> std::fmt::Result {
     writeln!(
         text,
         "{} {} {}: {} (partitions: {}, rows: {})",
-        name(&window["metric"]),
+        ShownMetric(&name(&window["metric"])),
         output::time(window["row_time"].as_i64().unwrap_or_default()),
         name(&window["table_name"]),
         paths.join(" and "),

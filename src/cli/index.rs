@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::CliError;
 use super::client::{self, Client};
 use super::output;
+use crate::model::{Printable, ShownLabel, ShownMetric};
 
 /// How often the server is asked how far it is.
 const LOOK: Duration = Duration::from_millis(300);
@@ -79,12 +80,12 @@ fn follow(client: &Client, metric: &str) -> Result<(), CliError> {
             Some("running") => std::thread::sleep(LOOK),
             Some("done") => {
                 bar.finish_and_clear();
-                return output::print(&format!("{metric}: {}\n", describe_job(&job)));
+                return output::print(&format!("{}: {}\n", shown(metric), describe_job(&job)));
             }
             _ => {
                 bar.abandon();
                 let why = job["error"].as_str().unwrap_or("the server no longer knows of it");
-                return Err(CliError::Command(format!("index of {metric}: {why}")));
+                return Err(CliError::Command(format!("index of {}: {why}", shown(metric))));
             }
         }
     }
@@ -99,7 +100,7 @@ fn describe(data: &Value, metric: Option<&str>) -> String {
     }
     for (name, job) in data["jobs"].as_object().into_iter().flatten() {
         if wanted(Some(name)) {
-            text += &format!("{name}: {}\n", describe_job(job));
+            text += &format!("{}: {}\n", shown(name), describe_job(job));
         }
     }
     if text.is_empty() { "not indexed\n".into() } else { text }
@@ -107,11 +108,16 @@ fn describe(data: &Value, metric: Option<&str>) -> String {
 
 fn describe_tag(text: &mut String, tag: &Value) -> std::fmt::Result {
     let name = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    write!(text, "{} tag {}: {}", name(&tag["metric"]), name(&tag["tag"]), name(&tag["state"]))?;
+    let (metric, state) = (name(&tag["metric"]), name(&tag["state"]));
+    let label = match name(&tag["tag"]) {
+        all if all == "*" => all,
+        label => ShownLabel(&label).to_string(),
+    };
+    write!(text, "{} tag {label}: {state}", shown(&metric))?;
     if let Some(from) = tag["from"].as_i64() {
         write!(text, ", read from {} on", output::time(from))?;
         if from != i64::MIN {
-            let metric = name(&tag["metric"]);
+            let metric = Printable(&metric);
             write!(text, " (and before that after promkairos index build '{metric}')")?;
         }
     }
@@ -122,6 +128,14 @@ fn describe_tag(text: &mut String, tag: &Value) -> std::fmt::Result {
     }
     text.push('\n');
     Ok(())
+}
+
+/// The name of a metric, or `*` for all of them.
+fn shown(metric: &str) -> String {
+    match metric {
+        "*" => metric.to_owned(),
+        metric => ShownMetric(metric).to_string(),
+    }
 }
 
 fn describe_job(job: &Value) -> String {

@@ -27,6 +27,11 @@ use crate::config::{self, ConfigError};
 use crate::server::ServerError;
 use crate::storage::StoreError;
 
+/// What an error says, on a terminal too.
+pub fn describe(error: &CliError) -> String {
+    output::printable(&error.to_string())
+}
+
 /// Why a command failed: one line.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {

@@ -3,13 +3,20 @@
 use std::io::Write;
 
 use super::CliError;
-use crate::model::ShownTime;
+use crate::model::{Printable, ShownTime};
 
 /// Writes text to stdout.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
     std::io::stdout()
-        .write_all(text.as_bytes())
+        .write_all(printable(text).as_bytes())
         .map_err(|source| CliError::System { what: "stdout".into(), source })
+}
+
+/// Lines that a terminal only shows, whatever the names of others have in them: also those in JSON, where the escapes
+/// mean the same.
+pub(crate) fn printable(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(|line| Printable(line).to_string()).collect();
+    lines.join("\n")
 }
 
 /// A row time as people read it.
@@ -17,5 +24,20 @@ pub(super) fn time(millis: i64) -> String {
     match millis {
         i64::MIN => "the beginning".into(),
         millis => ShownTime(millis).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stay_and_what_a_terminal_acts_on_does_not() {
+        let nasty = "a\u{1b}[2J\u{202e}\r\nb\n";
+        assert_eq!(printable(nasty), "a\\u001b[2J\\u202e\\r\nb\n");
+        let json = serde_json::to_string_pretty(&serde_json::json!({ "a": "\u{9b}2J\u{2066}" }));
+        let json = json.expect("JSON");
+        let read: serde_json::Value = serde_json::from_str(&printable(&json)).expect("JSON");
+        assert_eq!(read["a"], "\u{9b}2J\u{2066}");
     }
 }

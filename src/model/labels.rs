@@ -19,6 +19,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use super::shown::{ShownLabel, ShownText};
 use super::varint;
 
 /// The label that holds the metric's name.
@@ -227,7 +228,7 @@ impl fmt::Display for LabelsRef<'_> {
         f.write_str("{")?;
         for (i, (name, value)) in self.iter().enumerate() {
             let comma = if i > 0 { ", " } else { "" };
-            write!(f, "{comma}{name}={value:?}")?;
+            write!(f, "{comma}{}={}", ShownLabel(name), ShownText(value))?;
         }
         f.write_str("}")
     }

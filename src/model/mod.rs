@@ -22,6 +22,7 @@ mod printable;
 mod re2;
 mod sample;
 mod sample_times;
+mod shown;
 mod time;
 pub mod varint;
 
@@ -46,4 +47,5 @@ pub use printable::{Printable, is_unprintable};
 pub use re2::{RegexError, anchored as anchored_re2, compiled_bytes, translate as translate_re2};
 pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
 pub use sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, SampleTimes, TimeLimits};
+pub use shown::{ShownLabel, ShownMetric, ShownSeries, ShownText};
 pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use crate::model::{ShownLabel, ShownMetric};
 use crate::storage::cassandra::doctor::{
     Cut, Depth, Facts, Group, Kind, Partition, Report, Settings,
 };
@@ -74,7 +75,7 @@ fn write_kind(text: &mut String, kind: Kind, total: &Group, report: &Report) -> 
     metrics.sort_by_key(|(_, group)| std::cmp::Reverse(group.found));
     for (metric, group) in metrics.iter().take(MOST_METRICS) {
         if !metric.is_empty() {
-            writeln!(text, "  {}: {}", Cut(metric), group.found)?;
+            writeln!(text, "  {}: {}", Cut(&ShownMetric(metric).to_string()), group.found)?;
         }
         for example in &group.examples {
             writeln!(text, "    {example}")?;
@@ -106,9 +107,11 @@ fn write_facts(text: &mut String, facts: &Facts) -> fmt::Result {
     }
     for metric in facts.metrics.iter() {
         let (series, counted) = (metric.size, &metric.entry);
-        write!(text, "  {}: {series} series in one window", Cut(&counted.metric))?;
+        let shown = ShownMetric(&counted.metric).to_string();
+        write!(text, "  {}: {series} series in one window", Cut(&shown))?;
         for (at, (name, values)) in counted.tags.iter().take(5).enumerate() {
-            write!(text, "{} {values} {}", if at == 0 { ":" } else { "," }, Cut(name))?;
+            let shown = ShownLabel(name).to_string();
+            write!(text, "{} {values} {}", if at == 0 { ":" } else { "," }, Cut(&shown))?;
         }
         writeln!(text)?;
     }

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::cut::Cut;
 use super::identity::Identity;
 use super::window::WindowKey;
 use crate::kairos::DataType;
-use crate::model::ShownTime;
+use crate::model::{Printable, ShownSeries, ShownTime};
 
 /// Things that are told apart: 16 bytes each, and the table.
 const MOST_KEPT: usize = 1_000_000;
@@ -33,7 +33,7 @@ struct Seen {
 pub type LeftOutByReason = BTreeMap<&'static str, Skipped>;
 
 /// What was left out for one reason.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// How many.
     pub count: u64,
@@ -47,6 +47,11 @@ impl LeftOut {
     /// By reason, so far.
     pub fn so_far(&self) -> LeftOutByReason {
         self.0.lock().by_reason.clone()
+    }
+
+    /// Begins anew.
+    pub fn clear(&self) {
+        *self.0.lock() = Seen::default();
     }
 
     /// Takes in a thing by the text that tells it from all others.
@@ -79,11 +84,9 @@ pub(super) struct ShownRow<'a> {
 impl fmt::Display for ShownRow<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { window, data_type, tags } = self;
-        write!(f, "{}{{", window.metric)?;
-        for (at, (name, value)) in tags.iter().enumerate() {
-            write!(f, "{}{name}={value:?}", if at == 0 { "" } else { ", " })?;
-        }
-        write!(f, "}} {data_type}, {}", ShownTime(window.row_time.millis()))
+        let series = ShownSeries { metric: Some(window.metric), labels: tags.iter().copied() };
+        let data_type = data_type.to_string();
+        write!(f, "{series} {}, {}", Printable(&data_type), ShownTime(window.row_time.millis()))
     }
 }
 

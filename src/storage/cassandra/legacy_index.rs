@@ -24,7 +24,7 @@ use super::statements::Prepared;
 use super::window::WindowKey;
 use crate::kairos::index::{LegacyIndexRow, LegacySlice};
 use crate::kairos::{DataType, RowKey};
-use crate::model::TimeRange;
+use crate::model::{ShownMetric, TimeRange};
 use crate::storage::StoreError;
 
 /// Metrics looked at at the same time by one query.
@@ -183,7 +183,8 @@ impl Shared {
                     let (column,) = row.map_err(|e| unreadable(select.name, e))?;
                     let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
                     let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
-                        let shown = || format!("{metric}: {}", column.escape_ascii());
+                        let shown =
+                            || format!("{}: {}", ShownMetric(metric), column.escape_ascii());
                         self.executor.skip("row_key", shown);
                         continue;
                     };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::kairos::RowKey;
-use crate::model::ShownTime;
+use crate::model::{Printable, ShownSeries, ShownTime};
 use crate::storage::cassandra::cut::Cut;
 
 /// A row of data as a person reads it.
@@ -12,9 +12,10 @@ pub(super) struct Shown<'a>(pub(super) &'a RowKey);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RowKey { metric, row_time, data_type, tags } = self.0;
-        let tags: Vec<_> = tags.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
-        let series = format!("{metric}{{{}}}", tags.join(", "));
-        write!(f, "{} {data_type}, {}", Cut(&series), ShownTime(row_time.millis()))
+        let labels: Vec<(&str, &str)> = tags.iter().collect();
+        let series = ShownSeries { metric: Some(metric), labels }.to_string();
+        let data_type = data_type.to_string();
+        write!(f, "{} {}, {}", Cut(&series), Printable(&data_type), ShownTime(row_time.millis()))
     }
 }
 

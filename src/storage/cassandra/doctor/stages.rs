@@ -20,7 +20,7 @@ use super::survey::WindowCount;
 use super::{Depth, Doctor, Look, Part, Partition};
 use crate::kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
-use crate::model::ShownTime;
+use crate::model::{ShownMetric, ShownTime};
 use crate::storage::StoreError;
 
 /// Metric, table name, row time.
@@ -189,8 +189,8 @@ impl Doctor {
         let Some(Window { metric, table_name, row_time }) = window else { return };
         let facts = &mut part.report.facts;
         if count.rows() > self.settings.wide {
-            let (metric, time) = (Cut(&metric), ShownTime(row_time.millis()));
-            let key = format!("{metric}, {}, {time}", table_name.as_str());
+            let (shown, time) = (ShownMetric(&metric).to_string(), ShownTime(row_time.millis()));
+            let key = format!("{}, {}, {time}", Cut(&shown), table_name.as_str());
             let partition = Partition { table: "row_keys".into(), key };
             facts.wide.add(count.rows(), partition);
         }
