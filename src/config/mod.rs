@@ -55,7 +55,7 @@ pub use memory::{MemoryConfig, available as memory_of_machine};
 pub use origins::AllowedOrigins;
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};
-pub use read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
+pub use read_cache::{FIRST_CACHE_AGE, LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
 pub use secret::Secret;
 pub use settings::{SETTINGS, Setting};
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};

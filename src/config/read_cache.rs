@@ -8,6 +8,9 @@ use super::{ConfigError, duration};
 
 /// Points are not kept earlier: every writer takes what is half as old for settled.
 pub const LEAST_SETTLED_AFTER: Duration = Duration::from_secs(600);
+/// What was read for the first time is used for so long: a dashboard that is opened again finds it, and what a KairosDB
+/// writes late is seen soon.
+pub const FIRST_CACHE_AGE: Duration = Duration::from_secs(10);
 /// Nothing is used longer: writers leave word of their changes for three times as long.
 pub const MOST_CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
 

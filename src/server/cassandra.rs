@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::{self, CassandraConfig, Config, StoreConfig};
-use crate::storage::StoreError;
 use crate::storage::cassandra::{
     Compression, Consistency, Credentials, Options, ReadCacheOptions, TagIndexOptions,
 };
+use crate::storage::{Clock, StoreError};
 
 /// The options of the store. `quarantine` is the file for rows that Cassandra refuses for good.
 pub(super) fn options(
@@ -62,7 +62,8 @@ fn read_cache(config: &Config, cassandra: &CassandraConfig) -> Option<ReadCacheO
     };
     let dir = config.data_dir.join("cassandra/read-cache");
     let (bytes, memory) = (bytes / clusters, config.memory.read_cache() / clusters);
-    Some(ReadCacheOptions { dir, bytes, memory, settled_after, max_age })
+    let (min_age, clock) = (config::FIRST_CACHE_AGE, Clock::monotonic());
+    Some(ReadCacheOptions { dir, bytes, memory, settled_after, min_age, max_age, clock })
 }
 
 /// Seconds; 0 = for ever.

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A clock, by default that of the system.
 #[derive(Clone)]
@@ -14,6 +14,12 @@ impl Clock {
     /// A clock that shows what `now_ms` answers, in milliseconds since 1970.
     pub fn new(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(now_ms))
+    }
+
+    /// One that never goes back: it shows the milliseconds since it was made.
+    pub fn monotonic() -> Self {
+        let begin = Instant::now();
+        Self::new(move || i64::try_from(begin.elapsed().as_millis()).unwrap_or(i64::MAX))
     }
 
     /// What it shows, in milliseconds since 1970.

@@ -20,7 +20,9 @@ use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::embedded::{self, Parts};
 use promkairos::storage::head::{self, Head, Stamps};
 use promkairos::storage::memory::MemoryStore;
-use promkairos::storage::{ListSize, SelectHints, SeriesQuery, SharedStore, Store, StoreError};
+use promkairos::storage::{
+    Clock, ListSize, SelectHints, SeriesQuery, SharedStore, Store, StoreError,
+};
 use promkairos::telemetry::{CassandraMetrics, HeadMetrics, StoreMetrics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -165,7 +167,9 @@ impl Keyspace {
             bytes: 1 << 20,
             memory: 16 << 20,
             settled_after: Duration::from_secs(600),
+            min_age: Duration::from_secs(3600),
             max_age: Duration::from_secs(3600),
+            clock: Clock::monotonic(),
         };
         cassandra::Options { read_cache: Some(cache), ..self.options() }
     }

@@ -2,13 +2,12 @@
 //! was read of settled time is kept.
 //!
 //! A run of series is one look into the cache, one read of its files, the reads of what is missing, and
-//! one write. Points of another piece follow without the point before them being known: see `unsure`.
+//! one write. Points of another piece follow without the point before them being known.
 
 use std::collections::BTreeSet;
 use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures::FutureExt;
 
@@ -174,7 +173,7 @@ impl Cached {
         }
         if !filled.is_empty() {
             let cache = Arc::clone(&self.cache);
-            blocking(move || cache.keep(&filled)).await?;
+            blocking(move || cache.keep(filled)).await?;
         }
         Ok(chunks)
     }
@@ -276,7 +275,7 @@ impl Cached {
         whole: &mut Whole,
     ) -> Result<(), StoreError> {
         let missing = missing.filter(|missing| missing.overlaps(&range));
-        let begin = Instant::now();
+        let begin = self.cache.now();
         let (Some(missing), Some(Wanted { key, epoch, .. })) = (missing, group.kept) else {
             let read = shared.read_window_points(group.rows, range, Cells::Bare).await?;
             whole.chunks.extend(encode_points(&read.points));

@@ -16,7 +16,7 @@ use promkairos::model::{
     Counts, Histogram, Labels, Matcher, Point, ResetHint, STALE_NAN_BITS, Span, TimeRange, Value,
 };
 use promkairos::storage::cassandra::{CassandraStore, Options, ReadCacheOptions, Role};
-use promkairos::storage::{Flush, SeriesRun, Store};
+use promkairos::storage::{Clock, Flush, SeriesRun, Store};
 use promkairos::telemetry::CassandraMetrics;
 
 use super::deletes::now;
@@ -74,7 +74,10 @@ pub(crate) fn cache_in(folder: &Path) -> ReadCacheOptions {
         bytes: 64 << 20,
         memory: 16 << 20,
         settled_after: Duration::from_secs(600),
+        // No test lasts so long: what is in the cache is read from there.
+        min_age: Duration::from_secs(3600),
         max_age: Duration::from_secs(3600),
+        clock: Clock::monotonic(),
     }
 }
 

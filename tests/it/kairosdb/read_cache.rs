@@ -1,17 +1,26 @@
 //! The read cache beside a real KairosDB, which tells nobody of what it writes late.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use promkairos::kairos::TimeUnit;
-use promkairos::model::TimeRange;
+use promkairos::model::{METRIC_NAME, TimeRange};
+use promkairos::storage::Clock;
 use promkairos::storage::cassandra::ReadCacheOptions;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use super::both_ways::{AT, tags, unique};
-use crate::cassandra::keyspace::{TestKeyspace, named, read};
+use crate::cassandra::keyspace::{Request, TestKeyspace, labels, named, read};
 use crate::cassandra::read_cache::{Cached, Opened};
-use crate::support::eventually;
 use crate::support::kairosdb::KairosDb;
+use crate::support::{self, eventually};
+
+/// For how long what was read for the first time is used.
+const FIRST: Duration = Duration::from_secs(10);
 
 /// The times of all points of a metric.
 async fn times(opened: &Opened, metric: &str) -> Vec<i64> {
@@ -19,33 +28,62 @@ async fn times(opened: &Opened, metric: &str) -> Vec<i64> {
     all.values().flatten().map(|point| point.timestamp).collect()
 }
 
+/// Both write into settled time, in random turns, and what was written is read, through a cache whose clock is moved.
+/// It shows what a promkairos wrote at once, and all that a KairosDB wrote as soon as what was read before is over.
 #[tokio::test]
-async fn what_kairosdb_writes_late_is_seen_after_the_age_of_the_cache() {
+async fn unions_of_both_writers_are_seen_when_what_was_read_is_over() {
     let kairosdb = KairosDb::shared(TimeUnit::Milliseconds).await;
     let cached = Cached::over(TestKeyspace::named(kairosdb.keyspace.clone()).await);
-    let metric = &unique("late");
-    let (young, short) = (cached.open().await, Duration::from_millis(1_500));
-    let short = ReadCacheOptions { max_age: short, ..cached.options() };
-    let short = cached.open_with(short, cached.keyspace.options()).await;
-    kairosdb.ingest(metric, &tags(), "double", &[(AT, json!(0.5))]).await;
-    kairosdb.query_until(metric, &["instance"], |all| all.len() == 1).await;
-    for opened in [&young, &short] {
-        assert_eq!(times(opened, metric).await, [AT]);
+    let metric = &unique("union");
+    let time = Arc::new(AtomicI64::new(0));
+    let shown = time.clone();
+    let clock = Clock::new(move || shown.load(Ordering::Relaxed));
+    let options = ReadCacheOptions { min_age: FIRST, clock, ..cached.options() };
+    let store = cached.open_with(options, cached.keyspace.options()).await;
+    let series = labels(&[(METRIC_NAME, metric), ("instance", &tags()["instance"])]);
+    let mut random = StdRng::seed_from_u64(support::seed());
+    let (mut all, mut by_kairosdb) = (BTreeSet::new(), 0);
+    for round in 0..12 {
+        let at = AT + random.random_range(0..100_000);
+        if !all.insert(at) {
+            continue;
+        }
+        let is_ours = round % 3 == 0 || random.random();
+        match is_ours {
+            true => {
+                Request::default().floats(&series, &[(at, 0.5)]).write(&store.store).await;
+            }
+            false => {
+                by_kairosdb += 1;
+                kairosdb.ingest(metric, &tags(), "double", &[(at, json!(0.5))]).await;
+                let count = all.len();
+                kairosdb
+                    .query_until(metric, &["instance"], |found| {
+                        found.iter().map(|series| series.values.len()).sum::<usize>() == count
+                    })
+                    .await;
+                // All that was read before is over then: it was changed each time.
+                time.fetch_add(FIRST.as_millis() as i64, Ordering::Relaxed);
+            }
+        }
+        assert!(times(&store, metric).await.into_iter().eq(all.iter().copied()), "{round}");
+        let rows = store.metrics.rows_read.get();
+        assert!(times(&store, metric).await.into_iter().eq(all.iter().copied()), "{round}");
+        assert_eq!(store.metrics.rows_read.get(), rows, "a second read comes from the cache");
     }
-    let rows = young.metrics.rows_read.get();
-    // In the series and window that are there, so that it is only a row of data.
-    kairosdb.ingest(metric, &tags(), "double", &[(AT + 1, json!(1.5))]).await;
-    kairosdb
-        .query_until(metric, &["instance"], |all| all.iter().any(|series| series.values.len() == 2))
-        .await;
-    eventually("the late point", async || {
-        let times = times(&short, metric).await;
-        if times == [AT, AT + 1] { Ok(()) } else { Err(format!("{times:?}")) }
-    })
-    .await;
-    // An hour has not gone by.
-    assert_eq!(times(&young, metric).await, [AT]);
-    assert_eq!(young.metrics.rows_read.get(), rows);
+    assert!(by_kairosdb > 0);
+    // Unchanged, it is used for twice as long each time.
+    for doublings in 1..5 {
+        time.fetch_add(FIRST.as_millis() as i64 * (1 << (doublings - 1)), Ordering::Relaxed);
+        let rows = store.metrics.rows_read.get();
+        times(&store, metric).await;
+        assert!(store.metrics.rows_read.get() > rows, "{doublings}");
+        let rows = store.metrics.rows_read.get();
+        time.fetch_add(FIRST.as_millis() as i64 * (1 << doublings) - 1, Ordering::Relaxed);
+        times(&store, metric).await;
+        assert_eq!(store.metrics.rows_read.get(), rows, "{doublings}");
+        time.fetch_sub(FIRST.as_millis() as i64 * (1 << doublings) - 1, Ordering::Relaxed);
+    }
 }
 
 /// The TTLs are those that KairosDB was asked for.

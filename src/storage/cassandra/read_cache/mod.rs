@@ -1,13 +1,14 @@
 //! The read cache: settled points that were read lately, as chunks in files of a bounded size.
 //!
 //! What is kept of the rows of one series in one window are pieces: all points of a range of time, or
-//! that there are none. A piece answers as long as it is young, none of its points has expired, and
+//! that there are none. A piece answers as long as it has earned (see `age`), none of its points has expired, and
 //! the metric has the epoch that it had before the rows were read (see `epochs`). Nothing here is
 //! needed: a file that cannot be written, read or believed costs a read of the rows, no more.
 //!
-//! Times are those of the process' own monotonic clock. All methods that say so block; none knows
+//! Times are those of a monotonic clock. All methods that say so block; none knows
 //! Cassandra.
 
+mod age;
 mod cover;
 mod segment;
 
@@ -21,14 +22,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use self::cover::Cover;
+use self::age::{Ages, Before, Part, parts};
+use self::cover::{Cover, MOST_PIECES};
 use self::segment::{Place, Segment};
 use super::epochs::Epoch;
 use super::identity::Identity;
 use crate::chunk::Chunk;
 use crate::model::TimeRange;
-use crate::storage::StoreError;
 use crate::storage::frame::put_frame;
+use crate::storage::{Clock, StoreError};
 use crate::telemetry::{CassandraMetrics, Throttle};
 
 /// Files at most. The oldest one goes when another is needed.
@@ -53,12 +55,17 @@ pub struct ReadCacheOptions {
     pub memory: u64,
     /// Points are kept once they are older than this.
     pub settled_after: Duration,
-    /// What was read is used for so long.
+    /// What was read for the first time is used for so long, then twice as long each time reading again finds it
+    /// unchanged.
+    pub min_age: Duration,
+    /// What was read is never used for longer.
     pub max_age: Duration,
+    /// It must never go back. Ages are counted by it.
+    pub clock: Clock,
 }
 
-/// Milliseconds since the cache was made.
-type Moment = u64;
+/// Milliseconds of the clock.
+pub(super) type Moment = u64;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -104,9 +111,14 @@ pub(super) struct Filled {
     pub(super) chunks: Vec<Chunk>,
 }
 
-/// Until when something is used.
+/// Until when something may be used.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Good(Moment);
+pub(super) struct Good {
+    /// When its read began: its age counts from there.
+    read: Moment,
+    /// When the first of its cells expires.
+    expires: Moment,
+}
 
 /// What is known of something that is kept.
 #[derive(Debug, Clone)]
@@ -117,6 +129,16 @@ struct Piece {
     offset: u64,
     /// 0 = no points.
     len: u32,
+    /// How often its age was doubled.
+    doublings: u8,
+}
+
+/// What is written as a piece.
+struct Kept {
+    key: Identity,
+    epoch: Epoch,
+    until: Moment,
+    part: Part,
 }
 
 impl Piece {
@@ -129,7 +151,6 @@ impl Piece {
 pub(super) struct ReadCache {
     options: ReadCacheOptions,
     metrics: CassandraMetrics,
-    begin: Instant,
     segments: Mutex<Segments>,
     /// Held by the one who writes to the newest file.
     writing: Mutex<()>,
@@ -149,7 +170,6 @@ impl ReadCache {
         Self {
             options,
             metrics,
-            begin: Instant::now(),
             segments: Mutex::default(),
             writing: Mutex::default(),
             rests_until: Mutex::default(),
@@ -163,24 +183,21 @@ impl ReadCache {
         now_ms.saturating_sub(after)
     }
 
-    fn now(&self) -> Moment {
-        self.moment(Instant::now())
+    pub(super) fn now(&self) -> Moment {
+        u64::try_from(self.options.clock.now_ms()).unwrap_or(0)
     }
 
-    fn moment(&self, at: Instant) -> Moment {
-        u64::try_from(at.saturating_duration_since(self.begin).as_millis()).unwrap_or(u64::MAX)
+    fn ages(&self) -> Ages {
+        Ages { first: self.options.min_age, last: self.options.max_age }
     }
 
     /// Until when rows may be used whose read began at `read`, where the first of their cells expires
     /// in so many seconds; None = not at all.
-    pub(super) fn good(&self, read: Instant, expires: Option<i32>) -> Option<Good> {
+    pub(super) fn good(&self, read: Moment, expires: Option<i32>) -> Option<Good> {
         // Cassandra counts whole seconds, and the one that has begun is over sooner.
-        let expires = expires.map(|seconds| u64::try_from(i64::from(seconds) - 1).unwrap_or(0));
-        let age = expires.map_or(self.options.max_age, |seconds| {
-            self.options.max_age.min(Duration::from_secs(seconds))
-        });
-        let until = self.moment(read.checked_add(age)?);
-        (self.now() < until).then_some(Good(until))
+        let lasts = expires.map(|seconds| u64::try_from(i64::from(seconds) - 1).unwrap_or(0));
+        let expires = lasts.map_or(Moment::MAX, |seconds| read.saturating_add(seconds * 1_000));
+        (self.now() < expires).then_some(Good { read, expires })
     }
 
     /// What there is, for each.
@@ -217,12 +234,49 @@ impl ReadCache {
     }
 
     /// Keeps what was read, if that is possible. Blocks.
-    pub(super) fn keep(&self, filled: &[Filled]) {
+    pub(super) fn keep(&self, filled: Vec<Filled>) {
+        let kept: Vec<Kept> = self.with_ages(filled);
         let _one = self.writing.lock();
         let rests = self.rests_until.lock().is_some_and(|until| Instant::now() < until);
-        if !rests && let Err(error) = self.write(filled) {
+        if !rests && let Err(error) = self.write(&kept) {
             self.rest(&error);
         }
+    }
+
+    /// Finds out what was kept of it before and whether it is still the same, and so how long it is used.
+    fn with_ages(&self, filled: Vec<Filled>) -> Vec<Kept> {
+        let before: Vec<Vec<Old>> = {
+            let segments = self.segments.lock();
+            filled.iter().map(|filled| segments.before(filled)).collect()
+        };
+        let places: Vec<&Place> =
+            before.iter().flatten().filter_map(|old| old.place.as_ref()).collect();
+        let mut read = segment::read(&places).into_iter().zip(&places);
+        let mut frame = |place: &Option<Place>| match place {
+            None => Some(Vec::new()),
+            Some(_) => match read.next()? {
+                (Ok(chunks), _) => Some(chunks),
+                (Err(why), place) => {
+                    self.give_up_segment(place.segment, &why);
+                    None
+                }
+            },
+        };
+        let ages = self.ages();
+        let mut kept = Vec::with_capacity(filled.len());
+        for (filled, before) in filled.into_iter().zip(&before) {
+            let Filled { key, range, epoch, good, chunks } = filled;
+            let before = before.iter().filter_map(|Old { range, place, doublings, is_over }| {
+                let doublings = if *is_over { ages.next(*doublings) } else { *doublings };
+                Some(Before { range: *range, chunks: frame(place)?, doublings })
+            });
+            let before = before.collect();
+            kept.extend(parts(range, chunks, before).into_iter().map(|part| {
+                let until = good.read.saturating_add(ages.millis(part.doublings));
+                Kept { key, epoch, until: until.min(good.expires), part }
+            }));
+        }
+        kept
     }
 
     fn segment_bytes(&self) -> u64 {
@@ -235,33 +289,34 @@ impl ReadCache {
         usize::try_from(most).unwrap_or(usize::MAX).max(LEAST_PIECES)
     }
 
-    fn write(&self, filled: &[Filled]) -> io::Result<()> {
+    fn write(&self, kept: &[Kept]) -> io::Result<()> {
         let mut bytes = Vec::new();
-        let frame = |filled: &Filled| match &filled.chunks[..] {
+        let frame = |Kept { part, .. }: &Kept| match &part.chunks[..] {
             [] => 0,
-            chunks => put_frame(&mut bytes, filled.range.start, chunks),
+            chunks => put_frame(&mut bytes, part.range.start, chunks),
         };
-        let lens: Vec<usize> = filled.iter().map(frame).collect();
+        let lens: Vec<usize> = kept.iter().map(frame).collect();
         let is_too_much = bytes.len() as u64 > self.segment_bytes().min(u32::MAX.into())
-            || filled.len() > self.segment_pieces();
+            || kept.len() > self.segment_pieces();
         if is_too_much {
-            let (first, second) = filled.split_at(filled.len() / 2);
+            let (first, second) = kept.split_at(kept.len() / 2);
             if first.is_empty() {
                 return Ok(());
             }
             self.write(first)?;
             return self.write(second);
         }
-        let (number, file, mut offset) = self.room(bytes.len() as u64, filled.len())?;
+        let (number, file, mut offset) = self.room(bytes.len() as u64, kept.len())?;
         file.write_all_at(&bytes, offset)?;
         let now = self.now();
         let mut segments = self.segments.lock();
         // It may have been given up meanwhile.
         if let Some(segment) = segments.all.iter_mut().find(|segment| segment.number == number) {
-            for (filled, len) in filled.iter().zip(lens) {
-                let Filled { key, range, epoch, good, .. } = filled;
-                let (until, len) = (good.0, len as u32);
-                let piece = Piece { range: *range, epoch: *epoch, until, offset, len };
+            for (kept, len) in kept.iter().zip(lens) {
+                let Kept { key, epoch, until, part: Part { range, doublings, .. } } = kept;
+                let (range, epoch, until, doublings) = (*range, *epoch, *until, *doublings);
+                let len = len as u32;
+                let piece = Piece { range, epoch, until, offset, len, doublings };
                 segment.add(*key, piece, now);
                 offset += u64::from(len);
             }
@@ -347,7 +402,37 @@ impl ReadCache {
     }
 }
 
+/// A piece of before, as far as it lies in what was read now.
+struct Old {
+    range: TimeRange,
+    /// None = no points.
+    place: Option<Place>,
+    doublings: u8,
+    /// Whether it was not to be used any more.
+    is_over: bool,
+}
+
 impl Segments {
+    /// The newest pieces that lie in what was read, of which no two overlap.
+    fn before(&self, filled: &Filled) -> Vec<Old> {
+        let mut all: Vec<Old> = Vec::new();
+        for segment in self.all.iter().rev() {
+            let mut pieces: Vec<&Piece> = segment.pieces(filled.key).collect();
+            pieces.sort_by_key(|piece| std::cmp::Reverse(piece.offset));
+            for piece in pieces {
+                let start = piece.range.start.max(filled.range.start);
+                let range = TimeRange::new(start, piece.range.end.min(filled.range.end));
+                let is_free = all.iter().all(|old| !old.range.overlaps(&range));
+                if !range.is_empty() && is_free && all.len() < MOST_PIECES {
+                    let (place, doublings) = (segment.place(piece), piece.doublings);
+                    let is_over = piece.until <= filled.good.read;
+                    all.push(Old { range, place, doublings, is_over });
+                }
+            }
+        }
+        all
+    }
+
     fn look_up(&self, wanted: &Wanted, now: Moment) -> Found {
         let mut ranges = Vec::new();
         let mut pieces = Vec::new();
@@ -384,8 +469,10 @@ mod tests {
 
     fn cache(dir: &tempfile::TempDir, bytes: u64) -> ReadCache {
         let dir = dir.path().join("made/when/needed");
-        let (memory, settled_after, max_age) = (1 << 20, HOUR, HOUR);
-        let options = ReadCacheOptions { dir, bytes, memory, settled_after, max_age };
+        let (memory, settled_after, min_age, max_age) = (1 << 20, HOUR, HOUR, HOUR);
+        let clock = Clock::new(|| 5);
+        let options =
+            ReadCacheOptions { dir, bytes, memory, settled_after, min_age, max_age, clock };
         ReadCache::new(options, CassandraMetrics::default())
     }
 
@@ -404,7 +491,7 @@ mod tests {
             Point { timestamp, start_timestamp: 0, value }
         };
         let points: Vec<Point> = (range.0..=range.1).map(point).collect();
-        let good = cache.good(Instant::now(), None).expect("good");
+        let good = cache.good(cache.now(), None).expect("good");
         let (range, epoch) = (TimeRange::new(range.0, range.1), epoch(1));
         Filled { key, range, epoch, good, chunks: encode_points(&points) }
     }
@@ -427,12 +514,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let cache = cache(&dir, 1 << 20);
         let none = Filled { chunks: Vec::new(), ..filled(&cache, key(1), (3, 5)) };
-        cache.keep(&[filled(&cache, key(1), (0, 2)), none, filled(&cache, key(2), (0, 9))]);
+        cache.keep(vec![filled(&cache, key(1), (0, 2)), none, filled(&cache, key(2), (0, 9))]);
         let found = |range| times(&cache, look_up(&cache, key(1), epoch(1), range));
         assert_eq!(found((0, 5)), (vec![0, 1, 2], None));
         assert_eq!(found((4, 5)), (vec![], None));
         assert_eq!(found((1, 9)), (vec![0, 1, 2], Some((6, 9))));
-        cache.keep(&[filled(&cache, key(1), (6, 9))]);
+        cache.keep(vec![filled(&cache, key(1), (6, 9))]);
         assert_eq!(found((1, 9)), (vec![0, 1, 2, 6, 7, 8, 9], None));
         let other = look_up(&cache, key(1), epoch(2), (0, 2));
         assert_eq!((other.pieces, other.missing), (0, Some(TimeRange::new(0, 2))));
@@ -450,14 +537,53 @@ mod tests {
     fn nothing_is_good_for_longer_than_its_points_last() {
         let dir = tempfile::tempdir().expect("a folder");
         let cache = cache(&dir, 1 << 20);
-        let now = Instant::now();
-        let until = |expires| cache.good(now, expires).map(|good| good.0);
-        let age = u64::try_from(HOUR.as_millis()).expect("small");
-        assert!(until(None).is_some_and(|until| (age..age + 1_000).contains(&until)));
-        assert_eq!(until(Some(i32::MAX)), until(None));
-        assert!(until(Some(60)).is_some_and(|until| (59_000..60_000).contains(&until)));
+        let until = |expires| cache.good(cache.now(), expires).map(|good| good.expires);
+        assert_eq!(until(None), Some(Moment::MAX));
+        assert_eq!(until(Some(60)), Some(5 + 59_000));
         assert_eq!([until(Some(1)), until(Some(0)), until(Some(-5))], [None; 3]);
-        assert!(cache.good(now.checked_sub(2 * HOUR).expect("a time"), None).is_none());
+        let good = cache.good(cache.now(), Some(60));
+        cache.keep(vec![Filled { good: good.expect("good"), ..filled(&cache, key(1), (0, 2)) }]);
+        assert_eq!(cache.segments.lock().all[0].pieces(key(1)).next().expect("one").until, 59_005);
+    }
+
+    /// Of a clock that is moved: for how long what was read is used, reading again finding it unchanged.
+    #[test]
+    fn an_unchanged_entry_is_used_for_twice_as_long() {
+        use std::sync::atomic::{AtomicI64, Ordering};
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut cache = cache(&dir, 1 << 20);
+        let time = Arc::new(AtomicI64::new(0));
+        let shown = Arc::clone(&time);
+        cache.options.clock = Clock::new(move || shown.load(Ordering::Relaxed));
+        cache.options.min_age = Duration::from_secs(10);
+        let is_used = |range| look_up(&cache, key(1), epoch(1), range).missing.is_none();
+        // Seconds from the read to the last moment at which it is used.
+        let age = |range| {
+            let mut seconds = 0;
+            while is_used(range) {
+                time.fetch_add(1_000, Ordering::Relaxed);
+                seconds += 1;
+            }
+            seconds
+        };
+        let read = |range| cache.keep(vec![filled(&cache, key(1), range)]);
+        let mut ages = Vec::new();
+        for _ in 0..11 {
+            read((0, 99));
+            // Read again before it is over it earns nothing.
+            read((0, 99));
+            ages.push(age((0, 99)));
+        }
+        assert_eq!(ages, [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_600, 3_600]);
+        // What is beside it is new, and it is as old as it was.
+        read((0, 120));
+        assert_eq!(age((0, 120)), 10);
+        assert!(is_used((0, 99)));
+        // Changed.
+        let none = Filled { chunks: Vec::new(), ..filled(&cache, key(1), (0, 99)) };
+        cache.keep(vec![none]);
+        assert_eq!(age((0, 99)), 10);
+        assert_eq!(cache.metrics.read_cache_damaged.get(), 0);
     }
 
     #[test]
@@ -467,7 +593,7 @@ mod tests {
         let cache = cache(&dir, bytes);
         let metrics = &cache.metrics;
         for number in 0..200 {
-            cache.keep(&[filled(&cache, key(number), (0, 99))]);
+            cache.keep(vec![filled(&cache, key(number), (0, 99))]);
             assert_eq!(look_up(&cache, key(number), epoch(1), (0, 99)).missing, None);
             assert!(metrics.read_cache_bytes.get() <= bytes as i64);
         }
@@ -476,11 +602,11 @@ mod tests {
         // What takes no bytes is bounded too, and what is larger than a file is not kept.
         for number in 0..10_000 {
             let none = Filled { chunks: Vec::new(), ..filled(&cache, key(number), (0, 0)) };
-            cache.keep(&[none]);
+            cache.keep(vec![none]);
             assert!(metrics.read_cache_entries.get() <= (SEGMENTS * LEAST_PIECES) as i64);
         }
-        let large = [filled(&cache, key(-1), (0, 9_999)), filled(&cache, key(-2), (0, 9))];
-        cache.keep(&large);
+        let large = vec![filled(&cache, key(-1), (0, 9_999)), filled(&cache, key(-2), (0, 9))];
+        cache.keep(large);
         assert!(look_up(&cache, key(-1), epoch(1), (0, 9)).missing.is_some());
         assert!(look_up(&cache, key(-2), epoch(1), (0, 9)).missing.is_none());
     }
@@ -493,7 +619,7 @@ mod tests {
         cache.options.memory = SEGMENTS as u64 * MEMORY_A_PIECE * most;
         let none = |number| Filled { chunks: Vec::new(), ..filled(&cache, key(number), (0, 0)) };
         for number in 0..20 * most as i64 {
-            cache.keep(&[none(number)]);
+            cache.keep(vec![none(number)]);
             assert!(cache.metrics.read_cache_entries.get() <= (SEGMENTS as u64 * most) as i64);
             assert_eq!(look_up(&cache, key(number), epoch(1), (0, 0)).pieces, 1);
         }
@@ -508,7 +634,7 @@ mod tests {
         let mut last = 0;
         while files() < SEGMENTS {
             last += 1;
-            cache.keep(&[filled(&cache, key(last), (0, 99))]);
+            cache.keep(vec![filled(&cache, key(last), (0, 99))]);
         }
         for left in [4, 2, 1] {
             cache.relieve();
@@ -518,7 +644,7 @@ mod tests {
         cache.relieve();
         cache.relieve();
         assert_eq!((files(), cache.metrics.read_cache_entries.get()), (0, 0));
-        cache.keep(&[filled(&cache, key(1), (0, 9))]);
+        cache.keep(vec![filled(&cache, key(1), (0, 9))]);
         assert_eq!(look_up(&cache, key(1), epoch(1), (0, 9)).missing, None);
     }
 
@@ -528,7 +654,7 @@ mod tests {
         let cache = cache(&dir, 1 << 20);
         for number in 0..20 {
             let again = Filled { epoch: epoch(number), ..filled(&cache, key(1), (0, 9)) };
-            cache.keep(&[again]);
+            cache.keep(vec![again]);
         }
         assert_eq!(cache.metrics.read_cache_entries.get(), 1);
         assert_eq!(look_up(&cache, key(1), epoch(19), (0, 9)).missing, None);
@@ -539,7 +665,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         for at in 0..40 {
             let cache = cache(&dir, 1 << 20);
-            cache.keep(&[filled(&cache, key(1), (0, 9)), filled(&cache, key(2), (0, 9))]);
+            cache.keep(vec![filled(&cache, key(1), (0, 9)), filled(&cache, key(2), (0, 9))]);
             let file = cache.segments.lock().all[0].file.clone();
             let mut byte = [0];
             match at {
@@ -554,7 +680,7 @@ mod tests {
             assert!(read.iter().any(Option::is_none), "byte {at}");
             assert!(cache.metrics.read_cache_damaged.get() > 0);
             assert_eq!(look_up(&cache, key(1), epoch(1), (0, 9)).pieces, 0);
-            cache.keep(&[filled(&cache, key(1), (0, 9))]);
+            cache.keep(vec![filled(&cache, key(1), (0, 9))]);
             let (times, missing) = times(&cache, look_up(&cache, key(1), epoch(1), (0, 9)));
             assert_eq!((times.len(), missing), (10, None));
         }
@@ -566,12 +692,12 @@ mod tests {
         std::fs::write(dir.path().join("made"), "a file").expect("written");
         let cache = cache(&dir, 1 << 20);
         for _ in 0..3 {
-            cache.keep(&[filled(&cache, key(1), (0, 9))]);
+            cache.keep(vec![filled(&cache, key(1), (0, 9))]);
             assert!(look_up(&cache, key(1), epoch(1), (0, 9)).missing.is_some());
         }
         std::fs::remove_file(dir.path().join("made")).expect("removed");
         *cache.rests_until.lock() = Some(Instant::now());
-        cache.keep(&[filled(&cache, key(1), (0, 9))]);
+        cache.keep(vec![filled(&cache, key(1), (0, 9))]);
         assert!(look_up(&cache, key(1), epoch(1), (0, 9)).missing.is_none());
         let left = std::fs::read_dir(dir.path().join("made/when/needed")).expect("a folder");
         assert_eq!(left.count(), 0, "files have no names");

@@ -67,12 +67,14 @@ impl Segment {
         (piece.len > 0).then(place)
     }
 
-    /// Adds a piece, in the place of one that it makes useless.
+    /// Adds a piece, in the place of one that it makes useless. One of another time is compared with what is read then,
+    /// also when it is over.
     pub(super) fn add(&mut self, key: Identity, piece: Piece, now: Moment) {
         let is_useless = |old: &Entry| {
             let inside = piece.range.start <= old.piece.range.start
                 && old.piece.range.end <= piece.range.end;
-            old.key == key && (inside || !old.piece.is_good(piece.epoch, now))
+            let is_over = !old.piece.is_good(piece.epoch, now);
+            old.key == key && (inside || is_over && old.piece.range.overlaps(&piece.range))
         };
         match self.entries.find_mut(key.short(), is_useless) {
             Some(old) => old.piece = piece,
