@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use super::raw::Raw;
 use super::{
     ConfigError, MemoryConfig, ReadCacheConfig, ReadClusterConfig, Secret, TagIndexConfig, choice,
-    clusters, positive, ttl_by_metric,
+    clusters, duration, positive, ttl_by_metric,
 };
 pub use tls::TlsConfig;
 
@@ -43,6 +43,8 @@ pub struct CassandraConfig {
     pub series_cache_bytes: usize,
     /// Where settled points that were read are kept; `None` = they are not.
     pub read_cache: Option<ReadCacheConfig>,
+    /// How long the log keeps what Cassandra has acknowledged and may lose; `None` = as its settings say.
+    pub keep_unsynced: Option<Duration>,
     /// How long samples are kept of the metrics whose names match; zero = for ever.
     pub ttl_by_metric: Vec<(String, Duration)>,
     /// Which tags are indexed.
@@ -146,11 +148,20 @@ impl CassandraConfig {
             max_in_flight,
             series_cache_bytes: series_cache(raw)?,
             read_cache: ReadCacheConfig::from_raw(raw)?,
+            keep_unsynced: keep_unsynced(raw)?,
             ttl_by_metric: ttl_by_metric::from_raw(raw)?,
             tag_index: TagIndexConfig::from_raw(raw)?,
             read_clusters: clusters::read_clusters(raw)?,
             metadata_cluster: clusters::metadata_cluster(raw)?,
         })
+    }
+}
+
+fn keep_unsynced(raw: &Raw) -> Result<Option<Duration>, ConfigError> {
+    const NAME: &str = "cassandra-keep-unsynced";
+    match raw.required(NAME) {
+        "auto" => Ok(None),
+        _ => duration(raw, NAME).map(Some),
     }
 }
 

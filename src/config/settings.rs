@@ -128,6 +128,13 @@ pub const SETTINGS: &[Setting] = &[
         "How long what is in the read cache is used; what a KairosDB writes late is seen after that",
     ),
     setting(
+        "cassandra-keep-unsynced",
+        "DURATION",
+        Some("auto"),
+        "How long the log of --ack wal keeps what Cassandra has acknowledged, to write it again when Cassandra is \
+         killed before it is synced there; auto = as its commitlog_sync says, 0 = not at all",
+    ),
+    setting(
         "cassandra-ttl-by-metric",
         "TABLE",
         None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::{self, CassandraConfig, Config, StoreConfig};
 use crate::storage::cassandra::{
-    Compression, Consistency, Credentials, Options, ReadCacheOptions, TagIndexOptions,
+    Compression, Consistency, Credentials, KeepUnsynced, Options, ReadCacheOptions, TagIndexOptions,
 };
 use crate::storage::{Clock, StoreError};
 
@@ -37,6 +37,7 @@ pub(super) fn options(
         ttl_seconds,
         ttl_by_metric,
         tag_index: tag_index(&cassandra.tag_index),
+        keep_unsynced: cassandra.keep_unsynced.map_or_else(Default::default, KeepUnsynced::For),
         quarantine,
         ..Options::default()
     })

@@ -11,6 +11,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,7 +23,7 @@ use crate::limits::{LEAST_RETRY, MOST_RETRY};
 use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use crate::storage::{
     Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore,
-    Stats, Store, StoreError,
+    Stats, Store, StoreError, Unsynced,
 };
 
 /// How far the opening is.
@@ -202,6 +203,10 @@ impl Store for Later {
         self.store().await?.absorb(flush).await
     }
 
+    async fn unsynced(&self) -> Option<Arc<dyn Unsynced>> {
+        self.store().await.ok()?.unsynced().await
+    }
+
     async fn relieve(&self) -> Result<(), StoreError> {
         match self.store_now() {
             Some(store) => store.relieve().await,
@@ -236,8 +241,6 @@ impl Store for Later {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::sync::{Semaphore, mpsc};
 
     use super::*;

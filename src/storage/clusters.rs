@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -19,7 +20,7 @@ use super::forecast::{self, Forecast};
 use super::merge::{cut, merge};
 use super::{
     Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection,
-    SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, check_bytes,
+    SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes,
     check_label_bytes,
 };
 use crate::chunk::Chunk;
@@ -264,6 +265,10 @@ impl Store for Clusters {
             store.absorb(only).await.map_err(|error| named("metadata cluster", error))?;
         }
         self.write.absorb(flush).await
+    }
+
+    async fn unsynced(&self) -> Option<Arc<dyn Unsynced>> {
+        self.write.unsynced().await
     }
 
     async fn relieve(&self) -> Result<(), StoreError> {

@@ -23,6 +23,7 @@ pub mod merge;
 mod pace;
 mod pressure;
 mod run_length;
+mod unsynced;
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -44,6 +45,7 @@ pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused, SeriesRoom};
 use self::run_length::bytes_of_chunk;
 pub use self::run_length::{RunLength, chunk_bytes};
+pub use self::unsynced::{Since, Starts, Unsynced};
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 
@@ -134,6 +136,11 @@ pub trait Store: Send + Sync {
 
     /// Takes what a head flushes. The data becomes durable and findable before `Ok`; taking the same again is harmless.
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError>;
+
+    /// What its servers acknowledge and may lose; none where that is nothing, or where it is not known yet.
+    async fn unsynced(&self) -> Option<Arc<dyn Unsynced>> {
+        None
+    }
 
     /// Gives up memory that it can do without: what is remembered only to be fast, and points that can go down
     /// early. May take long, and loses nothing.

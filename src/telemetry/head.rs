@@ -22,6 +22,8 @@ pub struct HeadMetrics {
     pub wal_failures: Counter,
     /// Points read back from the log at start.
     pub replayed_points: Counter,
+    /// Points handed down once more, as the store below may have lost them.
+    pub handed_down_again: Counter,
     /// Series in memory.
     pub series: Gauge,
     /// Bytes of series in memory beside their points, about.
@@ -60,6 +62,8 @@ impl HeadMetrics {
         );
         registry.register("wal_failures", "Rounds that were not written or synced", m.wal_failures);
         registry.register("replayed_points", "Points read back at start", m.replayed_points);
+        let help = "Points flushed once more, as a server below was started again before it had synced them for sure";
+        registry.register("handed_down_again_points", help, m.handed_down_again);
         registry.register("series", "Series in memory", m.series);
         let help = "Bytes of points in memory, about";
         registry.register_with_unit("size", help, Unit::Bytes, m.bytes);
@@ -87,6 +91,7 @@ impl Default for HeadMetrics {
             wal_commit_seconds: Histogram::new(exponential_buckets(0.0001, 2.0, 16)),
             wal_failures: Counter::default(),
             replayed_points: Counter::default(),
+            handed_down_again: Counter::default(),
             series: Gauge::default(),
             series_bytes: Gauge::default(),
             bytes: Gauge::default(),

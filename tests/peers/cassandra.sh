@@ -6,7 +6,7 @@
 # and password (cassandra, cassandra) and for a certificate: see RUN/tls; it refuses mutations above 256 KiB, and
 # to all but that user cells above 1 KiB and a SELECT of more than three partitions. A durable one has a write on disk before it answers. CASSANDRA_OPTIONS go to its
 # Java, CASSANDRA_YAML stands at the end of its settings. `again` starts one that was ended with its address and
-# data. `join` starts a further node of the cluster whose first one is in FIRST and has no samples yet, on the same
+# data. Any other syncs its commit log every CASSANDRA_SYNC_PERIOD (10000ms). `join` starts a further node of the cluster whose first one is in FIRST and has no samples yet, on the same
 # ports of another address of the loopback, as 127.0.0.2; it is up when the first one has seen that. `await-up`
 # waits until the node in RUN has seen HOST come up so many times.
 set -euo pipefail
@@ -24,7 +24,7 @@ XML
 # configure RUN HOST PORT STORAGE_PORT SEED KIND
 configure() {
   local run=$1 host=$2 port=$3 storage=$4 seed=$5 kind=$6 sync
-  sync=$'commitlog_sync: periodic\ncommitlog_sync_period: 10000ms'
+  sync=$'commitlog_sync: periodic\ncommitlog_sync_period: '${CASSANDRA_SYNC_PERIOD:-10000ms}
   [ "$kind" != durable ] || sync='commitlog_sync: batch'
   mkdir -p "$run/conf"
   java_logging "$run/conf"

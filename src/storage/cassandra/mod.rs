@@ -59,6 +59,7 @@ mod statements;
 mod tables;
 mod tag_index;
 mod turn;
+mod unsynced;
 mod window;
 mod window_reader;
 mod write_turns;
@@ -87,6 +88,7 @@ pub use tag_index::{
     Explanation, Job, JobKind, JobState, LegacyExplanation, TagIndexOptions, TagIndexStatus,
     TagIndexTrust, TagStatus, WindowExplanation, WindowPath,
 };
+pub use unsynced::KeepUnsynced;
 
 use self::clock::Skew;
 use self::epochs::Epochs;
@@ -103,10 +105,11 @@ use self::shared::Shared;
 use self::spacing::Spacings;
 use self::statements::{Preparer, Statements};
 use self::tag_index::TagIndex;
+use self::unsynced::{Durability, Nodes, Risk};
 use super::disk::Disk;
 use super::{
-    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store,
-    StoreError,
+    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, Starts, Stats,
+    Store, StoreError, Unsynced,
 };
 use crate::kairos::{DataType, RowSpec};
 use crate::model::{
@@ -146,6 +149,8 @@ impl CassandraStore {
         let read_cache = options.read_cache.clone().filter(|_| epochs.is_some());
         let read_cache = read_cache.map(|cache| ReadCache::new(cache, metrics.clone()));
         let series = SeriesCache::new(options.series_cache_bytes, metrics.clone());
+        let durability = Durability::ask(&session, &options).await;
+        warn_of_loss(&durability, &options);
         let executor = Executor::new(session, metrics, &options);
         let shared = Arc::new(Shared {
             executor,
@@ -168,6 +173,7 @@ impl CassandraStore {
                 .clone()
                 .map(|path| Quarantine::new(path, Arc::new(Disk))),
             tags: TagIndex::new(options.tag_index.metrics.clone()),
+            durability,
             epochs,
             read_cache: read_cache.map(Arc::new),
             options,
@@ -249,8 +255,22 @@ impl Drop for CassandraStore {
     }
 }
 
+/// Says at the start what a kill of Cassandra takes with it that nobody keeps.
+fn warn_of_loss(durability: &Durability, options: &Options) {
+    let has_log = options.quarantine.is_some();
+    let is_kept = has_log && !durability.period(options.keep_unsynced).is_zero();
+    match durability.risk() {
+        Some(risk) if options.role == Role::Write && (!is_kept || risk == Risk::NoCommitLog) => {
+            tracing::warn!(keyspace = %options.keyspace, "{risk}");
+        }
+        _ => {}
+    }
+}
+
 async fn watch_clock(shared: Arc<Shared>) {
+    let mut starts = Starts::new();
     loop {
+        unsynced::forget_after_restart(&shared, &mut starts).await;
         tokio::time::sleep(CLOCK_INTERVAL).await;
         // A Cassandra that is away shows in the statements of others.
         let _ = shared.skew.measure(&shared.executor, &shared.statements.clock).await;
@@ -350,6 +370,10 @@ impl Store for CassandraStore {
 
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
         self.shared.absorb(flush).await
+    }
+
+    async fn unsynced(&self) -> Option<Arc<dyn Unsynced>> {
+        Some(Arc::new(Nodes(Arc::clone(&self.shared))))
     }
 
     async fn relieve(&self) -> Result<(), StoreError> {

@@ -17,6 +17,7 @@ use super::left_out::LeftOut;
 use super::lifetime::Lifetimes;
 use super::read_cache::ReadCacheOptions;
 use super::tag_index::TagIndexOptions;
+use super::unsynced::KeepUnsynced;
 pub use crate::config::{Replication, TlsConfig};
 use crate::kairos::RowSpec;
 use crate::storage::Clock;
@@ -77,6 +78,8 @@ pub struct Options {
     pub series_cache_bytes: usize,
     /// Where settled points that were read are kept, and how long; none = they are not.
     pub read_cache: Option<ReadCacheOptions>,
+    /// How long what Cassandra acknowledged, and may lose, is kept by a log in front.
+    pub keep_unsynced: KeepUnsynced,
     /// Points of flushes that Cassandra refuses for good are kept in this file; none = only reported.
     pub quarantine: Option<PathBuf>,
     /// Another cluster is refused before anything is made there; none = any will do.
@@ -122,6 +125,7 @@ impl Default for Options {
             tag_index: TagIndexOptions::default(),
             series_cache_bytes: 256 << 20,
             read_cache: None,
+            keep_unsynced: KeepUnsynced::AsNodesSay,
             quarantine: None,
             expected_cluster: None,
             left_out: None,

@@ -23,6 +23,7 @@ use super::stamp::Stamps;
 use super::statements::{Prepared, Statements};
 use super::tables::NameColumn;
 use super::tag_index::TagIndex;
+use super::unsynced::Durability;
 use crate::kairos::RowSpec;
 use crate::storage::StoreError;
 
@@ -45,6 +46,8 @@ pub(super) struct Shared {
     pub(super) spacings: Spacings,
     pub(super) skew: Skew,
     pub(super) tags: TagIndex,
+    /// How far an acknowledgement of Cassandra goes.
+    pub(super) durability: Durability,
     /// None where no row can tell of changes.
     pub(super) epochs: Option<Epochs>,
     pub(super) read_cache: Option<Arc<ReadCache>>,

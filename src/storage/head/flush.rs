@@ -2,8 +2,9 @@
 //!
 //! A flush gives all points up to one place in the order of acceptance, its snapshot, to the store
 //! below as sorted runs, and only after its `Ok` moves the checkpoint, evicts the snapshot and
-//! removes log segments. It is cut at the last record that was appended: memory has begun it only
-//! after it applied everything that was committed up to there, and nothing behind it.
+//! removes log segments, or holds them for a while ([`super::held`]). It is cut at the last record that was
+//! appended: memory has begun it only after it applied everything that was committed up to there, and
+//! nothing behind it.
 //!
 //! No later point has the acceptance time of one in the snapshot: of two equal times a store below
 //! could not tell the later. A failed flush is tried again with the same snapshot. Deletes and
@@ -23,6 +24,7 @@ use tracing::{error, warn};
 
 use super::applier::{Step, answered};
 use super::handing_down::HandingDown;
+use super::held::starts_of;
 use super::{Inner, Options, blocking};
 use crate::limits::{RETRY_AFTER, RETURN_PROBE};
 use crate::storage::{Level, Pace, StoreError};
@@ -262,7 +264,13 @@ impl Inner {
             Duration::ZERO => Pace::default(),
             over => Pace::spread(runs, over, move || inner.is_hurried()),
         };
+        let after = turn.through;
+        let is_pending = turn.pending.is_some();
+        let starts = if is_pending { starts_of(&self.below).await? } else { None };
         turn.hand_down(pace).await?;
+        if let (true, Some(starts)) = (is_pending, starts) {
+            self.hold(starts, after, turn.through);
+        }
         self.cut_log(turn).await
     }
 
@@ -275,12 +283,14 @@ impl Inner {
             || self.memory.bytes() > self.options.flush_memory
     }
 
-    /// Cuts off the log what the store below has: work on files, so not on a thread that answers
-    /// requests.
+    /// Cuts off the log what the store below has, but for what it may lose yet: work on files, so not on a
+    /// thread that answers requests.
     async fn cut_log(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
         if let Some(through) = turn.uncut {
             let wal = self.wal.clone();
-            blocking(move || wal.forget(through)).await??;
+            let is_held = !self.held.is_empty();
+            let cut = move || if is_held { wal.note_through(through) } else { wal.forget(through) };
+            blocking(cut).await??;
             turn.uncut = None;
         }
         Ok(())

@@ -26,7 +26,7 @@ pub(super) struct PendingDelete {
 /// What the store below has, and what it has to get.
 pub(super) struct HandingDown {
     memory: Arc<Memory>,
-    below: SharedStore,
+    pub(super) below: SharedStore,
     metrics: HeadMetrics,
     pub(super) deletes: Vec<PendingDelete>,
     /// The last record in a snapshot that the store below has not taken yet.

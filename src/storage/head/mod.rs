@@ -15,6 +15,7 @@ mod closing;
 mod deletes;
 mod flush;
 mod handing_down;
+mod held;
 mod map;
 mod memory;
 mod open;
@@ -54,6 +55,7 @@ use crate::wire;
 
 use applier::{Answered, Applier, Step, answered};
 use flush::{Flusher, WhenEmpty};
+use held::HeldRecords;
 use memory::{Memory, Resolved};
 use prepared::Judge;
 use wal::{Record, Wal};
@@ -146,6 +148,8 @@ struct Inner {
     wake: Arc<Notify>,
     below: SharedStore,
     metrics: HeadMetrics,
+    /// What the store below has and may lose yet.
+    held: Arc<HeldRecords>,
     /// How flushes have failed since the last one that went down.
     failures: Failures,
 }
@@ -191,6 +195,7 @@ impl Head {
     ) -> Result<Self, StoreError> {
         let inner = Arc::new(open::open(options, below, metrics).await?);
         flush::spawn(&inner);
+        held::spawn(&inner);
         Ok(Self { inner })
     }
 
@@ -209,8 +214,9 @@ impl Drop for Head {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The task that flushes sees that the head is gone.
+        // The tasks that flush and settle see that the head is gone.
         self.wake.notify_one();
+        self.held.more.notify_one();
     }
 }
 

@@ -23,6 +23,7 @@ use super::ahead::{self, Change, Message, Read, undecodable};
 use super::applier::Applier;
 use super::flush::Flusher;
 use super::handing_down::{HandingDown, PendingDelete};
+use super::held::{HeldRecords, starts_of};
 use super::memory::{Memory, Resolved};
 use super::prepared::{Judge, Prepared};
 use super::repeater::Repeater;
@@ -30,7 +31,7 @@ use super::wal::{self, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
 use crate::model::{Protocol, Target};
 use crate::storage::failures::Failures;
-use crate::storage::{Level, Pace, Pressure, SharedStore, StoreError};
+use crate::storage::{Level, Pace, Pressure, SharedStore, Starts, StoreError};
 use crate::telemetry::HeadMetrics;
 use crate::wire::{self, Policy};
 
@@ -51,8 +52,9 @@ pub(super) async fn open(
     };
     let replay = Replay::new(&options, below.clone(), metrics.clone())?;
     let dir = options.clone();
+    let (held_dir, held_disk) = (options.dir.clone(), options.disk.clone());
     let (wal, read) = blocking(move || replay.read(&dir, flushed_through)).await??;
-    let ReadBack { memory, down, stamp } = read;
+    let ReadBack { memory, down, stamp, held } = read;
     let failed = down.pending.is_some();
     let inner = Inner {
         flusher: Flusher::new(down),
@@ -63,8 +65,12 @@ pub(super) async fn open(
         wake: Arc::new(Notify::new()),
         below,
         metrics,
+        held: Arc::new(HeldRecords::read(&held_dir, &held_disk)),
         failures: Failures::of("a flush"),
     };
+    if let Some((starts, after, through)) = held {
+        inner.hold(starts, after, through);
+    }
     inner.wake_if_full();
     if failed {
         inner.wake.notify_one();
@@ -93,6 +99,18 @@ struct Replay {
     last: u64,
     /// The latest acceptance time.
     stamp: i64,
+    /// The servers of the store below, before the first that went there.
+    starts: Option<Starts>,
+    when_refused: WhenRefused,
+}
+
+/// What a replay does where memory is full and the store below takes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WhenRefused {
+    /// It goes on over the limit.
+    GoOn,
+    /// It ends.
+    End,
 }
 
 /// What the log held.
@@ -101,6 +119,26 @@ struct ReadBack {
     down: HandingDown,
     /// No later acceptance time may be before this.
     stamp: i64,
+    /// What went down of it, and the store below may lose: its servers before, the record before the first, the last.
+    held: Option<(Starts, u64, u64)>,
+}
+
+/// Hands records that the log still has down once more, as a replay would; gives how many points that were. Another
+/// memory than the head's is filled with them on the way, and no more of it than a quarter of a flush.
+pub(super) fn hand_down_again(
+    options: &Options,
+    below: SharedStore,
+    read: impl FnOnce(&mut wal::Visit<'_>) -> Result<(), StoreError>,
+) -> Result<u64, StoreError> {
+    let mut replay = Replay::new(options, below, HeadMetrics::default())?;
+    replay.flush_memory /= 4;
+    replay.full_at = replay.flush_memory;
+    replay.when_refused = WhenRefused::End;
+    replay.take_all(read)?;
+    replay.repeater.settle()?;
+    let runtime = replay.runtime.clone();
+    runtime.block_on(replay.hand_down())?;
+    Ok(replay.repeater.finish())
 }
 
 impl Replay {
@@ -126,6 +164,8 @@ impl Replay {
             arena: Vec::new(),
             last: 0,
             stamp: 0,
+            starts: None,
+            when_refused: WhenRefused::GoOn,
         })
     }
 
@@ -144,27 +184,29 @@ impl Replay {
         // Also of records that are in the store below: stamps never fall, whatever the clock does.
         // A flush may have had the last one.
         self.stamp = self.stamp.max(wal.accepted().saturating_add(1));
-        let Self { memory, repeater, mut down, stamp, metrics, .. } = self;
+        let Self { memory, repeater, mut down, stamp, metrics, starts, .. } = self;
         let points = repeater.finish();
         metrics.replayed_points.inc_by(points);
         if points > 0 {
             info!(points, "read back from the log");
         }
+        let held = down.uncut.zip(starts).map(|(through, starts)| (starts, after, through));
         if let Some(through) = down.uncut {
-            match wal.forget(through) {
+            let cut = if held.is_some() { wal.note_through(through) } else { wal.forget(through) };
+            match cut {
                 Ok(()) => down.uncut = None,
                 // The next flush tries it again.
                 Err(error) => warn!("the log cannot be cut: {error}"),
             }
         }
-        Ok((wal, ReadBack { memory, down, stamp }))
+        Ok((wal, ReadBack { memory, down, stamp, held }))
     }
 
     /// Takes on another thread what `read` reads on this one.
-    fn take_all(
+    fn take_all<T>(
         &mut self,
-        read: impl FnOnce(&mut wal::Visit<'_>) -> Result<wal::LogRead, StoreError>,
-    ) -> Result<wal::LogRead, StoreError> {
+        read: impl FnOnce(&mut wal::Visit<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let (reading, taking) = ahead::channel(self.pressure.limit() / SHARE);
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("replay".into());
@@ -185,7 +227,7 @@ impl Replay {
         // Only where time has gone on: of two points of one time in different snapshots a store
         // below could not tell the later.
         if read.accepted > self.stamp && self.is_full()? {
-            self.make_room();
+            self.make_room()?;
         }
         self.last = read.sequence;
         self.stamp = self.stamp.max(read.accepted);
@@ -248,7 +290,7 @@ impl Replay {
     }
 
     /// The repeater has settled.
-    fn make_room(&mut self) {
+    fn make_room(&mut self) -> Result<(), StoreError> {
         let (runtime, is_short) = (self.runtime.clone(), self.is_short());
         match runtime.block_on(self.hand_down()) {
             Ok(()) => {
@@ -258,6 +300,7 @@ impl Replay {
                 self.metrics.flushes.inc();
                 self.full_at = self.flush_memory;
             }
+            Err(error) if self.when_refused == WhenRefused::End => return Err(error),
             Err(error) => {
                 self.metrics.flush_failures.inc();
                 let bytes = self.memory.bytes();
@@ -270,10 +313,14 @@ impl Replay {
                 );
             }
         }
+        Ok(())
     }
 
     async fn hand_down(&mut self) -> Result<(), StoreError> {
         self.down.repeat_deletes().await?;
+        if self.starts.is_none() {
+            self.starts = starts_of(&self.down.below).await?;
+        }
         self.down.hand_down(|_| Pace::default()).await?;
         self.memory.begin_flush();
         self.down.pending = Some(self.last);

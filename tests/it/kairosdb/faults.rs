@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 
 use crate::api::float_body;
 use crate::cassandra::doctor::{examine_with, settings};
+use crate::limits::metric;
 use crate::support::cassandra::OwnCassandra;
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Message, Promkairos};
@@ -191,4 +192,57 @@ async fn statements_that_a_killed_cassandra_no_longer_knows_are_prepared_again()
     eventually("a write is accepted again", async || write(&mut random).await).await;
     assert!(proxy.unprepared() > 0, "it knew all statements");
     load.check_soon(&server).await;
+}
+
+/// As Cassandra is by default: what it acknowledged since it last synced its log is gone with a kill. The log of
+/// `--ack wal` has it still, also where this process is killed with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_cassandra_had_not_synced_is_written_again() {
+    const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout=30s"];
+    const WARNING: &str = "one node has what Cassandra acknowledges";
+    let cassandra = Arc::new(spawn_blocking(OwnCassandra::start_late).await.expect("it starts"));
+    let folders = [(); 4].map(|()| tempfile::tempdir().expect("a folder"));
+    let [kept, killed, forgetful] = [(); 3].map(|()| {
+        let (address, keyspace) = (cassandra.address(), support::keyspace());
+        Backend::CassandraWal { address, keyspace }
+    });
+    let flags = [&FLAGS[..], &["--cassandra-keep-unsynced=0"]].concat();
+    let mut servers = vec![
+        Promkairos::ready(folders[0].path(), &kept, &FLAGS).await,
+        Promkairos::ready(folders[1].path(), &killed, &FLAGS).await,
+        Promkairos::ready(folders[2].path(), &forgetful, &flags).await,
+    ];
+    let loads = [(); 3].map(|()| Load::default());
+    let mut random = StdRng::seed_from_u64(support::seed());
+    for (server, load) in servers.iter().zip(&loads) {
+        for _ in 0..5 {
+            assert_eq!(load.send(server, &mut random).await.expect("it answers"), 204);
+        }
+        eventually("all is flushed", async || match metric(server, "head_size_bytes").await {
+            Some(0.0) => Ok(()),
+            bytes => Err(format!("{bytes:?} bytes")),
+        })
+        .await;
+    }
+    // It is said at the start, but where the log keeps it.
+    let (address, keyspace) = (cassandra.address(), support::keyspace());
+    let store = Backend::CassandraStore { address, keyspace };
+    let store = Promkairos::ready(folders[3].path(), &store, &FLAGS).await;
+    for (server, is_told) in [(&store, true), (&servers[0], false), (&servers[2], true)] {
+        assert_eq!(server.process.log().contains(WARNING), is_told, "{}", server.process.log());
+    }
+    servers[1].process.kill();
+    of_cassandra(&cassandra, OwnCassandra::kill).await;
+    of_cassandra(&cassandra, OwnCassandra::start_again).await;
+    servers[1] = Promkairos::ready(folders[1].path(), &killed, &FLAGS).await;
+    for (server, load) in servers.iter().zip(&loads).take(2) {
+        load.check_soon(server).await;
+        let again = metric(server, "head_handed_down_again_points_total").await;
+        assert!(again.is_some_and(|points| points > 0.0), "{again:?}");
+    }
+    let lost = loads[2].difference(&servers[2]).await;
+    assert!(
+        matches!(lost, Ok(Some(_))),
+        "this Cassandra has synced it, and proves nothing: {lost:?}"
+    );
 }

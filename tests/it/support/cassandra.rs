@@ -1,5 +1,5 @@
 //! Sessions with a Cassandra, stores on it, and a Cassandra of a test's own, which it may kill. What that one
-//! acknowledged is on its disk.
+//! acknowledged is on its disk, unless it is started late.
 //!
 //! Cassandra makes and drops the tables of many tests one after the other, so sessions and stores wait up to
 //! [`DEADLINE`].
@@ -77,11 +77,20 @@ impl OwnCassandra {
 
     /// One with options of Java and further settings.
     pub(crate) fn start_with(options: &'static str, settings: &'static str) -> Self {
+        Self::start_as("up-durable", options, settings)
+    }
+
+    /// One that loses what it acknowledged when it is killed: it syncs its log every ten minutes.
+    pub(crate) fn start_late() -> Self {
+        Self::start_as("up", "", "")
+    }
+
+    fn start_as(action: &str, options: &'static str, settings: &'static str) -> Self {
         let home = std::env::var_os("PROMKAIROS_TEST_RUN").map(std::path::PathBuf::from);
         let home = home.unwrap_or_else(std::env::temp_dir);
         let run = tempfile::Builder::new().prefix("cassandra.").tempdir_in(home);
         let own = Self { run: run.expect("a folder"), options, settings };
-        own.script("up-durable");
+        own.script(action);
         own
     }
 
@@ -122,6 +131,7 @@ impl OwnCassandra {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/cassandra.sh");
         let mut command = Command::new(script);
         command.env("CASSANDRA_HEAP", "512m").env("CASSANDRA_OPTIONS", self.options);
+        command.env("CASSANDRA_SYNC_PERIOD", "600s");
         command.env("CASSANDRA_YAML", self.settings).arg(action);
         if action != "down" {
             command.arg(variable("PROMKAIROS_TEST_CASSANDRA_JARS"));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use scylla::client::session::Session;
 
 use super::super::schema;
+use super::super::unsynced::Durability;
 use super::judge_settings::{judge_compaction, judge_spec};
 use super::{Doctor, Part};
 use crate::storage::StoreError;
@@ -46,6 +47,9 @@ impl Doctor {
             if let Some(finding) = judge_compaction(table, &options) {
                 self.settle(finding, &mut part).await?;
             }
+        }
+        if let Some(risk) = Durability::ask(&self.executor.session, &self.options).await.risk() {
+            part.report.facts.notes.push(risk.to_string());
         }
         if self.stored_spec.is_none() {
             let sample = self.rows(&self.statements.data.sample, ()).await?;

@@ -25,6 +25,7 @@ use super::replay::Found;
 use super::segment::{self, Closed, io_error};
 use super::writer::Writer;
 use crate::limits;
+use crate::storage::log_files::LogFiles;
 use crate::storage::{FolderLock, StoreError};
 use crate::telemetry::HeadMetrics;
 
@@ -76,7 +77,7 @@ impl Commit {
     }
 }
 
-fn unavailable(what: &str) -> StoreError {
+pub(super) fn unavailable(what: &str) -> StoreError {
     StoreError::Unavailable { what: what.into(), retry_after: limits::RETRY_AFTER }
 }
 
@@ -233,13 +234,42 @@ impl Wal {
         self.log.work.notify_one();
     }
 
+    /// Notes that everything up to `through` is in the store below, and keeps the segments.
+    pub fn note_through(&self, through: u64) -> Result<(), StoreError> {
+        self.check_open()?;
+        self.log.note_through(through)
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        match self.log.state.lock().stop {
+            // The folder may be another process's by now.
+            true => Err(unavailable("the log is closed")),
+            false => Ok(()),
+        }
+    }
+
+    /// The segments that take no more appends, from the one with the record behind `after` to that with `through`.
+    /// None where a segment is still written to that has it; the next time it is not.
+    pub(super) fn closed_between(&self, after: u64, through: u64) -> Option<Vec<Closed>> {
+        let closed = self.log.closed.lock();
+        if closed.last().is_none_or(|(last, _)| *last < through) {
+            drop(closed);
+            self.roll();
+            return None;
+        }
+        let wanted = closed.iter().filter(|(last, _)| *last > after);
+        Some(wanted.map(|(_, segment)| segment.clone()).collect())
+    }
+
+    /// The file layer.
+    pub(super) fn disk(&self) -> Arc<dyn LogFiles> {
+        self.log.options.disk.clone()
+    }
+
     /// Notes that everything up to `through` is in the store below, and removes the segments that
     /// hold nothing else.
     pub fn forget(&self, through: u64) -> Result<(), StoreError> {
-        if self.log.state.lock().stop {
-            // The folder may be another process's by now.
-            return Err(unavailable("the log is closed"));
-        }
+        self.check_open()?;
         let _forgetting = self.forgetting.lock();
         // From the oldest on: a crash in between must not leave a hole. To remove a large file may take
         // long, and the thread that writes waits for both locks of the log: none is held meanwhile.

@@ -114,7 +114,17 @@ impl Log {
         checkpoint::write(disk.as_ref(), dir, *checkpoint)
     }
 
-    /// Notes durably that everything up to `through` is in the store below. Gives the segments that hold
+    /// Notes durably that everything up to `through` is in the store below.
+    pub(super) fn note_through(&self, through: u64) -> Result<(), StoreError> {
+        let WalOptions { dir, disk, .. } = &self.options;
+        let mut checkpoint = self.checkpoint.lock();
+        let next = Checkpoint { through: through.max(checkpoint.through), ..*checkpoint };
+        checkpoint::write(disk.as_ref(), dir, next).map_err(|error| error.at(dir))?;
+        *checkpoint = next;
+        Ok(())
+    }
+
+    /// The same. Gives the segments that hold
     /// no more than that, oldest first: they need not be there any longer.
     pub(super) fn checkpoint_through(&self, through: u64) -> Result<Vec<PathBuf>, StoreError> {
         let WalOptions { dir, disk, .. } = &self.options;
@@ -126,6 +136,8 @@ impl Log {
         // Not known any more before it is removed.
         let newest = dir.join(segment::name(checkpoint.newest));
         let newest = if old.contains(&newest) { 0 } else { checkpoint.newest };
+        // Segments may be kept for longer than they have to be read back.
+        let through = through.max(checkpoint.through);
         let next = Checkpoint { through, newest, ..*checkpoint };
         checkpoint::write(disk.as_ref(), dir, next).map_err(|error| error.at(dir))?;
         *checkpoint = next;

@@ -4,10 +4,12 @@
 //! all requests of that round (group commit). [`record`] and [`mod@checkpoint`] fix the bytes,
 //! [`segment`] is a file, [`handle`] what requests use, [`writer`] the thread, [`mod@log`] what the
 //! two have in common. [`replay`] decides at start what is a torn tail and what is damage,
+//! [`again`] reads what is kept longer once more,
 //! [`repair`](fn@repair) is the way out of damage; it looks around with [`survey`] and counts what is
 //! lost with [`contents`]. What writes the log goes through [`log_files`](crate::storage::log_files). But for
 //! that count the log knows no samples: it keeps request bodies as they came.
 
+mod again;
 mod checkpoint;
 mod contents;
 mod handle;
@@ -28,6 +30,8 @@ use std::time::Duration;
 use crate::storage::log_files::LogFiles;
 use crate::storage::{FolderLock, NotLocked, StoreError};
 use crate::telemetry::HeadMetrics;
+
+use replay::OUT_OF_ORDER;
 
 pub use contents::Contents;
 pub use handle::{Admission, Commit, Wal};

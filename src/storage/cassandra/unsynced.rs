@@ -1,0 +1,342 @@
+//! What Cassandra acknowledges before it is on a disk: as its nodes say in their settings (`commitlog_sync`), and which
+//! of them was started again since.
+//!
+//! Each node is asked by itself, since both are its own. Settings that cannot be read are taken for Cassandra's
+//! defaults. Nothing here is needed to write: a node that does not answer is only not known.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use scylla::client::session::Session;
+use scylla::cluster::Node;
+use scylla::cluster::metadata::Strategy;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::statement::Consistency;
+use scylla::statement::unprepared::Statement;
+
+use super::executor::unreadable;
+use super::options::{Keyspace, Options, Role};
+use super::schema::{failed, rows};
+use super::shared::Shared;
+use super::spec;
+use crate::limits::RETRY_AFTER;
+use crate::storage::{Starts, StoreError, Unsynced};
+
+/// What a node may take to say this.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// `commitlog_sync_period` where nobody changed it.
+const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
+/// Beside the half of a period by which a node may be late before it holds up writes.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// How long what was acknowledged is kept by a log that can write it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeepUnsynced {
+    /// As the nodes' settings say.
+    #[default]
+    AsNodesSay,
+    /// This long.
+    For(Duration),
+}
+
+/// When a commit log is synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LogSync {
+    /// Before the acknowledgement.
+    Before,
+    /// That often, whatever was acknowledged.
+    Every(Duration),
+}
+
+impl LogSync {
+    /// From the values of `commitlog_sync` and of its period; none where the first is unknown.
+    fn parse(sync: &str, period: Option<&str>) -> Option<Self> {
+        match sync.trim_matches('"').to_ascii_lowercase().as_str() {
+            "batch" | "group" => Some(Self::Before),
+            "periodic" => {
+                Some(Self::Every(period.and_then(parse_period).unwrap_or(DEFAULT_PERIOD)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// As `10000`, `10000ms`, `10s` or `1m`.
+fn parse_period(text: &str) -> Option<Duration> {
+    let text = text.trim_matches('"');
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    match text[digits..].trim() {
+        "" | "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
+        _ => None,
+    }
+}
+
+/// How far an acknowledgement of Cassandra goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Durability {
+    /// Of the nodes that said so, the one that syncs latest; none = no node said it.
+    sync: Option<LogSync>,
+    /// Nodes that have a row when it is acknowledged, at least.
+    pub(super) copies: usize,
+    /// Whether the keyspace has a commit log at all.
+    durable_writes: bool,
+}
+
+impl Durability {
+    pub(super) async fn ask(session: &Session, options: &Options) -> Self {
+        let said =
+            join_all(nodes(session, options).iter().map(|node| sync_of(session, node))).await;
+        let durable_writes = durable_writes(session, &options.keyspace).await.unwrap_or(true);
+        Self {
+            sync: said.into_iter().flatten().max(),
+            copies: copies(session, options),
+            durable_writes,
+        }
+    }
+
+    /// How long what was acknowledged is kept by a log that can write it again.
+    pub(super) fn period(&self, keep: KeepUnsynced) -> Duration {
+        let sync = self.sync.unwrap_or(LogSync::Every(DEFAULT_PERIOD));
+        match (keep, sync) {
+            (KeepUnsynced::For(period), _) => period,
+            (KeepUnsynced::AsNodesSay, LogSync::Before) => Duration::ZERO,
+            (KeepUnsynced::AsNodesSay, LogSync::Every(period)) => period * 3 / 2 + MARGIN,
+        }
+    }
+
+    /// What is lost where nobody keeps it.
+    pub(super) fn risk(&self) -> Option<Risk> {
+        match self.sync.unwrap_or(LogSync::Every(DEFAULT_PERIOD)) {
+            _ if !self.durable_writes => Some(Risk::NoCommitLog),
+            LogSync::Before => None,
+            LogSync::Every(_) if self.copies > 1 => None,
+            LogSync::Every(period) => Some(Risk::Late { period, is_said: self.sync.is_some() }),
+        }
+    }
+}
+
+/// What a kill of one node takes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Risk {
+    /// The keyspace has `durable_writes = false`.
+    NoCommitLog,
+    /// There is one copy, synced so late.
+    Late { period: Duration, is_said: bool },
+}
+
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCommitLog => f.write_str(
+                "the keyspace has durable_writes = false: what Cassandra acknowledged since it last wrote its tables \
+                 to disk is gone when it is killed; ALTER KEYSPACE ... WITH durable_writes = true",
+            ),
+            Self::Late { period, is_said } => {
+                let sure = if *is_said { "" } else { " (not known; its default)" };
+                write!(
+                    f,
+                    "one node has what Cassandra acknowledges, with commitlog_sync: periodic{sure}: what it \
+                     acknowledged in the {period:?} before it is killed (kill -9, loss of power) may be gone; more \
+                     copies, commitlog_sync: group in cassandra.yaml or --ack wal keep it"
+                )
+            }
+        }
+    }
+}
+
+/// How many nodes have a row when it is acknowledged, at least.
+fn copies(session: &Session, options: &Options) -> usize {
+    let cluster = session.get_cluster_state();
+    let strategy =
+        cluster.get_keyspace(options.keyspace.as_str()).map(|keyspace| &keyspace.strategy);
+    let (local, all) = match strategy {
+        Some(Strategy::SimpleStrategy { replication_factor }) => {
+            (*replication_factor, *replication_factor)
+        }
+        Some(Strategy::NetworkTopologyStrategy { datacenter_repfactors: all }) => {
+            let local = options.local_datacenter.as_ref().and_then(|local| all.get(local)).copied();
+            let least = all.values().copied().filter(|copies| *copies > 0).min().unwrap_or(1);
+            (local.unwrap_or(least), all.values().sum())
+        }
+        _ => (1, 1),
+    };
+    match options.write_consistency {
+        Consistency::Two => 2,
+        Consistency::Three => 3,
+        Consistency::Quorum | Consistency::EachQuorum => all / 2 + 1,
+        Consistency::All => all,
+        Consistency::LocalQuorum => local / 2 + 1,
+        _ => 1,
+    }
+}
+
+/// The nodes that are asked for data.
+fn nodes(session: &Session, options: &Options) -> Vec<Arc<Node>> {
+    let is_local = |node: &&Arc<Node>| {
+        let local = options.local_datacenter.as_ref();
+        local.is_none_or(|local| node.datacenter.as_ref() == Some(local)) && node.is_connected()
+    };
+    session.get_cluster_state().get_nodes_info().iter().filter(is_local).cloned().collect()
+}
+
+/// The first row of a query that this node answers.
+async fn first_row<R>(
+    session: &Session,
+    node: &Arc<Node>,
+    cql: &str,
+) -> Result<Option<R>, StoreError>
+where
+    R: for<'f, 'm> DeserializeRow<'f, 'm>,
+{
+    let target = NodeIdentifier::Node(Arc::clone(node));
+    let profile = session.get_default_execution_profile_handle().pointee_to_builder();
+    let profile = profile
+        .load_balancing_policy(SingleTargetLoadBalancingPolicy::new(target, None))
+        .consistency(Consistency::One)
+        .request_timeout(Some(PATIENCE))
+        .build();
+    let mut statement = Statement::new(cql);
+    statement.set_execution_profile_handle(Some(profile.into_handle()));
+    let result = session.query_unpaged(statement, ()).await.map_err(|error| failed(cql, error))?;
+    let rows = result.into_rows_result().map_err(|e| unreadable("a node's settings", e))?;
+    rows.maybe_first_row::<R>().map_err(|e| unreadable("a node's settings", e))
+}
+
+/// When a node syncs its commit log; none where it does not say.
+async fn sync_of(session: &Session, node: &Arc<Node>) -> Option<LogSync> {
+    // Cassandra since 4.0, and ScyllaDB.
+    for table in ["system_views.settings", "system.config"] {
+        let get = async |name: &str| {
+            let cql = format!("SELECT value FROM {table} WHERE name = '{name}'");
+            let row: Option<(Option<String>,)> = first_row(session, node, &cql).await.ok()?;
+            row.and_then(|(value,)| value)
+        };
+        if let Some(sync) = get("commitlog_sync").await {
+            let mut period = get("commitlog_sync_period").await;
+            if period.is_none() {
+                period = get("commitlog_sync_period_in_ms").await;
+            }
+            return LogSync::parse(&sync, period.as_deref());
+        }
+    }
+    None
+}
+
+async fn durable_writes(session: &Session, keyspace: &Keyspace) -> Option<bool> {
+    let cql = "SELECT durable_writes FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let found: Vec<(bool,)> = rows(session, cql, (keyspace.as_str(),)).await.ok()?;
+    found.first().map(|(durable,)| *durable)
+}
+
+/// The nodes of an opened keyspace.
+pub(super) struct Nodes(pub(super) Arc<Shared>);
+
+#[async_trait]
+impl Unsynced for Nodes {
+    fn period(&self) -> Duration {
+        self.0.durability.period(self.0.options.keep_unsynced)
+    }
+
+    fn copies(&self) -> usize {
+        self.0.durability.copies
+    }
+
+    async fn starts(&self) -> Result<Starts, StoreError> {
+        starts(&self.0.executor.session, &self.0.options).await
+    }
+
+    async fn start_over(&self) -> Result<(), StoreError> {
+        let Shared { memory, series, answers, executor, options, spec, .. } = &*self.0;
+        memory.forget_all();
+        series.forget_all();
+        answers.forget_all();
+        // Without it the next one to open the keyspace would take it for an old one.
+        if options.role == Role::Write
+            && spec::stored(&executor.session, &options.keyspace).await?.is_none()
+        {
+            spec::write(&executor.session, options, *spec).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn starts(session: &Session, options: &Options) -> Result<Starts, StoreError> {
+    const CQL: &str = "SELECT gossip_generation FROM system.local WHERE key = 'local'";
+    let asked = nodes(session, options).into_iter().map(|node| async move {
+        let row: Option<(Option<i32>,)> = first_row(session, &node, CQL).await.ok()?;
+        Some((node.host_id.to_string(), i64::from(row?.0?)))
+    });
+    let starts: Starts = join_all(asked).await.into_iter().flatten().collect();
+    match starts.is_empty() {
+        true => {
+            let what = "no node of Cassandra says when it was started".to_owned();
+            Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
+        }
+        false => Ok(starts),
+    }
+}
+
+/// Forgets which index rows stand when a node was started again: it may have lost them.
+pub(super) async fn forget_after_restart(shared: &Arc<Shared>, known: &mut Starts) {
+    let Ok(now) = starts(&shared.executor.session, &shared.options).await else { return };
+    let was_started =
+        |(node, start): (&String, &i64)| known.get(node).is_some_and(|known| known != start);
+    if now.iter().any(was_started) {
+        tracing::info!(
+            "a node of Cassandra was started again: what it had not synced is looked for again"
+        );
+        shared.memory.forget_all();
+    }
+    known.extend(now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_as_servers_say_them() {
+        let every = |millis| Some(LogSync::Every(Duration::from_millis(millis)));
+        for (sync, period, want) in [
+            ("periodic", Some("10000ms"), every(10_000)),
+            ("periodic", Some("10s"), every(10_000)),
+            ("PERIODIC", Some("2500"), every(2_500)),
+            ("\"periodic\"", Some("1m"), every(60_000)),
+            ("periodic", None, every(10_000)),
+            ("periodic", Some("often"), every(10_000)),
+            ("batch", None, Some(LogSync::Before)),
+            ("group", Some("10s"), Some(LogSync::Before)),
+            ("never", None, None),
+        ] {
+            assert_eq!(LogSync::parse(sync, period), want, "{sync} {period:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_at_risk() {
+        let every = LogSync::Every(Duration::from_secs(10));
+        let risk = |sync, copies, durable_writes| {
+            Durability { sync, copies, durable_writes }.risk().map(|risk| risk.to_string())
+        };
+        assert_eq!(risk(Some(LogSync::Before), 1, true), None);
+        assert_eq!(risk(Some(every), 2, true), None);
+        let late = risk(Some(every), 1, true).expect("a risk");
+        assert!(late.contains("periodic: what it acknowledged in the 10s before"), "{late}");
+        let unknown = risk(None, 1, true).expect("a risk");
+        assert!(unknown.contains("periodic (not known; its default)"), "{unknown}");
+        let none = risk(Some(LogSync::Before), 3, false).expect("a risk");
+        assert!(none.contains("durable_writes = false"), "{none}");
+        let durability = Durability { sync: Some(every), copies: 1, durable_writes: true };
+        assert_eq!(durability.period(KeepUnsynced::AsNodesSay), Duration::from_secs(16));
+        assert_eq!(durability.period(KeepUnsynced::For(Duration::ZERO)), Duration::ZERO);
+        let group = Durability { sync: Some(LogSync::Before), ..durability };
+        assert_eq!(group.period(KeepUnsynced::AsNodesSay), Duration::ZERO);
+    }
+}

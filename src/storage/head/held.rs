@@ -1,0 +1,250 @@
+//! Records that the store below has acknowledged and may still lose: they stay in the log until it has had time to sync
+//! them, and are handed down again where its servers were started again meanwhile (see [`Unsynced`]).
+//!
+//! What is held is in a file of the log's folder too, so that it is known after a restart of this process. Invariant:
+//! no segment with a record that is held is removed. A file that cannot be written costs safety after a restart, and
+//! is a warning.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use super::{Inner, blocking, open};
+use crate::storage::clock::now_ms;
+use crate::storage::disk::replace;
+use crate::storage::log_files::{LogFiles, write_new};
+use crate::storage::{SharedStore, Since, Starts, StoreError, Unsynced};
+
+/// The file.
+const NAME: &str = "unsynced.json";
+/// The same while it is written.
+const UNFINISHED: &str = "unsynced.json.new";
+/// How often the servers below are asked while something is held.
+const PROBE: Duration = Duration::from_millis(500);
+
+/// The records of one flush.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Held {
+    /// Those behind this one.
+    after: u64,
+    /// The last of them.
+    through: u64,
+    /// When all of them were acknowledged, in milliseconds since 1970.
+    acknowledged: i64,
+    /// The servers below just before the first of them went there.
+    starts: Starts,
+}
+
+impl Held {
+    /// Whether the servers have had their time.
+    fn is_over(&self, now: i64, period: Duration) -> bool {
+        let period = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
+        now >= self.acknowledged.saturating_add(period)
+    }
+}
+
+/// Everything that is held, oldest first.
+pub(super) struct HeldRecords {
+    path: PathBuf,
+    unfinished: PathBuf,
+    disk: Arc<dyn LogFiles>,
+    all: parking_lot::Mutex<Vec<Held>>,
+    /// Woken when something more is held.
+    pub(super) more: tokio::sync::Notify,
+}
+
+impl HeldRecords {
+    /// What the file of a log says.
+    pub(super) fn read(dir: &Path, disk: &Arc<dyn LogFiles>) -> Self {
+        let path = dir.join(NAME);
+        let all = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                warn!(file = %path.display(), "cannot be read, nothing is handed down again for it: {error}");
+                Vec::new()
+            }),
+            Err(_) => Vec::new(),
+        };
+        let (unfinished, disk) = (dir.join(UNFINISHED), disk.clone());
+        let all = parking_lot::Mutex::new(all);
+        Self { path, unfinished, disk, all, more: tokio::sync::Notify::new() }
+    }
+
+    /// Whether nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.lock().is_empty()
+    }
+
+    fn oldest(&self) -> Option<Held> {
+        self.all.lock().first().cloned()
+    }
+
+    /// Holds records behind those that are held already.
+    fn push(&self, held: Held) {
+        {
+            let mut all = self.all.lock();
+            match all.last_mut() {
+                // Flushes may follow each other fast. What is held half a second less is within the margin of the
+                // period.
+                Some(last)
+                    if last.starts == held.starts
+                        && held.acknowledged - last.acknowledged < 500 =>
+                {
+                    last.through = held.through;
+                }
+                _ => all.push(held),
+            }
+        }
+        self.save();
+        self.more.notify_one();
+    }
+
+    /// The oldest were handed down again.
+    fn replace_oldest(&self, through: u64, held: Held) {
+        let mut all = self.all.lock();
+        all.retain(|one| one.through > through);
+        all.insert(0, held);
+        drop(all);
+        self.save();
+    }
+
+    /// Those up to a record are synced.
+    fn release(&self, through: u64) {
+        self.all.lock().retain(|held| held.through > through);
+        self.save();
+    }
+
+    fn save(&self) {
+        let all = self.all.lock();
+        let bytes = serde_json::to_vec(&*all).unwrap_or_default();
+        let write = |path: &Path| write_new(self.disk.as_ref(), path, &bytes);
+        if replace(self.disk.as_ref(), &self.path, &self.unfinished, write).is_err() {
+            let file = self.path.display();
+            warn!(%file, "cannot be written: after a kill of both this process and the store below samples may miss");
+        }
+    }
+}
+
+/// The servers of a store below, before something is handed down to it; none where it loses nothing.
+pub(super) async fn starts_of(below: &SharedStore) -> Result<Option<Starts>, StoreError> {
+    match below.unsynced().await.filter(|below| !below.period().is_zero()) {
+        Some(below) => below.starts().await.map(Some),
+        None => Ok(None),
+    }
+}
+
+impl Inner {
+    /// Keeps the records behind `after` up to `through`, which the store below has acknowledged.
+    pub(super) fn hold(&self, starts: Starts, after: u64, through: u64) {
+        self.held.push(Held { after, through, acknowledged: now_ms(), starts });
+    }
+
+    /// Lets the oldest records go once they are synced, or hands them down again. Answers whether something is held
+    /// still.
+    async fn settle_held(self: &Arc<Self>) -> Result<bool, StoreError> {
+        let Some(oldest) = self.held.oldest() else { return Ok(false) };
+        let Some(below) = self.below.unsynced().await else { return Ok(true) };
+        let starts = below.starts().await?;
+        match Since::judge(&oldest.starts, &starts, below.copies()) {
+            Since::Unknown => {}
+            Since::Kept if oldest.is_over(now_ms(), below.period()) || self.is_log_half_full() => {
+                let (wal, through) = (self.wal.clone(), oldest.through);
+                blocking(move || wal.forget(through)).await??;
+                self.held.release(through);
+            }
+            Since::Kept => {}
+            Since::Lost => self.hand_down_again(&*below, starts).await?,
+        }
+        Ok(self.held.oldest().is_some())
+    }
+
+    /// Hands down all that is held: one restart has taken it all.
+    async fn hand_down_again(
+        self: &Arc<Self>,
+        below: &dyn Unsynced,
+        starts: Starts,
+    ) -> Result<(), StoreError> {
+        let all = self.held.all.lock().clone();
+        let (Some(first), Some(last)) = (all.first(), all.last()) else { return Ok(()) };
+        let (after, through) = (first.after, last.through);
+        warn!(
+            after,
+            through,
+            "a server of the store below was started again before what it had acknowledged was synced for sure: \
+             it is handed down again"
+        );
+        below.start_over().await?;
+        let (inner, options) = (self.clone(), self.options.clone());
+        let again = move || {
+            let (wal, below) = (inner.wal.clone(), inner.below.clone());
+            open::hand_down_again(&options, below, |visit| wal.read_again(after, through, visit))
+        };
+        let points = blocking(again).await??;
+        info!(points, through, "handed down again");
+        self.metrics.handed_down_again.inc_by(points);
+        let held = Held { after, through, acknowledged: now_ms(), starts };
+        self.held.replace_oldest(through, held);
+        Ok(())
+    }
+}
+
+/// Settles what is held, until the head is dropped.
+pub(super) fn spawn(inner: &Arc<Inner>) {
+    let head = Arc::downgrade(inner);
+    let held = inner.held.clone();
+    tokio::spawn(async move {
+        loop {
+            let Some(head) = head.upgrade() else { return };
+            let is_more = match head.settle_held().await {
+                Ok(is_more) => is_more,
+                Err(error) => {
+                    tracing::debug!("what is held of the log is held further: {error}");
+                    true
+                }
+            };
+            drop(head);
+            match is_more {
+                true => tokio::time::sleep(PROBE).await,
+                // A head that is dropped wakes it.
+                false => held.more.notified().await,
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::disk::Disk;
+
+    #[test]
+    fn what_is_held_survives_a_restart() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let disk: Arc<dyn LogFiles> = Arc::new(Disk);
+        let read = || HeldRecords::read(dir.path(), &disk);
+        let held = |after, through, acknowledged, start| Held {
+            after,
+            through,
+            acknowledged,
+            starts: Starts::from([("a".to_owned(), start)]),
+        };
+        let all = read();
+        assert_eq!(all.oldest(), None);
+        all.push(held(0, 5, 1_000, 7));
+        all.push(held(5, 6, 1_200, 7));
+        all.push(held(6, 9, 5_000, 8));
+        let again = read();
+        assert_eq!(*again.all.lock(), [held(0, 6, 1_000, 7), held(6, 9, 5_000, 8)]);
+        again.release(6);
+        assert_eq!(read().oldest(), Some(held(6, 9, 5_000, 8)));
+        again.replace_oldest(9, held(6, 9, 9_000, 9));
+        assert_eq!(*read().all.lock(), [held(6, 9, 9_000, 9)]);
+        std::fs::write(dir.path().join(NAME), "damaged").expect("written");
+        assert_eq!(read().oldest(), None);
+        let one = held(0, 1, 1_000, 1);
+        let period = Duration::from_secs(2);
+        assert_eq!([2_999, 3_000].map(|now| one.is_over(now, period)), [false, true]);
+    }
+}

@@ -1,0 +1,88 @@
+//! What the servers of a store have acknowledged and keep in memory only for a while, as a Cassandra does with
+//! `commitlog_sync: periodic`: it is gone when they are killed.
+//!
+//! Who has a log keeps what it handed down in there for so long, and hands it down again where a server was started
+//! again meanwhile. No I/O here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::StoreError;
+
+/// The servers that answer, by a name that stays theirs, each with a number that changes when it is started.
+pub type Starts = BTreeMap<String, i64>;
+
+/// Such a store's servers.
+#[async_trait]
+pub trait Unsynced: Send + Sync {
+    /// For how long what was acknowledged may be lost; zero = it may not.
+    fn period(&self) -> Duration;
+
+    /// How many servers have everything when it is acknowledged, at least.
+    fn copies(&self) -> usize;
+
+    /// Who answers now.
+    async fn starts(&self) -> Result<Starts, StoreError>;
+
+    /// What was acknowledged may not be there: nothing that is remembered of it is relied on any more, and what the
+    /// store itself made is made again.
+    async fn start_over(&self) -> Result<(), StoreError>;
+}
+
+/// What became of what was acknowledged while servers had some starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// Some server has all of it.
+    Kept,
+    /// All that had some of it may have lost it.
+    Lost,
+    /// So may they if those that do not answer have.
+    Unknown,
+}
+
+impl Since {
+    /// Compares the starts of before and of now, where everything was on `copies` servers.
+    pub fn judge(before: &Starts, now: &Starts, copies: usize) -> Self {
+        let copies = copies.max(1);
+        let was_started =
+            |(server, start): &(&String, &i64)| now.get(*server).is_some_and(|now| now != *start);
+        let started = before.iter().filter(was_started).count();
+        let silent = before.keys().filter(|server| !now.contains_key(*server)).count();
+        if started >= copies {
+            Self::Lost
+        } else if started + silent >= copies {
+            Self::Unknown
+        } else {
+            Self::Kept
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_servers_have_to_be_started_again_as_there_are_copies() {
+        let starts = |all: &[(&str, i64)]| -> Starts {
+            all.iter().map(|(name, start)| ((*name).to_owned(), *start)).collect()
+        };
+        let before = starts(&[("a", 1), ("b", 1), ("c", 1)]);
+        let check = |now: &[(&str, i64)], want: [Since; 3]| {
+            let found = [1, 2, 3].map(|copies| Since::judge(&before, &starts(now), copies));
+            assert_eq!(found, want, "{now:?}");
+        };
+        use Since::{Kept, Lost, Unknown};
+        check(&[("a", 1), ("b", 1), ("c", 1)], [Kept, Kept, Kept]);
+        check(&[("a", 1), ("b", 1), ("c", 1), ("d", 9)], [Kept, Kept, Kept]);
+        check(&[("a", 1), ("b", 1)], [Unknown, Kept, Kept]);
+        check(&[("a", 2), ("b", 1), ("c", 1)], [Lost, Kept, Kept]);
+        check(&[("a", 2), ("b", 1)], [Lost, Unknown, Kept]);
+        check(&[("a", 2), ("b", 2)], [Lost, Lost, Unknown]);
+        check(&[("a", 2), ("b", 2), ("c", 2)], [Lost, Lost, Lost]);
+        check(&[], [Unknown, Unknown, Unknown]);
+        assert_eq!(Since::judge(&Starts::new(), &before, 0), Kept);
+    }
+}
