@@ -2,16 +2,17 @@
 //!
 //! What was done is on stdout, as text or JSON; a progress bar is on stderr, on a terminal. A copy
 //! that was cut off, by a signal too, goes on where it was when it is begun again. The exit code
-//! is 1 when the two sides are not the same afterwards, or the target refused something; 2 when the
-//! state file is that of another copy, or a side refuses what is asked.
+//! is 1 when the two sides are not the same afterwards, or something is left out that the user did
+//! not allow; 2 when the state file is that of another copy, or a side refuses what is asked.
 
 mod places;
 mod text;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -19,13 +20,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::api::parse_time;
 use crate::config::{CassandraConfig, Config, parse_duration};
+use crate::copy::left_out::{REASONS, REFUSED};
 use crate::copy::{
-    Compared, Copier, CopyError, Job, JobText, Progress, Selector, Stage, Starts, StateFile, Totals,
+    Compared, Copier, CopyError, Job, JobText, LeftOut, Progress, Selector, Stage, Starts,
+    StateFile, Totals,
 };
 use crate::limits::DRAIN_TIMEOUT;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeLimits, TimeRange};
 use crate::promql::parse_selector;
-use crate::storage::cassandra::LeftOutByReason;
 use crate::telemetry;
 
 use super::client::{Access, access_arguments};
@@ -35,6 +37,12 @@ use places::{Opened, Place, Rank};
 
 /// What selects everything.
 const EVERYTHING: &str = "{__name__!=\"\"}";
+
+/// Every reason for which something is left out.
+const ANY_REASON: &str = "all";
+
+/// While nothing is copied the progress is saved this often.
+const BETWEEN_SAVES: Duration = Duration::from_millis(200);
 
 /// What was done.
 #[derive(Debug, Serialize)]
@@ -46,19 +54,45 @@ struct Report {
     compared: Compared,
     /// Which start timestamps the source tells: where it is none, nobody knows how many were left out.
     source_starts: Starts,
-    /// What the source holds that is none to us, which nobody copies.
-    left_out: LeftOutByReason,
-    /// Whether the target may have what the source has not.
+    /// What of the source cannot be in the target, by reason.
+    left_out: LeftOut,
     #[serde(skip)]
-    may_have_more: bool,
+    allowed: Allowed,
+}
+
+/// What is no fault to the user.
+#[derive(Debug, Default)]
+struct Allowed {
+    /// That the target has what the source has not.
+    more: bool,
+    /// That things are left out for these reasons.
+    left_out: Vec<String>,
+}
+
+impl Allowed {
+    fn allows(&self, reason: &str) -> bool {
+        self.left_out.iter().any(|allowed| allowed == reason || allowed == ANY_REASON)
+    }
 }
 
 impl Report {
+    fn refused(&self) -> u64 {
+        self.copied.as_ref().map_or(0, |copied| copied.refused)
+    }
+
+    /// Why things are left out that the user did not allow.
+    fn not_allowed(&self) -> impl Iterator<Item = &str> {
+        let reasons = self.left_out.iter().map(|(reason, _)| reason);
+        reasons.filter(|reason| !self.allowed.allows(reason))
+    }
+
     /// Whether the target has all, and nothing else that it may not have.
     fn is_good(&self) -> bool {
-        let Compared { differences, differences_of_more, .. } = self.compared;
-        let allowed = if self.may_have_more { differences_of_more } else { 0 };
-        differences == allowed && self.copied.as_ref().is_none_or(|all| all.refused == 0)
+        let Compared { missing, different, too_many, .. } = self.compared;
+        // What was refused is missing, and nothing else may be.
+        let may_miss = if self.allowed.allows(REFUSED) { self.refused() } else { 0 };
+        let is_same = missing <= may_miss && different == 0 && (too_many == 0 || self.allowed.more);
+        is_same && self.not_allowed().next().is_none()
     }
 }
 
@@ -70,7 +104,7 @@ struct Asked {
     job: Job,
     at_once: usize,
     patience: Duration,
-    may_have_more: bool,
+    allowed: Allowed,
     /// None when both sides are only to be compared.
     state: Option<PathBuf>,
 }
@@ -127,6 +161,17 @@ pub(super) fn command() -> Command {
         )
         .arg(switch("verify-only", "Copy nothing, only compare"))
         .arg(switch("allow-more", "Take it for good when the target has more than the source"))
+        .arg(
+            value(
+                "allow-left-out",
+                "REASON",
+                "Take it for good when things are left out for this reason; may be given again",
+            )
+            .action(ArgAction::Append)
+            .value_parser(PossibleValuesParser::new(
+                REASONS.map(|(reason, _)| reason).into_iter().chain([ANY_REASON]),
+            )),
+        )
         .arg(switch("json", "The report as JSON"))
         .args(access_arguments())
 }
@@ -213,7 +258,15 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
         job: Job { selectors, range },
         at_once: matches.get_one::<u16>("at-once").map_or(1, |number| usize::from(*number)),
         patience: parse_duration(patience).map_err(|why| refuse("patience", patience, &why))?,
-        may_have_more: matches.get_flag("allow-more"),
+        allowed: Allowed {
+            more: matches.get_flag("allow-more"),
+            left_out: matches
+                .get_many::<String>("allow-left-out")
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
+        },
         state: match matches.get_flag("verify-only") {
             true => None,
             false => get("state").map(PathBuf::from),
@@ -269,34 +322,50 @@ async fn work(
     let Some(to) = to.as_target() else {
         return Err(CliError::Refused(format!("{target}: cannot be written to")));
     };
-    let Asked { job, at_once, patience, may_have_more, .. } = asked;
+    let Asked { job, at_once, patience, allowed, .. } = asked;
     let copier = Copier { from: from.side().clone(), to, job, at_once, patience, times };
     let bar = Bar::new();
-    let (file, copied) = match state {
-        None => (None, None),
-        Some((file, mut progress)) => {
-            let copied = copier.copy(&mut progress, |progress, stage| {
-                bar.show(stage, progress.totals.points());
+    let (file, mut progress) = match state {
+        None => (None, Progress::start()),
+        Some((file, progress)) => (Some(file), progress),
+    };
+    let mut last_saved = Instant::now();
+    let mut last_planned = Instant::now();
+    let mut moved = |progress: &Progress, stage: Stage| {
+        // Questions are many and short: drawn each time they would leave no draws for what follows.
+        let is_plan = matches!(stage, Stage::Planning { .. });
+        if !is_plan || last_planned.elapsed() >= BETWEEN_SAVES {
+            last_planned = Instant::now();
+            bar.show(stage, progress.totals.points());
+        }
+        let is_piece = matches!(stage, Stage::Copying { .. });
+        match &file {
+            Some(file) if is_piece || last_saved.elapsed() >= BETWEEN_SAVES => {
+                last_saved = Instant::now();
                 file.save(progress)
-            });
-            let copied = copied.await;
-            let how = |error: &CopyError| format!("{error}; {}", goes_on(file.path()));
-            copied.map_err(|error| because_of(&error, how(&error)))?;
-            (Some(file), Some(progress.totals))
+            }
+            _ => Ok(()),
         }
     };
-    let compared = copier.compare(|_, stage| {
-        bar.show(stage, copied.as_ref().map_or(0, Totals::points));
-        Ok(())
-    });
-    let compared = compared.await.map_err(failed)?;
+    if let Some(file) = &file {
+        let copied = copier.copy(&mut progress, &mut moved).await;
+        let how = |error: &CopyError| format!("{error}; {}", goes_on(file.path()));
+        copied.map_err(|error| because_of(&error, how(&error)))?;
+    }
+    let compared = copier.compare(&mut progress, from.met(), &mut moved);
+    let (compared, mut left_out) = compared.await.map_err(failed)?;
     bar.0.finish_and_clear();
+    let copied = file.as_ref().map(|_| progress.totals.clone());
+    if let Some(copied) = &copied {
+        let first = || copied.reasons.first().cloned().unwrap_or_default();
+        left_out.add(REFUSED, copied.refused, first);
+    }
     if let Some(file) = file {
         file.remove().map_err(failed)?;
     }
-    let (source_starts, left_out) = (from.side().starts(), from.left_out());
+    let source_starts = from.side().starts();
     let (from, to) = (source, target);
-    Ok(Report { from, to, copied, compared, source_starts, left_out, may_have_more })
+    Ok(Report { from, to, copied, compared, source_starts, left_out, allowed })
 }
 
 /// What a second try does: nothing is kept before the first piece, or where the file cannot be
@@ -353,12 +422,13 @@ impl Bar {
 
     fn show(&self, stage: Stage, points: u64) {
         let (what, done, days) = match stage {
+            Stage::Planning { days } => (format!("planning, {days} days"), 0, days),
             Stage::Copying { done, days } => (format!("copying, {points} points"), done, days),
             Stage::Comparing { done, days } => ("comparing".to_owned(), done, days),
         };
         // Each of them draws it: without a length it is full.
-        self.0.set_length(days as u64);
-        self.0.set_position(done as u64);
+        self.0.set_length(days);
+        self.0.set_position(done);
         self.0.set_message(what);
     }
 }

@@ -1,18 +1,22 @@
 //! Comparing two sides: number and checksum of the points of every series and day.
 //!
 //! Both sides are read again, sorted, and walked side by side. Where number or checksum differ, the
-//! points are compared one by one. Start timestamps count only where both sides keep them. A day at which
-//! a side was away is compared again.
+//! points are compared one by one. Start timestamps count only where both sides keep them. How far it is is part of
+//! the [`Progress`], so a comparison that was cut off goes on after the last series that it had done.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::days::{self, times_of};
-use super::digest::{Digest, hashes};
+use super::compared::{BothMetadata, Compared, Difference, What};
+use super::days::times_of;
+use super::digest::{Digest, Left, hashes};
 use super::exemplars::Pieces;
-use super::progress::Stage;
+use super::left_out::{LeftOut, START_TIMESTAMP};
+use super::outside::Outside;
+use super::plan::Plan;
+use super::progress::{Position, Progress, Stage};
 use super::runs::{Run, Runs};
 use super::side::{Side, Starts};
 use super::transfer::{Copier, Patience};
@@ -20,160 +24,121 @@ use super::{CopyError, Job};
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Exemplar, Labels, Metadata, TimeRange};
 use crate::storage::ExemplarList;
+use crate::storage::cassandra::LeftOut as Met;
 
-/// Most differences that are listed.
-const LISTED: usize = 100;
+/// Series between two steps that `moved` learns of.
+const SERIES_A_STEP: usize = 64;
 
-/// What a comparison has found.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Compared {
-    /// Points of the source.
-    pub points: u64,
-    /// Points of the target.
-    pub target_points: u64,
-    /// Checksum of the source's points, as hexadecimal digits; that of the target is the same
-    /// when there are no differences.
-    pub checksum: String,
-    /// Checksum of the target's points.
-    pub target_checksum: String,
-    /// Exemplars of the source.
-    pub exemplars: u64,
-    /// Families of metadata of the source.
-    pub metadata: u64,
-    /// Those of them that the target describes otherwise, which is no difference: what it knows stays.
-    pub metadata_otherwise: u64,
-    /// The first of them.
-    pub first_otherwise: Option<String>,
-    /// Series and days, families of metadata included, that are not the same.
-    pub differences: u64,
-    /// Those of them of which the target has all that the source has, and more.
-    pub differences_of_more: u64,
-    /// The first of them; where there are too many, those of which the target has not all rather than others.
-    pub listed: Vec<Difference>,
-}
-
-/// What is not the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// The series, or the family.
-    pub of: String,
-    /// First millisecond of the day; none for metadata.
-    pub day: Option<i64>,
-    /// What of it.
-    pub what: What,
-    /// In the source and not in the target.
-    pub missing: u64,
-    /// In both, with other values.
-    pub different: u64,
-    /// In the target and not in the source.
-    pub too_many: u64,
-}
-
-/// What a difference is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum What {
-    /// Points.
-    Points,
-    /// Exemplars.
-    Exemplars,
-    /// Metadata.
-    Metadata,
-}
-
-impl Difference {
-    /// Whether the target has all that the source has, and more.
-    fn is_of_more(&self) -> bool {
-        self.missing == 0 && self.different == 0
-    }
-}
-
-impl Compared {
-    fn note(&mut self, difference: Difference) {
-        self.differences += 1;
-        self.differences_of_more += u64::from(difference.is_of_more());
-        if self.listed.len() == LISTED {
-            if difference.is_of_more() {
-                return;
-            }
-            // One that says less gives its place.
-            match self.listed.iter().rposition(Difference::is_of_more) {
-                Some(at) => self.listed.remove(at),
-                None => return,
-            };
-        }
-        self.listed.push(difference);
-    }
-}
-
-/// A family, what the source says of it, and what the target does, if it knows it.
-type BothMetadata = (String, Metadata, Option<Metadata>);
-
-impl Compared {
-    fn compare_metadata(&mut self, both: Vec<BothMetadata>) {
-        for (family, said, known) in both {
-            self.metadata += 1;
-            match known {
-                None => {
-                    let (day, what) = (None, What::Metadata);
-                    let (missing, different, too_many) = (1, 0, 0);
-                    self.note(Difference { of: family, day, what, missing, different, too_many });
-                }
-                Some(known) if known != said => {
-                    self.metadata_otherwise += 1;
-                    self.first_otherwise.get_or_insert(family);
-                }
-                Some(_) => {}
-            }
-        }
-    }
+/// How far a comparison has come, and what it found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Comparison {
+    /// None = nothing is done.
+    plan: Option<Plan>,
+    outside: Outside,
+    position: Position,
+    /// Of source and target.
+    digests: [Digest; 2],
+    compared: Compared,
+    /// What the source holds that is none to us.
+    met: LeftOut,
+    /// What else is left out.
+    left_out: LeftOut,
 }
 
 impl Copier {
-    /// Compares both sides. `moved` is told of each day.
+    /// Compares both sides, from where `progress` says that this has come. `met` takes in what the source holds that is
+    /// none to us. `moved` learns of each step.
     pub async fn compare(
         &self,
-        mut moved: impl FnMut(&Compared, Stage) -> Result<(), CopyError>,
+        progress: &mut Progress,
+        met: Option<&Met>,
+        mut moved: impl FnMut(&Progress, Stage) -> Result<(), CopyError>,
+    ) -> Result<(Compared, LeftOut), CopyError> {
+        let mut patience = Patience::new(self.patience);
+        let before_this_run = progress.comparison.met.clone();
+        let take_in = |progress: &mut Progress| {
+            if let Some(met) = met {
+                let all = &mut progress.comparison.met;
+                all.clone_from(&before_this_run);
+                all.join(&met.so_far().into());
+            }
+        };
+        let mut moved = |progress: &mut Progress, stage| {
+            take_in(progress);
+            moved(progress, stage)
+        };
+        loop {
+            let before = progress.comparison.clone();
+            let error = match self.compare_on(progress, &mut moved).await {
+                Ok(compared) => {
+                    take_in(progress);
+                    let Comparison { met, mut left_out, .. } = *progress.comparison.clone();
+                    left_out.join(&met);
+                    return Ok((compared, left_out));
+                }
+                Err(error) => error,
+            };
+            if progress.comparison != before {
+                patience = Patience::new(self.patience);
+            }
+            patience.wait(error).await?;
+        }
+    }
+
+    async fn compare_on(
+        &self,
+        progress: &mut Progress,
+        moved: &mut impl FnMut(&mut Progress, Stage) -> Result<(), CopyError>,
     ) -> Result<Compared, CopyError> {
         let sides = [&self.from, &Side::Store(self.to.clone())];
-        let find = async || days::find(&sides, &self.job, i64::MIN).await;
-        let days = Patience::over(self.patience, find).await?;
-        let mut compared = Compared::default();
-        let (mut source, mut target) = (Digest::default(), Digest::default());
-        for (done, day) in days.iter().enumerate() {
-            moved(&compared, Stage::Comparing { done, days: days.len() })?;
-            let range = times_of(&self.job, *day, *day);
-            let whole = async || self.compare_day(sides, range, compared.clone()).await;
-            let (with_day, [of_source, of_target]) = Patience::over(self.patience, whole).await?;
-            compared = with_day;
-            source.add(of_source);
-            target.add(of_target);
+        let begin = || Plan::begin(&self.job, i64::MIN);
+        while !progress.comparison.plan.get_or_insert_with(begin).step(&sides, &self.job).await? {
+            let days = progress.comparison.plan.as_ref().map_or(0, |plan| plan.days().len());
+            moved(progress, Stage::Planning { days })?;
         }
-        let whole = async || self.metadata_of_both().await;
-        compared.compare_metadata(Patience::over(self.patience, whole).await?);
+        loop {
+            let Comparison { outside, left_out, .. } = &mut *progress.comparison;
+            if outside.step(&self.from, &self.job, left_out).await? {
+                break;
+            }
+            let days = progress.comparison.plan.as_ref().map_or(0, |plan| plan.days().len());
+            moved(progress, Stage::Planning { days })?;
+        }
+        let plan = progress.comparison.plan.clone();
+        let days = plan.as_ref().map(Plan::days).cloned().unwrap_or_default();
+        let from = progress.comparison.position.day.unwrap_or(i64::MIN);
+        let before = days.len() - days.since(from).count() as u64;
+        for (day, done) in days.since(from).zip(before..) {
+            let stage = Stage::Comparing { done, days: days.len() };
+            progress.comparison.position.enter_day(day);
+            let range = times_of(&self.job, day, day);
+            let job = &self.job;
+            if range.is_empty() {
+                progress.comparison.position.end_day();
+                continue;
+            }
+            let mut day = Day { job, sides, range };
+            while progress.comparison.position.selector < job.selectors.len() {
+                day.compare_points(progress, &mut |progress: &mut Progress| moved(progress, stage))
+                    .await?;
+                progress.comparison.position.next_selector();
+            }
+            let mut compared = progress.comparison.compared.clone();
+            for selector in 0..job.selectors.len() {
+                day.compare_exemplars(selector, &mut compared).await?;
+            }
+            progress.comparison.compared = compared;
+            progress.comparison.position.end_day();
+            moved(progress, stage)?;
+        }
+        let Comparison { compared, digests: [source, target], .. } = &*progress.comparison;
+        let mut compared = compared.clone();
+        compared.compare_metadata(self.metadata_of_both().await?);
         compared.points = source.points;
         compared.target_points = target.points;
         compared.checksum = format!("{:016x}", source.checksum);
         compared.target_checksum = format!("{:016x}", target.checksum);
         Ok(compared)
-    }
-
-    /// Adds what the sides have in a day to what was compared before; gives that and their digests.
-    async fn compare_day(
-        &self,
-        sides: [&Side; 2],
-        range: TimeRange,
-        mut compared: Compared,
-    ) -> Result<(Compared, [Digest; 2]), CopyError> {
-        let mut day = Day { job: &self.job, sides, range, compared: &mut compared };
-        let mut digests = [Digest::default(); 2];
-        for selector in 0..self.job.selectors.len() {
-            for (sum, one) in digests.iter_mut().zip(day.compare_points(selector).await?) {
-                sum.add(one);
-            }
-            day.compare_exemplars(selector).await?;
-        }
-        Ok((compared, digests))
     }
 
     /// Metadata of the families that the target knows nothing of.
@@ -203,7 +168,6 @@ struct Day<'a> {
     /// Source and target.
     sides: [&'a Side; 2],
     range: TimeRange,
-    compared: &'a mut Compared,
 }
 
 impl<'a> Day<'a> {
@@ -212,15 +176,20 @@ impl<'a> Day<'a> {
         self.sides[0].starts().min(self.sides[1].starts())
     }
 
-    /// Compares the points of the series that are left to a selector; gives their digests.
-    async fn compare_points(&mut self, selector: usize) -> Result<[Digest; 2], CopyError> {
-        let mut sources = self.cursor(0, selector).await?;
-        let mut targets = self.cursor(1, selector).await?;
-        let mut digests = [Digest::default(); 2];
+    /// Compares the points of the series that are left to the selector of the position, from there on.
+    async fn compare_points(
+        &mut self,
+        progress: &mut Progress,
+        moved: &mut impl FnMut(&mut Progress) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
+        let Position { selector, .. } = progress.comparison.position;
+        let after = progress.comparison.position.after()?;
+        let mut sources = self.cursor(0, selector, after.clone()).await?;
+        let mut targets = self.cursor(1, selector, after).await?;
         let (mut source, mut target) = (sources.next().await?, targets.next().await?);
-        loop {
+        for number in 1.. {
             let order = match (&source, &target) {
-                (None, None) => return Ok(digests),
+                (None, None) => return Ok(()),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
                 (Some(source), Some(target)) => source.labels.cmp(&target.labels),
@@ -232,21 +201,34 @@ impl<'a> Day<'a> {
             if order != Ordering::Less {
                 both[1] = std::mem::replace(&mut target, targets.next().await?);
             }
-            let both_digests = both.each_ref().map(|one| one.as_ref().map(|one| one.digest));
-            for (sum, one) in digests.iter_mut().zip(both_digests) {
+            let Some(last) = both.iter().flatten().map(|one| one.labels.clone()).next() else {
+                return Ok(());
+            };
+            let digests = both.each_ref().map(|one| one.as_ref().map(|one| one.digest));
+            if digests[0] != digests[1] {
+                let difference = self.differing_points(&last, &both)?;
+                progress.comparison.compared.note(difference);
+            }
+            let Comparison { left_out, digests: sums, position, .. } = &mut *progress.comparison;
+            for (sum, one) in sums.iter_mut().zip(digests) {
                 sum.add(one.unwrap_or_default());
             }
-            if both_digests[0] != both_digests[1] {
-                self.note_points(&both)?;
+            let starts = both[0].as_ref().map_or(0, |source| source.starts_left_out);
+            left_out.add(START_TIMESTAMP, starts, || last.to_string());
+            if number % SERIES_A_STEP == 0 {
+                position.done(&last);
+                moved(progress)?;
             }
         }
+        Ok(())
     }
 
-    /// Says in how many points a series differs.
-    fn note_points(&mut self, both: &[Option<Series>; 2]) -> Result<(), CopyError> {
-        let Some(labels) = both.iter().flatten().map(|series| &series.labels).next() else {
-            return Ok(());
-        };
+    /// In how many points a series differs.
+    fn differing_points(
+        &self,
+        labels: &Labels,
+        both: &[Option<Series>; 2],
+    ) -> Result<Difference, CopyError> {
         let mut points = [BTreeMap::new(), BTreeMap::new()];
         for ((points, series), side) in points.iter_mut().zip(both).zip(self.sides) {
             if let Some(series) = series {
@@ -256,30 +238,35 @@ impl<'a> Day<'a> {
         }
         let mut differing = Differing::default();
         differing.add(&points);
-        self.note(What::Points, labels, differing);
-        Ok(())
+        Ok(self.difference(What::Points, labels, differing))
     }
 
     /// Compares the exemplars of the series that are left to a selector.
-    async fn compare_exemplars(&mut self, selector: usize) -> Result<(), CopyError> {
+    async fn compare_exemplars(
+        &mut self,
+        selector: usize,
+        compared: &mut Compared,
+    ) -> Result<(), CopyError> {
         let mut pieces = Pieces::new(&self.sides, &self.job.selectors[selector], self.range);
         let mut differing = BTreeMap::new();
         while let Some(found) = pieces.next().await? {
-            self.compare_piece(selector, found, &mut differing);
+            let exemplars = self.compare_piece(selector, found, &mut differing);
+            compared.exemplars = compared.exemplars.saturating_add(exemplars);
         }
         for (labels, differing) in differing {
-            self.note(What::Exemplars, &labels, differing);
+            compared.note(self.difference(What::Exemplars, &labels, differing));
         }
         Ok(())
     }
 
-    /// Compares what each side has of exemplars in a part of the day, and adds how series differ to `differing`.
+    /// Compares what each side has of exemplars in a part of the day, and adds how series differ to `differing`. Gives
+    /// how many the source has.
     fn compare_piece(
-        &mut self,
+        &self,
         selector: usize,
         found: Vec<ExemplarList>,
         differing: &mut BTreeMap<Labels, Differing>,
-    ) {
+    ) -> u64 {
         type ByLabels = BTreeMap<Labels, BTreeMap<(i64, Labels), u64>>;
         let mut both = [ByLabels::new(), ByLabels::new()];
         for (all, found) in both.iter_mut().zip(found) {
@@ -291,7 +278,6 @@ impl<'a> Day<'a> {
             }
         }
         let [sources, targets] = &both;
-        self.compared.exemplars += sources.values().map(|all| all.len() as u64).sum::<u64>();
         let none = BTreeMap::new();
         let only_targets = targets.keys().filter(|labels| !sources.contains_key(*labels));
         for labels in sources.keys().chain(only_targets) {
@@ -300,17 +286,23 @@ impl<'a> Day<'a> {
                 differing.entry(labels.clone()).or_default().add(&pair);
             }
         }
+        sources.values().map(|all| all.len() as u64).sum()
     }
 
-    fn note(&mut self, what: What, labels: &Labels, differing: Differing) {
+    fn difference(&self, what: What, labels: &Labels, differing: Differing) -> Difference {
         let Differing { missing, different, too_many } = differing;
         let (of, day) = (labels.to_string(), Some(self.range.start));
-        self.compared.note(Difference { of, day, what, missing, different, too_many });
+        Difference { of, day, what, missing, different, too_many }
     }
 
-    async fn cursor(&self, side: usize, selector: usize) -> Result<Cursor<'a>, CopyError> {
+    async fn cursor(
+        &self,
+        side: usize,
+        selector: usize,
+        after: Option<Labels>,
+    ) -> Result<Cursor<'a>, CopyError> {
         let name = self.sides[side].name().to_owned();
-        let runs = self.sides[side].runs(&self.job.selectors[selector], self.range, None).await?;
+        let runs = self.sides[side].runs(&self.job.selectors[selector], self.range, after).await?;
         let (job, range, starts) = (self.job, self.range, self.starts());
         Ok(Cursor { name, job, selector, range, starts, runs, run: Run::new().into_iter() })
     }
@@ -340,6 +332,7 @@ struct Series {
     labels: Labels,
     chunks: Vec<Chunk>,
     digest: Digest,
+    starts_left_out: u64,
 }
 
 /// The series of one side, one after the other.
@@ -360,10 +353,11 @@ impl Cursor<'_> {
                 if !self.job.is_first(self.selector, &labels) {
                     continue;
                 }
-                let digest = Digest::of(&chunks, self.range, self.starts)
-                    .map_err(|source| damaged(&self.name, &labels, source))?;
+                let (digest, Left { starts: starts_left_out }) =
+                    Digest::of(&chunks, self.range, self.starts)
+                        .map_err(|source| damaged(&self.name, &labels, source))?;
                 if digest.points > 0 {
-                    return Ok(Some(Series { labels, chunks, digest }));
+                    return Ok(Some(Series { labels, chunks, digest, starts_left_out }));
                 }
             }
             match self.runs.next().await? {
@@ -380,23 +374,93 @@ fn damaged(side: &str, series: &Labels, source: ChunkError) -> CopyError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::time::Duration;
 
-    #[test]
-    fn what_is_missing_is_listed_rather_than_what_is_too_many() {
-        let difference = |of: usize, missing, too_many| {
-            let (of, day, what) = (of.to_string(), Some(0), What::Points);
-            Difference { of, day, what, missing, different: 0, too_many }
+    use super::super::left_out::TIME;
+    use super::super::state::{decode, encode};
+    use super::super::{JobText, Selector, StoreSide, Totals};
+    use super::*;
+    use crate::model::{
+        ExemplarEntry, MAX_TIMESTAMP, MIN_TIMESTAMP, MatchOp, Matcher, RawLabels, Sample,
+        SeriesEntry, TimeLimits, WriteBatch,
+    };
+    use crate::storage::Store;
+    use crate::storage::memory::MemoryStore;
+
+    const DAY: i64 = 86_400_000;
+
+    /// Series with points of five days, start timestamps, and a point that is behind the year 9999.
+    async fn source() -> StoreSide {
+        let store = MemoryStore::default();
+        for number in 0..150 {
+            let labels = Labels::from_pairs([("__name__", format!("m{number}"))]).expect("valid");
+            let times = (0..5).map(|day| day * DAY + number).chain([1_588_233_300_000_000]);
+            let start_timestamp = 7;
+            let samples = times.map(|timestamp| Sample { timestamp, start_timestamp, value: 0.5 });
+            let (labels, none) = (RawLabels(labels.as_bytes()), RawLabels(&[]));
+            let exemplars = vec![ExemplarEntry { labels: none, value: 1.0, timestamp: 9 * DAY }];
+            let entry =
+                SeriesEntry { labels, index: 0, samples: 0..6, histograms: 0..0, exemplars: 0..1 };
+            let (series, samples) = (vec![entry], samples.collect());
+            let batch = WriteBatch { series, samples, exemplars, ..WriteBatch::default() };
+            store.write(batch).await.expect("written");
+        }
+        StoreSide { name: "a".into(), store: Arc::new(store), starts: Starts::All }
+    }
+
+    /// Copies and compares, cut off after `most` steps each time. Gives the number of steps, too.
+    async fn cut_off_after(most: usize, from: StoreSide) -> ((Compared, LeftOut), Totals, usize) {
+        let matchers = vec![Matcher::new(MatchOp::Regex, "__name__", "m.*").expect("valid")];
+        let selectors = vec![Selector { text: "m".into(), matchers }];
+        let range = TimeRange::new(MIN_TIMESTAMP, MAX_TIMESTAMP);
+        let to = StoreSide {
+            name: "b".into(),
+            store: Arc::new(MemoryStore::default()),
+            starts: Starts::Histograms,
         };
-        let mut compared = Compared::default();
-        compared.note(difference(0, 1, 1));
-        (1..=LISTED).for_each(|of| compared.note(difference(of, 0, 1)));
-        compared.note(difference(500, 1, 0));
-        assert_eq!((compared.differences, compared.differences_of_more), (102, 100));
-        let listed: Vec<&str> = compared.listed.iter().map(|one| one.of.as_str()).collect();
-        assert_eq!((listed.len(), listed[0], listed[98], listed[99]), (LISTED, "0", "98", "500"));
-        (0..LISTED).for_each(|of| compared.note(difference(1_000 + of, 1, 0)));
-        assert!(compared.listed.iter().all(|one| one.missing == 1));
-        assert_eq!(compared.listed.len(), LISTED);
+        let (job, patience) = (Job { selectors, range }, Duration::ZERO);
+        let (from, times) = (Side::Store(from), TimeLimits::default());
+        let copier = Copier { from, to, job, at_once: 2, patience, times };
+        let (from, to, selectors) = ("a".to_owned(), "b".to_owned(), vec!["m".to_owned()]);
+        let text = JobText { from, to, selectors, times: (1, 2) };
+        let saved = RefCell::new(encode(&Progress::start(), &text).expect("JSON"));
+        let mut all = 0;
+        loop {
+            let mut progress = decode(&saved.borrow(), &text).expect("its own");
+            let mut steps = 0;
+            let mut moved = |progress: &Progress, _| {
+                saved.replace(encode(progress, &text).expect("JSON"));
+                steps += 1;
+                if steps < most { Ok(()) } else { Err(CopyError::State("cut off".into())) }
+            };
+            let done = async {
+                copier.copy(&mut progress, &mut moved).await?;
+                copier.compare(&mut progress, None, &mut moved).await
+            };
+            let done = done.await;
+            all += steps;
+            assert!(all < 10_000, "it makes no progress");
+            if let Ok(found) = done {
+                return (found, progress.totals, all);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn every_step_counts_however_often_it_is_cut_off() {
+        let source = source().await;
+        let (whole, copied, steps) = cut_off_after(usize::MAX, source.clone()).await;
+        let (compared, left_out) = &whole;
+        assert_eq!((compared.points, compared.differences), (750, 0));
+        assert_eq!((compared.exemplars, copied.exemplars, copied.floats), (150, 150, 750));
+        let counts: Vec<_> = left_out.iter().map(|(reason, all)| (reason, all.count)).collect();
+        assert_eq!(counts, [(START_TIMESTAMP, 750), (TIME, 150)]);
+        for most in [1, 2, 3, 10] {
+            let (found, totals, all) = cut_off_after(most, source.clone()).await;
+            assert_eq!((&found, &totals), (&whole, &copied), "{most}");
+            assert!(all <= steps + 5, "{all} steps, cut off after {most}; {steps} without");
+        }
     }
 }

@@ -1,13 +1,10 @@
-//! Which days have anything to copy, found by halving what is looked at.
+//! Days (UTC) as runs of neighbouring ones: as few bytes as they take in the file of a copy, and as little memory.
 //!
-//! A day is one of UTC. A store may name a day that turns out empty, but never leaves one out. Days that may have
-//! exemplars alone are found by reading them: what lists series knows points only.
+//! Invariant: runs rise, do not touch, and lie in the years 1 to 9999, also when they come from a file.
 
-use std::collections::BTreeSet;
+use serde::{Deserialize, Serialize};
 
-use super::exemplars::Pieces;
-use super::side::Side;
-use super::{CopyError, Job};
+use super::Job;
 use crate::limits::PARTITION_MS;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
 
@@ -22,93 +19,134 @@ pub(super) fn times_of(job: &Job, first: i64, last: i64) -> TimeRange {
     TimeRange::new(start.max(job.range.start), end.min(job.range.end))
 }
 
-/// The days from `from` on on which one of the sides may have something.
-pub(super) async fn find(sides: &[&Side], job: &Job, from: i64) -> Result<Vec<i64>, CopyError> {
-    let all = (from.max(day_of(job.range.start)), day_of(job.range.end));
-    let mut found = BTreeSet::new();
-    for selector in &job.selectors {
-        let mut pieces = Pieces::new(sides, selector, times_of(job, all.0, all.1));
-        while let Some(piece) = pieces.next().await? {
-            let exemplars = piece.iter().flatten().flat_map(|(_, exemplars)| exemplars);
-            found.extend(exemplars.map(|exemplar| day_of(exemplar.timestamp)));
-        }
-    }
-    let mut open = vec![all];
-    while let Some((first, last)) = open.pop() {
-        if first > last || !any(sides, job, times_of(job, first, last)).await? {
-            continue;
-        }
-        if first == last {
-            found.insert(first);
-            continue;
-        }
-        let middle = first + (last - first) / 2;
-        open.extend([(middle + 1, last), (first, middle)]);
-    }
-    Ok(found.into_iter().collect())
+/// Days that follow each other, at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "(i64, i64)", into = "(i64, i64)")]
+pub(super) struct DayRange {
+    pub(super) first: i64,
+    pub(super) last: i64,
 }
 
-async fn any(sides: &[&Side], job: &Job, range: TimeRange) -> Result<bool, CopyError> {
-    for side in sides {
-        for selector in &job.selectors {
-            if side.may_have(selector, range).await? {
-                return Ok(true);
+impl DayRange {
+    /// None where `first` is behind `last`. Both are days of the years 1 to 9999.
+    pub(super) fn new(first: i64, last: i64) -> Option<Self> {
+        (first <= last).then_some(Self { first, last })
+    }
+
+    /// Both halves; none of a single day.
+    pub(super) fn halves(self) -> Option<[Self; 2]> {
+        let Self { first, last } = self;
+        let middle = first + (last - first) / 2;
+        (first < last).then_some([Self { first, last: middle }, Self { first: middle + 1, last }])
+    }
+
+    /// Number of days.
+    pub(super) fn len(self) -> u64 {
+        self.last.abs_diff(self.first) + 1
+    }
+}
+
+impl TryFrom<(i64, i64)> for DayRange {
+    type Error = String;
+
+    fn try_from((first, last): (i64, i64)) -> Result<Self, String> {
+        let is_known = day_of(MIN_TIMESTAMP) <= first && last <= day_of(MAX_TIMESTAMP);
+        let range = Self::new(first, last).filter(|_| is_known);
+        range.ok_or_else(|| format!("no days of the years 1 to 9999: {first} to {last}"))
+    }
+}
+
+impl From<DayRange> for (i64, i64) {
+    fn from(DayRange { first, last }: DayRange) -> Self {
+        (first, last)
+    }
+}
+
+/// A set of days.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<DayRange>", into = "Vec<DayRange>")]
+pub(super) struct Days(Vec<DayRange>);
+
+impl TryFrom<Vec<DayRange>> for Days {
+    type Error = &'static str;
+
+    fn try_from(runs: Vec<DayRange>) -> Result<Self, &'static str> {
+        let rise = runs.is_sorted_by(|a, b| a.last + 1 < b.first);
+        if rise { Ok(Self(runs)) } else { Err("days that do not rise") }
+    }
+}
+
+impl From<Days> for Vec<DayRange> {
+    fn from(Days(runs): Days) -> Self {
+        runs
+    }
+}
+
+impl Days {
+    pub(super) fn insert(&mut self, day: i64) {
+        let Self(runs) = self;
+        // The first run that ends at the day before, or later.
+        let at = runs.partition_point(|run| run.last + 1 < day);
+        match runs.get_mut(at) {
+            Some(run) if run.first <= day && day <= run.last => {}
+            Some(run) if run.last + 1 == day => {
+                run.last = day;
+                if runs.get(at + 1).is_some_and(|next| next.first == day + 1) {
+                    runs[at].last = runs.remove(at + 1).last;
+                }
             }
+            Some(run) if run.first == day + 1 => run.first = day,
+            _ => runs.insert(at, DayRange { first: day, last: day }),
         }
     }
-    Ok(false)
+
+    /// Number of days.
+    pub(super) fn len(&self) -> u64 {
+        self.0.iter().map(|run| run.len()).sum()
+    }
+
+    pub(super) fn last(&self) -> Option<i64> {
+        self.0.last().map(|run| run.last)
+    }
+
+    /// Those from `from` on.
+    pub(super) fn since(&self, from: i64) -> impl Iterator<Item = i64> {
+        self.0.iter().flat_map(move |run| run.first.max(from)..=run.last)
+    }
+
+    /// The runs.
+    pub(super) fn runs(&self) -> &[DayRange] {
+        &self.0
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::collections::BTreeSet;
 
-    use super::super::{Selector, Starts, StoreSide};
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::model::{
-        ExemplarEntry, Labels, Matcher, RawLabels, Sample, SeriesEntry, WriteBatch,
-    };
-    use crate::storage::Store;
-    use crate::storage::memory::MemoryStore;
 
-    async fn store(times: &[i64], exemplars: &[i64]) -> Side {
-        let store = MemoryStore::default();
-        let labels = Labels::from_pairs([("__name__", "up")]).expect("valid");
-        let sample = |&timestamp: &i64| Sample { timestamp, start_timestamp: 0, value: 1.0 };
-        let entry = SeriesEntry {
-            labels: RawLabels(labels.as_bytes()),
-            index: 0,
-            samples: 0..times.len() as u32,
-            histograms: 0..0,
-            exemplars: 0..exemplars.len() as u32,
-        };
-        let samples = times.iter().map(sample).collect();
-        let exemplar =
-            |&timestamp: &i64| ExemplarEntry { labels: RawLabels(&[]), value: 1.0, timestamp };
-        let exemplars = exemplars.iter().map(exemplar).collect();
-        let batch = WriteBatch { series: vec![entry], samples, exemplars, ..WriteBatch::default() };
-        store.write(batch).await.expect("written");
-        Side::Store(StoreSide { name: "m".into(), store: Arc::new(store), starts: Starts::All })
+    proptest! {
+        #[test]
+        fn a_set_of_days_survives_its_file(all in prop::collection::vec(-40i64..40, 0..60)) {
+            let mut days = Days::default();
+            all.iter().for_each(|day| days.insert(*day));
+            let want: BTreeSet<i64> = all.into_iter().collect();
+            prop_assert!(days.since(i64::MIN).eq(want.iter().copied()));
+            prop_assert!(days.since(3).eq(want.range(3..).copied()));
+            prop_assert_eq!(days.len(), want.len() as u64);
+            prop_assert_eq!(days.last(), want.last().copied());
+            let text = serde_json::to_string(&days).expect("JSON");
+            prop_assert_eq!(serde_json::from_str::<Days>(&text).ok(), Some(days));
+        }
     }
 
-    #[tokio::test]
-    async fn days_with_points_are_found_wherever_they_lie() {
-        const DAY: i64 = PARTITION_MS;
-        let matchers = vec![Matcher::equal("__name__", "up")];
-        let selectors = vec![Selector { text: "up".into(), matchers }];
-        let all = Job { selectors, range: TimeRange::new(MIN_TIMESTAMP, MAX_TIMESTAMP) };
-        let times = [MIN_TIMESTAMP, -1, 0, DAY - 1, 19_000 * DAY, MAX_TIMESTAMP];
-        let side = store(&times, &[]).await;
-        let want = [day_of(MIN_TIMESTAMP), -1, 0, 19_000, day_of(MAX_TIMESTAMP)];
-        assert_eq!(find(&[&side], &all, i64::MIN).await.expect("found"), want);
-        assert_eq!(find(&[&side], &all, 1).await.expect("found"), want[3..]);
-        let other = store(&[5 * DAY], &[3 * DAY, 3 * DAY + 1, 5 * DAY]).await;
-        assert_eq!(find(&[&side, &other], &all, 0).await.expect("found")[..3], [0, 3, 5]);
-        assert_eq!(find(&[&other], &all, 4).await.expect("found"), [5]);
-        let some = Job { range: TimeRange::new(1, 19_000 * DAY), ..all };
-        assert_eq!(find(&[&side], &some, i64::MIN).await.expect("found"), [0, 19_000]);
-        assert_eq!(times_of(&some, 0, 0), TimeRange::new(1, DAY - 1));
-        let none = Job { range: TimeRange::new(2 * DAY, DAY), ..some };
-        assert_eq!(find(&[&side], &none, i64::MIN).await.expect("found"), [0_i64; 0]);
+    #[test]
+    fn days_that_nobody_wrote_are_refused() {
+        for text in ["[[2,1]]", "[[1,2],[3,4]]", "[[5,6],[1,2]]", "[[1,9223372036854775807]]"] {
+            assert!(serde_json::from_str::<Days>(text).is_err(), "{text}");
+        }
     }
 }

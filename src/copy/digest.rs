@@ -5,6 +5,7 @@
 //! follows from the points before; whether it is a gauge does. Of a stale marker only that it is
 //! one counts. The sum over points does not hang on their order.
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Starts;
@@ -12,7 +13,7 @@ use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Counts, Histogram, Point, ResetHint, Span, TimeRange, Value};
 
 /// Number and checksum of points.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Digest {
     /// How many.
     pub(super) points: u64,
@@ -20,23 +21,32 @@ pub(super) struct Digest {
     pub(super) checksum: u64,
 }
 
+/// What of points is not in their digest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    /// Points with a start timestamp that is not kept.
+    pub(super) starts: u64,
+}
+
 impl Digest {
-    /// That of the points of a series in a range.
+    /// That of the points of a series in a range, and what it leaves out of them.
     pub(super) fn of(
         chunks: &[Chunk],
         range: TimeRange,
         starts: Starts,
-    ) -> Result<Self, ChunkError> {
-        let mut digest = Self::default();
-        each(chunks, range, starts, |_, hash| {
+    ) -> Result<(Self, Left), ChunkError> {
+        let (mut digest, mut left) = (Self::default(), Left::default());
+        each(chunks, range, starts, |point, hash| {
             digest.points += 1;
             digest.checksum = digest.checksum.wrapping_add(hash);
+            left.starts += u64::from(starts.kept(point) != point.start_timestamp);
         })?;
-        Ok(digest)
+        Ok((digest, left))
     }
 
+    /// Adds another one; a file may say any number, and they end at the largest.
     pub(super) fn add(&mut self, more: Self) {
-        self.points += more.points;
+        self.points = self.points.saturating_add(more.points);
         self.checksum = self.checksum.wrapping_add(more.checksum);
     }
 }
@@ -48,7 +58,7 @@ pub(super) fn hashes(
     starts: Starts,
 ) -> Result<Vec<(i64, u64)>, ChunkError> {
     let mut all = Vec::new();
-    each(chunks, range, starts, |time, hash| all.push((time, hash)))?;
+    each(chunks, range, starts, |point, hash| all.push((point.timestamp, hash)))?;
     Ok(all)
 }
 
@@ -56,7 +66,7 @@ fn each(
     chunks: &[Chunk],
     range: TimeRange,
     starts: Starts,
-    mut visit: impl FnMut(i64, u64),
+    mut visit: impl FnMut(&Point, u64),
 ) -> Result<(), ChunkError> {
     let mut bytes = Vec::new();
     for chunk in chunks {
@@ -65,7 +75,7 @@ fn each(
             if range.contains(point.timestamp) {
                 bytes.clear();
                 put_point(&mut bytes, &point, starts);
-                visit(point.timestamp, xxh3_64(&bytes));
+                visit(&point, xxh3_64(&bytes));
             }
         }
     }
@@ -171,7 +181,7 @@ mod tests {
     }
 
     fn digest(points: &[Point], starts: Starts) -> Digest {
-        Digest::of(&encode_points(points), TimeRange::ALL, starts).expect("own bytes")
+        Digest::of(&encode_points(points), TimeRange::ALL, starts).expect("own bytes").0
     }
 
     #[test]
@@ -195,6 +205,11 @@ mod tests {
         let (with, without) = ([float(5, 3, 1.0)], [float(5, 0, 1.0)]);
         assert_ne!(digest(&with, Starts::All), digest(&without, Starts::All));
         assert_eq!(digest(&with, Starts::Histograms), digest(&without, Starts::Histograms));
+        let chunks = encode_points(&with);
+        for (starts, want) in [(Starts::All, 0), (Starts::Histograms, 1), (Starts::None, 1)] {
+            let (_, left) = Digest::of(&chunks, TimeRange::ALL, starts).expect("own bytes");
+            assert_eq!(left, Left { starts: want });
+        }
         let with = Point { start_timestamp: 3, ..histogram(5, &[(0, 1)], &[1]) };
         let without = histogram(5, &[(0, 1)], &[1]);
         let both = [with, without];
@@ -229,7 +244,8 @@ mod tests {
         let range = TimeRange::new(2, 2);
         let found = hashes(&chunks, range, Starts::All).expect("own bytes");
         assert_eq!(found.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [2]);
-        let digest = Digest::of(&chunks, range, Starts::All).expect("own bytes");
+        let (digest, left) = Digest::of(&chunks, range, Starts::All).expect("own bytes");
+        assert_eq!(left, Left::default());
         assert_eq!(digest, Digest { points: 1, checksum: found[0].1 });
     }
 }

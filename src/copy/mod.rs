@@ -2,18 +2,22 @@
 //!
 //! What is copied goes day by day (UTC), selector by selector, in pieces: runs of series, sorted by
 //! labels, with their points of the day. The [`Progress`] names the last piece that the target has
-//! acknowledged, and all before it are acknowledged too; whoever goes on from there writes at most
-//! what was under way again, which is harmless. Memory holds a few pieces, and of exemplars a part of a day
-//! where a day has too many.
+//! acknowledged, and all before it are acknowledged too; a copy that goes on from there writes at most
+//! what was under way again, which is harmless. The plan of the days and the comparison are part of it. Memory holds a
+//! few pieces, and of exemplars a part of a day where a day has too many.
 //!
 //! Not here: opening and locking of stores, and what a server accepts or deletes while a copy runs.
 
 pub mod answers;
 mod batch;
 mod compare;
+mod compared;
 mod days;
 mod digest;
 mod exemplars;
+pub mod left_out;
+mod outside;
+mod plan;
 mod progress;
 mod remote;
 mod runs;
@@ -25,7 +29,8 @@ use crate::chunk::ChunkError;
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::StoreError;
 
-pub use compare::{Compared, Difference, What};
+pub use compared::{Compared, Difference, What};
+pub use left_out::LeftOut;
 pub use progress::{Progress, Stage, Totals};
 pub use remote::{Remote, distrusted, is_distrust, read_answer};
 pub use side::{Side, Starts, StoreSide};

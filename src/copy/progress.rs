@@ -5,55 +5,88 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{LabelError, Labels};
+use super::CopyError;
+use super::compare::Comparison;
+use super::plan::Plan;
+use crate::model::Labels;
 
 /// The place from which a copy goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Number of the day, from that of 1970-01-01; none = the first.
-    pub(super) day: Option<i64>,
-    /// Position of the selector.
-    pub(super) selector: usize,
-    /// The last series of it that is copied on that day, by names and values; none = not even one.
-    pub(super) after: Option<Vec<(String, String)>>,
+    /// What is copied, with all before it.
+    #[serde(flatten)]
+    pub(super) position: Position,
     /// Whether everything is copied.
     pub(super) is_done: bool,
     /// What was copied.
     pub totals: Totals,
+    /// The days to copy; none = nobody has looked. A version before 0.2 wrote none.
+    #[serde(default)]
+    pub(super) plan: Option<Plan>,
+    /// How far the comparison is that follows.
+    #[serde(default)]
+    pub(super) comparison: Box<Comparison>,
 }
 
 impl Progress {
     /// The beginning of a copy.
     pub fn start() -> Self {
-        let totals = Totals::default();
-        Self { day: None, selector: 0, after: None, is_done: false, totals }
+        Self {
+            position: Position::default(),
+            is_done: false,
+            totals: Totals::default(),
+            plan: None,
+            comparison: Box::default(),
+        }
     }
 
     /// Whether everything is copied.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
+}
 
+/// A place in the order of all that is looked at: days, in each the selectors, in each the series.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Position {
+    /// Number of the day, from that of 1970-01-01; none = the first.
+    pub(super) day: Option<i64>,
+    /// Position of the selector.
+    pub(super) selector: usize,
+    /// The last series of it that is done on that day, by names and values; none = not even one.
+    after: Option<Vec<(String, String)>>,
+}
+
+impl Position {
     /// The series after which the day goes on.
-    pub(super) fn after(&self) -> Result<Option<Labels>, LabelError> {
-        self.after.as_ref().map(|pairs| Labels::from_pairs(pairs.iter().cloned())).transpose()
+    pub(super) fn after(&self) -> Result<Option<Labels>, CopyError> {
+        let after = self.after.as_ref();
+        let after = after.map(|pairs| Labels::from_pairs(pairs.iter().cloned())).transpose();
+        after.map_err(|error| CopyError::State(error.to_string()))
     }
 
-    /// A series is copied, and all before it.
-    pub(super) fn copied(&mut self, last: &Labels) {
+    /// A series is done, and all before it.
+    pub(super) fn done(&mut self, last: &Labels) {
         let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         self.after = Some(last.iter().map(pair).collect());
     }
 
-    /// A selector is copied as a whole.
+    /// A selector is done as a whole.
     pub(super) fn next_selector(&mut self) {
-        self.selector += 1;
+        self.selector = self.selector.saturating_add(1);
         self.after = None;
     }
 
-    /// This day is the next.
-    pub(super) fn begin_day(&mut self, day: i64) {
-        (self.day, self.selector, self.after) = (Some(day), 0, None);
+    /// The next day is this one; nothing changes where it has begun.
+    pub(super) fn enter_day(&mut self, day: i64) {
+        if self.day != Some(day) {
+            *self = Self { day: Some(day), ..Self::default() };
+        }
+    }
+
+    /// The day is done.
+    pub(super) fn end_day(&mut self) {
+        *self = Self { day: self.day.map(|day| day.saturating_add(1)), ..Self::default() };
     }
 }
 
@@ -105,19 +138,24 @@ impl Totals {
 /// What is being done, and how far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
+    /// It is looked for days with anything to copy or to compare.
+    Planning {
+        /// Found so far.
+        days: u64,
+    },
     /// Points and exemplars are copied.
     Copying {
         /// Days done.
-        done: usize,
+        done: u64,
         /// Of how many.
-        days: usize,
+        days: u64,
     },
     /// Both sides are compared.
     Comparing {
         /// Days done.
-        done: usize,
+        done: u64,
         /// Of how many.
-        days: usize,
+        days: u64,
     },
 }
 
@@ -130,15 +168,21 @@ mod tests {
         let labels = Labels::from_pairs([("__name__", "up"), ("a", "\"\n\u{1f600}")]);
         let labels = labels.expect("valid");
         let mut progress = Progress::start();
-        assert_eq!(progress.after(), Ok(None));
-        progress.begin_day(-7);
-        progress.next_selector();
-        progress.copied(&labels);
+        assert_eq!(progress.position.after().ok(), Some(None));
+        progress.position.enter_day(-7);
+        progress.position.next_selector();
+        progress.position.done(&labels);
+        progress.position.enter_day(-7);
         let text = serde_json::to_string(&progress).expect("JSON");
         let read: Progress = serde_json::from_str(&text).expect("its own");
         assert_eq!(read, progress);
-        assert_eq!(read.after(), Ok(Some(labels)));
-        assert_eq!((read.day, read.selector), (Some(-7), 1));
+        assert_eq!(read.position.after().ok(), Some(Some(labels)));
+        assert_eq!((read.position.day, read.position.selector), (Some(-7), 1));
+        // As 0.1 wrote it.
+        let old = r#"{"day":-7,"selector":1,"after":[["a","b"]],"is_done":false,"totals":{"floats":5,
+            "histograms":0,"exemplars":0,"metadata":0,"starts_left_out":0,"refused":0,"reasons":[]}}"#;
+        let read: Progress = serde_json::from_str(old).expect("known");
+        assert_eq!((read.position.day, read.totals.floats, read.plan), (Some(-7), 5, None));
     }
 
     #[test]

@@ -7,8 +7,12 @@ use serde::Serialize;
 use super::remote::Remote;
 use super::runs::Runs;
 use super::{CopyError, Selector};
-use crate::model::{Labels, METRIC_NAME, Metadata, Point, TimeRange, Value};
+use crate::model::{Labels, METRIC_NAME, MatchOp, Matcher, Metadata, Point, TimeRange, Value};
 use crate::storage::{ExemplarList, ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
+
+/// Names that a store is asked for one by one at most, and their bytes.
+const FEW_NAMES: usize = 200;
+const FEW_BYTES: usize = 16 << 10;
 
 /// Of which points a side keeps, or tells, the start timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -69,17 +73,41 @@ impl Side {
         }
     }
 
+    /// The names that a selector selects in the range, where they are few and looking for them is of use: else a store
+    /// goes through all names that it has at each question.
+    pub(super) async fn few_names(
+        &self,
+        selector: &Selector,
+        range: TimeRange,
+    ) -> Result<Option<Vec<String>>, CopyError> {
+        let Self::Store(side) = self else { return Ok(None) };
+        let matchers = names_of(selector);
+        if matchers.iter().any(|matcher| matcher.literals().is_some()) {
+            return Ok(None);
+        }
+        let query = SeriesQuery { matchers, range, limit: ListSize::items(FEW_NAMES + 1) };
+        let found = side.store.label_values(METRIC_NAME, &query).await;
+        let names = found.map_err(|source| self.failed(source))?.items;
+        let is_short = names.iter().map(String::len).sum::<usize>() <= FEW_BYTES;
+        Ok((names.len() <= FEW_NAMES && is_short).then_some(names))
+    }
+
     /// Whether there may be points in the range. A store is asked for metrics alone, which it knows
-    /// without a look at every series.
+    /// without a look at every series; for those of `names`, where these are all that the selector selects.
     pub(super) async fn may_have(
         &self,
         selector: &Selector,
+        names: Option<&[String]>,
         range: TimeRange,
     ) -> Result<bool, CopyError> {
         let found = match self {
             Self::Store(side) => {
-                let mut matchers = selector.matchers.clone();
-                matchers.retain(|matcher| matcher.name() == METRIC_NAME);
+                let mut matchers = names_of(selector);
+                match names.map(one_of) {
+                    Some(Some(one_of)) => matchers = vec![one_of],
+                    Some(None) if names.is_some_and(<[_]>::is_empty) => return Ok(false),
+                    _ => {}
+                }
                 let query = SeriesQuery { matchers, range, limit: ListSize::items(1) };
                 let found = side.store.label_values(METRIC_NAME, &query).await;
                 found.map(|found| !found.items.is_empty())
@@ -138,4 +166,17 @@ impl Side {
     fn failed(&self, source: StoreError) -> CopyError {
         CopyError::Store { side: self.name().to_owned(), source }
     }
+}
+
+/// What a selector says of the name.
+fn names_of(selector: &Selector) -> Vec<Matcher> {
+    let of_name = selector.matchers.iter().filter(|matcher| matcher.name() == METRIC_NAME);
+    of_name.cloned().collect()
+}
+
+/// Selects these names; none where there are none, or where that is no regular expression.
+fn one_of(names: &[String]) -> Option<Matcher> {
+    let escaped: Vec<String> = names.iter().map(|name| regex_syntax::escape(name)).collect();
+    let all = (!escaped.is_empty()).then(|| escaped.join("|"))?;
+    Matcher::new(MatchOp::Regex, METRIC_NAME, &all).ok()
 }

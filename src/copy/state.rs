@@ -31,10 +31,17 @@ pub struct StateFile {
     job: JobText,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Content {
     job: JobText,
     progress: Progress,
+}
+
+/// The same, to be written.
+#[derive(Serialize)]
+struct ToWrite<'a> {
+    job: &'a JobText,
+    progress: &'a Progress,
 }
 
 impl StateFile {
@@ -82,7 +89,7 @@ impl StateFile {
 
 /// The bytes of the file of a copy.
 pub fn encode(progress: &Progress, job: &JobText) -> std::io::Result<Vec<u8>> {
-    Ok(serde_json::to_vec(&Content { job: job.clone(), progress: progress.clone() })?)
+    Ok(serde_json::to_vec(&ToWrite { job, progress })?)
 }
 
 /// How far the bytes say that this copy is; why not, where they are those of another copy or of something else.
@@ -114,7 +121,7 @@ mod tests {
         let path = folder.path().join("state");
         let (file, mut progress) = StateFile::open(&path, job()).expect("new");
         assert_eq!(progress, Progress::start());
-        progress.begin_day(3);
+        progress.position.enter_day(3);
         file.save(&progress).expect("saved");
         assert_eq!(StateFile::open(&path, job()).expect("the same").1, progress);
         let another = JobText { times: (1, 3), ..job() };

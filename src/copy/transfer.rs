@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 
 use super::batch::Batch;
-use super::days::{self, times_of};
+use super::days::times_of;
 use super::exemplars::Pieces;
+use super::plan::Plan;
 use super::progress::{Progress, Stage, Totals};
 use super::runs::Run;
 use super::side::{Side, StoreSide};
@@ -43,20 +44,6 @@ impl Patience {
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(MOST_RETRY);
         Ok(())
-    }
-
-    /// What `work` gives, as soon as no side is away.
-    pub(super) async fn over<T>(
-        most: Duration,
-        mut work: impl AsyncFnMut() -> Result<T, CopyError>,
-    ) -> Result<T, CopyError> {
-        let mut patience = Self::new(most);
-        loop {
-            match work().await {
-                Ok(done) => return Ok(done),
-                Err(error) => patience.wait(error).await?,
-            }
-        }
     }
 }
 
@@ -101,30 +88,65 @@ impl Copier {
         progress: &mut Progress,
         moved: &mut impl FnMut(&Progress, Stage) -> Result<(), CopyError>,
     ) -> Result<(), CopyError> {
-        let from = progress.day.unwrap_or(i64::MIN);
-        let days = days::find(&[&self.from], &self.job, from).await?;
-        for (done, day) in days.iter().enumerate() {
-            let stage = Stage::Copying { done, days: days.len() };
-            if progress.day != Some(*day) {
-                progress.begin_day(*day);
-            }
-            let range = times_of(&self.job, *day, *day);
-            while progress.selector < self.job.selectors.len() {
-                self.copy_points(range, progress, &mut |progress: &Progress| {
-                    moved(progress, stage)
-                })
-                .await?;
-                progress.next_selector();
-            }
-            let totals = self.copy_exemplars(range).await?;
-            progress.totals.add(totals);
-            progress.begin_day(day + 1);
-            moved(progress, Stage::Copying { done: done + 1, days: days.len() })?;
+        while !self.is_planned(progress, moved).await? {
+            self.copy_days(progress, moved).await?;
         }
         let totals = self.copy_metadata().await?;
         progress.totals.add(totals);
-        progress.is_done = true;
-        moved(progress, Stage::Copying { done: days.len(), days: days.len() })
+        (progress.is_done, progress.plan) = (true, None);
+        moved(progress, Stage::Copying { done: 0, days: 0 })
+    }
+
+    /// Makes the plan whole. Answers whether all of its days are copied, and nothing came behind them meanwhile.
+    async fn is_planned(
+        &self,
+        progress: &mut Progress,
+        moved: &mut impl FnMut(&Progress, Stage) -> Result<(), CopyError>,
+    ) -> Result<bool, CopyError> {
+        let from = progress.position.day.unwrap_or(i64::MIN);
+        if progress.plan.as_ref().is_none_or(|plan| plan.is_behind(from)) {
+            progress.plan = Some(Plan::begin(&self.job, from));
+        }
+        while let Some(plan) = &mut progress.plan
+            && !plan.step(&[&self.from], &self.job).await?
+        {
+            let days = plan.days().len();
+            moved(progress, Stage::Planning { days })?;
+        }
+        Ok(progress.plan.as_ref().is_none_or(|plan| plan.days().since(from).next().is_none()))
+    }
+
+    /// Copies the days of the plan.
+    async fn copy_days(
+        &self,
+        progress: &mut Progress,
+        moved: &mut impl FnMut(&Progress, Stage) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
+        let days = progress.plan.as_ref().map(Plan::days).cloned().unwrap_or_default();
+        let from = progress.position.day.unwrap_or(i64::MIN);
+        let before = days.len() - days.since(from).count() as u64;
+        for (day, done) in days.since(from).zip(before..) {
+            let stage = |done| Stage::Copying { done, days: days.len() };
+            progress.position.enter_day(day);
+            let range = times_of(&self.job, day, day);
+            if range.is_empty() {
+                // Of a file that somebody else wrote.
+                progress.position.end_day();
+                continue;
+            }
+            while progress.position.selector < self.job.selectors.len() {
+                self.copy_points(range, progress, &mut |progress: &Progress| {
+                    moved(progress, stage(done))
+                })
+                .await?;
+                progress.position.next_selector();
+            }
+            let totals = self.copy_exemplars(range).await?;
+            progress.totals.add(totals);
+            progress.position.end_day();
+            moved(progress, stage(done + 1))?;
+        }
+        Ok(())
     }
 
     /// Copies the points of the series that the selector of the progress selects.
@@ -134,16 +156,16 @@ impl Copier {
         progress: &mut Progress,
         moved: &mut impl FnMut(&Progress) -> Result<(), CopyError>,
     ) -> Result<(), CopyError> {
-        let at = progress.selector;
+        let at = progress.position.selector;
         let selector = &self.job.selectors[at];
-        let after = progress.after().map_err(|error| CopyError::State(error.to_string()))?;
+        let after = progress.position.after()?;
         let runs = self.from.runs(selector, range, after).await?;
         let write = |run: Result<Run, CopyError>| async move { self.write(at, range, run?).await };
         let pieces = runs.into_stream().map(write).buffered(self.at_once);
         let mut pieces = std::pin::pin!(pieces);
         while let Some(piece) = pieces.next().await {
             let (last, totals) = piece?;
-            progress.copied(&last);
+            progress.position.done(&last);
             progress.totals.add(totals);
             moved(progress)?;
         }
@@ -225,8 +247,6 @@ impl Copier {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
     use crate::storage::StoreError;
 
@@ -237,22 +257,12 @@ mod tests {
             let source = StoreError::Unavailable { what, retry_after };
             CopyError::Store { side: "there".into(), source }
         };
-        let tries = Cell::new(0);
-        let fails = async |times: u32| {
-            tries.set(tries.get() + 1);
-            if tries.get() <= times { Err(away()) } else { Ok(tries.get()) }
-        };
-        let done = Patience::over(Duration::from_secs(60), async || fails(2).await).await;
-        assert_eq!(done.ok(), Some(3));
-        tries.set(0);
-        assert!(Patience::over(Duration::ZERO, async || fails(2).await).await.is_err());
-        assert_eq!(tries.get(), 1);
-        tries.set(0);
-        let wrong = async || {
-            tries.set(tries.get() + 1);
-            Err::<(), _>(CopyError::Unsorted("there".into()))
-        };
-        assert!(Patience::over(Duration::from_secs(60), wrong).await.is_err());
-        assert_eq!(tries.get(), 1);
+        let mut patience = Patience::new(Duration::from_secs(60));
+        for _ in 0..2 {
+            patience.wait(away()).await.expect("it is waited for");
+        }
+        assert!(Patience::new(Duration::ZERO).wait(away()).await.is_err());
+        let wrong = CopyError::Unsorted("there".into());
+        assert!(Patience::new(Duration::from_secs(60)).wait(wrong).await.is_err());
     }
 }

@@ -316,7 +316,7 @@ impl<'a> RawLabels<'a> {
                 out.push_str(", ");
             }
             let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
-            out.push_str(&format!("{name}={value:?}"));
+            out.push_str(&format!("{}={}", ShownLabel(&name), ShownText(&value)));
             if out.len() > LIMIT {
                 let cut = (0..=LIMIT).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
                 out.truncate(cut);

@@ -10,7 +10,7 @@ use crate::config::{CassandraConfig, Config};
 use crate::copy::{Remote, Side, Starts, StoreSide};
 use crate::limits::LEAST_RETRY;
 use crate::server::{EmbeddedFolder, Purpose, ServerError, open_cassandra, open_embedded};
-use crate::storage::cassandra::{LeftOut, LeftOutByReason, Role};
+use crate::storage::cassandra::{LeftOut, Role};
 use crate::storage::{SharedStore, StoreError};
 
 use crate::cli::CliError;
@@ -194,11 +194,11 @@ impl Opened {
         }
     }
 
-    /// What was read and left out so far, by reason.
-    pub(super) fn left_out(&self) -> LeftOutByReason {
+    /// What is read there and is none to us is taken in here.
+    pub(super) fn met(&self) -> Option<&LeftOut> {
         match self {
-            Self::Server(_) => LeftOutByReason::new(),
-            Self::Store { left_out, .. } => left_out.so_far(),
+            Self::Server(_) => None,
+            Self::Store { left_out, .. } => Some(left_out),
         }
     }
 

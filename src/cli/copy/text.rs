@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::output;
+use crate::copy::left_out::REASONS;
 use crate::copy::{Difference, Starts, Totals, What};
 use crate::storage::cassandra::Skipped;
 
@@ -24,7 +25,7 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
     for difference in &compared.listed {
         write_difference(text, difference)?;
     }
-    let more = compared.differences - compared.listed.len() as u64;
+    let more = compared.differences.saturating_sub(compared.listed.len() as u64);
     if more > 0 {
         writeln!(text, "and {more} differences more")?;
     }
@@ -37,11 +38,14 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
         )?;
     }
     if compared.differences == 0 {
-        return writeln!(
+        let what =
+            if report.left_out.is_empty() { "The same" } else { "What can be copied is the same" };
+        writeln!(
             text,
-            "The same on both sides: {} points (checksum {}) and {} exemplars.",
+            "{what} on both sides: {} points (checksum {}) and {} exemplars.",
             compared.points, compared.checksum, compared.exemplars
-        );
+        )?;
+        return write_not_allowed(text, report);
     }
     if compared.differences == compared.differences_of_more {
         writeln!(text, "Nothing is missing and nothing different in {to}, which has more.")?;
@@ -58,6 +62,23 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
         compared.checksum,
         compared.target_points,
         compared.target_checksum
+    )?;
+    write_not_allowed(text, report)
+}
+
+/// What is left out, and no fault only if the user says so.
+fn write_not_allowed(text: &mut String, report: &Report) -> std::fmt::Result {
+    let reasons: Vec<&str> = report.not_allowed().collect();
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let (from, to) = (&report.from, &report.to);
+    let flags = reasons.iter().map(|reason| format!(" --allow-left-out={reason}"));
+    writeln!(
+        text,
+        "NOT ALL of {from} is in {to}: {} (above). Where that is no loss:{}",
+        reasons.join(", "),
+        flags.collect::<String>()
     )
 }
 
@@ -69,10 +90,6 @@ fn write_copied(text: &mut String, copied: &Totals, to: &str) -> std::fmt::Resul
          the metadata of {metadata} families.",
         copied.points()
     )?;
-    if copied.starts_left_out > 0 {
-        let starts = copied.starts_left_out;
-        writeln!(text, "{to} has no room for {starts} start timestamps of floats.")?;
-    }
     if copied.refused > 0 {
         writeln!(text, "{to} refused {}:", copied.refused)?;
         copied.reasons.iter().try_for_each(|reason| writeln!(text, "  {reason}"))?;
@@ -90,18 +107,11 @@ fn write_left_out(text: &mut String, report: &Report) -> std::fmt::Result {
         )?;
     }
     if !report.left_out.is_empty() {
-        writeln!(text, "{from} holds what is none to promkairos, and is left out:")?;
+        writeln!(text, "Left out of {from}, and not in {}:", report.to)?;
     }
-    for (reason, Skipped { count, at_least, first }) in &report.left_out {
-        let what = match *reason {
-            "data_type" => "rows of series with a data type of others",
-            "labels" => "rows of series with tags that are no labels",
-            "row_key" => "rows of an index that lead to no data",
-            "column" => "cells whose column is no time",
-            "value" => "cells whose value cannot be read",
-            "metadata" => "families whose metadata cannot be read",
-            other => other,
-        };
+    for (reason, Skipped { count, at_least, first }) in report.left_out.iter() {
+        let what = REASONS.iter().find(|(known, _)| *known == reason);
+        let what = what.map_or(reason, |(_, what)| what);
         let at_least = if *at_least { "at least " } else { "" };
         writeln!(text, "  {reason}: {at_least}{count} {what}; the first: {first}")?;
     }
@@ -127,9 +137,12 @@ fn write_difference(text: &mut String, difference: &Difference) -> std::fmt::Res
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::cli::copy::Allowed;
     use crate::copy::Compared;
-    use crate::storage::cassandra::LeftOutByReason;
+    use crate::copy::LeftOut;
 
     fn compared() -> Compared {
         let checksum = "00000000000000ff".to_owned();
@@ -145,13 +158,13 @@ mod tests {
             copied: None,
             compared,
             source_starts: Starts::All,
-            left_out: LeftOutByReason::new(),
-            may_have_more: false,
+            left_out: LeftOut::default(),
+            allowed: Allowed::default(),
         }
     }
 
     #[test]
-    fn what_nobody_copies_is_said_and_is_no_difference() {
+    fn what_is_left_out_is_a_fault_unless_it_is_allowed() {
         let of_type = Skipped { count: 3, at_least: false, first: "m{} kairos_string, x".into() };
         let values = Skipped { count: 9, at_least: true, first: "v".into() };
         let compared = Compared {
@@ -160,21 +173,41 @@ mod tests {
             first_otherwise: Some("up".into()),
             ..compared()
         };
-        let report = Report {
+        let mut report = Report {
             source_starts: Starts::None,
-            left_out: [("data_type", of_type), ("value", values)].into(),
+            left_out: BTreeMap::from([("data_type", of_type), ("value", values)]).into(),
             ..report(compared)
         };
-        assert!(report.is_good());
-        assert_eq!(
-            describe(&report),
-            "embedded:a tells no start timestamps: none is copied or compared, and how many it has is unknown.\n\
-             embedded:a holds what is none to promkairos, and is left out:\n\
+        assert!(!report.is_good());
+        let text = "embedded:a tells no start timestamps: none is copied or compared, and how many it has is unknown.\n\
+             Left out of embedded:a, and not in cassandra:b/c:\n\
              \x20 data_type: 3 rows of series with a data type of others; the first: m{} kairos_string, x\n\
              \x20 value: at least 9 cells whose value cannot be read; the first: v\n\
              cassandra:b/c describes 2 of 4 families of metadata otherwise, which stays (the first: up).\n\
-             The same on both sides: 7 points (checksum 00000000000000ff) and 0 exemplars.\n"
-        );
+             What can be copied is the same on both sides: 7 points (checksum 00000000000000ff) and 0 exemplars.\n";
+        let not_all = "NOT ALL of embedded:a is in cassandra:b/c: data_type, value (above). Where that is no \
+             loss: --allow-left-out=data_type --allow-left-out=value\n";
+        assert_eq!(describe(&report), format!("{text}{not_all}"));
+        report.allowed.left_out = vec!["value".into()];
+        assert!(!report.is_good());
+        for allowed in [vec!["value".to_owned(), "data_type".to_owned()], vec!["all".to_owned()]] {
+            report.allowed.left_out = allowed;
+            assert!(report.is_good());
+            assert_eq!(describe(&report), text);
+        }
+    }
+
+    #[test]
+    fn what_was_refused_may_be_missing_where_that_is_allowed_and_nothing_else_may() {
+        let copied = Totals { refused: 2, reasons: vec!["no room".into()], ..Totals::default() };
+        let compared = Compared { missing: 2, differences: 1, ..compared() };
+        let mut report = Report { copied: Some(copied), ..report(compared) };
+        report.left_out.add("refused", 2, || "no room".into());
+        assert!(!report.is_good());
+        report.allowed.left_out = vec!["refused".into()];
+        assert!(report.is_good());
+        report.compared.missing = 3;
+        assert!(!report.is_good());
     }
 
     #[test]
@@ -193,13 +226,8 @@ mod tests {
 
     #[test]
     fn what_is_not_the_same_is_listed() {
-        let copied = Totals {
-            floats: 5,
-            starts_left_out: 4,
-            refused: 2,
-            reasons: vec!["no room".into()],
-            ..Totals::default()
-        };
+        let copied =
+            Totals { floats: 5, refused: 2, reasons: vec!["no room".into()], ..Totals::default() };
         let (of, day) = ("{__name__=\"up\"}".to_owned(), Some(86_400_000));
         let (missing, different, too_many) = (2, 0, 1);
         let points = Difference { of, day, what: What::Points, missing, different, too_many };
@@ -207,15 +235,20 @@ mod tests {
             Difference { of: "up".into(), day: None, what: What::Metadata, ..points.clone() };
         let listed = vec![points, family];
         let (differences, differences_of_more) = (9, 5);
-        let compared =
-            Compared { differences, differences_of_more, listed, target_points: 6, ..compared() };
+        let compared = Compared {
+            differences,
+            differences_of_more,
+            missing: 2,
+            listed,
+            target_points: 6,
+            ..compared()
+        };
         let report = Report { copied: Some(copied), ..report(compared) };
         assert!(!report.is_good());
         assert_eq!(
             describe(&report),
             "Copied 5 points (5 floats, 0 histograms), 0 exemplars and the metadata of \
              0 families.\n\
-             cassandra:b/c has no room for 4 start timestamps of floats.\n\
              cassandra:b/c refused 2:\n  no room\n\
              {__name__=\"up\"} from 1970-01-02T00:00:00Z on: points: 2 missing, 1 too many\n\
              up: no metadata\n\
@@ -227,13 +260,14 @@ mod tests {
 
     #[test]
     fn more_in_the_target_is_good_where_it_may_be_there() {
-        let compared = Compared { differences: 3, differences_of_more: 3, ..compared() };
+        let compared =
+            Compared { differences: 3, differences_of_more: 3, too_many: 3, ..compared() };
         let mut report = report(compared);
         assert!(!report.is_good());
-        report.may_have_more = true;
+        report.allowed.more = true;
         assert!(report.is_good());
         assert!(describe(&report).starts_with("and 3 differences more\nNothing is missing and "));
-        report.compared.differences = 4;
+        (report.compared.differences, report.compared.missing) = (4, 1);
         assert!(!report.is_good());
         assert!(!describe(&report).contains("Nothing is missing"));
     }

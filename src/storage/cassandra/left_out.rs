@@ -49,11 +49,6 @@ impl LeftOut {
         self.0.lock().by_reason.clone()
     }
 
-    /// Begins anew.
-    pub fn clear(&self) {
-        *self.0.lock() = Seen::default();
-    }
-
     /// Takes in a thing by the text that tells it from all others.
     pub(super) fn note(&self, reason: &'static str, what: &str) {
         let mut seen = self.0.lock();

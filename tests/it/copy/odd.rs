@@ -231,10 +231,16 @@ async fn start_timestamps_are_kept_where_there_is_room_and_counted_where_not() {
     let report = said(&copy(folder.path(), &["--from", &source, "--to", &other]));
     assert!(!report.contains("no room"), "{report}");
     assert!(report.contains("The same on both sides: 3 points"), "{report}");
-    let report = said(&copy(folder.path(), &["--from", &source, "--to", &there]));
-    let told = format!("{there} has no room for 2 start timestamps of floats.\n");
-    assert!(report.contains(&told), "{report}");
-    assert!(report.contains("The same on both sides: 3 points"), "{report}");
+    let there_too = ["--from", &source, "--to", &there];
+    let output = copy(folder.path(), &there_too);
+    assert_eq!(output.status.code(), Some(1), "{}", super::text(&output));
+    let report = super::text(&output);
+    let told =
+        "\n  start_timestamp: 2 start timestamps of floats, for which the target has no room; ";
+    assert!(report.contains(told), "{report}");
+    assert!(report.contains("What can be copied is the same on both sides: 3 points"), "{report}");
+    let allowed = ["--verify-only", "--allow-left-out=start_timestamp"];
+    said(&copy(folder.path(), &[&there_too[..], &allowed].concat()));
     // What came back has lost them, which a comparison of the first with it finds.
     said(&copy(folder.path(), &["--from", &there, "--to", &back]));
     let compared = copy(folder.path(), &["--from", &source, "--to", &back, "--verify-only"]);
@@ -264,8 +270,12 @@ async fn what_the_target_refuses_is_counted_and_said() {
     assert_eq!(report["copied"]["floats"], 1, "{report}");
     assert_eq!(report["copied"]["refused"], 2, "{report}");
     let reasons = report["copied"]["reasons"].as_array().expect("a list");
-    assert!(reasons[0].as_str().expect("a text").contains("a\\0b"), "{report}");
+    assert!(reasons[0].as_str().expect("a text").contains("a\\u0000b"), "{report}");
     assert_eq!(report["compared"]["differences"], 1, "{report}");
     assert_eq!(report["compared"]["listed"][0]["missing"], 2, "{report}");
     assert_eq!(report["compared"]["listed"][0]["what"], "points", "{report}");
+    assert_eq!(report["left_out"]["refused"]["count"], 2, "{report}");
+    let allowed = ["--from", &source, "--to", &there, "--allow-left-out=refused"];
+    let report = said(&copy(folder.path(), &allowed));
+    assert!(report.contains(" points: 2 missing\n") && !report.contains("NOT ALL"), "{report}");
 }
