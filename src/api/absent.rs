@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::parameters::{Parameters, integer, invalid};
+use super::parameters::{Parameters, integer, invalid, truth};
 use super::{ApiError, AppState, json as envelope, matches};
 use crate::promql::quoted;
 
@@ -58,7 +58,7 @@ pub(super) async fn scrape_pool(parameters: Parameters) -> Response {
     })
 }
 
-/// `GET` and `POST /api/v1/search/…`: experimental in Prometheus 3.14, and disabled there too unless asked for.
+/// `GET` and `POST /api/v1/search/…`: experimental in Prometheus 3.16, and disabled there too unless asked for.
 pub(super) async fn search() -> Response {
     envelope::error(StatusCode::INTERNAL_SERVER_ERROR, "unavailable", "search API disabled")
 }
@@ -90,15 +90,14 @@ pub(super) async fn rules(parameters: Parameters) -> Response {
 }
 
 fn check_rules(parameters: &Parameters) -> Result<(), ApiError> {
-    /// What Go reads as a truth value.
-    const TRUTH: &str = "1 t T TRUE true True 0 f F FALSE false False";
     let kind = parameters.first("type");
     if !["", "alert", "record"].contains(&kind.to_lowercase().as_str()) {
         return Err(invalid("type", format!("not supported value {}", quoted(kind))));
     }
     let exclude = parameters.first("exclude_alerts");
-    if !exclude.is_empty() && !TRUTH.split(' ').any(|word| word == exclude) {
-        let why = format!("strconv.ParseBool: parsing {}: invalid syntax", quoted(exclude));
+    if !exclude.is_empty()
+        && let Err(why) = truth(exclude)
+    {
         let why = format!("error converting exclude_alerts: {why}");
         return Err(invalid("exclude_alerts", why));
     }

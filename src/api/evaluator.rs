@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::config::{Language, QueryConfig, TypeAndUnitLabels};
 use crate::promql::{
-    CounterSign, Engine, Features, NameRemoval, Patterns, QueryMemory, Settings, StartTimestamps,
+    CounterSign, Engine, Features, NameRemoval, Names, Patterns, QueryMemory, Settings,
+    StartTimestamps, Syntax,
 };
 
 /// How queries are evaluated.
@@ -16,7 +17,7 @@ pub(super) struct Evaluator {
     /// Evaluates them.
     pub(super) engine: Engine,
     /// What they may use of the language.
-    pub(super) features: Features,
+    pub(super) syntax: Syntax,
     /// Those that take longer are logged.
     pub(super) slow: Duration,
 }
@@ -28,17 +29,25 @@ impl Default for Evaluator {
 }
 
 impl Evaluator {
-    pub(super) fn new(settings: Settings, features: Features, slow: Duration) -> Self {
-        Self { engine: Engine::new(settings), features, slow }
+    pub(super) fn new(settings: Settings, syntax: impl Into<Syntax>, slow: Duration) -> Self {
+        Self { engine: Engine::new(settings), syntax: syntax.into(), slow }
     }
 
     /// The same with other limits and language; none when nothing would be different.
     pub(super) fn configured(&self, config: &QueryConfig) -> Option<Self> {
-        let (features, name_removal, start_timestamps) = match config.language {
-            Language::Stable => (Features::Stable, NameRemoval::AtOnce, StartTimestamps::Ignored),
-            Language::Experimental => {
-                (Features::Experimental, NameRemoval::Delayed, StartTimestamps::Used)
-            }
+        let features = match config.language {
+            Language::Stable => Features::Stable,
+            Language::Experimental => Features::Experimental,
+        };
+        let names = if config.unquoted_names { Names::Unicode } else { Names::Ascii };
+        let syntax = Syntax { features, names };
+        let name_removal = match config.delayed_names {
+            true => NameRemoval::Delayed,
+            false => NameRemoval::AtOnce,
+        };
+        let start_timestamps = match config.start_timestamps {
+            true => StartTimestamps::Used,
+            false => StartTimestamps::Ignored,
         };
         let before = self.engine.settings();
         let settings = Settings {
@@ -56,15 +65,15 @@ impl Evaluator {
             start_timestamps,
             ..before.clone()
         };
-        let same = settings == *before && features == self.features && config.slow == self.slow;
-        (!same).then(|| Self::new(settings, features, config.slow))
+        let same = settings == *before && syntax == self.syntax && config.slow == self.slow;
+        (!same).then(|| Self::new(settings, syntax, config.slow))
     }
 
     /// The same, whose queries together hold no more than this, and whose patterns.
     pub(super) fn within(&self, memory: Arc<QueryMemory>, patterns: Patterns) -> Self {
         let patterns = Arc::new(patterns);
         let settings = Settings { memory, patterns, ..self.engine.settings().clone() };
-        Self::new(settings, self.features, self.slow)
+        Self::new(settings, self.syntax, self.slow)
     }
 
     /// The same, which tells counters by their type where that is a label.
@@ -74,7 +83,7 @@ impl Evaluator {
             TypeAndUnitLabels::Disabled => CounterSign::Name,
         };
         let settings = Settings { counter_sign, ..self.engine.settings().clone() };
-        Self::new(settings, self.features, self.slow)
+        Self::new(settings, self.syntax, self.slow)
     }
 }
 
@@ -97,6 +106,9 @@ mod tests {
             lookback_delta: Duration::from_secs(7),
             slow: Duration::from_secs(8),
             language: Language::Experimental,
+            delayed_names: true,
+            start_timestamps: true,
+            unquoted_names: true,
         };
         let typed = Evaluator::default().typed(TypeAndUnitLabels::Enabled);
         let made = typed.configured(&config).expect("others");
@@ -120,7 +132,8 @@ mod tests {
             ..Settings::default()
         };
         assert_eq!(*settings, want);
-        assert_eq!((made.features, made.slow), (Features::Experimental, config.slow));
+        let syntax = Syntax { features: Features::Experimental, names: Names::Unicode };
+        assert_eq!((made.syntax, made.slow), (syntax, config.slow));
         assert!(made.configured(&config).is_none(), "nothing is different");
         let slower = QueryConfig { slow: Duration::from_secs(9), ..config };
         assert_eq!(made.configured(&slower).expect("another").slow, slower.slow);

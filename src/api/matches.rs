@@ -66,11 +66,13 @@ pub(super) async fn parse_any(
     if bytes > MAX_QUERY_BYTES {
         return Ok(Err(format!("more than {MAX_QUERY_BYTES} bytes of them")));
     }
+    let syntax = state.evaluator().syntax;
     let parse = move |set: &mut PatternSet, caller: &Caller<'_>| {
         let sharers = selectors.len();
         let parsed = selectors.iter().map(|selector| {
             caller.check()?;
-            Ok(parse_selector_with(selector, sharers, set).map_err(|error| error.to_string()))
+            Ok(parse_selector_with(selector, sharers, syntax, set)
+                .map_err(|error| error.to_string()))
         });
         parsed.collect::<Result<Result<Vec<_>, String>, ApiError>>()
     };

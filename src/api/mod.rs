@@ -16,6 +16,7 @@ mod escaping;
 mod evaluator;
 mod exemplars;
 mod exposition;
+mod features;
 mod federate;
 mod json;
 mod label_name;
@@ -24,6 +25,7 @@ mod matches;
 mod metadata;
 mod moment;
 mod multipart;
+mod openapi;
 mod origin;
 mod pages;
 mod parameters;
@@ -77,7 +79,7 @@ use crate::config::{
     TypeAndUnitLabels, WebConfig,
 };
 use crate::limits::MAX_READ_RESPONSE_BYTES;
-use crate::promql::{Features, Patterns, QueryMemory, Settings};
+use crate::promql::{Patterns, QueryMemory, Settings, Syntax};
 use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, Level, Pressure, SelectHints, SharedStore};
 use crate::telemetry::{Metrics, Traces};
@@ -178,8 +180,8 @@ impl AppState {
     }
 
     /// How queries are evaluated, and what they may use of the language.
-    pub fn with_queries(self, settings: Settings, features: Features) -> Self {
-        let evaluator = Evaluator::new(settings, features, self.evaluator().slow);
+    pub fn with_queries(self, settings: Settings, syntax: impl Into<Syntax>) -> Self {
+        let evaluator = Evaluator::new(settings, syntax, self.evaluator().slow);
         Self { evaluator: RwLock::new(Arc::new(evaluator)), ..self }
     }
 

@@ -89,11 +89,44 @@ pub(super) fn duration(text: &str) -> Result<i64, String> {
         return parse_duration(text).map_err(|_| bad());
     };
     let nanoseconds = seconds * 1e9;
-    if nanoseconds.abs() > i64::MAX as f64 {
+    // The first is 2^63, which is one too many.
+    if !(i64::MIN as f64..i64::MAX as f64).contains(&nanoseconds) {
         return Err(format!("{}. It overflows int64", bad()));
     }
-    // What is no number is the lowest one, as in Go.
-    Ok(if nanoseconds.is_nan() { i64::MIN } else { nanoseconds as i64 })
+    Ok(nanoseconds as i64)
+}
+
+/// A duration of nanoseconds as Go shows it.
+pub(super) fn go_duration(nanoseconds: i64) -> String {
+    let all = nanoseconds.unsigned_abs();
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let of = |unit: u64, decimals: usize, name: &str| {
+        let part = format!("{:0decimals$}", all % unit);
+        let part = part.trim_end_matches('0');
+        let point = if part.is_empty() { "" } else { "." };
+        (format!("{point}{part}{name}"), all / unit)
+    };
+    match all {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{sign}{all}ns"),
+        1_000..1_000_000 => {
+            let (rest, whole) = of(1_000, 3, "µs");
+            format!("{sign}{whole}{rest}")
+        }
+        1_000_000..1_000_000_000 => {
+            let (rest, whole) = of(1_000_000, 6, "ms");
+            format!("{sign}{whole}{rest}")
+        }
+        _ => {
+            let (rest, seconds) = of(1_000_000_000, 9, "s");
+            let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+            match (hours, minutes) {
+                (0, 0) => format!("{sign}{seconds}{rest}"),
+                (0, minutes) => format!("{sign}{minutes}m{seconds}{rest}"),
+                (hours, minutes) => format!("{sign}{hours}h{minutes}m{seconds}{rest}"),
+            }
+        }
+    }
 }
 
 /// A float as Go reads it. One that no float holds is none.
@@ -209,10 +242,24 @@ mod tests {
         assert_eq!(duration("1.5"), Ok(1_500_000_000));
         assert_eq!(duration("-1"), Ok(-1_000_000_000));
         assert_eq!(duration("1h30m"), Ok(5_400_000_000_000));
-        assert_eq!(duration("NaN"), Ok(i64::MIN));
         assert_eq!(duration("5M").expect_err("refused"), "cannot parse \"5M\" to a valid duration");
         let long = "cannot parse \"1e30\" to a valid duration. It overflows int64";
         assert_eq!(duration("1e30").expect_err("refused"), long);
         assert!(duration("").is_err() && duration("1e400").is_err() && duration("-1m").is_err());
+        // Just too long, and none.
+        assert!(duration("9223372036.854775807").is_err() && duration("NaN").is_err());
+        assert_eq!(duration("-9223372036.854775808"), Ok(i64::MIN));
+        for (nanoseconds, shown) in [
+            (0, "0s"),
+            (-1_000_000_000, "-1s"),
+            (-100, "-100ns"),
+            (1_500, "1.5µs"),
+            (-1_050_000, "-1.05ms"),
+            (-61_500_000_000, "-1m1.5s"),
+            (3_600_000_000_000, "1h0m0s"),
+            (i64::MIN, "-2562047h47m16.854775808s"),
+        ] {
+            assert_eq!(go_duration(nanoseconds), shown);
+        }
     }
 }

@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 use super::parameters::Parameters;
 use super::slow::Watch;
 use super::{AppState, json as envelope};
-use crate::config::{AdminApi, TypeAndUnitLabels};
-use crate::promql::{Features, format_duration};
+use crate::config::AdminApi;
+use crate::promql::format_duration;
 
 /// The Prometheus whose API and language this is.
-const API_LEVEL: &str = "3.14.0";
+pub(super) const API_LEVEL: &str = "3.16.0";
 
 fn build() -> Value {
     json!({
@@ -83,15 +83,6 @@ pub(super) async fn walreplay() -> Response {
 /// `GET /api/v1/status/tsdb/blocks`: there are none.
 pub(super) async fn blocks() -> Response {
     envelope::answer(Ok(json!({ "blocks": [] })))
-}
-
-/// `GET /api/v1/features`
-pub(super) async fn features(State(state): State<Arc<AppState>>) -> Response {
-    let experimental = state.evaluator().features == Features::Experimental;
-    let typed = state.type_and_unit_labels == TypeAndUnitLabels::Enabled;
-    let promql = json!({ "experimental": experimental, "type_and_unit_labels": typed });
-    let api = json!({ "query_cost": true });
-    envelope::answer(Ok(json!({ "api": api, "promql": promql })))
 }
 
 /// `GET /api/v1/status/tsdb`, parameter `limit`.

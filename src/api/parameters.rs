@@ -158,6 +158,15 @@ pub(super) fn invalid(name: &str, why: impl std::fmt::Display) -> ApiError {
     ApiError::BadRequest(format!("invalid parameter \"{name}\": {why}"))
 }
 
+/// A truth value as Go reads it.
+pub(super) fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
+        _ => Err(format!("strconv.ParseBool: parsing {}: invalid syntax", quoted(text))),
+    }
+}
+
 /// A whole number as Go reads it.
 pub(super) fn integer(text: &str) -> Result<i64, &'static str> {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};

@@ -184,7 +184,7 @@ fn is_minus_zero(value: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::promql::{Features, parse};
+    use crate::promql::{Features, Names, Syntax, parse};
 
     /// As Prometheus writes JSON: it escapes what HTML would read.
     fn escaped(tree: &Value) -> String {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// The body of a recorded answer where it is there, else the value it was read to.
-    fn check(recorded: &Value, features: Features) -> Option<String> {
+    fn check(recorded: &Value, syntax: Syntax) -> Option<String> {
         if recorded["path"] != "/api/v1/parse_query" || recorded["status"] != 200 {
             return None;
         }
@@ -201,7 +201,7 @@ mod tests {
             ["form", "params"].into_iter().flat_map(|part| recorded[part].as_array());
         let query = parameters.find_map(|pairs| pairs.iter().find(|pair| pair[0] == "query"))?;
         let query = query[1].as_str()?;
-        let tree = tree(&parse(query, features).expect(query));
+        let tree = tree(&parse(query, syntax).expect(query));
         assert_eq!(tree, recorded["json"]["data"], "{query}");
         if let Some(body) = recorded["raw"].as_str() {
             let answer = format!(r#"{{"status":"success","data":{}}}"#, escaped(&tree));
@@ -213,16 +213,20 @@ mod tests {
     #[test]
     fn trees_are_those_of_prometheus() {
         let mut checked = 0;
-        for (file, features) in
-            [("requests", Features::Stable), ("requests-experimental", Features::Experimental)]
-        {
+        let names = Syntax { features: Features::Stable, names: Names::Unicode };
+        for (file, syntax) in [
+            ("requests", Features::Stable.into()),
+            ("requests-experimental", Features::Experimental.into()),
+            ("requests-new", Features::Experimental.into()),
+            ("requests-utf8", names),
+        ] {
             let folder = env!("CARGO_MANIFEST_DIR");
-            let path = format!("{folder}/tests/data/prometheus-3.14/{file}.jsonl");
+            let path = format!("{folder}/tests/data/prometheus-3.16/{file}.jsonl");
             let text = std::fs::read_to_string(&path).expect(&path);
             let recorded = text.lines().map(|line| serde_json::from_str(line).expect(line));
-            checked += recorded.filter_map(|recorded: Value| check(&recorded, features)).count();
+            checked += recorded.filter_map(|recorded: Value| check(&recorded, syntax)).count();
         }
-        assert_eq!(checked, 165);
+        assert_eq!(checked, 223);
     }
 
     #[test]

@@ -8,39 +8,48 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
 use super::moment::{self, Moment};
-use super::parameters::{BACKWARDS, Parameters, invalid};
+use super::parameters::{BACKWARDS, Parameters, invalid, truth};
 use super::patterns::Read;
 use super::workers::Caller;
 use super::{ApiError, AppState, json, parse_query, patterns, query_cost, query_result, slow};
 use crate::model::PatternSet;
 use crate::promql::ast::Expr;
 use crate::promql::{
-    Cost, Counting, Estimating, Features, QueryError, QueryOptions, QueryResult, Steps, parse_with,
+    Cost, Counting, Estimating, Features, QueryError, QueryOptions, QueryResult, StartTimestamps,
+    Steps, parse_with,
 };
 use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::{self, QueryKind, QueryOutcome, RunningQuery};
 
+/// The header by which a request says whether start timestamps are used.
+const USE_START_TIMESTAMPS: &str = "X-Prometheus-Use-Start-Timestamps";
 /// Most points of a series in an answer.
 const MAX_POINTS: i128 = 11_000;
 const BAD_STEP: &str =
     "zero or negative query resolution step widths are not accepted. Try a positive integer";
 
 /// `/api/v1/query`, parameters `query`, `time`, `timeout`, `limit`, `lookback_delta`, `stats`.
-pub(super) async fn query(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
-    json::respond(instant(&state, &parameters).await)
+pub(super) async fn query(
+    State(state): State<Arc<AppState>>,
+    headers: HeaderMap,
+    parameters: Parameters,
+) -> Response {
+    json::respond(instant(&state, &headers, &parameters).await)
 }
 
 /// `/api/v1/query_range`, parameters as those of `query`, but `start`, `end` and `step`.
 pub(super) async fn query_range(
     State(state): State<Arc<AppState>>,
+    headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
-    json::respond(range(&state, &parameters).await)
+    json::respond(range(&state, &headers, &parameters).await)
 }
 
 /// `/api/v1/format_query`, parameter `query`.
@@ -61,10 +70,14 @@ pub(super) async fn parse_query(
     json::answer(expr.map(|(expr, _)| parse_query::tree(&expr)))
 }
 
-async fn instant(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
+async fn instant(
+    state: &AppState,
+    headers: &HeaderMap,
+    parameters: &Parameters,
+) -> Result<Response, ApiError> {
     let limit = parameters.limit()?;
     let time = instant_time(state, parameters)?;
-    let mut options = options(state, parameters)?;
+    let mut options = options(state, headers, parameters)?;
     options.estimate = query_cost::wanted(parameters)?;
     let query = parameters.first("query");
     let (expr, _room) = expression(state, query, &options).await?;
@@ -105,10 +118,14 @@ pub(super) fn range_steps(parameters: &Parameters) -> Result<Steps, ApiError> {
     Ok(Steps { start: start.query_millis(), end: end.query_millis(), interval })
 }
 
-async fn range(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
+async fn range(
+    state: &AppState,
+    headers: &HeaderMap,
+    parameters: &Parameters,
+) -> Result<Response, ApiError> {
     let limit = parameters.limit()?;
     let steps = range_steps(parameters)?;
-    let mut options = options(state, parameters)?;
+    let mut options = options(state, headers, parameters)?;
     options.estimate = query_cost::wanted(parameters)?;
     let query = parameters.first("query");
     let (expr, _room) = expression(state, query, &options).await?;
@@ -250,29 +267,54 @@ fn reached(state: &AppState, error: &QueryError) {
 }
 
 /// What a query sets for itself.
-pub(super) fn options(state: &AppState, parameters: &Parameters) -> Result<QueryOptions, ApiError> {
+pub(super) fn options(
+    state: &AppState,
+    headers: &HeaderMap,
+    parameters: &Parameters,
+) -> Result<QueryOptions, ApiError> {
     let given = |name| Some(parameters.first(name)).filter(|text| !text.is_empty());
-    let length = |text| {
-        let nanoseconds = moment::duration(text)?;
-        Ok(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0)))
-    };
-    let timeout = given("timeout").map(length).transpose();
-    let lookback = given("lookback_delta").map(length).transpose();
-    let experimental = state.evaluator().features == Features::Experimental;
-    let by_step = experimental && parameters.first("stats") == "all";
-    let timeout = timeout.map_err(|why: String| invalid("timeout", why))?;
-    let lookback = lookback.map_err(|why: String| {
+    let timeout = given("timeout").map(timeout).transpose();
+    let timeout = timeout.map_err(|why| invalid("timeout", why))?;
+    let lookback = given("lookback_delta").map(moment::duration).transpose();
+    let lookback = lookback.map_err(|why| {
         ApiError::BadRequest(format!("error parsing lookback delta duration: {why}"))
     })?;
+    let experimental = state.evaluator().syntax.features == Features::Experimental;
+    let by_step = experimental && parameters.first("stats") == "all";
     Ok(QueryOptions {
         timeout,
-        lookback,
+        lookback: lookback.map(|length| Duration::from_nanos(length.try_into().unwrap_or(0))),
+        start_timestamps: start_timestamps(headers)?,
         counting: if by_step { Counting::ByStep } else { Counting::Total },
         limits: query_cost::limits(parameters, state.evaluator().engine.settings())?,
         estimate: Estimating::Off,
         cost: Arc::default(),
         began: Some(Instant::now()),
     })
+}
+
+/// How long a query may take.
+fn timeout(text: &str) -> Result<Duration, String> {
+    let nanoseconds = moment::duration(text)?;
+    match u64::try_from(nanoseconds) {
+        Ok(positive @ 1..) => Ok(Duration::from_nanos(positive)),
+        _ => Err(format!("timeout must be positive, got {}", moment::go_duration(nanoseconds))),
+    }
+}
+
+/// Whether a request wants start timestamps used; none where it leaves that to the setting.
+fn start_timestamps(headers: &HeaderMap) -> Result<Option<StartTimestamps>, ApiError> {
+    let Some(value) = headers.get(USE_START_TIMESTAMPS).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    match truth(&String::from_utf8_lossy(value.as_bytes())) {
+        Ok(true) => Ok(Some(StartTimestamps::Used)),
+        Ok(false) => Ok(Some(StartTimestamps::Ignored)),
+        Err(why) => {
+            let text = format!("error parsing {USE_START_TIMESTAMPS} header: {why}");
+            Err(ApiError::BadRequest(text))
+        }
+    }
 }
 
 /// The tree of a query, and the memory of its patterns.
@@ -292,9 +334,9 @@ pub(super) async fn parsed(
     options: &QueryOptions,
 ) -> Result<Read<Result<Expr, String>>, ApiError> {
     let evaluator = state.evaluator();
-    let (text, features) = (query.to_owned(), evaluator.features);
+    let (text, syntax) = (query.to_owned(), evaluator.syntax);
     let parse = move |set: &mut PatternSet, _: &Caller<'_>| {
-        Ok(parse_with(&text, features, set).map_err(|error| error.to_string()))
+        Ok(parse_with(&text, syntax, set).map_err(|error| error.to_string()))
     };
     let patience = evaluator.engine.patience(options);
     let read = patterns::read(state, &patience, query.len(), parse);

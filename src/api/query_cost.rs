@@ -24,37 +24,47 @@ const FALSE: [&str; 6] = ["0", "f", "F", "FALSE", "false", "False"];
 /// `/api/v1/query_cost`, parameters as those of `query`.
 pub(super) async fn query_cost(
     State(state): State<Arc<AppState>>,
+    headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/query_cost", parameters.shown());
-    respond(&parameters, instant(&state, &parameters).await)
+    respond(&parameters, instant(&state, &headers, &parameters).await)
 }
 
 /// `/api/v1/query_range_cost`, parameters as those of `query_range`.
 pub(super) async fn query_range_cost(
     State(state): State<Arc<AppState>>,
+    headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/query_range_cost", parameters.shown());
-    respond(&parameters, range(&state, &parameters).await)
+    respond(&parameters, range(&state, &headers, &parameters).await)
 }
 
-async fn instant(state: &AppState, parameters: &Parameters) -> Result<Estimate, ApiError> {
+async fn instant(
+    state: &AppState,
+    headers: &HeaderMap,
+    parameters: &Parameters,
+) -> Result<Estimate, ApiError> {
     parameters.limit()?;
     wanted(parameters)?;
     let time = query::instant_time(state, parameters)?;
-    let options = query::options(state, parameters)?;
+    let options = query::options(state, headers, parameters)?;
     let (expr, _room) = query::expression(state, parameters.first("query"), &options).await?;
     let store = state.store()?.clone();
     let evaluator = state.evaluator();
     counted(state, evaluator.engine.estimate_instant(store, &expr, time, &options).await)
 }
 
-async fn range(state: &AppState, parameters: &Parameters) -> Result<Estimate, ApiError> {
+async fn range(
+    state: &AppState,
+    headers: &HeaderMap,
+    parameters: &Parameters,
+) -> Result<Estimate, ApiError> {
     parameters.limit()?;
     wanted(parameters)?;
     let steps = query::range_steps(parameters)?;
-    let options = query::options(state, parameters)?;
+    let options = query::options(state, headers, parameters)?;
     let (expr, _room) = query::expression(state, parameters.first("query"), &options).await?;
     let store = state.store()?.clone();
     let evaluator = state.evaluator();

@@ -124,12 +124,13 @@ fn stats_json(stats: &Stats) -> String {
     };
     format!(
         "{{\"timings\":{{{}}},\"samples\":{{{}\"totalQueryableSamples\":{},{}\"samplesRead\":{},\
-         \"peakSamples\":{}}}}}",
+         \"seriesTouched\":{},\"peakSamples\":{}}}}}",
         timings.join(","),
         by_step("totalQueryableSamplesPerStep", |counts| &counts.queryable),
         stats.total_queryable_samples,
         by_step("samplesReadPerStep", |counts| &counts.read),
         stats.samples_read,
+        stats.series_touched,
         stats.peak_samples
     )
 }

@@ -19,7 +19,8 @@ use tracing::Instrument;
 
 use super::{
     AppState, absent, access, admin, clean_path, concurrency, cors, exemplars, exposition,
-    federate, labels, metadata, origin, pages, query, query_cost, remote_read, remote_write,
+    features, federate, labels, metadata, openapi, origin, pages, query, query_cost, remote_read,
+    remote_write,
     status, tag_index, traced, unsent,
 };
 use crate::config::Right;
@@ -139,7 +140,8 @@ fn told() -> Router<Shared> {
         .path("/api/v1/status/flags", ask(pages::flags))
         .path("/api/v1/status/walreplay", ask(pages::walreplay))
         .path("/api/v1/status/tsdb/blocks", ask(pages::blocks))
-        .path("/api/v1/features", ask(pages::features))
+        .path("/api/v1/features", ask(features::features))
+        .path("/api/v1/openapi.yaml", ask(openapi::openapi))
         .path("/api/v1/targets", ask(absent::targets))
         .path("/api/v1/targets/metadata", ask(absent::targets_metadata))
         .path("/api/v1/targets/relabel_steps", ask(absent::scrape_pool))

@@ -44,6 +44,9 @@ const LIVE: [&str; 41] = [
     "query-max-depth",
     "query-lookback-delta",
     "promql-experimental",
+    "promql-delayed-name-removal",
+    "use-start-timestamps",
+    "promql-unquoted-utf8-names",
     "slow-query-log",
     "log-level",
 ];

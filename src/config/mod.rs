@@ -538,6 +538,16 @@ mod tests {
         assert_eq!(queries.language, Language::Stable);
         let queries = load(&["--promql-experimental", "--query-max-samples=7"]).expect("valid");
         assert_eq!(queries.queries.language, Language::Experimental);
+        assert!(queries.queries.delayed_names && queries.queries.start_timestamps);
+        assert!(!queries.queries.unquoted_names);
+        let apart = ["--use-start-timestamps", "--promql-unquoted-utf8-names"];
+        let apart = load(&apart).expect("valid").queries;
+        assert_eq!(apart.language, Language::Stable);
+        assert!(apart.start_timestamps && apart.unquoted_names && !apart.delayed_names);
+        let at_once = ["--promql-experimental", "--promql-delayed-name-removal=false"];
+        let at_once = load(&at_once).expect("valid").queries;
+        assert_eq!(at_once.language, Language::Experimental);
+        assert!(at_once.start_timestamps && !at_once.delayed_names);
         assert_eq!(queries.queries.max_samples, 7);
     }
 

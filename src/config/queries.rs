@@ -33,6 +33,12 @@ pub struct QueryConfig {
     pub slow: Duration,
     /// What of the language is offered.
     pub language: Language,
+    /// Whether names of metrics are removed at the end of a query, and not at each operation.
+    pub delayed_names: bool,
+    /// Whether start timestamps tell resets of counters.
+    pub start_timestamps: bool,
+    /// Whether letters of all scripts and dots need no quotes in names.
+    pub unquoted_names: bool,
 }
 
 /// What of PromQL is offered.
@@ -47,6 +53,11 @@ pub enum Language {
 impl QueryConfig {
     pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
         let positive = |name| positive(raw, name);
+        let experimental = switch(raw, "promql-experimental")?;
+        let or_experimental = |name| match raw.get(name) {
+            Some(_) => switch(raw, name),
+            None => Ok(experimental),
+        };
         let max_memory = memory.size_or(raw, "query-max-memory", memory.query(), 1)?;
         Ok(Self {
             timeout: positive("query-timeout")?,
@@ -63,10 +74,13 @@ impl QueryConfig {
                 Duration::ZERO => Duration::MAX,
                 slow => slow,
             },
-            language: match switch(raw, "promql-experimental")? {
+            language: match experimental {
                 true => Language::Experimental,
                 false => Language::Stable,
             },
+            delayed_names: or_experimental("promql-delayed-name-removal")?,
+            start_timestamps: or_experimental("use-start-timestamps")?,
+            unquoted_names: switch(raw, "promql-unquoted-utf8-names")?,
         })
     }
 }

@@ -414,6 +414,26 @@ pub const SETTINGS: &[Setting] = &[
          timestamps, and count samples by step with stats=all",
     ),
     setting(
+        "promql-delayed-name-removal",
+        "true|false",
+        None,
+        "Remove names of metrics at the end of a query, not at each operation; as --promql-experimental \
+         unless set",
+    ),
+    setting(
+        "use-start-timestamps",
+        "true|false",
+        None,
+        "Find resets of counters by start timestamps too, where a request does not say with the header \
+         X-Prometheus-Use-Start-Timestamps; as --promql-experimental unless set",
+    ),
+    setting(
+        "promql-unquoted-utf8-names",
+        "true|false",
+        Some("false"),
+        "Take letters of all scripts, and dots after the first character, in names without quotes",
+    ),
+    setting(
         "type-and-unit-labels",
         "true|false",
         Some("false"),

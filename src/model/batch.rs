@@ -114,6 +114,8 @@ pub struct WriteBatch<'a> {
     pub metadata: Vec<MetadataEntry<'a>>,
     /// What each of these entries is called when it is refused; of a batch that is no request there are none.
     pub metadata_targets: Vec<Target>,
+    /// Floats and histograms of series without metadata, of a request of version 2.
+    pub without_metadata: u64,
     /// What the decoder refused already.
     pub rejections: Rejections,
 }

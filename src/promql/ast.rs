@@ -5,6 +5,7 @@
 //! and [`Binary::matching`] is there exactly between two instant vectors.
 //! Not here: what a tree means, which is the engine's, and how it is printed.
 
+use super::names::Names;
 use super::operator::{Aggregator, BinaryOp, Sign};
 use super::position::Span;
 use super::signature::Function;
@@ -88,6 +89,8 @@ pub struct VectorSelector {
     pub when: When,
     /// `anchored` or `smoothed`. Of the selector inside a [`MatrixSelector`], the window's.
     pub edges: Option<Edges>,
+    /// Which names are printed without quotes.
+    pub names: Names,
     /// Its place.
     pub span: Span,
 }
@@ -169,6 +172,8 @@ pub struct Aggregate {
     pub expr: Box<Expr>,
     /// Which series are in one group.
     pub grouping: Grouping,
+    /// Which names are printed without quotes.
+    pub names: Names,
     /// Its place.
     pub span: Span,
 }
@@ -221,6 +226,8 @@ pub struct Matching {
     pub fill_left: Option<f64>,
     /// What stands for a series that is not there on the right side.
     pub fill_right: Option<f64>,
+    /// Which names are printed without quotes.
+    pub names: Names,
 }
 
 /// How many series of one side may meet one of the other.

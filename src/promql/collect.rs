@@ -125,7 +125,8 @@ impl Collector<'_> {
     ) -> Result<Vec<SeriesPoints>, QueryError> {
         let mut results = match &range.source {
             Source::Subquery { node, steps } => {
-                let inner = Scope { steps: *steps, counted: scope.counted.of_result() };
+                let counted = self.context.counts.of_result(&scope.counted, *steps);
+                let inner = Scope { steps: *steps, counted };
                 let operator = builder.build(node, &inner)?;
                 return self.sorted_matrix(operator, *steps);
             }
@@ -229,8 +230,10 @@ fn merge_equal(series: Vec<SeriesPoints>) -> Result<Vec<SeriesPoints>, QueryErro
     for one in merged.values_mut() {
         one.floats.sort_by_key(|(time, _)| *time);
         one.histograms.sort_by_key(|(time, _)| *time);
-        let floats = one.floats.windows(2).any(|pair| pair[0].0 == pair[1].0);
-        if floats || one.histograms.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        let mut times: Vec<i64> = one.floats.iter().map(|(time, _)| *time).collect();
+        times.extend(one.histograms.iter().map(|(time, _)| *time));
+        times.sort_unstable();
+        if times.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(QueryError::same_labels());
         }
     }

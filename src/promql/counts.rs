@@ -4,8 +4,10 @@
 //!
 //! What a subquery takes between two windows is read for no step of the query and costs all the same.
 //! What an evaluation counts at steps of its own, in a subquery or once for all steps, belongs to
-//! steps of the query: its [`Destination`] says to which. Totals are the sums over these steps.
-//! Nothing is read or evaluated here.
+//! steps of the query: its [`Destination`] says to which. A step sees all that the evaluation of a subquery
+//! looked at in its window, so what lies in several windows is seen several times and read once. Totals
+//! are the sums over the steps of the query. The results of a subquery are not counted, and nothing is
+//! read or evaluated here.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,15 +48,26 @@ pub(crate) struct SampleCounts {
     taken: AtomicU64,
     series: AtomicU64,
     steps: Steps,
-    by_step: Option<Mutex<StepCounts>>,
+    by_step: Option<ByStep>,
+    /// The steps of the query.
+    own: Arc<Level>,
+}
+
+/// What is counted by step.
+#[derive(Debug)]
+struct ByStep {
+    read: Mutex<Vec<u64>>,
+    /// The steps of all evaluations, those of a subquery after those in which it stands.
+    levels: Mutex<Vec<Arc<Level>>>,
 }
 
 impl SampleCounts {
     /// Nothing yet, for a query with these steps.
     pub(crate) fn new(counting: Counting, steps: Steps) -> Self {
-        let empty = || {
-            let none = vec![0; steps.count()];
-            Mutex::new(StepCounts { steps, queryable: none.clone(), read: none })
+        let own = Arc::new(Level::new(steps, None));
+        let by_step = || ByStep {
+            read: Mutex::new(vec![0; steps.count()]),
+            levels: Mutex::new(vec![Arc::clone(&own)]),
         };
         Self {
             queryable: AtomicU64::new(0),
@@ -62,32 +75,65 @@ impl SampleCounts {
             taken: AtomicU64::new(0),
             series: AtomicU64::new(0),
             steps,
-            by_step: (counting == Counting::ByStep).then(empty),
+            by_step: (counting == Counting::ByStep).then(by_step),
+            own,
         }
     }
 
     /// Where the samples belong that the query counts at its own steps.
     pub(crate) fn destination(&self) -> Destination {
+        let seen = Some(Seen { level: Arc::clone(&self.own), at: At::OneStep });
         let by_step = self.by_step.is_some();
-        Destination { seen: Seen::AtStep, read: Read::AtStep, taken: Taken::Counted, by_step }
+        Destination { seen, read: Read::AtStep, taken: Taken::Counted, by_step }
+    }
+
+    /// For the inside of a subquery whose results are seen in windows, at the steps of `outer`.
+    pub(crate) fn inside(&self, outer: &Destination, windows: Windows) -> Destination {
+        let read = if windows.outer.count() == 1 || windows.fixed {
+            Read::At(outer.read.step(0))
+        } else if outer.tells_reads() || windows.leave_gaps() {
+            let (onward, steps) = (outer.read.clone(), OnceLock::new());
+            Read::Windows(Arc::new(FirstWindows { windows, onward, steps }))
+        } else {
+            outer.read.clone()
+        };
+        let seen = outer.seen.clone().map(|seen| self.level(windows, seen));
+        Destination { seen, read, ..outer.clone() }
+    }
+
+    /// For the inside of a subquery whose results are the query's: all is seen at its one step.
+    pub(crate) fn of_result(&self, outer: &Destination, inner: Steps) -> Destination {
+        let all = Windows { outer: self.steps.first(), inner, offset: 0, range: 0, fixed: true };
+        self.inside(outer, all)
+    }
+
+    /// The steps of a subquery whose results are seen in windows.
+    fn level(&self, windows: Windows, seen: Seen) -> Seen {
+        let level = Arc::new(Level::new(windows.inner, Some((windows, seen))));
+        if let Some(by_step) = &self.by_step {
+            by_step.levels.lock().push(Arc::clone(&level));
+        }
+        Seen { level, at: At::OneStep }
     }
 
     /// Adds what was counted.
     pub(crate) fn add(&self, tally: &Tally<'_>) {
         let Destination { seen, read, .. } = tally.destination;
-        let queryable = match seen {
-            Seen::Not => 0,
-            Seen::AtStep => tally.queryable,
-            Seen::AtAll { times } => tally.queryable * times * self.steps.count() as u64,
-        };
-        let read = if matches!(read, Read::At(None)) { 0 } else { tally.read };
-        self.queryable.fetch_add(queryable, Relaxed);
-        self.read.fetch_add(read, Relaxed);
+        let total = if matches!(read, Read::At(None)) { 0 } else { tally.read };
+        self.queryable.fetch_add(tally.queryable, Relaxed);
+        self.read.fetch_add(total, Relaxed);
         if tally.destination.taken == Taken::Counted {
             self.taken.fetch_add(tally.taken, Relaxed);
         }
-        if let Some(by_step) = &self.by_step {
-            by_step.lock().add(tally);
+        let Some(by_step) = &self.by_step else { return };
+        if let Some(seen) = seen {
+            seen.add(tally.by_step.iter().flatten());
+        }
+        let mut sums = by_step.read.lock();
+        for counted in tally.by_step.iter().flatten() {
+            if let Some(step) = read.step(counted.step) {
+                sums[step] += counted.read;
+            }
         }
     }
 
@@ -116,48 +162,164 @@ impl SampleCounts {
         self.read.load(Relaxed)
     }
 
-    /// Those of each step, if they were asked for.
+    /// Those of each step, if they were asked for; to be asked once, at the end.
     pub(crate) fn by_step(&self) -> Option<StepCounts> {
-        self.by_step.as_ref().map(|by_step| by_step.lock().clone())
-    }
-}
-
-impl StepCounts {
-    fn add(&mut self, tally: &Tally<'_>) {
-        let Destination { seen, read, .. } = tally.destination;
-        for counted in tally.by_step.iter().flatten() {
-            if *seen == Seen::AtStep {
-                self.queryable[counted.step] += counted.queryable;
-            }
-            if let Some(step) = read.step(counted.step) {
-                self.read[step] += counted.read;
-            }
-        }
-        if let Seen::AtAll { times } = seen {
-            self.queryable.iter_mut().for_each(|sum| *sum += tally.queryable * times);
-        }
+        let by_step = self.by_step.as_ref()?;
+        by_step.levels.lock().iter().rev().for_each(|level| level.hand_up());
+        let queryable = self.own.sums();
+        Some(StepCounts { steps: self.steps, queryable, read: by_step.read.lock().clone() })
     }
 }
 
 /// To which steps of the query belongs what is counted at the steps of an evaluation.
 #[derive(Debug, Clone)]
 pub(crate) struct Destination {
-    seen: Seen,
+    /// None for what does not count.
+    seen: Option<Seen>,
     read: Read,
     taken: Taken,
     /// Whether the query counts by step.
     by_step: bool,
 }
 
-/// At which steps of the query points are seen.
+/// At which steps of an evaluation points are seen.
+#[derive(Debug, Clone)]
+struct Seen {
+    level: Arc<Level>,
+    at: At,
+}
+
+/// At one step, or at each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    /// At none: they are inside a subquery whose results are seen in their place.
-    Not,
-    /// At the same step.
-    AtStep,
-    /// At each, so many times.
-    AtAll { times: u64 },
+enum At {
+    OneStep,
+    EachStep,
+}
+
+impl Seen {
+    /// How often the query sees what is counted at a step.
+    fn weights(&self) -> Weights {
+        match self.at {
+            At::EachStep => Weights::Same(self.level.total_weight()),
+            At::OneStep => self.level.weights(),
+        }
+    }
+
+    /// Adds by step.
+    fn add<'a>(&self, counted: impl Iterator<Item = &'a Counted>) {
+        match self.at {
+            At::EachStep => {
+                let all = counted.map(|counted| counted.queryable).sum();
+                self.level.at_each.fetch_add(all, Relaxed);
+            }
+            At::OneStep => {
+                let mut sums = self.level.sums.lock();
+                sums.resize(self.level.steps.count(), 0);
+                counted.for_each(|counted| sums[counted.step] += counted.queryable);
+            }
+        }
+    }
+}
+
+/// How often the query sees what is counted at the steps of an evaluation.
+#[derive(Debug, Clone)]
+enum Weights {
+    /// As often at each step.
+    Same(u64),
+    /// The sums of those of all steps before a step; one more than there are steps.
+    Sums(Arc<[u64]>),
+}
+
+impl Weights {
+    /// Of all these steps together.
+    #[inline]
+    fn of(&self, steps: Range<usize>) -> u64 {
+        match self {
+            Self::Same(weight) => weight * steps.len() as u64,
+            Self::Sums(sums) => sums[steps.end] - sums[steps.start],
+        }
+    }
+}
+
+/// The steps of an evaluation: those of the query, or those of a subquery.
+#[derive(Debug)]
+struct Level {
+    steps: Steps,
+    /// Of a subquery its windows, and where these are seen.
+    up: Option<(Windows, Seen)>,
+    /// Made when the first point is read: there may be very many steps and nothing at them.
+    weights: OnceLock<Weights>,
+    /// What was seen at each step, if it is counted by step.
+    sums: Mutex<Vec<u64>>,
+    /// What was seen at each of all steps.
+    at_each: AtomicU64,
+}
+
+impl Level {
+    fn new(steps: Steps, up: Option<(Windows, Seen)>) -> Self {
+        let (weights, sums, at_each) = Default::default();
+        Self { steps, up, weights, sums, at_each }
+    }
+
+    fn weights(&self) -> Weights {
+        self.weights.get_or_init(|| self.make_weights()).clone()
+    }
+
+    fn make_weights(&self) -> Weights {
+        let Some((windows, seen)) = &self.up else { return Weights::Same(1) };
+        let outer = seen.weights();
+        let steps = windows.outer.count();
+        if windows.see_all() {
+            return Weights::Same(outer.of(0..steps));
+        }
+        // First by how much the weight of each step is more than that of the one before.
+        let count = self.steps.count();
+        let mut sums = vec![0u64; count + 1];
+        for step in 0..steps {
+            let (weight, window) = (outer.of(step..step + 1), windows.of(step));
+            sums[window.start] = sums[window.start].wrapping_add(weight);
+            sums[window.end] = sums[window.end].wrapping_sub(weight);
+        }
+        let (mut weight, mut sum) = (0u64, 0u64);
+        for change in &mut sums {
+            weight = weight.wrapping_add(std::mem::replace(change, sum));
+            sum = sum.wrapping_add(weight);
+        }
+        Weights::Sums(sums.into())
+    }
+
+    fn total_weight(&self) -> u64 {
+        self.weights().of(0..self.steps.count())
+    }
+
+    /// What was seen at each step.
+    fn sums(&self) -> Vec<u64> {
+        let mut sums = std::mem::take(&mut *self.sums.lock());
+        sums.resize(self.steps.count(), 0);
+        let at_each = self.at_each.load(Relaxed);
+        sums.iter_mut().for_each(|sum| *sum += at_each);
+        sums
+    }
+
+    /// Adds what was seen at its steps to the steps whose windows they are in.
+    fn hand_up(&self) {
+        let Some((windows, seen)) = &self.up else { return };
+        // Sums of all steps before a step.
+        let (mut before, mut sum) = (vec![0], 0);
+        for seen in self.sums() {
+            sum += seen;
+            before.push(sum);
+        }
+        let steps = 0..windows.outer.count();
+        let counted: Vec<Counted> = steps
+            .map(|step| {
+                let window = windows.of(step);
+                let queryable = before[window.end] - before[window.start];
+                Counted { step, queryable, read: 0 }
+            })
+            .collect();
+        seen.add(counted.iter());
+    }
 }
 
 /// Whether points count as taken from the store.
@@ -190,52 +352,32 @@ pub(crate) struct Windows {
     pub offset: i64,
     /// How long they are, in milliseconds.
     pub range: i64,
+    /// Whether the window is the same for all steps, as `@` makes it.
+    pub fixed: bool,
 }
 
 impl Destination {
-    /// For what is evaluated at the first of `steps` and seen at all of them.
-    pub(crate) fn once(&self, steps: Steps) -> Self {
-        let seen = match self.seen {
-            Seen::Not => Seen::Not,
-            Seen::AtStep => Seen::AtAll { times: 1 },
-            Seen::AtAll { times } => Seen::AtAll { times: times * steps.count() as u64 },
-        };
+    /// For what is evaluated at the first of its steps and seen at all of them.
+    pub(crate) fn once(&self) -> Self {
+        let seen = self.seen.as_ref();
+        let seen = seen.map(|seen| Seen { level: Arc::clone(&seen.level), at: At::EachStep });
         Self { seen, read: Read::At(self.read.step(0)), ..self.clone() }
     }
 
     /// For what is counted by somebody else.
     pub(crate) fn nowhere() -> Self {
-        let (read, taken) = (Read::At(None), Taken::Elsewhere);
-        Self { seen: Seen::Not, read, taken, by_step: false }
-    }
-
-    /// For the inside of a subquery whose results are the query's: all is seen at its one step.
-    pub(crate) fn of_result(&self) -> Self {
-        let seen = Seen::AtAll { times: 1 };
-        Self { seen, read: Read::At(self.read.step(0)), ..self.clone() }
-    }
-
-    /// For the inside of a subquery whose results are seen in windows.
-    pub(crate) fn inside(&self, windows: Windows) -> Self {
-        let read = if windows.outer.count() == 1 {
-            Read::At(self.read.step(0))
-        } else if self.tells_steps() || windows.leave_gaps() {
-            let (onward, steps) = (self.read.clone(), OnceLock::new());
-            Read::Windows(Arc::new(FirstWindows { windows, onward, steps }))
-        } else {
-            self.read.clone()
-        };
-        Self { seen: Seen::Not, read, ..self.clone() }
+        Self { seen: None, read: Read::At(None), taken: Taken::Elsewhere, by_step: false }
     }
 
     /// Counts the samples of one series.
     pub(crate) fn tally(&self) -> Tally<'_> {
         let by_step = self.by_step.then(Vec::new);
-        Tally { destination: self, queryable: 0, read: 0, taken: 0, by_step }
+        let weights = self.seen.as_ref().map_or(Weights::Same(0), Seen::weights);
+        Tally { destination: self, weights, queryable: 0, read: 0, taken: 0, by_step }
     }
 
-    /// Whether it matters at which steps something is counted.
-    fn tells_steps(&self) -> bool {
+    /// Whether it matters at which steps something is read.
+    fn tells_reads(&self) -> bool {
         self.by_step || matches!(self.read, Read::Windows(_))
     }
 }
@@ -270,20 +412,42 @@ impl FirstWindows {
 }
 
 impl Windows {
+    /// Whether each window has all steps of the subquery.
+    fn see_all(&self) -> bool {
+        self.fixed || self.outer.count() == 1
+    }
+
+    /// The steps of the subquery in the window of a step.
+    fn of(&self, step: usize) -> Range<usize> {
+        if self.see_all() {
+            return 0..self.inner.count();
+        }
+        let end = self.outer.time(step).saturating_sub(self.offset);
+        self.up_to(end.saturating_sub(self.range))..self.up_to(end)
+    }
+
+    /// How many steps of the subquery are not after this time.
+    fn up_to(&self, time: i64) -> usize {
+        let after = time.saturating_sub(self.inner.start);
+        if after < 0 {
+            0
+        } else {
+            ((after / self.inner.interval) as usize + 1).min(self.inner.count())
+        }
+    }
+
     /// Whether a step of the subquery may be in no window.
     fn leave_gaps(&self) -> bool {
         let first = self.inner.start.saturating_add(self.offset);
         self.outer.interval > self.range || self.is_before(first, self.outer.start)
     }
 
-    /// The first window with this step of the subquery; as in Prometheus the first and the last one
-    /// also stand for those before and after.
+    /// The first window with this step of the subquery.
     fn first(&self, step: usize) -> Option<usize> {
         let time = self.inner.time(step).saturating_add(self.offset);
         let after = time.saturating_sub(self.outer.start).max(0) as u64;
         let at = after.div_ceil(self.outer.interval as u64) as usize;
-        let at = at.min(self.outer.count() - 1);
-        (!self.is_before(time, self.outer.time(at))).then_some(at)
+        (at < self.outer.count() && !self.is_before(time, self.outer.time(at))).then_some(at)
     }
 
     /// Whether a time is before the window of a step.
@@ -296,6 +460,7 @@ impl Windows {
 #[derive(Debug)]
 pub(crate) struct Tally<'a> {
     destination: &'a Destination,
+    weights: Weights,
     queryable: u64,
     read: u64,
     taken: u64,
@@ -315,7 +480,7 @@ impl Tally<'_> {
     /// Adds points that a step saw, and those of them that were read for it.
     #[inline]
     pub(crate) fn add(&mut self, step: usize, queryable: u64, read: u64) {
-        self.queryable += queryable;
+        self.queryable += queryable * self.weights.of(step..step + 1);
         self.taken += read;
         match &self.destination.read {
             Read::Windows(windows) if windows.step(step).is_none() => {}
@@ -328,10 +493,10 @@ impl Tally<'_> {
 
     /// Adds for each of these steps as many.
     pub(crate) fn add_alike(&mut self, steps: Range<usize>, queryable: u64, read: u64) {
-        if self.tells_steps() {
+        if self.destination.tells_reads() {
             steps.for_each(|step| self.add(step, queryable, read));
         } else {
-            self.queryable += queryable * steps.len() as u64;
+            self.queryable += queryable * self.weights.of(steps.clone());
             self.read += read * steps.len() as u64;
             self.taken += read * steps.len() as u64;
         }
@@ -360,7 +525,7 @@ impl Tally<'_> {
 
     /// Whether it matters at which steps samples are added.
     pub(crate) fn tells_steps(&self) -> bool {
-        self.destination.tells_steps()
+        self.destination.tells_reads() || matches!(self.weights, Weights::Sums(_))
     }
 }
 
@@ -397,7 +562,7 @@ mod tests {
         let query = steps(0, 20, 10);
         let own = |counts: &SampleCounts| add(counts, &counts.destination(), 2);
         check(query, own, &[1, 1, 0], &[1, 1, 0]);
-        let once = |counts: &SampleCounts| add(counts, &counts.destination().once(query), 1);
+        let once = |counts: &SampleCounts| add(counts, &counts.destination().once(), 1);
         check(query, once, &[1, 1, 1], &[1, 0, 0]);
     }
 
@@ -405,53 +570,67 @@ mod tests {
     fn the_inside_of_a_subquery_that_is_the_result_is_seen() {
         let (query, inner) = (Steps::instant(100), steps(70, 100, 10));
         let inside = |counts: &SampleCounts| {
-            let destination = counts.destination().of_result();
+            let destination = counts.of_result(&counts.destination(), inner);
             add(counts, &destination, inner.count());
-            add(counts, &destination.once(inner), 1);
+            add(counts, &destination.once(), 1);
         };
         check(query, inside, &[8], &[5]);
     }
 
     #[test]
-    fn the_inside_of_a_subquery_is_read_for_its_first_window() {
-        let case = |range: i64, offset: i64, read: &[u64]| {
+    fn the_inside_of_a_subquery_is_seen_in_each_window_and_read_for_the_first() {
+        let case = |range: i64, offset: i64, queryable: &[u64], read: &[u64]| {
             let query = steps(100, 160, 30);
             let first = (100 - offset - range).div_euclid(10) * 10 + 10;
             let inner = steps(first, query.end - offset, 10);
-            let windows = Windows { outer: query, inner, offset, range };
+            let windows = Windows { outer: query, inner, offset, range, fixed: false };
             let inside = |counts: &SampleCounts| {
-                add(counts, &counts.destination().inside(windows), inner.count());
+                let destination = counts.inside(&counts.destination(), windows);
+                add(counts, &destination, inner.count());
             };
-            check(query, inside, &[0, 0, 0], read);
+            check(query, inside, queryable, read);
         };
-        case(60, 0, &[6, 3, 3]);
-        case(30, 0, &[3, 3, 3]);
-        // What lies between two windows is read for none.
-        case(20, 0, &[2, 2, 2]);
-        case(20, 7, &[2, 2, 2]);
-        case(60, 45, &[6, 3, 3]);
+        case(60, 0, &[6; 3], &[6, 3, 3]);
+        case(30, 0, &[3; 3], &[3, 3, 3]);
+        // What lies between two windows is seen and read for none.
+        case(20, 0, &[2; 3], &[2, 2, 2]);
+        case(20, 7, &[2; 3], &[2, 2, 2]);
+        case(60, 45, &[6; 3], &[6, 3, 3]);
+    }
+
+    #[test]
+    fn a_window_that_is_the_same_for_all_steps_is_read_for_the_first() {
+        let (query, inner) = (steps(100, 160, 30), steps(10, 40, 10));
+        let windows = Windows { outer: query, inner, offset: 7, range: 40, fixed: true };
+        let inside = |counts: &SampleCounts| {
+            let destination = counts.inside(&counts.destination(), windows);
+            add(counts, &destination, inner.count());
+            add(counts, &destination.once(), 1);
+        };
+        check(query, inside, &[8; 3], &[5, 0, 0]);
     }
 
     #[test]
     fn nested_windows_are_followed_to_the_steps_of_the_query() {
         let query = steps(100, 200, 100);
-        let outer = Windows { outer: query, inner: steps(60, 200, 20), offset: 0, range: 50 };
+        let inner = steps(60, 200, 20);
+        let outer = Windows { outer: query, inner, offset: 0, range: 50, fixed: false };
         let nested = |range: i64| {
             let inner = steps(60 - range + 5, 200, 5);
-            Windows { outer: outer.inner, inner, offset: 0, range }
+            Windows { outer: outer.inner, inner, offset: 0, range, fixed: false }
         };
         let count = |range: i64| {
             let (outer, nested) = (outer, nested(range));
             move |counts: &SampleCounts| {
-                let destination = counts.destination().inside(outer);
-                let inside = destination.inside(nested);
+                let destination = counts.inside(&counts.destination(), outer);
+                let inside = counts.inside(&destination, nested);
                 add(counts, &inside, nested.inner.count());
-                add(counts, &destination.once(outer.inner), 1);
+                add(counts, &destination.once(), 1);
             }
         };
         // Of 60, 80, 100 / 160, 180, 200 each reads ten seconds; of 120 and 140 nothing is seen.
-        check(query, count(10), &[0, 0], &[3 * 2 + 1, 3 * 2]);
+        check(query, count(10), &[3 * 2 + 3; 2], &[3 * 2 + 1, 3 * 2]);
         // All twenty, and for the first one also what is before.
-        check(query, count(40), &[0, 0], &[8 + 2 * 4 + 1, 3 * 4]);
+        check(query, count(40), &[3 * 8 + 3; 2], &[8 + 2 * 4 + 1, 3 * 4]);
     }
 }

@@ -24,7 +24,7 @@ use super::estimate::{Estimate, estimate};
 use super::operators::build::{Builder, Scope};
 use super::patterns::Patience;
 use super::plan::{Node, Plan, Query, plan};
-use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings};
+use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings, StartTimestamps};
 use super::source::{Selected, select_all};
 use super::steps::Steps;
 use super::unsent::{Room, Unsent};
@@ -48,6 +48,8 @@ pub struct QueryOptions {
     pub timeout: Option<Duration>,
     /// How long a point counts as the newest one of its series.
     pub lookback: Option<Duration>,
+    /// Whether start timestamps are used; the setting says if this does not.
+    pub start_timestamps: Option<StartTimestamps>,
     /// How its samples are counted.
     pub counting: Counting,
     /// What it may cost.
@@ -86,7 +88,7 @@ impl Cost {
         self.read.load(Relaxed)
     }
 
-    /// Series of its selectors.
+    /// Series that its selectors read, summed over the selectors.
     pub fn series_touched(&self) -> u64 {
         self.series.load(Relaxed)
     }
@@ -274,7 +276,9 @@ impl Engine {
         }
         let limits = Limits::new(&self.settings, options.timeout, &options.limits);
         let counts = SampleCounts::new(options.counting, query.steps);
-        let context = Context::new(&self.settings, query.lookback, counts, limits, begin);
+        let mut context = Context::new(&self.settings, query.lookback, counts, limits, begin);
+        context.start_timestamps =
+            options.start_timestamps.unwrap_or(self.settings.start_timestamps);
         Ok(CancelOnDrop::new(Arc::new(context), Arc::clone(&options.cost), begin))
     }
 

@@ -1,10 +1,33 @@
 //! Which parts of the language are switched on.
 
+use super::names::Names;
+
 /// Which parts of the language are switched on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Features {
     /// What Prometheus has without any flag.
     Stable,
-    /// Also experimental functions and aggregators, `anchored`, `smoothed` and `fill`.
+    /// Also experimental functions and aggregators, and `fill`.
     Experimental,
+}
+
+/// How queries are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Syntax {
+    /// What of the language is on.
+    pub features: Features,
+    /// Which names need no quotes.
+    pub names: Names,
+}
+
+impl Syntax {
+    /// With all that there is.
+    pub const ALL: Self = Self { features: Features::Experimental, names: Names::Unicode };
+}
+
+/// With names as Prometheus has them without any flag.
+impl From<Features> for Syntax {
+    fn from(features: Features) -> Self {
+        Self { features, names: Names::Ascii }
+    }
 }

@@ -44,9 +44,9 @@ impl<'a> LabelChoice<'a> {
         Self::Only(names)
     }
 
-    /// Those with another name than these, and without the metric's name.
-    pub(crate) fn without_and_name(names: impl Iterator<Item = &'a str>) -> Self {
-        Self::Without(names.chain([METRIC_NAME]).collect())
+    /// Those with another name than these, and without the labels that describe the metric.
+    pub(crate) fn without_and_metadata(names: impl Iterator<Item = &'a str>) -> Self {
+        Self::Without(names.chain(METADATA_LABELS).collect())
     }
 
     /// What is chosen of `labels`, in `buffer`: nothing else is allocated.

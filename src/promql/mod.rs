@@ -1,4 +1,4 @@
-//! PromQL, the query language of Prometheus 3.14: text to a checked tree, and its evaluation.
+//! PromQL, the query language of Prometheus 3.16: text to a checked tree, and its evaluation.
 //!
 //! No HTTP, no CQL and no files: what is stored comes through a trait, limits and times are
 //! arguments.
@@ -23,6 +23,7 @@ pub mod functions;
 pub mod histogram;
 mod labelset;
 mod lexer;
+mod names;
 mod numbers;
 mod operator;
 mod operators;
@@ -53,7 +54,8 @@ pub use duration::{Allowed, DurationError, QueryTimes};
 pub use engine::{Cost, Engine, Estimating, QueryOptions};
 pub use error::{Costly, LimitSource, QueryError};
 pub use estimate::Estimate;
-pub use features::Features;
+pub use features::{Features, Syntax};
+pub use names::Names;
 pub use numbers::{format_duration, parse_duration};
 pub use operator::{Aggregator, BinaryOp, Sign};
 pub use parse_error::ParseError;

@@ -44,6 +44,28 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
+    /// All there are.
+    pub const ALL: [Self; 18] = [
+        Self::Add,
+        Self::Sub,
+        Self::Mul,
+        Self::Div,
+        Self::Mod,
+        Self::Pow,
+        Self::Atan2,
+        Self::Equal,
+        Self::NotEqual,
+        Self::Less,
+        Self::LessOrEqual,
+        Self::Greater,
+        Self::GreaterOrEqual,
+        Self::TrimUpper,
+        Self::TrimLower,
+        Self::And,
+        Self::Or,
+        Self::Unless,
+    ];
+
     /// Its text.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! Why a text is not an expression, and where.
 //!
-//! The texts are those of Prometheus 3.14, as clients compare them.
+//! The texts are those of Prometheus 3.16, as clients compare them.
 
 use super::position::{LineColumn, Span};
 

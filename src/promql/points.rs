@@ -286,12 +286,6 @@ impl Points {
         histograms.filter_map(|(step, histogram)| Some((step, histogram.as_ref()?)))
     }
 
-    /// Whether no step has a point.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.floats.iter().all(|value| is_stale(*value))
-            && self.histograms.iter().all(Option::is_none)
-    }
-
     /// How many samples they count for.
     pub(crate) fn samples(&self) -> usize {
         let floats = self.floats.iter().filter(|value| !is_stale(**value)).count();

@@ -98,6 +98,7 @@ functions! {
     Idelta = idelta(Matrix) -> Vector;
     Increase = increase(Matrix) -> Vector;
     Info = info(Vector, Vector; 1) -> Vector, experimental;
+    Integral = integral(Matrix, Scalar; 1) -> Vector, experimental;
     Irate = irate(Matrix) -> Vector;
     LabelJoin = label_join(Vector, String, String, String; -1) -> Vector;
     LabelReplace = label_replace(Vector, String, String, String, String) -> Vector;

@@ -122,9 +122,9 @@ pub struct Stats {
     pub samples_read: u64,
     /// The same with what a subquery reads between two windows: what the query costs.
     pub samples_taken: u64,
-    /// Series of all selectors; those of several are counted for each.
+    /// Series that its selectors read, summed over the selectors: those that two of them read count twice.
     pub series_touched: u64,
-    /// Both by step, if asked for.
+    /// Both counts of samples by step, if asked for.
     pub by_step: Option<StepCounts>,
     /// The most samples held in memory at a time.
     pub peak_samples: u64,

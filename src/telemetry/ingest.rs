@@ -32,6 +32,8 @@ pub struct IngestMetrics {
     pub exemplars: Counter,
     /// Metadata entries stored.
     pub metadata: Counter,
+    /// Floats and histograms stored of series without metadata, by requests of version 2.
+    pub without_metadata: Counter,
     rejected: Family<ReasonLabels, Counter>,
     refused: Family<ReasonLabels, Counter>,
     /// Series written to within the last hour.
@@ -68,12 +70,14 @@ pub struct WriteLabels {
 }
 
 impl IngestMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+    /// In `registry`, and under names of Prometheus in `plain`.
+    pub(super) fn register(registry: &mut Registry, plain: &mut Registry) -> Self {
         let metrics = Self {
             samples: Counter::default(),
             histograms: Counter::default(),
             exemplars: Counter::default(),
             metadata: Counter::default(),
+            without_metadata: Counter::default(),
             rejected: Family::default(),
             refused: Family::default(),
             active_series: Gauge::default(),
@@ -94,6 +98,11 @@ impl IngestMetrics {
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
+        plain.register(
+            "prometheus_api_remote_write_without_metadata_appended_samples",
+            "Floats and histograms stored by remote write 2.0 of series without metadata",
+            metrics.without_metadata.clone(),
+        );
         registry.register(
             "write_rejected",
             "Parts of remote-write requests that were refused, by reason: a series as one, and a request that is \

@@ -96,7 +96,7 @@ impl Metrics {
             config: ConfigMetrics::register(&mut registry),
             http,
             web: WebMetrics::register(&mut registry),
-            ingest: IngestMetrics::register(&mut registry),
+            ingest: IngestMetrics::register(&mut registry, &mut process),
             queries: QueryMetrics::register(&mut registry),
             head: HeadMetrics::register(&mut registry, limits.clone()),
             store: StoreMetrics::register(&mut registry),

@@ -268,6 +268,16 @@ impl<'a> Collector<'a> {
             .for_each(|known| *known = start);
     }
 
+    /// How many floats and histograms there are so far.
+    pub(super) fn points(&self) -> usize {
+        self.batch.samples.len() + self.batch.histograms.len()
+    }
+
+    /// Counts those since there were `before` as without metadata.
+    pub(super) fn lack_metadata(&mut self, before: usize) {
+        self.batch.without_metadata += self.points().saturating_sub(before) as u64;
+    }
+
     /// Whether the request brought nothing for the series: no floats, histograms or exemplars,
     /// refused or not.
     pub(super) fn is_empty(&self, draft: &Draft) -> bool {

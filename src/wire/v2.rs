@@ -141,6 +141,7 @@ impl<'a> Decoder<'a> {
         const METADATA: u32 = key(5, BYTES);
         const CREATED_TIMESTAMP: u32 = key(6, VARINT);
         let draft = self.collector.begin_series()?;
+        let before = self.collector.points();
         let number = self.series;
         self.series += 1;
         let keeps_all = !self.collector.is_strict() && !draft.is_omitted();
@@ -165,6 +166,9 @@ impl<'a> Decoder<'a> {
         }
         let checked = self.metadata(number, &refs.kept, metadata)?;
         self.finish_series(draft, &refs.kept, checked)?;
+        if self.says_nothing(metadata) {
+            self.collector.lack_metadata(before);
+        }
         self.refs = refs.kept;
         Ok(())
     }
@@ -313,6 +317,14 @@ impl<'a> Decoder<'a> {
             self.families.last = Some((reference, metadata));
         }
         Ok(Ok(added))
+    }
+
+    /// Whether there is no metadata.
+    fn says_nothing(&self, metadata: MetadataRefs) -> bool {
+        let none = |reference| self.optional_symbol(reference).is_ok_and(<[u8]>::is_empty);
+        MetricType::from_number(metadata.kind) == MetricType::Unknown
+            && none(metadata.help)
+            && none(metadata.unit)
     }
 
     /// Reference 0 is "none", whatever the table holds.

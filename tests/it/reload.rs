@@ -210,6 +210,9 @@ const LIVE: &[(&str, &str)] = &[
     ("query-max-depth", "7"),
     ("query-lookback-delta", "\"1m\""),
     ("promql-experimental", "true"),
+    ("promql-delayed-name-removal", "true"),
+    ("use-start-timestamps", "true"),
+    ("promql-unquoted-utf8-names", "true"),
     ("slow-query-log", "\"1s\""),
     ("log-level", "\"warn\""),
 ];

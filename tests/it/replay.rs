@@ -1,4 +1,4 @@
-//! What a real Prometheus 3.14 answered to remote reads, replayed.
+//! What a real Prometheus 3.16 answered to remote reads, replayed.
 //!
 //! `writes.jsonl` is written to an empty server, then every line of `reads.jsonl` is asked and the
 //! answers compared by what they mean: series, timestamps, bits of floats, histograms. Free are
@@ -20,8 +20,8 @@ use serde_json::Value as Json;
 
 use super::support::promkairos::{Backend, Promkairos};
 
-const WRITES: &str = include_str!("../data/prometheus-3.14/writes.jsonl");
-const READS: &str = include_str!("../data/prometheus-3.14/reads.jsonl");
+const WRITES: &str = include_str!("../data/prometheus-3.16/writes.jsonl");
+const READS: &str = include_str!("../data/prometheus-3.16/reads.jsonl");
 
 /// Cases in which we differ on purpose: our status, and why.
 const DIFFERENT: [(&str, u16, &str); 2] = [

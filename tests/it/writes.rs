@@ -738,7 +738,7 @@ fn recorded_counts(value: &Value) -> Option<[u64; 3]> {
 #[tokio::test]
 async fn what_a_prometheus_takes_we_take() {
     let server = Server::start().await;
-    let lines = recorded(include_str!("../data/prometheus-3.14/writes.jsonl"));
+    let lines = recorded(include_str!("../data/prometheus-3.16/writes.jsonl"));
     assert_eq!(lines.len(), 23);
     for line in &lines {
         let body = snappy::compress(&hex(text(line, "proto_hex"))).expect("small");
@@ -800,7 +800,7 @@ const DIFFERENCES: &[(&str, u16, Option<[u64; 3]>, &str)] = &[
 #[tokio::test]
 async fn what_a_prometheus_refuses_we_refuse_but_for_the_listed_differences() {
     let server = Server::start().await;
-    let lines = recorded(include_str!("../data/prometheus-3.14/rejected.jsonl"));
+    let lines = recorded(include_str!("../data/prometheus-3.16/rejected.jsonl"));
     assert_eq!(lines.len(), 167);
     let mut differ = 0;
     for line in &lines {

@@ -196,7 +196,12 @@ async fn accept(
         return Ok(WriteOutcome { rejections: batch.rejections, ..WriteOutcome::default() });
     }
     let (series, samples) = (batch.series.len() as i64, batch.samples.len() as i64);
-    Ok(store.write(batch).instrument(info_span!("store", series, samples)).await?)
+    let without_metadata = batch.without_metadata;
+    let outcome = store.write(batch).instrument(info_span!("store", series, samples)).await?;
+    // Of what was refused since the request was read it is not known whether it has any.
+    let without_metadata = without_metadata.min(outcome.samples + outcome.histograms);
+    state.metrics.ingest.without_metadata.inc_by(without_metadata);
+    Ok(outcome)
 }
 
 /// Why a body is refused that does not decode. What is beyond the most that a setting can be is beyond

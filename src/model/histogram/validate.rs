@@ -198,6 +198,10 @@ fn check_spans(side: &'static str, spans: &[Span], buckets: usize) -> Result<(),
         if i > 0 && span.offset < 0 {
             return Err(HistogramError::NegativeOffset { side, number, offset: span.offset });
         }
+        // The bucket below it has no index.
+        if span.offset == i32::MIN {
+            return Err(HistogramError::IndexOverflow { side, number });
+        }
         total += u64::from(span.length);
         index += i64::from(span.offset) + i64::from(span.length);
         if i32::try_from(index).is_err() {

@@ -86,7 +86,7 @@ pub(super) fn group_labels(grouping: &Grouping, loses_metadata: bool) -> LabelCh
         }
         Grouping::Without(names) => {
             let names = names.iter().map(String::as_str);
-            LabelChoice::without_and_name(names.chain(lost.iter().copied()))
+            LabelChoice::without_and_metadata(names.chain(lost.iter().copied()))
         }
     }
 }

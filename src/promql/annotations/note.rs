@@ -32,6 +32,7 @@ pub enum HistogramOperation {
 pub enum Note {
     InvalidQuantile { got: String },
     InvalidRatio { got: String, capped: String },
+    InvalidIntegralStrategy { got: String },
     BadBucketLabel { le: String, metric: String },
     MixedFloatsHistograms { metric: String },
     MixedFloatsHistogramsInAggregation,
@@ -66,11 +67,17 @@ impl Note {
         Self::InvalidRatio { got: general(got), capped: general(capped) }
     }
 
+    /// A strategy of `integral` that is none.
+    pub fn invalid_strategy(got: f64) -> Self {
+        Self::InvalidIntegralStrategy { got: general(got) }
+    }
+
     /// Whether it is a warning or an info.
     pub fn severity(&self) -> Severity {
         match self {
             Self::InvalidQuantile { .. }
             | Self::InvalidRatio { .. }
+            | Self::InvalidIntegralStrategy { .. }
             | Self::BadBucketLabel { .. }
             | Self::MixedFloatsHistograms { .. }
             | Self::MixedFloatsHistogramsInAggregation
@@ -141,6 +148,9 @@ impl Note {
             }
             Self::InvalidRatio { got, capped } => {
                 write!(f, "ratio value should be between -1 and 1, got {got}, capping to {capped}")
+            }
+            Self::InvalidIntegralStrategy { got } => {
+                write!(f, "strategy should be 0, 1, or 2 (default), using 2, got {got}")
             }
             Self::BadBucketLabel { le, metric } => write!(
                 f,

@@ -18,7 +18,7 @@ use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::labelset::keep;
 use crate::promql::operators::buffered::Buffered;
-use crate::promql::operators::merged::{Clash, Merged};
+use crate::promql::operators::merged::Merged;
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::{KeptPoints, Points};
 use crate::promql::series_list::{SeriesList, made_bytes};
@@ -59,8 +59,10 @@ impl Join {
     ) -> Result<BoxOperator, QueryError> {
         let swapped = matching.cardinality == Cardinality::OneToMany;
         let (many, one) = if swapped { (right, left) } else { (left, right) };
-        // As in Prometheus, `group_right` turns the sides but not what they are filled with.
-        let (fill_many, fill_one) = (matching.fill_left, matching.fill_right);
+        let (fill_many, fill_one) = match swapped {
+            true => (matching.fill_right, matching.fill_left),
+            false => (matching.fill_left, matching.fill_right),
+        };
         let sides = Sides {
             operation,
             matching: matching.clone(),
@@ -97,7 +99,7 @@ impl Join {
         if join.series.is_empty() {
             join.finish()?;
         }
-        Merged::of(Box::new(join), Clash::SameStep, &context.budget)
+        Merged::of(Box::new(join), &context.budget)
     }
 
     /// Computes the next group.

@@ -25,7 +25,7 @@ fn agreed(matching: &MatchLabels) -> LabelChoice<'_> {
     match matching {
         MatchLabels::On(names) => LabelChoice::only(names.iter().map(String::as_str)),
         MatchLabels::Ignoring(names) => {
-            LabelChoice::without_and_name(names.iter().map(String::as_str))
+            LabelChoice::without_and_metadata(names.iter().map(String::as_str))
         }
     }
 }

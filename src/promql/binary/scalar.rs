@@ -9,7 +9,7 @@ use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::operator::BinaryOp;
 use crate::promql::operators::elementwise::{Map, Mapped};
-use crate::promql::operators::merged::{Clash, Merged};
+use crate::promql::operators::merged::Merged;
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::{ABSENT, Points, Value, ValueRef};
 
@@ -84,7 +84,7 @@ pub(crate) fn vector_and_scalar(
     });
     match nameless {
         true => Mapped::nameless(vector, context, map),
-        false => Merged::of(Mapped::labeled(vector, map), Clash::SameStep, &context.budget),
+        false => Merged::of(Mapped::labeled(vector, map), &context.budget),
     }
 }
 

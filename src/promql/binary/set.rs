@@ -7,7 +7,7 @@ use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::operators::literal::drain;
-use crate::promql::operators::merged::{Clash, Merged};
+use crate::promql::operators::merged::Merged;
 use crate::promql::operators::{BoxOperator, Operator, Series};
 use crate::promql::points::Points;
 use crate::promql::series_list::SeriesList;
@@ -50,7 +50,7 @@ impl And {
         }
         let (left_groups, right_groups, present) = sides(&left, &right, labels, steps, context)?;
         let and = Self { left, right, stays, left_groups, right_groups, present, position: 0 };
-        Merged::of(Box::new(and), Clash::SameStep, &context.budget)
+        Merged::of(Box::new(and), &context.budget)
     }
 
     fn read_right(&mut self) -> Result<(), QueryError> {
@@ -116,7 +116,7 @@ impl Or {
         let mut both = left.series().iter().chain(right.series()).cloned();
         both.try_for_each(|one| series.push_shared(one))?;
         let or = Self { left, right, series, left_groups, right_groups, present, position: 0 };
-        Merged::of(Box::new(or), Clash::SameStep, &context.budget)
+        Merged::of(Box::new(or), &context.budget)
     }
 }
 

@@ -9,6 +9,7 @@ mod extended;
 mod growth;
 mod histogram_rate;
 mod instant_rate;
+mod integral;
 mod interpolate;
 mod over_time;
 mod quantile;
@@ -67,6 +68,7 @@ pub fn range_kernel(function: Function) -> Option<RangeKernel> {
         float: DoubleExponentialSmoothing => |w, a, n| {
             trend::double_exponential_smoothing(a.scalars[0], a.scalars[1], w, n)
         };
+        float: Integral => |w, a, n| integral::integral(a.scalars[0], w, n);
         value: SumOverTime => |w, _, n| sums::sum_over_time(w, n);
         value: AvgOverTime => |w, _, n| sums::avg_over_time(w, n);
         value: FirstOverTime => |w, _, _| w.first();

@@ -18,6 +18,10 @@ pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
     let rank = q * (values.len() - 1) as f64;
     let weight = rank - rank.floor();
     let lower = rank.floor() as usize;
+    if weight == 0.0 {
+        // The next one may be infinite, of which no part is nothing.
+        return values[lower];
+    }
     let upper = (lower + 1).min(values.len() - 1);
     values[lower] * (1.0 - weight) + values[upper] * weight
 }
@@ -36,6 +40,9 @@ mod tests {
         let of = |q: f64| quantile(q, &mut [3.0, 1.0, 2.0, 10.0]);
         assert_eq!((of(0.0), of(0.5), of(1.0)), (1.0, 2.5, 10.0));
         assert_eq!(of(0.9), 3.0 * (1.0 - 0.7000000000000002) + 10.0 * 0.7000000000000002);
+        let infinite = |q: f64| quantile(q, &mut [1.0, f64::INFINITY, f64::NEG_INFINITY]);
+        assert_eq!(infinite(0.5), 1.0);
+        assert_eq!((infinite(0.0), infinite(1.0)), (f64::NEG_INFINITY, f64::INFINITY));
         assert_eq!((of(-0.1), of(1.1)), (f64::NEG_INFINITY, f64::INFINITY));
         assert!(of(f64::NAN).is_nan() && quantile(0.5, &mut []).is_nan());
     }

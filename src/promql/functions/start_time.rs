@@ -13,7 +13,7 @@ pub(super) struct Begun {
 impl Begun {
     /// Whether the counter of this sample began after `previous`.
     pub(super) fn is_reset_after(self, previous: Self) -> bool {
-        if self.start == 0 || self.start >= self.time {
+        if self.start == previous.start || self.start == 0 || self.start >= self.time {
             return false;
         }
         if self.start == previous.time {
@@ -22,6 +22,11 @@ impl Begun {
             return previous.start != 0 && previous.start < previous.time;
         }
         self.start > previous.time
+    }
+
+    /// Whether the counter of this sample began after `time`, which is before the sample.
+    pub(super) fn began_after(self, time: i64) -> bool {
+        self.start > time && self.is_reset_after(Self { time, start: time })
     }
 
     /// Whether it began before `previous` was taken, and yet is not the same counter.
@@ -52,6 +57,8 @@ mod tests {
         assert!(!reset((10, 10), (20, 10)));
         assert!(!reset((10, 0), (20, 10)));
         assert!(!reset((10, 12), (20, 10)));
+        // The same counter, whatever its beginning is.
+        assert!(!reset((10, 15), (20, 15)));
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Window<'a> {
     pub histogram_starts: &'a [i64],
     /// `anchored` or `smoothed`: its values at both ends.
     pub edges: Option<Edges>,
+    /// How far outside of it points are looked at for these, in milliseconds.
+    pub lookback: i64,
 }
 
 /// Where notes about a window go.
@@ -56,6 +58,8 @@ pub struct Notes<'a> {
     pub metric: &'a str,
     /// The place of the first argument.
     pub span: Span,
+    /// The place of the last one.
+    pub last_argument: Span,
     /// All notes.
     pub annotations: &'a mut Annotations,
 }
@@ -64,6 +68,11 @@ impl Notes<'_> {
     /// Adds a note.
     pub fn add(&mut self, note: Note) {
         self.annotations.add(note.at(self.span));
+    }
+
+    /// Adds a note about the last argument.
+    pub fn add_about_argument(&mut self, note: Note) {
+        self.annotations.add(note.at(self.last_argument));
     }
 
     /// Adds a note about the metric.
@@ -210,6 +219,7 @@ pub(super) mod tests {
             histograms,
             histogram_starts: &[],
             edges: None,
+            lookback: 0,
         }
     }
 
@@ -217,7 +227,10 @@ pub(super) mod tests {
     pub(crate) fn noted<T>(kernel: impl FnOnce(&mut Notes<'_>) -> T) -> (T, Vec<String>) {
         let mut annotations = Annotations::default();
         let span = Span::default();
-        let result = kernel(&mut Notes { metric: "m", span, annotations: &mut annotations });
+        let (metric, last_argument) = ("m", span);
+        let annotations_of = &mut annotations;
+        let result =
+            kernel(&mut Notes { metric, span, last_argument, annotations: annotations_of });
         (result, annotations.notes().map(Note::to_string).collect())
     }
 

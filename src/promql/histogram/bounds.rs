@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn bounds_are_the_floats_of_prometheus() {
-        // From answers of Prometheus 3.14 and the table that it has.
+        // From answers of Prometheus 3.16 and the table that it has.
         assert_eq!(exponential(0, 0), 1.0);
         assert_eq!(exponential(1, 0), 2.0);
         assert_eq!(exponential(-1, 1), 0.707_106_781_186_547_5);

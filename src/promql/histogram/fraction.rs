@@ -43,15 +43,20 @@ impl FloatHistogram {
     /// How many observations are below `value`, if it is not above `bucket`; `rank` of them are
     /// below the bucket.
     fn rank_of(&self, value: f64, bucket: Bucket, rank: f64) -> Option<f64> {
-        let around_zero = bucket.touches_zero();
-        let bucket = if around_zero { self.one_sided(bucket) } else { bucket };
+        let custom = self.has_custom_buckets();
+        let around_zero = !custom && bucket.touches_zero();
+        let bucket = match around_zero {
+            true => self.one_sided(bucket),
+            false if custom => self.narrowed(bucket),
+            false => bucket,
+        };
         if bucket.lower >= value {
             return Some(rank);
         }
         if bucket.upper <= value {
             return None;
         }
-        let linear = self.has_custom_buckets() || around_zero;
+        let linear = custom || around_zero;
         if linear && bucket.lower == f64::NEG_INFINITY {
             return Some(bucket.count);
         }
@@ -107,5 +112,8 @@ mod tests {
         close(h.fraction(f64::NEG_INFINITY, 2.5).value, 0.125);
         // Nothing is known of where the observations above the last bound lie.
         close(h.fraction(f64::NEG_INFINITY, 20.0).value, 0.75);
+        // A bucket that only ends or begins at 0 is no zero bucket.
+        let h = custom(&[-1.0, 0.0, 5.0], &[2.0, 2.0, 4.0, 0.0], 0.0);
+        close(h.fraction(-0.5, 2.5).value, 3.0 / 8.0);
     }
 }

@@ -73,7 +73,7 @@ impl FloatHistogram {
     /// The bucket with the bounds between which observations are taken to lie: the zero bucket
     /// ends at zero where it has buckets on the other side only, the first custom one begins
     /// there.
-    fn narrowed(&self, bucket: Bucket) -> Bucket {
+    pub(super) fn narrowed(&self, bucket: Bucket) -> Bucket {
         if self.has_custom_buckets() {
             let from_zero = bucket.lower == f64::NEG_INFINITY && bucket.upper > 0.0;
             return if from_zero { Bucket { lower: 0.0, ..bucket } } else { bucket };

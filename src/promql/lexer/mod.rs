@@ -9,6 +9,7 @@
 mod number;
 mod string;
 
+use super::names::{NameRule, Names};
 use super::operator::BinaryOp;
 use super::parse_error::ParseError;
 use super::position::Span;
@@ -26,8 +27,9 @@ pub(super) struct Lexer<'a> {
     mode: Mode,
     open_parens: usize,
     window: Window,
-    /// A window somewhere before had a number: then a colon is not too early.
+    /// The window has a number or a function of the query's times: then a colon is not too early.
     seen_duration: bool,
+    names: NameRule,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +50,7 @@ enum Window {
 type Step = Result<Option<Kind>, Box<ParseError>>;
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(query: &'a str) -> Self {
+    pub(super) fn new(query: &'a str, names: Names) -> Self {
         Self {
             query,
             start: 0,
@@ -57,6 +59,7 @@ impl<'a> Lexer<'a> {
             open_parens: 0,
             window: Window::Closed,
             seen_duration: false,
+            names: NameRule::new(names),
         }
     }
 
@@ -119,7 +122,7 @@ impl<'a> Lexer<'a> {
             }
             ']' => self.close_window(),
             c if self.starts_number(c) => return self.number_or_duration().map(Some),
-            c if is_letter(c) || c == ':' => return self.word(c).map(Some),
+            c if self.names.starts(c) || c == ':' => return self.word(c).map(Some),
             c => match arithmetic(c) {
                 Some(op) => Kind::Operator(op),
                 None => {
@@ -155,8 +158,8 @@ impl<'a> Lexer<'a> {
                 self.mode = Mode::Plain;
                 Kind::RightBrace
             }
-            c if is_letter(c) => {
-                self.take_while(is_letter_or_digit);
+            c if self.names.starts(c) => {
+                self.take_name(|_| false);
                 Kind::Identifier
             }
             c => {
@@ -192,15 +195,18 @@ impl<'a> Lexer<'a> {
                 self.mode = Mode::Plain;
                 return self.number_or_duration().map(Some);
             }
-            c => match arithmetic(c).map(Kind::Operator).or_else(|| self.duration_word(c)) {
-                Some(kind) => kind,
-                None => {
-                    let c = quoted_char(Some(c));
-                    return Err(
-                        self.error(format!("unexpected character in duration expression: {c}"))
-                    );
+            c => {
+                if let Some(op) = arithmetic(c) {
+                    return Ok(Some(Kind::Operator(op)));
                 }
-            },
+                let Some(word) = self.duration_word(c) else {
+                    let c = quoted_char(Some(c));
+                    let message = format!("unexpected character in duration expression: {c}");
+                    return Err(self.error(message));
+                };
+                self.seen_duration = true;
+                word
+            }
         }))
     }
 
@@ -221,6 +227,7 @@ impl<'a> Lexer<'a> {
             return Err(self.error("unexpected left bracket '['"));
         }
         self.window = Window::BeforeColon;
+        self.seen_duration = false;
         self.mode = Mode::Duration;
         Ok(Kind::LeftBracket)
     }
@@ -247,7 +254,7 @@ impl<'a> Lexer<'a> {
                 }),
             };
         }
-        self.take_while(|c| is_letter_or_digit(c) || c == ':');
+        self.take_name(|c| c == ':');
         let word = &self.query[self.start..self.at];
         Ok(match Kind::of_word(&word.to_ascii_lowercase()) {
             // These can be names of metrics, so they are keywords only where they are used as such.
@@ -310,6 +317,13 @@ impl<'a> Lexer<'a> {
 
     fn take_while(&mut self, fits: impl Fn(char) -> bool) {
         while self.take_if(&fits) {}
+    }
+
+    /// Reads the rest of a name, in which other characters may stand `also`.
+    fn take_name(&mut self, also: impl Fn(char) -> bool) {
+        while let Some(c) = self.peek().filter(|&c| self.names.continues(c) || also(c)) {
+            self.at += c.len_utf8();
+        }
     }
 
     /// An error about the word that is being read.

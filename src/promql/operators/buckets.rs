@@ -2,12 +2,13 @@
 //! and over classic ones, whose buckets are series that differ in the label `le` alone.
 //!
 //! A classic histogram is computed when the last of its series was read; only the series of
-//! histograms not yet complete are kept.
+//! histograms not yet complete are kept. What a series is, its points decide step by step: floats are a
+//! bucket of a classic histogram, and native histograms may carry a label `le` of their own.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::merged::{Clash, Merged};
+use super::merged::Merged;
 use super::{BoxOperator, Operator, Series};
 use crate::model::Labels;
 use crate::promql::annotations::Note;
@@ -54,9 +55,17 @@ impl Measure {
     }
 }
 
+/// What comes out of series.
+enum Output {
+    /// The native histograms of a series whose floats are a classic bucket.
+    OfBucket(usize),
+    /// A histogram, native or classic.
+    Whole(Source),
+}
+
 /// A histogram, native or classic, and the series that it is made of.
 struct Source {
-    /// The native series without an upper bound, if there is one.
+    /// The series without an upper bound, if there is one: its native histograms.
     native: Option<usize>,
     /// The classic buckets: upper bound and position.
     buckets: Vec<(f64, usize)>,
@@ -70,20 +79,21 @@ struct Source {
 pub(crate) struct Buckets {
     input: BoxOperator,
     measure: Measure,
-    sources: VecDeque<Source>,
+    outputs: VecDeque<Output>,
     series: SeriesList,
     kept: HashMap<usize, KeptPoints>,
     read: usize,
-    ready: VecDeque<KeptPoints>,
+    /// The next results; none for one without a point.
+    ready: VecDeque<Option<KeptPoints>>,
     steps: Steps,
     span: Span,
     context: Arc<Context>,
-    /// What `sources` take.
+    /// What `outputs` take.
     _held: Held,
 }
 
-/// Bytes of a histogram beside its labels and name, and of each series that it is made of.
-const SOURCE_BYTES: usize = size_of::<Source>() + 64;
+/// Bytes of an output beside its own labels and name, and of each series that it is made of.
+const SOURCE_BYTES: usize = 2 * (size_of::<Output>() + size_of::<Labels>()) + 64;
 
 impl Buckets {
     /// Of `input`, the argument at `span`.
@@ -95,8 +105,8 @@ impl Buckets {
         context: &Arc<Context>,
     ) -> Result<BoxOperator, QueryError> {
         let mut held = context.budget.nothing();
-        let (sources, bases) = sources(input.series(), &mut held)?;
-        let places = sources.len() * measure.count();
+        let (outputs, bases) = outputs(input.series(), &mut held)?;
+        let places = outputs.len() * measure.count();
         let mut series = SeriesList::new(places, &context.budget)?;
         for base in &bases {
             let nameless = Series::new(base.clone()).nameless(context);
@@ -116,7 +126,7 @@ impl Buckets {
         let buckets = Self {
             input,
             measure,
-            sources: sources.into(),
+            outputs: outputs.into(),
             series,
             kept: HashMap::new(),
             read: 0,
@@ -126,7 +136,7 @@ impl Buckets {
             context: Arc::clone(context),
             _held: held,
         };
-        Merged::of(Box::new(buckets), Clash::SameStep, &context.budget)
+        Merged::of(Box::new(buckets), &context.budget)
     }
 
     fn read_one(&mut self) -> Result<(), QueryError> {
@@ -154,6 +164,28 @@ impl Buckets {
     /// The metric's name as notes show it: it is there only when its removal is delayed.
     fn shown_name(&self, metric: &str) -> String {
         if self.context.delays_names() { metric.to_owned() } else { String::new() }
+    }
+
+    /// Computes the native histograms of a series that was read and whose floats are a classic bucket.
+    fn compute_of_bucket(&mut self, position: usize) -> Result<(), QueryError> {
+        let points = self.kept.get(&position).filter(|points| points.has_histograms());
+        let metric = self.input.series()[position].labels.as_ref().metric_name();
+        let mut results = Vec::with_capacity(self.measure.count());
+        for which in 0..self.measure.count() {
+            results.push(match points {
+                None => None,
+                Some(points) => {
+                    let count = self.steps.count();
+                    let mut result = KeptPoints::absent(count, &self.context.budget)?;
+                    for (step, histogram) in points.histograms() {
+                        result.set_float(step, self.native(histogram, which, step, metric));
+                    }
+                    Some(result)
+                }
+            });
+        }
+        self.ready.extend(results);
+        Ok(())
     }
 
     fn compute(&mut self, source: &Source) -> Result<(), QueryError> {
@@ -193,7 +225,7 @@ impl Buckets {
                 (None, true) => {}
             }
         }
-        self.ready.extend(results);
+        self.ready.extend(results.into_iter().map(Some));
         Ok(())
     }
 
@@ -250,26 +282,46 @@ impl Operator for Buckets {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         while self.ready.is_empty() {
-            let Some(source) = self.sources.pop_front() else { break };
-            while self.read <= source.last {
+            let Some(output) = self.outputs.pop_front() else { break };
+            while self.read <= output.last() {
                 self.read_one()?;
             }
-            self.compute(&source)?;
+            match output {
+                Output::OfBucket(position) => self.compute_of_bucket(position)?,
+                Output::Whole(source) => self.compute(&source)?,
+            }
         }
-        *points = self.ready.pop_front().map(KeptPoints::into_points).unwrap_or_default();
+        match self.ready.pop_front().flatten() {
+            Some(ready) => *points = ready.into_points(),
+            None => points.clear(self.steps.count()),
+        }
         Ok(())
     }
 }
 
-/// The histograms that `series` make up, in the order in which they are complete, and the labels of
-/// each without the bound.
-fn sources(series: &[Series], held: &mut Held) -> Result<(Vec<Source>, Vec<Labels>), QueryError> {
+impl Output {
+    /// The last of all positions that it is made of.
+    fn last(&self) -> usize {
+        match self {
+            Self::OfBucket(position) => *position,
+            Self::Whole(source) => source.last,
+        }
+    }
+}
+
+/// The histograms that `series` may make up, in the order in which they are complete, and the labels of
+/// each: those of a classic one without the bound.
+fn outputs(series: &[Series], held: &mut Held) -> Result<(Vec<Output>, Vec<Labels>), QueryError> {
     held.take(0, series.len() * SOURCE_BYTES)?;
     let mut bytes = series.len() * SOURCE_BYTES;
     let mut known: HashMap<Labels, usize> = HashMap::new();
     let mut sources: Vec<Source> = Vec::new();
+    let mut of_buckets = Vec::new();
     for (position, one) in series.iter().enumerate() {
         let bound = parse_bound(one.labels.get(BUCKET_LABEL));
+        if bound.is_some() {
+            of_buckets.push((Output::OfBucket(position), one.labels.clone()));
+        }
         // A series whose bound is none can only be a native histogram.
         let base = match bound {
             Some(_) => one.labels.filtered(|name| name != BUCKET_LABEL.as_bytes()),
@@ -292,14 +344,15 @@ fn sources(series: &[Series], held: &mut Held) -> Result<(Vec<Source>, Vec<Label
     }
     let mut bases = vec![Labels::default(); sources.len()];
     known.into_iter().for_each(|(base, at)| bases[at] = base);
-    let mut both: Vec<(Source, Labels)> = sources.into_iter().zip(bases).collect();
-    both.sort_by_key(|(source, _)| source.last);
+    let whole = sources.into_iter().map(Output::Whole).zip(bases);
+    let mut both: Vec<(Output, Labels)> = of_buckets.into_iter().chain(whole).collect();
+    both.sort_by_key(|(output, _)| output.last());
     Ok(both.into_iter().unzip())
 }
 
-/// An upper bound; `+Inf` is one, a number too large for a float is none.
+/// An upper bound; `+Inf` is one, NaN and a number too large for a float are none.
 fn parse_bound(text: &str) -> Option<f64> {
     let bound: f64 = text.parse().ok()?;
     let overflows = bound.is_infinite() && text.contains(|c: char| c.is_ascii_digit());
-    (!overflows).then_some(bound)
+    (!overflows && !bound.is_nan()).then_some(bound)
 }

@@ -1,7 +1,7 @@
 //! Functions of one value: each point of the result comes from the point of one series at the
 //! same step.
 
-use super::merged::{Clash, Merged};
+use super::merged::Merged;
 use super::{BoxOperator, Operator, Series, dates};
 use crate::model::is_stale;
 use crate::promql::context::Context;
@@ -35,7 +35,7 @@ impl Mapped {
         }
         let (budget, nameless) = (&context.budget, |series: &Series| series.nameless(context));
         let series = Some(SeriesList::of(input.series(), budget, nameless)?);
-        Merged::of(Box::new(Self { input, series, map }), Clash::SameStep, budget)
+        Merged::of(Box::new(Self { input, series, map }), budget)
     }
 
     /// The labels stay.
@@ -94,6 +94,11 @@ pub(crate) fn map_histograms(points: &mut Points, f: impl Fn(&FloatHistogram) ->
     points.drop_histograms();
 }
 
+/// Degrees of a radian: 180/π, rounded once.
+const DEGREES: f64 = 57.295_779_513_082_32;
+/// Radians of a degree: π/180, rounded once.
+const RADIANS: f64 = 0.017_453_292_519_943_295;
+
 /// The function of one float with this name.
 pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
     Some(match function {
@@ -107,14 +112,14 @@ pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
         Function::Ceil => f64::ceil,
         Function::Cos => f64::cos,
         Function::Cosh => f64::cosh,
-        Function::Deg => |v| v * 180.0 / std::f64::consts::PI,
+        Function::Deg => |v| v * DEGREES,
         Function::Exp => f64::exp,
         Function::Floor => f64::floor,
         Function::Ln => f64::ln,
         // As Go has it, to the last digit.
         Function::Log10 => |v| v.ln() * (1.0 / std::f64::consts::LN_10),
         Function::Log2 => f64::log2,
-        Function::Rad => |v| v * std::f64::consts::PI / 180.0,
+        Function::Rad => |v| v * RADIANS,
         Function::Sgn => sign,
         Function::Sin => f64::sin,
         Function::Sinh => f64::sinh,

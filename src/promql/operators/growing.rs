@@ -360,8 +360,8 @@ mod tests {
         let (mut annotations, mut tracks) = (Annotations::default(), Tracks::default());
         let budget = Budget::new(&Settings::default());
         let mut sliding = Sliding::new(frame, &mut tracks, &budget, |step, window| {
-            let mut notes =
-                Notes { metric: "m", span: Span::default(), annotations: &mut annotations };
+            let (span, annotations) = (Span::default(), &mut annotations);
+            let mut notes = Notes { metric: "m", span, last_argument: span, annotations };
             if !window.is_empty() {
                 let (queryable, read) = counter.count(window);
                 tally.add(step, queryable, read);

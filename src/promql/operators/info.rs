@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::build::Scope;
-use super::merged::{Clash, Merged};
+use super::merged::Merged;
 use super::{BoxOperator, Operator, Series};
 use crate::model::{Labels, METRIC_NAME, MatchOp, Matcher};
 use crate::promql::budget::{Budget, Held};
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
-use crate::promql::labelset::{Builder, keep};
+use crate::promql::labelset::{Builder, METADATA_LABELS, keep};
 use crate::promql::plan::ResetHints;
 use crate::promql::points::{KeptPoints, Points};
 use crate::promql::series_list::{SeriesList, made_bytes};
@@ -56,30 +56,51 @@ impl Wanted {
     }
 
     fn wants_label(&self, name: &str) -> bool {
-        name != METRIC_NAME
+        !METADATA_LABELS.contains(&name)
             && (self.data.is_empty() || self.data.iter().any(|matcher| matcher.name() == name))
     }
 }
 
-/// Of which targets info series are of use: the values of the identifying labels.
-pub(crate) fn targets<'a>(
-    base: &'a [Series],
-    wanted: &Wanted,
-) -> BTreeMap<&'static str, BTreeSet<&'a str>> {
-    let mut targets: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
-    for series in base.iter().filter(|series| !wanted.is_info(&series.labels)) {
-        for label in IDENTIFYING {
-            let value = series.labels.get(label);
-            if !value.is_empty() {
-                targets.entry(label).or_default().insert(value);
+/// Of which targets info series are of use. Targets that have the same of the identifying labels are a group.
+pub(crate) struct Targets<'a> {
+    /// The values of each label, by which labels the group has.
+    groups: BTreeMap<[bool; IDENTIFYING.len()], [BTreeSet<&'a str>; IDENTIFYING.len()]>,
+}
+
+impl<'a> Targets<'a> {
+    /// Those of these series.
+    pub(crate) fn of(base: &'a [Series], wanted: &Wanted) -> Self {
+        let mut groups = BTreeMap::new();
+        for series in base.iter().filter(|series| !wanted.is_info(&series.labels)) {
+            let values = IDENTIFYING.map(|label| series.labels.get(label));
+            let present = values.map(|value| !value.is_empty());
+            if present.contains(&true) {
+                let group: &mut [BTreeSet<&str>; IDENTIFYING.len()] =
+                    groups.entry(present).or_default();
+                for (known, value) in group.iter_mut().zip(values) {
+                    known.insert(value);
+                }
             }
         }
+        Self { groups }
     }
-    targets
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether an info series may be one of them: in a group, each of its labels has one of the values.
+    fn may_have(&self, info: &Labels) -> bool {
+        let values = IDENTIFYING.map(|label| info.get(label));
+        let group = self.groups.get(&values.map(|value| !value.is_empty()));
+        group.is_some_and(|known| known.iter().zip(values).all(|(known, v)| known.contains(v)))
+    }
 }
 
 /// Bytes of a variant beside its labels and steps.
 const VARIANT_BYTES: usize = size_of::<Variant>() + 64;
+
 impl Variant {
     /// Bytes that it takes.
     fn bytes(&self, steps: usize) -> usize {
@@ -95,8 +116,8 @@ impl Variant {
 const TARGET_BYTES: usize = 64;
 
 /// Bytes of the values of targets, which are texts of others.
-fn targets_bytes(targets: &BTreeMap<&'static str, BTreeSet<&str>>) -> usize {
-    targets.values().map(BTreeSet::len).sum::<usize>() * TARGET_BYTES
+fn targets_bytes(targets: &Targets<'_>) -> usize {
+    targets.groups.values().flatten().map(BTreeSet::len).sum::<usize>() * TARGET_BYTES
 }
 
 /// Adds the labels of info series.
@@ -132,10 +153,7 @@ impl Info {
         context: &Context,
     ) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps.count();
-        let targets = targets(base.series(), wanted);
-        let of_use = |labels: &Labels| {
-            targets.iter().all(|(label, values)| values.contains(labels.get(label)))
-        };
+        let targets = Targets::of(base.series(), wanted);
         let mut newest = Newest::default();
         let mut points = Points::default();
         let mut held = context.budget.nothing();
@@ -144,7 +162,7 @@ impl Info {
         for position in 0..infos.series().len() {
             infos.next(&mut points)?;
             let labels = &infos.series()[position].labels;
-            if !targets.is_empty() && of_use(labels) {
+            if targets.may_have(labels) {
                 context.add_series(1)?;
                 // The target, the metric and the steps may be new; what collides is told of each step.
                 let label_bytes = 4 * made_bytes(labels);
@@ -191,7 +209,7 @@ impl Info {
         if info.series.is_empty() {
             info.finish()?;
         }
-        Merged::of(Box::new(info), Clash::SameStep, &context.budget)
+        Merged::of(Box::new(info), &context.budget)
     }
 
     /// Reads what is left: series that go at all steps are looked at all the same.

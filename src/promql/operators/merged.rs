@@ -14,15 +14,6 @@ use crate::promql::error::QueryError;
 use crate::promql::points::{KeptPoints, Points};
 use crate::promql::series_list::SeriesList;
 
-/// When series of one label set are refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clash {
-    /// When two have points at one step.
-    SameStep,
-    /// When two have points at all.
-    Any,
-}
-
 /// Merges series of one label set; the first one's place and flags stay.
 pub(crate) struct Merged {
     input: BoxOperator,
@@ -33,7 +24,6 @@ pub(crate) struct Merged {
     waiting: HashMap<usize, KeptPoints>,
     /// For each result the last input that is part of it.
     last: Vec<usize>,
-    clash: Clash,
     next_input: usize,
     next_result: usize,
     scratch: Points,
@@ -47,11 +37,7 @@ const PLACE_BYTES: usize = 64;
 
 impl Merged {
     /// `input` itself when all its label sets are different.
-    pub(crate) fn of(
-        input: BoxOperator,
-        clash: Clash,
-        budget: &Arc<Budget>,
-    ) -> Result<BoxOperator, QueryError> {
+    pub(crate) fn of(input: BoxOperator, budget: &Arc<Budget>) -> Result<BoxOperator, QueryError> {
         if input.named().is_some() {
             return Ok(input);
         }
@@ -79,7 +65,6 @@ impl Merged {
             target,
             waiting: HashMap::new(),
             last,
-            clash,
             next_input: 0,
             next_result: 0,
             scratch: Points::default(),
@@ -97,10 +82,6 @@ impl Merged {
             self.waiting.insert(at, kept);
             return Ok(());
         };
-        let both = !known.is_empty() && !self.scratch.is_empty();
-        if self.clash == Clash::Any && both {
-            return Err(QueryError::same_labels());
-        }
         known.merge(&self.scratch, &self.budget)
     }
 }

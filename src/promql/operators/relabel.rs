@@ -3,7 +3,7 @@
 use regex::Regex;
 use tokio::runtime::Handle;
 
-use super::merged::{Clash, Merged};
+use super::merged::Merged;
 use super::{BoxOperator, Operator, Series};
 use crate::limits::MAX_QUERY_LABEL_VALUE_BYTES;
 use crate::model::{Labels, METRIC_NAME, RegexError};
@@ -64,7 +64,7 @@ fn relabel(
         }
     }
     let relabeled = Box::new(Relabeled { input, series });
-    Merged::of(relabeled, Clash::SameStep, &context.budget)
+    Merged::of(relabeled, &context.budget)
 }
 
 /// `label_replace(input, name, template, source, pattern)`

@@ -247,6 +247,7 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
             start: end.saturating_sub(self.frame.range),
             end,
             edges: self.frame.edges,
+            lookback: self.frame.lookback,
             floats,
             float_starts,
             histograms,

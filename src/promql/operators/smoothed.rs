@@ -94,7 +94,8 @@ impl SeriesWork for Smooth {
             if refused.is_err() {
                 return;
             }
-            let mut notes = Notes { metric, span: self.span, annotations: &mut annotations };
+            let (span, annotations) = (self.span, &mut annotations);
+            let mut notes = Notes { metric, span, last_argument: span, annotations };
             let Some(value) = between(window, &mut notes) else { return };
             let mut steps = if fixed { 0..points.steps() } else { step..step + 1 };
             refused = steps.try_for_each(|step| points.set(step, value.clone(), budget));

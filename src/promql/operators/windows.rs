@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::growing::{Columns, Growing};
 use super::kernels::{Kernel, Now};
-use super::merged::{Clash, Merged};
+use super::merged::Merged;
 use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
 use super::{BoxOperator, Operator, PieceFolder, Series};
@@ -42,8 +42,10 @@ pub(crate) struct WindowFunction {
     pub frame: Frame,
     /// The steps, of which there may be more than windows when those are at a fixed time.
     pub steps: Steps,
-    /// The place of the range argument.
+    /// The place of the first argument.
     pub span: Span,
+    /// The place of the last one.
+    pub last_argument: Span,
     /// Where the points that it looks at are counted.
     pub counted: Destination,
     /// What the query shares.
@@ -89,7 +91,9 @@ impl WindowFunction {
             }
             let (queryable, mut read) = counter.count(window);
             let steps = if fixed { 0..self.steps.count() } else { step..step + 1 };
-            let mut notes = Notes { metric, span: self.span, annotations: &mut annotations };
+            let (span, last_argument) = (self.span, self.last_argument);
+            let annotations = &mut annotations;
+            let mut notes = Notes { metric, span, last_argument, annotations };
             for step in steps {
                 tally.add(step, queryable, std::mem::take(&mut read));
                 let now = Now { step, time: self.steps.time(step) };
@@ -184,12 +188,12 @@ fn non_counter(labels: &Labels, sign: CounterSign) -> Option<Note> {
     }
 }
 
-/// Whether points are counted as read.
+/// Whether points are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     /// They come from the store.
     FromStore,
-    /// They come from a subquery, which counted them.
+    /// They come from a subquery, whose inside was counted.
     FromSubquery,
 }
 
@@ -209,6 +213,9 @@ impl Counter {
     /// The samples of a window, and those of them that were in none before.
     #[inline]
     pub(super) fn count(&mut self, window: &Window<'_>) -> (u64, u64) {
+        if self.read == Read::FromSubquery {
+            return (0, 0);
+        }
         let last = |time: Option<i64>| time.unwrap_or(i64::MIN);
         let new = |time: i64| time > self.last_end;
         let floats = window.floats.iter().rev().take_while(|point| new(point.time)).count();
@@ -219,8 +226,7 @@ impl Counter {
         self.last_end = last(window.floats.last().map(|point| point.time))
             .max(last(window.histograms.last().map(|point| point.time)))
             .max(self.last_end);
-        let read = if self.read == Read::FromStore { floats + newer } else { 0 };
-        ((window.floats.len() + all) as u64, read as u64)
+        ((window.floats.len() + all) as u64, (floats + newer) as u64)
     }
 }
 
@@ -270,7 +276,7 @@ impl OverSelection {
         let work = SelectionWork { function, selected: Arc::clone(selected) };
         let budget = Arc::clone(&context.budget);
         let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
-        Merged::of(Box::new(Self { series: OnceCell::new(), named, runs }), Clash::Any, &budget)
+        Merged::of(Box::new(Self { series: OnceCell::new(), named, runs }), &budget)
     }
 }
 
@@ -355,7 +361,7 @@ impl OverSubquery {
             scratch: Points::default(),
             _held: held,
         };
-        Merged::of(Box::new(operator), Clash::Any, &budget)
+        Merged::of(Box::new(operator), &budget)
     }
 }
 

@@ -43,7 +43,7 @@ impl Parser<'_> {
             let message = "no arguments for aggregate expression provided";
             return Err(self.error(span, message));
         }
-        if op.is_experimental() && self.features == Features::Stable {
+        if op.is_experimental() && self.syntax.features == Features::Stable {
             let message = format!(
                 "{op}() is experimental and must be enabled with \
                  --enable-feature=promql-experimental-functions"
@@ -56,7 +56,9 @@ impl Parser<'_> {
         let param = if op.has_param() { args.next() } else { None };
         match (args.next(), args.next()) {
             (Some(expr), None) => {
-                Ok(Box::new(Expr::Aggregate(Aggregate { op, param, expr, grouping, span })))
+                let names = self.syntax.names;
+                let aggregate = Aggregate { op, param, expr, grouping, names, span };
+                Ok(Box::new(Expr::Aggregate(aggregate)))
             }
             _ => {
                 let message = format!(

@@ -33,7 +33,7 @@ impl Parser<'_> {
             let message = format!("unknown function with name {}", quoted(text));
             return Err(self.error(name.span, message));
         };
-        if function.signature().experimental && self.features == Features::Stable {
+        if function.signature().experimental && self.syntax.features == Features::Stable {
             let message = format!("function {} is not enabled", quoted(text));
             return Err(self.error(name.span, message));
         }

@@ -146,15 +146,14 @@ impl Parser<'_> {
     }
 
     fn extreme(&mut self, form: fn(Duration, Duration) -> DurationForm) -> Parsed<Duration> {
-        self.advance()?;
+        let name = self.advance()?;
         self.expect(Kind::LeftParen)?;
         let lhs = self.durations(0)?;
         let height = self.height;
         self.expect(Kind::Comma)?;
         let rhs = self.durations(0)?;
-        self.expect(Kind::RightParen)?;
-        // As upstream, the place is that of the arguments.
-        let span = lhs.span().to(rhs.span());
+        let close = self.expect(Kind::RightParen)?;
+        let span = name.span.to(close.span);
         self.height = self.height.max(height);
         self.grow(span)?;
         Ok(computed(form(lhs, rhs), span))

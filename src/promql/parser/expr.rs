@@ -58,7 +58,7 @@ impl Parser<'_> {
         let Modifiers { matching, comparison } = modifiers;
         let span = lhs.span().to(rhs.span());
         self.grow(span)?;
-        if matching.has_fill() && self.features == Features::Stable {
+        if matching.has_fill() && self.syntax.features == Features::Stable {
             let message = "binop fill modifiers are experimental and not enabled";
             return Err(self.error(span, message));
         }

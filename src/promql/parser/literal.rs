@@ -3,9 +3,11 @@
 //! Their text is right where the lexer has let it pass; here it gets its value.
 
 use super::super::ast::{Notation, Number, StringLiteral};
+use super::super::names::Names;
 use super::super::numbers::{number, parse_duration};
+use super::super::parse_error::ParseError;
 use super::super::strings::{quoted_bytes, unquote};
-use super::super::token::Kind;
+use super::super::token::{Kind, Token};
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
@@ -41,7 +43,13 @@ impl Parser<'_> {
         let text = self.text(token);
         let bytes = match token.kind {
             Kind::String => unquote(text),
-            kind if kind.can_name_label() => text.as_bytes().to_vec(),
+            kind if kind.can_name_label() => {
+                // Where names need no quotes they have no colon either.
+                if self.syntax.names == Names::Unicode && text.contains(':') {
+                    return Err(self.no_label(token, text.as_bytes()));
+                }
+                text.as_bytes().to_vec()
+            }
             _ => return Err(self.unexpected()),
         };
         self.advance()?;
@@ -49,11 +57,14 @@ impl Parser<'_> {
             Ok(name) if !name.is_empty() => Ok(name),
             invalid => {
                 let bytes = invalid.map_or_else(|error| error.into_bytes(), String::into_bytes);
-                let name = quoted_bytes(&bytes);
-                let message = format!("invalid label name for grouping: {name}");
-                Err(self.error(token.span, message))
+                Err(self.no_label(token, &bytes))
             }
         }
+    }
+
+    fn no_label(&self, token: Token, name: &[u8]) -> Box<ParseError> {
+        let name = quoted_bytes(name);
+        self.error(token.span, format!("invalid label name for grouping: {name}"))
     }
 }
 

@@ -28,6 +28,7 @@ impl Parser<'_> {
             include: Vec::new(),
             fill_left: None,
             fill_right: None,
+            names: self.syntax.names,
         };
         let on = self.keyword(Keyword::On)?;
         if on || self.keyword(Keyword::Ignoring)? {

@@ -20,7 +20,7 @@ mod when;
 
 use super::ast::Expr;
 use super::check::check;
-use super::features::Features;
+use super::features::{Features, Syntax};
 use super::lexer::Lexer;
 use super::parse_error::ParseError;
 use super::position::Span;
@@ -31,22 +31,22 @@ use crate::model::{Matcher, PatternSet};
 type Parsed<T> = Result<T, Box<ParseError>>;
 
 /// Parses and checks an expression.
-pub fn parse(query: &str, features: Features) -> Result<Expr, ParseError> {
-    parse_with(query, features, &mut PatternSet::immediate())
+pub fn parse(query: &str, syntax: impl Into<Syntax>) -> Result<Expr, ParseError> {
+    parse_with(query, syntax, &mut PatternSet::immediate())
 }
 
 /// The same with patterns of this set. What is missing there matches nothing in what is given.
 pub fn parse_with(
     query: &str,
-    features: Features,
+    syntax: impl Into<Syntax>,
     patterns: &mut PatternSet,
 ) -> Result<Expr, ParseError> {
-    expression(query, features, patterns).map_err(|error| *error)
+    expression(query, syntax.into(), patterns).map_err(|error| *error)
 }
 
 /// Parses a selector without time: `name{label="value"}`. It may select everything.
 pub fn parse_selector(query: &str) -> Result<Vec<Matcher>, ParseError> {
-    parse_selector_with(query, 1, &mut PatternSet::immediate())
+    parse_selector_with(query, 1, Features::Stable, &mut PatternSet::immediate())
 }
 
 /// The same for one of so many selectors, whose regular expressions share what those of a request may take, with
@@ -54,13 +54,14 @@ pub fn parse_selector(query: &str) -> Result<Vec<Matcher>, ParseError> {
 pub fn parse_selector_with(
     query: &str,
     sharers: usize,
+    syntax: impl Into<Syntax>,
     patterns: &mut PatternSet,
 ) -> Result<Vec<Matcher>, ParseError> {
-    matchers(query, sharers, patterns).map_err(|error| *error)
+    matchers(query, sharers, syntax.into(), patterns).map_err(|error| *error)
 }
 
-fn expression(query: &str, features: Features, patterns: &mut PatternSet) -> Parsed<Expr> {
-    let mut parser = Parser::new(query, features, patterns)?;
+fn expression(query: &str, syntax: Syntax, patterns: &mut PatternSet) -> Parsed<Expr> {
+    let mut parser = Parser::new(query, syntax, patterns)?;
     if parser.peek()?.kind == Kind::End {
         let start = Span::new(0, 0);
         return Err(ParseError::at(query, start, "no expression found in input"));
@@ -71,8 +72,13 @@ fn expression(query: &str, features: Features, patterns: &mut PatternSet) -> Par
     Ok(*expr)
 }
 
-fn matchers(query: &str, sharers: usize, patterns: &mut PatternSet) -> Parsed<Vec<Matcher>> {
-    let mut parser = Parser::new(query, Features::Stable, patterns)?;
+fn matchers(
+    query: &str,
+    sharers: usize,
+    syntax: Syntax,
+    patterns: &mut PatternSet,
+) -> Parsed<Vec<Matcher>> {
+    let mut parser = Parser::new(query, syntax, patterns)?;
     parser.regex_bytes /= sharers.max(1);
     let token = parser.peek()?;
     if token.kind != Kind::LeftBrace && !token.kind.can_name_metric() {
@@ -89,7 +95,7 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     /// The next word, when it has been looked at.
     ahead: Option<Token>,
-    features: Features,
+    syntax: Syntax,
     /// What an unexpected word is said to be in, and what was expected instead.
     context: Context,
     /// Where the word ends that was taken last.
@@ -119,7 +125,7 @@ impl Context {
 }
 
 impl<'a> Parser<'a> {
-    fn new(query: &'a str, features: Features, patterns: &'a mut PatternSet) -> Parsed<Self> {
+    fn new(query: &'a str, syntax: Syntax, patterns: &'a mut PatternSet) -> Parsed<Self> {
         if query.len() > MAX_QUERY_BYTES {
             let message = format!("{} bytes, the limit is {MAX_QUERY_BYTES}", query.len());
             return Err(ParseError::at(query, Span::default(), message));
@@ -128,9 +134,9 @@ impl<'a> Parser<'a> {
         let regexes = query.matches("=~").count() + query.matches("!~").count();
         Ok(Self {
             query,
-            lexer: Lexer::new(query),
+            lexer: Lexer::new(query, syntax.names),
             ahead: None,
-            features,
+            syntax,
             context: Context::NONE,
             last_end: 0,
             depth: 0,

@@ -4,7 +4,6 @@
 //! instant vector is checked later.
 
 use super::super::ast::{Duration, Edges, Expr, MatrixSelector, Subquery, When};
-use super::super::features::Features;
 use super::super::token::{Keyword, Kind};
 use super::{Context, Parsed, Parser};
 
@@ -73,10 +72,6 @@ impl Parser<'_> {
         let name = edges.name();
         let span = expr.span();
         let selector = match &mut *expr {
-            _ if self.features == Features::Stable => {
-                let message = format!("{name} modifier is experimental and not enabled");
-                return Err(self.error(span, message));
-            }
             Expr::Selector(selector) => selector,
             Expr::Matrix(matrix) => &mut matrix.selector,
             Expr::Subquery(_) => {

@@ -21,8 +21,7 @@ impl Parser<'_> {
     pub(super) fn selector(&mut self) -> Parsed<VectorSelector> {
         if self.peek()?.kind == Kind::LeftBrace {
             let (matchers, span) = self.braces()?;
-            let when = When::default();
-            return Ok(VectorSelector { name: None, matchers, when, edges: None, span });
+            return Ok(self.selected(None, matchers, span));
         }
         let name = self.advance()?;
         self.selector_of(name)
@@ -37,8 +36,12 @@ impl Parser<'_> {
         let span = name.span.to(end);
         let name = self.text(name);
         matchers.push(Matcher::equal(METRIC_NAME, name));
-        let when = When::default();
-        Ok(VectorSelector { name: Some(name.into()), matchers, when, edges: None, span })
+        Ok(self.selected(Some(name.into()), matchers, span))
+    }
+
+    fn selected(&self, name: Option<String>, matchers: Vec<Matcher>, span: Span) -> VectorSelector {
+        let (when, names) = (When::default(), self.syntax.names);
+        VectorSelector { name, matchers, when, edges: None, names, span }
     }
 
     fn braces(&mut self) -> Parsed<(Vec<Matcher>, Span)> {

@@ -8,6 +8,8 @@
 mod invariance;
 mod planner;
 mod selection;
+mod shared_lookup;
+mod totals;
 
 use super::ast::{Comparison, Edges, Grouping, Matching, StringLiteral};
 use super::histogram::FloatHistogram;
@@ -77,32 +79,6 @@ impl Lookup {
                 let start = steps.start.saturating_sub(self.offset);
                 Steps { start, end: steps.end.saturating_sub(self.offset), ..steps }
             }
-        }
-    }
-}
-
-impl Node {
-    /// When the first selector inside looks, as seen from outside.
-    pub(crate) fn first_lookup(&self) -> Option<Lookup> {
-        let of_argument = |argument: &Argument| argument.node.first_lookup();
-        match self {
-            Self::Number(_) | Self::String(_) | Self::Matchers(_) => None,
-            Self::Selector(selector) => Some(selector.lookup),
-            Self::Range(range) => match &range.source {
-                Source::Selection { .. } => Some(range.lookup),
-                Source::Subquery { node, .. } => {
-                    let inner = node.first_lookup()?;
-                    let offset = inner.offset.saturating_add(range.lookup.offset);
-                    let outer = Lookup { at: range.lookup.at, offset };
-                    Some(if inner.at.is_some() { inner } else { outer })
-                }
-            },
-            Self::Call(call) => call.args.iter().find_map(of_argument),
-            Self::Aggregate(aggregate) => of_argument(&aggregate.input),
-            Self::Binary(binary) => {
-                binary.lhs.node.first_lookup().or_else(|| binary.rhs.node.first_lookup())
-            }
-            Self::Negate(node) | Self::Once(node) => node.first_lookup(),
         }
     }
 }

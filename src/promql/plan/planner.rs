@@ -1,6 +1,7 @@
 //! From the tree of the text to a plan.
 
 use super::invariance::{Invariance, once, reads_step_time};
+use super::totals::{asks_buckets, asks_totals};
 use super::{
     Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, ResetHints, Selections,
     Selector, Source,
@@ -8,7 +9,7 @@ use super::{
 use crate::model::TimeRange;
 use crate::promql::ast::{self, At, Edges, Expr, Grouping, When};
 use crate::promql::duration::{Allowed, Duration, DurationError, QueryTimes};
-use crate::promql::operator::Sign;
+use crate::promql::operator::{Aggregator, BinaryOp, Sign};
 use crate::promql::signature::Function;
 use crate::promql::steps::Steps;
 use crate::promql::value_type::ValueType;
@@ -37,7 +38,7 @@ pub(crate) fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
 struct Planner<'a> {
     query: &'a Query,
     selections: Selections,
-    /// Calls around the current node that ask a histogram for its count or sum alone.
+    /// Calls around the current node that ask a histogram for no more than its count and sum.
     only_totals: usize,
     /// Nodes around the current one that need whole histograms.
     whole: usize,
@@ -91,8 +92,9 @@ impl Planner<'_> {
 
     fn matrix(&mut self, matrix: &ast::MatrixSelector, steps: Steps) -> Planned {
         let selector = &matrix.selector;
-        let lookup = self.lookup(&selector.when)?;
+        // Of several lengths that cannot be, that one is told which Prometheus computes first.
         let range = self.duration(&matrix.range, Allowed::Positive)?;
+        let lookup = self.lookup(&selector.when)?;
         let lookback = self.query.lookback;
         let (before, after) = match selector.edges {
             None => (0, 0),
@@ -109,11 +111,11 @@ impl Planner<'_> {
 
     fn subquery(&mut self, subquery: &ast::Subquery, steps: Steps) -> Planned {
         let lookup = self.lookup(&subquery.when)?;
-        let range = self.duration(&subquery.range, Allowed::Positive)?;
         let interval = match &subquery.step {
             Some(step) => self.duration(step, Allowed::Positive)?,
             None => self.query.subquery_step,
         };
+        let range = self.duration(&subquery.range, Allowed::Positive)?;
         // A literal of less than a millisecond is 0.
         let interval = interval.max(1);
         let outer = lookup.steps(steps);
@@ -136,11 +138,7 @@ impl Planner<'_> {
         if let Some(value) = self.constant(call.function) {
             return Ok((Node::Number(value), Invariance::Plain));
         }
-        use Function::{HistogramAvg, HistogramCount, HistogramSum};
-        use Function::{HistogramFraction, HistogramQuantile, HistogramQuantiles};
-        let totals = matches!(call.function, HistogramAvg | HistogramCount | HistogramSum);
-        let whole =
-            matches!(call.function, HistogramFraction | HistogramQuantile | HistogramQuantiles);
+        let (totals, whole) = (asks_totals(call.function), asks_buckets(call.function));
         self.only_totals += usize::from(totals);
         self.whole += usize::from(whole);
         let mut args = Vec::with_capacity(call.args.len());
@@ -156,7 +154,12 @@ impl Planner<'_> {
         }
         self.only_totals -= usize::from(totals);
         self.whole -= usize::from(whole);
-        let all = args.iter().all(|((_, invariance), _)| invariance.holds());
+        // The second argument of info() is not evaluated.
+        let evaluated = if call.function == Function::Info { 1 } else { args.len() };
+        let mut all = args.iter().take(evaluated).all(|((_, invariance), _)| invariance.holds());
+        if let (Function::Info, [((base, _), _), ..]) = (call.function, args.as_slice()) {
+            all &= base.shared_lookup().is_some();
+        }
         // The time of a point that is fixed is fixed too; of anything else it is that of the step.
         let of_selector = matches!(args.as_slice(), [((Node::Selector(_), _), _)]);
         let fixed = match call.function {
@@ -177,7 +180,10 @@ impl Planner<'_> {
     fn aggregate(&mut self, aggregate: &ast::Aggregate, steps: Steps) -> Planned {
         // As in Prometheus, what is folded decides alone: a parameter is taken at the first step
         // when the rest is the same at all steps.
+        let whole = aggregate.op == Aggregator::CountValues;
+        self.whole += usize::from(whole);
         let (input, invariance) = self.node(&aggregate.expr, steps)?;
+        self.whole -= usize::from(whole);
         let param = match &aggregate.param {
             Some(param) => {
                 let span = param.without_parens().span();
@@ -198,13 +204,15 @@ impl Planner<'_> {
     }
 
     fn binary(&mut self, binary: &ast::Binary, steps: Steps) -> Planned {
-        self.whole += usize::from(binary.op.is_trim());
+        let whole =
+            binary.op.is_trim() || matches!(binary.op, BinaryOp::Equal | BinaryOp::NotEqual);
+        self.whole += usize::from(whole);
         let lhs = self.node(&binary.lhs, steps)?;
         let rhs = self.node(&binary.rhs, steps)?;
-        self.whole -= usize::from(binary.op.is_trim());
-        let whole = lhs.1.holds() && rhs.1.holds();
+        self.whole -= usize::from(whole);
+        let same = lhs.1.holds() && rhs.1.holds();
         let operand = |planned: (Node, Invariance), expr: &Expr| Operand {
-            node: Box::new(if whole { planned.0 } else { once(planned) }),
+            node: Box::new(if same { planned.0 } else { once(planned) }),
             scalar: expr.value_type() == ValueType::Scalar,
         };
         let node = Node::Binary(Binary {
@@ -215,7 +223,7 @@ impl Planner<'_> {
             comparison: binary.comparison,
             span: binary.span,
         });
-        Ok((node, if whole { Invariance::Invariant } else { Invariance::Varying }))
+        Ok((node, if same { Invariance::Invariant } else { Invariance::Varying }))
     }
 
     fn hints(&self) -> ResetHints {

@@ -8,6 +8,7 @@ use super::super::ast::{
     VectorSelector, When,
 };
 use super::super::format::{fixed, general};
+use super::super::names::{NameRule, Names};
 use super::super::numbers::format_duration;
 use super::super::operator::Sign;
 use super::super::strings::quoted;
@@ -84,25 +85,25 @@ impl Display for Series<'_> {
                 && !name.is_empty()
         };
         let others = self.0.matchers.iter().filter(|matcher| !says_name(matcher));
-        let mut others: Vec<String> = others.map(condition).collect();
+        let rule = NameRule::new(self.0.names);
+        let mut others: Vec<String> = others.map(|matcher| condition(matcher, &rule)).collect();
         others.sort_unstable();
         if others.is_empty() { Ok(()) } else { write!(f, "{{{}}}", others.join(",")) }
     }
 }
 
-fn condition(matcher: &Matcher) -> String {
-    format!("{}{}{}", label(matcher.name()), matcher.op().text(), quoted(matcher.value()))
+fn condition(matcher: &Matcher, rule: &NameRule) -> String {
+    format!("{}{}{}", label(matcher.name(), rule), matcher.op().text(), quoted(matcher.value()))
 }
 
 /// The name of a label, quoted unless it is plain.
-fn label(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let fits = name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit());
-    if fits && !name.is_empty() { name.into() } else { quoted(name) }
+fn label(name: &str, rule: &NameRule) -> String {
+    if rule.is_plain(name) { name.into() } else { quoted(name) }
 }
 
-fn labels(names: &[String]) -> String {
-    names.iter().map(|name| label(name)).collect::<Vec<_>>().join(", ")
+fn labels(labels: &[String], names: Names) -> String {
+    let rule = NameRule::new(names);
+    labels.iter().map(|name| label(name, &rule)).collect::<Vec<_>>().join(", ")
 }
 
 impl When {
@@ -206,11 +207,11 @@ pub(super) struct Head<'a>(pub(super) &'a Aggregate);
 
 impl Display for Head<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let op = self.0.op;
+        let Aggregate { op, names, .. } = *self.0;
         match &self.0.grouping {
-            Grouping::By(names) if names.is_empty() => write!(f, "{op}"),
-            Grouping::By(names) => write!(f, "{op} by ({}) ", labels(names)),
-            Grouping::Without(names) => write!(f, "{op} without ({}) ", labels(names)),
+            Grouping::By(by) if by.is_empty() => write!(f, "{op}"),
+            Grouping::By(by) => write!(f, "{op} by ({}) ", labels(by, names)),
+            Grouping::Without(without) => write!(f, "{op} without ({}) ", labels(without, names)),
         }
     }
 }
@@ -236,12 +237,14 @@ impl Display for Matching {
             Cardinality::OneToOne | Cardinality::ManyToMany => None,
         };
         match &self.labels {
-            MatchLabels::On(names) => write!(f, " on ({})", labels(names))?,
-            MatchLabels::Ignoring(names) if names.is_empty() && side.is_none() => {}
-            MatchLabels::Ignoring(names) => write!(f, " ignoring ({})", labels(names))?,
+            MatchLabels::On(on) => write!(f, " on ({})", labels(on, self.names))?,
+            MatchLabels::Ignoring(ignored) if ignored.is_empty() && side.is_none() => {}
+            MatchLabels::Ignoring(ignored) => {
+                write!(f, " ignoring ({})", labels(ignored, self.names))?;
+            }
         }
         if let Some(side) = side {
-            write!(f, " group_{side} ({})", labels(&self.include))?;
+            write!(f, " group_{side} ({})", labels(&self.include, self.names))?;
         }
         match (self.fill_left, self.fill_right) {
             // Unlike upstream, not when they are 0 and -0.

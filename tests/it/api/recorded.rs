@@ -1,4 +1,4 @@
-//! What a real Prometheus 3.14 answered over HTTP, replayed: every endpoint, wrong methods, errors,
+//! What a real Prometheus 3.16 answered over HTTP, replayed: every endpoint, wrong methods, errors,
 //! orders, numbers, warnings.
 //!
 //! `writes.jsonl` is written to an empty server, then every line of a file is asked and the answers
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use promkairos::api::proto::v1;
 use promkairos::limits::THREAD_STACK_BYTES;
-use promkairos::promql::{Features, NameRemoval, Settings};
+use promkairos::promql::{Features, NameRemoval, Names, Settings, Syntax};
 use promkairos::storage::memory::MemoryStore;
 use prost::Message;
 use reqwest::Method;
@@ -71,10 +71,6 @@ const DIFFERENT: List = &[
     ),
     ("OTLP is not taken", &["requests path-020", "requests disabled-011", "requests disabled-012"]),
     (
-        "start timestamps are in use; it was not told to",
-        &["requests-experimental experimental-075", "requests-experimental experimental-076"],
-    ),
-    (
         "a label without a name, which it gives out or panics at",
         &["requests-experimental experimental-error-054", "requests-eager experimental-error-054"],
     ),
@@ -118,10 +114,12 @@ async fn over_a_cassandra_store() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_all_that_is_experimental() {
     let data = tempfile::tempdir().expect("a folder");
-    let flags = ["--promql-experimental"];
+    // Start timestamps are used only where a request says so.
+    let flags = ["--promql-experimental", "--use-start-timestamps=false"];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     load(&server.url("")).await;
     replay(&server.url(""), "requests-experimental", 580).await;
+    replay(&server.url(""), "requests-new", 150).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,12 +131,20 @@ async fn with_names_removed_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn with_names_of_all_scripts_without_quotes() {
+    let syntax = Syntax { features: Features::Stable, names: Names::Unicode };
+    let url = memory::serve(Arc::new(MemoryStore::new()), Settings::default(), syntax).await;
+    load(&url).await;
+    replay(&url, "requests-utf8", 114).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn with_types_and_units_as_labels() {
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--type-and-unit-labels"];
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     load(&server.url("")).await;
-    replay(&server.url(""), "requests-typed", 30).await;
+    replay(&server.url(""), "requests-typed", 48).await;
     server.process.kill();
     // The log gives the series that were acknowledged, whatever is set by then.
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
@@ -149,7 +155,7 @@ async fn with_types_and_units_as_labels() {
     assert!(answer.contains("name does not end in"), "{answer}");
     server.process.kill();
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
-    replay(&server.url(""), "requests-typed", 30).await;
+    replay(&server.url(""), "requests-typed", 48).await;
 }
 
 /// The URL of a server over an empty memory store.
@@ -158,7 +164,7 @@ pub(super) async fn in_process(settings: Settings, features: Features) -> String
 }
 
 fn lines(file: &str) -> Vec<Json> {
-    let path = format!("{}/tests/data/prometheus-3.14/{file}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/tests/data/prometheus-3.16/{file}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect(&path);
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }

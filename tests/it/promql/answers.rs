@@ -1,7 +1,7 @@
-//! What a real Prometheus 3.14 answered to queries over one data set, replayed in process: values,
+//! What a real Prometheus 3.16 answered to queries over one data set, replayed in process: values,
 //! order, errors, warnings and infos with their places, and how many samples were looked at.
 //!
-//! `tests/data/prometheus-3.14/` holds what was written, and a request and its answer a line.
+//! `tests/data/prometheus-3.16/` holds what was written, and a request and its answer a line.
 //! Parse errors, parameters and the shape of JSON are looked at elsewhere.
 
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use promkairos::model::{Body, Labels, Protocol};
 use promkairos::promql::format::sample_value;
 use promkairos::promql::histogram::FloatHistogram;
 use promkairos::promql::{
-    Counting, Engine, Features, NameRemoval, QueryOptions, QueryValue, Settings, Steps, Value,
-    parse,
+    Counting, Engine, Features, NameRemoval, Names, QueryOptions, QueryValue, Settings,
+    StartTimestamps, Steps, Syntax, Value, parse,
 };
 use promkairos::storage::Store;
 use promkairos::storage::memory::MemoryStore;
@@ -40,13 +40,16 @@ async fn answers_are_those_of_prometheus() {
     let store = store().await;
     let experimental = Settings { name_removal: NameRemoval::Delayed, ..Settings::default() };
     let eager = Settings { name_removal: NameRemoval::AtOnce, ..experimental.clone() };
+    let names = Syntax { features: Features::Stable, names: Names::Unicode };
     let files = [
-        ("requests", Features::Stable, Settings::default()),
-        ("requests-experimental", Features::Experimental, experimental),
-        ("requests-eager", Features::Experimental, eager),
+        ("requests", Features::Stable.into(), Settings::default()),
+        ("requests-experimental", Features::Experimental.into(), experimental.clone()),
+        ("requests-eager", Features::Experimental.into(), eager),
+        ("requests-new", Features::Experimental.into(), experimental),
+        ("requests-utf8", names, Settings::default()),
     ];
     let (mut total, mut wrong) = (0, Vec::new());
-    for (file, features, settings) in files {
+    for (file, syntax, settings) in files {
         let engine = Engine::new(settings);
         for recorded in lines(file).into_iter().filter_map(Recorded::new) {
             let id = format!("{file} {}", recorded.id);
@@ -54,7 +57,7 @@ async fn answers_are_those_of_prometheus() {
                 continue;
             }
             total += 1;
-            let Some(answer) = recorded.ask(&engine, &store, features).await else { continue };
+            let Some(answer) = recorded.ask(&engine, &store, syntax).await else { continue };
             if let Err(difference) = recorded.compare(answer) {
                 wrong.push(format!("{id}: {}\n{difference}", recorded.query));
             }
@@ -65,7 +68,7 @@ async fn answers_are_those_of_prometheus() {
 }
 
 fn lines(file: &str) -> Vec<Json> {
-    let path = format!("{}/tests/data/prometheus-3.14/{file}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/tests/data/prometheus-3.16/{file}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect(&path);
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
@@ -134,15 +137,18 @@ impl Recorded {
     }
 
     /// The answer as JSON; none if the query does not parse here, which the language's tests see.
-    async fn ask(
-        &self,
-        engine: &Engine,
-        store: &Arc<dyn Store>,
-        features: Features,
-    ) -> Option<Json> {
-        let expr = parse(&self.query, features).ok()?;
+    async fn ask(&self, engine: &Engine, store: &Arc<dyn Store>, syntax: Syntax) -> Option<Json> {
+        let expr = parse(&self.query, syntax).ok()?;
         let counting = Counting::ByStep;
-        let options = QueryOptions { lookback: self.lookback, counting, ..QueryOptions::default() };
+        let header = self.request["headers"]["X-Prometheus-Use-Start-Timestamps"].as_str();
+        let start_timestamps = match header {
+            Some("true" | "1") => Some(StartTimestamps::Used),
+            Some("false" | "0") => Some(StartTimestamps::Ignored),
+            _ => None,
+        };
+        let lookback = self.lookback;
+        let options =
+            QueryOptions { lookback, start_timestamps, counting, ..QueryOptions::default() };
         let store = Arc::clone(store);
         let result = match self.asked {
             Asked::Instant(time) => engine.instant(store, &expr, time, &options).await,
@@ -162,6 +168,7 @@ impl Recorded {
             "infos": shown.infos,
             "queryable": stats.total_queryable_samples,
             "read": stats.samples_read,
+            "series": stats.series_touched,
         }))
     }
 
@@ -202,7 +209,11 @@ impl Recorded {
             }
         }
         let samples = &want["data"]["stats"]["samples"];
-        for (own, theirs) in [("queryable", "totalQueryableSamples"), ("read", "samplesRead")] {
+        for (own, theirs) in [
+            ("queryable", "totalQueryableSamples"),
+            ("read", "samplesRead"),
+            ("series", "seriesTouched"),
+        ] {
             if !samples[theirs].is_null() && samples[theirs] != answer[own] {
                 return differs(theirs, &answer[own], &samples[theirs]);
             }

@@ -22,7 +22,7 @@ use crate::support::{api, long, seed};
 /// Whether a known difference explains what differs in the answers to a query.
 type Explains = fn(query: &str, why: &str) -> bool;
 
-/// What may differ, most of it because the packaged Prometheus is 3.5 and this is 3.14.
+/// What may differ, most of it because the packaged Prometheus is 3.5 and this is 3.16.
 const DIFFERENT: &[(&str, Explains)] = &[
     ("rate and increase of native histograms are limited by their counts", |query, why| {
         let rate = [" ", "("].iter().any(|before| query.contains(&format!("{before}rate(")));

@@ -13,7 +13,7 @@ use promkairos::model::{
     HistogramSample, Labels, MatchOp, Matcher, Point, RawLabels, Sample, SeriesEntry, TimeRange,
     Value, WriteBatch,
 };
-use promkairos::promql::Features;
+use promkairos::promql::Syntax;
 use promkairos::storage::Store;
 use promkairos::storage::memory::MemoryStore;
 use promkairos::wire::{encode_v2, snappy};
@@ -144,8 +144,7 @@ impl Pair {
         }
         let server = Promkairos::ready(folder, backend, &flags).await;
         let store = Arc::new(MemoryStore::new());
-        let in_memory =
-            memory::serve(store.clone(), runner::settings(), Features::Experimental).await;
+        let in_memory = memory::serve(store.clone(), runner::settings(), Syntax::ALL).await;
         Self { server, store, in_memory, http: reqwest::Client::new(), extent }
     }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use promkairos::promql::{
-    Engine, Features, NameRemoval, QueryOptions, QueryResult, QueryValue, Settings,
-    StartTimestamps, Steps, Value, ValueType, parse,
+    Engine, NameRemoval, QueryOptions, QueryResult, QueryValue, Settings, StartTimestamps, Steps,
+    Syntax, Value, ValueType, parse,
 };
 use promkairos::storage::memory::MemoryStore;
 
@@ -149,7 +149,7 @@ impl Case<'_> {
 
     async fn check_middle(&self, variant: &Variant) -> Result<(), String> {
         let Some((start, end, interval)) = as_range(self.eval, variant) else { return Ok(()) };
-        let expr = parse(&variant.expr, Features::Experimental).map_err(|e| e.to_string())?;
+        let expr = parse(&variant.expr, Syntax::ALL).map_err(|e| e.to_string())?;
         let scalar = expr.value_type() == ValueType::Scalar;
         let result = self.ask(&variant.expr, Asked::Range(start, end, interval)).await?;
         let Answer::Matrix(series) = answer(result.value) else {
@@ -159,7 +159,7 @@ impl Case<'_> {
     }
 
     async fn ask(&self, expr: &str, asked: Asked) -> Result<QueryResult, String> {
-        let expr = parse(expr, Features::Experimental).map_err(|error| error.to_string())?;
+        let expr = parse(expr, Syntax::ALL).map_err(|error| error.to_string())?;
         let (engine, options) = (Engine::new(self.settings.clone()), QueryOptions::default());
         let store = Arc::clone(self.store);
         let result = match asked {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use promkairos::api::{self, AppState};
-use promkairos::promql::{Features, Settings};
+use promkairos::promql::{Settings, Syntax};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::telemetry::Metrics;
 use tokio::net::TcpListener;
@@ -12,9 +12,9 @@ use tokio::net::TcpListener;
 pub(crate) async fn serve(
     store: Arc<MemoryStore>,
     settings: Settings,
-    features: Features,
+    syntax: impl Into<Syntax>,
 ) -> String {
-    let state = AppState::new(Arc::new(Metrics::new())).with_queries(settings, features);
+    let state = AppState::new(Arc::new(Metrics::new())).with_queries(settings, syntax);
     state.open(store);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("bound"));

@@ -25,6 +25,9 @@ use crate::promql::signature::Function;
 use crate::promql::source::select;
 use crate::promql::steps::Steps;
 
+/// How `integral` computes where it is not said.
+const DEFAULT_STRATEGY: f64 = 2.0;
+
 impl Builder {
     /// The operator of a call.
     pub(super) fn call(&self, call: &Call, scope: &Scope) -> Result<BoxOperator, QueryError> {
@@ -261,6 +264,9 @@ impl Builder {
         for (_, arg) in call.args.iter().enumerate().filter(|(position, _)| *position != at) {
             scalars.push(self.scalar(&arg.node, scope)?);
         }
+        if call.function == Function::Integral && scalars.is_empty() {
+            scalars.push(vec![DEFAULT_STRATEGY; scope.steps.count()]);
+        }
         let kernel = Kernel::new(call.function, scalars)?;
         kernel.check_edges(range.edges)?;
         let used = self.context.start_timestamps == StartTimestamps::Used;
@@ -272,6 +278,7 @@ impl Builder {
             frame,
             steps: scope.steps,
             span: if placeless { Span::default() } else { call.args[0].span },
+            last_argument: call.args.last().map_or(call.span, |arg| arg.span),
             counted: scope.counted.clone(),
             context: Arc::clone(&self.context),
         };
@@ -285,12 +292,16 @@ impl Builder {
                 OverSelection::boxed(function, selected, &self.runtime)?
             }
             Source::Subquery { node, steps } => {
-                let counted = scope.counted.inside(Windows {
+                // What is counted by their steps.
+                self.hold_steps(*steps, 2 * size_of::<u64>())?;
+                let windows = Windows {
                     outer: scope.steps,
                     inner: *steps,
                     offset: range.lookup.offset,
                     range: range.range,
-                });
+                    fixed: range.lookup.at.is_some(),
+                };
+                let counted = self.context.counts.inside(&scope.counted, windows);
                 let input = self.build(node, &Scope { steps: *steps, counted })?;
                 if !input.series().is_empty() {
                     function.kernel.check_arguments()?;
@@ -326,10 +337,10 @@ impl Builder {
         scope: &Scope,
     ) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
-        let lookup = base.node.first_lookup().unwrap_or(Lookup { at: None, offset: 0 });
+        let lookup = base.node.shared_lookup().unwrap_or(Lookup { at: None, offset: 0 });
         let base = self.build(&base.node, scope)?;
         let wanted = info::Wanted::new(labels.map(|labels| matchers(&labels.node)));
-        let infos: BoxOperator = if info::targets(base.series(), &wanted).is_empty() {
+        let infos: BoxOperator = if info::Targets::of(base.series(), &wanted).is_empty() {
             Box::new(Nothing)
         } else {
             let looks = lookup.steps(steps);

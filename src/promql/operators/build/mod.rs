@@ -66,8 +66,7 @@ impl Builder {
     pub(crate) fn build(&self, node: &Node, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
         self.touch(node)?;
-        // A subquery may have any number of steps.
-        self.working.lock().take(0, steps.count().saturating_mul(size_of::<f64>()))?;
+        self.hold_steps(steps, size_of::<f64>())?;
         if steps.count() == 0 {
             return Ok(Box::new(Nothing));
         }
@@ -95,7 +94,7 @@ impl Builder {
                 Mapped::nameless(self.build(node, scope)?, &self.context, map)?
             }
             Node::Once(node) => {
-                let first = Scope { steps: steps.first(), counted: scope.counted.once(steps) };
+                let first = Scope { steps: steps.first(), counted: scope.counted.once() };
                 let input = self.build(node, &first)?;
                 Box::new(Once::new(input, steps.count(), &self.context.budget))
             }
@@ -124,6 +123,11 @@ impl Builder {
         let forecast = self.runtime.block_on(selected.reader.forecast(reach))?;
         let touched = forecast.series.iter().filter(|expected| expected.points > 0.0);
         self.context.add_series(touched.count())
+    }
+
+    /// Takes memory for each of these steps, of which a subquery may have any number.
+    fn hold_steps(&self, steps: Steps, bytes: usize) -> Result<(), QueryError> {
+        self.working.lock().take(0, steps.count().saturating_mul(bytes))
     }
 
     /// The values of a scalar at all steps.
@@ -199,5 +203,5 @@ fn negate(points: &mut Points, budget: &Arc<Budget>) -> Result<(), QueryError> {
 
 /// Series of one label set become one.
 fn merged(input: BoxOperator, budget: &Arc<Budget>) -> Result<BoxOperator, QueryError> {
-    merged::Merged::of(input, merged::Clash::SameStep, budget)
+    merged::Merged::of(input, budget)
 }

@@ -5,7 +5,7 @@
 
 use promkairos::model::{METRIC_NAME, MatchOp, Matcher};
 use promkairos::promql::ast::*;
-use promkairos::promql::{Aggregator, BinaryOp, Function, Sign};
+use promkairos::promql::{Aggregator, BinaryOp, Function, Names, Sign};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -45,7 +45,8 @@ fn any_text() -> impl Strategy<Value = String> {
 
 fn any_label() -> impl Strategy<Value = String> {
     prop_oneof![
-        select(vec!["by", "on", "le", "sum", "offset", "a b", "1a", "é"]).prop_map(String::from),
+        select(vec!["by", "on", "le", "sum", "offset", "a b", "1a", "é", "a.b", "größe"])
+            .prop_map(String::from),
         any_text().prop_filter("a label has a name", |name| !name.is_empty()),
     ]
 }
@@ -126,7 +127,7 @@ fn any_when() -> impl Strategy<Value = When> {
 }
 
 fn any_selector() -> impl Strategy<Value = VectorSelector> {
-    let names = ["up", "a:b", "by", "sum", "offset", "start", "fill", "and", "job_total"];
+    let names = ["up", "a:b", "by", "sum", "offset", "start", "fill", "and", "job_total", "é.x"];
     let name = option::of(select(names.to_vec()).prop_map(String::from));
     let op = select(vec![MatchOp::Equal, MatchOp::NotEqual, MatchOp::Regex, MatchOp::NotRegex]);
     let matcher = (any_label(), op, any_text()).prop_map(|(label, op, value)| {
@@ -136,7 +137,7 @@ fn any_selector() -> impl Strategy<Value = VectorSelector> {
     (name, vec(matcher, 0..3), any_when(), edges).prop_map(|(name, mut matchers, when, edges)| {
         let always = name.clone().unwrap_or_else(|| "é b".into());
         matchers.push(Matcher::equal(METRIC_NAME, &always));
-        VectorSelector { name, matchers, when, edges, span: NOWHERE }
+        VectorSelector { name, matchers, when, edges, names: Names::Unicode, span: NOWHERE }
     })
 }
 
@@ -189,7 +190,8 @@ fn any_matching() -> impl Strategy<Value = Matching> {
                 include.clear();
             }
             let labels = if on { MatchLabels::On(labels) } else { MatchLabels::Ignoring(labels) };
-            Matching { cardinality, labels, include, fill_left, fill_right }
+            let names = Names::Unicode;
+            Matching { cardinality, labels, include, fill_left, fill_right, names }
         },
     )
 }
@@ -245,7 +247,8 @@ fn any_aggregate(vector: BoxedStrategy<Expr>) -> impl Strategy<Value = Expr> {
                 _ => None,
             };
             let grouping = if by { Grouping::By(labels) } else { Grouping::Without(labels) };
-            Expr::Aggregate(Aggregate { op, param, expr: Box::new(expr), grouping, span: NOWHERE })
+            let (expr, names, span) = (Box::new(expr), Names::Unicode, NOWHERE);
+            Expr::Aggregate(Aggregate { op, param, expr, grouping, names, span })
         },
     )
 }

@@ -1,28 +1,32 @@
-//! What a real Prometheus 3.14 answered to queries: its parse errors and its format.
+//! What a real Prometheus 3.16 answered to queries: its parse errors and its format.
 //!
-//! `tests/data/prometheus-3.14/requests*.jsonl` hold one request and its answer a line. Only what
+//! `tests/data/prometheus-3.16/requests*.jsonl` hold one request and its answer a line. Only what
 //! depends on the text of the query alone is looked at here.
 
-use promkairos::promql::{Features, parse, parse_selector};
+use promkairos::model::PatternSet;
+use promkairos::promql::{Features, Names, Syntax, parse, parse_selector_with};
 use serde_json::Value;
 
 /// A recorded request and its answer.
 struct Recorded {
     request: Value,
-    features: Features,
+    syntax: Syntax,
 }
 
 impl Recorded {
     fn all() -> Vec<Self> {
-        let read = |name: &str, features| {
+        let read = |name: &str, syntax| {
             let path =
-                format!("{}/tests/data/prometheus-3.14/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+                format!("{}/tests/data/prometheus-3.16/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
             let text = std::fs::read_to_string(&path).expect(&path);
             let parsed = text.lines().map(|line| serde_json::from_str(line).expect(line));
-            parsed.map(|request| Self { request, features }).collect::<Vec<_>>()
+            parsed.map(|request| Self { request, syntax }).collect::<Vec<_>>()
         };
-        let mut all = read("requests", Features::Stable);
-        all.extend(read("requests-experimental", Features::Experimental));
+        let mut all = read("requests", Features::Stable.into());
+        all.extend(read("requests-experimental", Features::Experimental.into()));
+        all.extend(read("requests-new", Features::Experimental.into()));
+        let names = Names::Unicode;
+        all.extend(read("requests-utf8", Syntax { features: Features::Stable, names }));
         all.retain(|recorded| {
             // Of these the server did not read the form.
             let readable = recorded.request["headers"]["Content-Type"].is_null();
@@ -80,13 +84,13 @@ fn parse_errors_are_those_of_prometheus() {
     let cases = Recorded::all().into_iter().filter(Recorded::takes_query).filter_map(|recorded| {
         let want = recorded.parse_error()?.to_owned();
         let query = recorded.query()?;
-        let got = match parse(query, recorded.features) {
+        let got = match parse(query, recorded.syntax) {
             Err(error) => error.to_string(),
             Ok(expr) => format!("accepted as {expr}"),
         };
         Some((query.to_owned(), got, want))
     });
-    all_equal(450, cases.collect());
+    all_equal(505, cases.collect());
 }
 
 #[test]
@@ -97,11 +101,10 @@ fn what_prometheus_evaluates_is_parsed() {
             return None;
         }
         let query = recorded.query()?;
-        let got =
-            parse(query, recorded.features).map_or_else(|e| e.to_string(), |_| "parsed".into());
+        let got = parse(query, recorded.syntax).map_or_else(|e| e.to_string(), |_| "parsed".into());
         Some((query.to_owned(), got, "parsed".to_owned()))
     });
-    all_equal(2487, cases.collect());
+    all_equal(2681, cases.collect());
 }
 
 #[test]
@@ -110,10 +113,10 @@ fn the_format_is_that_of_prometheus() {
     let cases = Recorded::all().into_iter().filter(formats).filter_map(|recorded| {
         let want = recorded.request["json"]["data"].as_str()?.to_owned();
         let query = recorded.query()?;
-        let got = parse(query, recorded.features).map_or_else(|e| e.to_string(), |e| e.pretty());
+        let got = parse(query, recorded.syntax).map_or_else(|e| e.to_string(), |e| e.pretty());
         Some((query.to_owned(), got, want))
     });
-    all_equal(309, cases.collect());
+    all_equal(337, cases.collect());
 }
 
 #[test]
@@ -123,7 +126,10 @@ fn errors_about_selectors_are_those_of_prometheus() {
     let cases = Recorded::all().into_iter().filter(selects).filter_map(|recorded| {
         let want = recorded.parse_error()?.to_owned();
         let selectors: Vec<&str> = recorded.parameters("match[]").collect();
-        let refused = selectors.iter().find_map(|selector| parse_selector(selector).err());
+        let refused = selectors.iter().find_map(|selector| {
+            let mut patterns = PatternSet::immediate();
+            parse_selector_with(selector, 1, recorded.syntax, &mut patterns).err()
+        });
         let got = refused.map_or_else(|| "accepted".into(), |error| error.to_string());
         (!selectors.is_empty()).then(|| (selectors.join(" "), got, want))
     });

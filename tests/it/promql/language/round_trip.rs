@@ -4,7 +4,7 @@
 //! written as a number.
 
 use promkairos::promql::ast::*;
-use promkairos::promql::{Features, Span, parse};
+use promkairos::promql::{Span, Syntax, parse};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -13,7 +13,7 @@ use super::random_tree::{any_vector, literal};
 
 /// Asserts that this text gives this tree.
 pub(super) fn same_tree(text: &str, tree: &Expr) {
-    let again = parse(text, Features::Experimental);
+    let again = parse(text, Syntax::ALL);
     let again = again.unwrap_or_else(|error| panic!("{text}: {error}"));
     // As text, since a NaN does not equal itself.
     assert_eq!(format!("{:?}", placeless(&again)), format!("{:?}", placeless(tree)), "{text}");
@@ -115,14 +115,14 @@ proptest! {
     #[test]
     fn no_text_panics(words in vec(select(WORDS.to_vec()), 0..12), blanks in any::<bool>()) {
         let text = words.join(if blanks { " " } else { "" });
-        let Ok(tree) = parse(&text, Features::Experimental) else { return Ok(()) };
+        let Ok(tree) = parse(&text, Syntax::ALL) else { return Ok(()) };
         let line = tree.to_string();
         // `a offset +(5m) * b` loses its plus, so then the operator is the offset's; infinity is printed
         // with a sign, which is a sign of its power when it is read again.
         if line.contains("Inf ^") {
             return Ok(());
         }
-        if let Ok(again) = parse(&line, Features::Experimental) {
+        if let Ok(again) = parse(&line, Syntax::ALL) {
             prop_assert_eq!(again.to_string(), line);
         }
     }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use promkairos::promql::{Features, parse};
+use promkairos::promql::{Syntax, parse};
 
 use super::round_trip::same_tree;
 
@@ -61,7 +61,7 @@ fn expressions_of_scripts() {
     let all: Vec<Evaluation> = folders.flat_map(evaluations).collect();
     assert!(!all.is_empty(), "no scripts");
     for Evaluation { place, expr, may_fail } in all {
-        match parse(&expr, Features::Experimental) {
+        match parse(&expr, Syntax::ALL) {
             Ok(tree) => {
                 same_tree(&tree.to_string(), &tree);
                 same_tree(&tree.pretty(), &tree);

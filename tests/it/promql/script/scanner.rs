@@ -48,10 +48,10 @@ impl<'a> Scanner<'a> {
 
     /// A name of a metric or label.
     pub(super) fn name(&mut self) -> &'a str {
-        if self.rest.starts_with(|c: char| c.is_ascii_digit()) {
+        if self.rest.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             return "";
         }
-        self.while_fits(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
+        self.while_fits(|c| c.is_alphabetic() || c.is_ascii_digit() || "_:.".contains(c))
     }
 
     /// A string in quotes of any kind, if one comes next.

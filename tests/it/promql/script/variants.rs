@@ -3,7 +3,7 @@
 
 use promkairos::model::Labels;
 use promkairos::promql::ast::{At, Expr};
-use promkairos::promql::{Features, Function, parse};
+use promkairos::promql::{Function, Syntax, parse};
 
 use super::compare::{Answer, Sample};
 use super::{Eval, When};
@@ -20,7 +20,7 @@ pub(crate) struct Variant {
 pub(crate) fn pinned(eval: &Eval) -> Result<Vec<Variant>, String> {
     let When::Instant(time) = eval.when else { return Ok(Vec::new()) };
     let mut all = vec![Variant { expr: eval.expr.clone(), time }];
-    let mut expr = match parse(&eval.expr, Features::Experimental) {
+    let mut expr = match parse(&eval.expr, Syntax::ALL) {
         Ok(expr) => expr,
         Err(_) if eval.expected.failure.is_some() => return Ok(all),
         Err(error) => return Err(error.to_string()),
