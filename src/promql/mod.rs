@@ -20,6 +20,7 @@ mod estimate;
 mod features;
 pub mod format;
 pub mod functions;
+mod go_math;
 pub mod histogram;
 mod labelset;
 mod lexer;

@@ -538,6 +538,7 @@ fn metadata_is_folded_by_name_and_stands_on_its_own() {
     decode(Protocol::V2, &request(SYMBOLS, &series), |batch| {
         let batch = batch.expect("readable");
         assert_eq!(reasons(&batch), [RejectReason::NoPoints]);
+        assert_eq!(batch.without_metadata, 1, "the point of the third");
         let [up, job] = batch.metadata[..] else { panic!("{:?}", batch.metadata) };
         assert_eq!((up.family, up.kind, up.help), ("up", MetricType::Gauge, "job"));
         assert_eq!((job.family, job.kind, job.help), ("job", MetricType::Summary, ""));

@@ -4,6 +4,7 @@
 //! zero bucket and the first custom bucket both. A zero bucket without observations is not there.
 
 use super::{FloatHistogram, bounds};
+use crate::promql::go_math::log2;
 
 /// A bucket as people see it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,7 +45,7 @@ impl Bucket {
         if linear {
             return (value - self.lower) / (self.upper - self.lower);
         }
-        let log = |bound: f64| bound.abs().log2();
+        let log = |bound: f64| log2(bound.abs());
         if value > 0.0 {
             (log(value) - log(self.lower)) / (log(self.upper) - log(self.lower))
         } else {

@@ -5,6 +5,7 @@
 //! Observations of NaN are in no bucket; they count as larger than all others.
 
 use super::{Bucket, BucketRule, FloatHistogram};
+use crate::promql::go_math::{exp2, log2};
 
 /// A quantile, and what NaN did to it.
 #[derive(Debug, Clone, Copy)]
@@ -99,11 +100,11 @@ impl FloatHistogram {
         if self.has_custom_buckets() || bucket.touches_zero() {
             return lower + (upper - lower) * share;
         }
-        let (log_lower, log_upper) = (lower.abs().log2(), upper.abs().log2());
+        let (log_lower, log_upper) = (log2(lower.abs()), log2(upper.abs()));
         if lower > 0.0 {
-            (log_lower + (log_upper - log_lower) * share).exp2()
+            exp2(log_lower + (log_upper - log_lower) * share)
         } else {
-            -(log_upper + (log_lower - log_upper) * (1.0 - share)).exp2()
+            -exp2(log_upper + (log_lower - log_upper) * (1.0 - share))
         }
     }
 }

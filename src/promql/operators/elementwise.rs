@@ -6,6 +6,7 @@ use super::{BoxOperator, Operator, Series, dates};
 use crate::model::is_stale;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
+use crate::promql::go_math;
 use crate::promql::histogram::FloatHistogram;
 use crate::promql::points::Points;
 use crate::promql::series_list::SeriesList;
@@ -104,9 +105,9 @@ pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
     Some(match function {
         Function::Abs => f64::abs,
         Function::Acos => f64::acos,
-        Function::Acosh => f64::acosh,
+        Function::Acosh => go_math::acosh,
         Function::Asin => f64::asin,
-        Function::Asinh => f64::asinh,
+        Function::Asinh => go_math::asinh,
         Function::Atan => f64::atan,
         Function::Atanh => f64::atanh,
         Function::Ceil => f64::ceil,
@@ -116,9 +117,9 @@ pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
         Function::Exp => f64::exp,
         Function::Floor => f64::floor,
         Function::Ln => f64::ln,
-        // As Go has it, to the last digit.
-        Function::Log10 => |v| v.ln() * (1.0 / std::f64::consts::LN_10),
-        Function::Log2 => f64::log2,
+        // With the factor that Go has.
+        Function::Log10 => |v| v.ln() * std::f64::consts::LOG10_E,
+        Function::Log2 => go_math::log2,
         Function::Rad => |v| v * RADIANS,
         Function::Sgn => sign,
         Function::Sin => f64::sin,

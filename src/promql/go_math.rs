@@ -1,0 +1,128 @@
+//! Elementary functions where those of the C library have another last digit than Go's, or another range.
+//!
+//! Answers are compared digit by digit with those of Prometheus, so what it rounds is rounded alike here.
+
+/// From here on 1 is nothing beside a square: 2^28.
+const LARGE: f64 = (1_u64 << 28) as f64;
+
+/// The mantissa, from 0.5 up to 1, and the exponent of a positive number.
+fn parts(x: f64) -> (f64, i32) {
+    const MANTISSA: u64 = (1 << 52) - 1;
+    /// The exponent of 0.5.
+    const HALF: u64 = 1022;
+    let (x, shift) = if x < f64::MIN_POSITIVE { (x * (1_u64 << 53) as f64, 53) } else { (x, 0) };
+    let exponent = (x.to_bits() >> 52) as i32 - HALF as i32 - shift;
+    (f64::from_bits(x.to_bits() & MANTISSA | HALF << 52), exponent)
+}
+
+/// The logarithm to base 2: that of the mantissa and the exponent.
+pub(super) fn log2(x: f64) -> f64 {
+    if !(x > 0.0 && x.is_finite()) {
+        return x.log2();
+    }
+    let (mantissa, exponent) = parts(x);
+    match mantissa {
+        0.5 => f64::from(exponent - 1),
+        _ => mantissa.ln() * (1.0 / std::f64::consts::LN_2) + f64::from(exponent),
+    }
+}
+
+/// 2 to the power of `x`: e to the power of what is left of `x` beside a whole number, by a quotient of
+/// polynomials.
+pub(super) fn exp2(x: f64) -> f64 {
+    if x.is_nan() || x > 1_023.999_999_999_999_9 || x < -1_074.0 {
+        return x.exp2();
+    }
+    // The nearest whole number; halves go away from 0.
+    let whole = (x + 0.5_f64.copysign(x)) as i32;
+    let part = x - f64::from(whole);
+    // ln 2 in two parts, of which the first has zeros at its end.
+    let (high, low) = (part * 6.931_471_803_691_238e-1, -part * 1.908_214_929_270_587_7e-10);
+    let r = high - low;
+    let square = r * r;
+    let polynomial = [
+        4.138_136_797_057_238_5e-8,
+        -1.653_390_220_546_525_2e-6,
+        6.613_756_321_437_934e-5,
+        -2.777_777_777_701_559_3e-3,
+        1.666_666_666_666_666_6e-1,
+    ];
+    let correction = r - square * polynomial.into_iter().fold(0.0, |sum, p| p + square * sum);
+    let power = 1.0 - ((low - (r * correction) / (2.0 - correction)) - high);
+    // In two steps, of which none leaves the range of floats.
+    power * two_to(whole / 2) * two_to(whole - whole / 2)
+}
+
+/// 2 to the power of a whole number above −1023 and below 1024.
+fn two_to(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
+/// The area hyperbolic sine.
+pub(super) fn asinh(x: f64) -> f64 {
+    match x.abs() {
+        large if large > LARGE => (large.ln() + std::f64::consts::LN_2).copysign(x),
+        _ => x.asinh(),
+    }
+}
+
+/// The area hyperbolic cosine.
+pub(super) fn acosh(x: f64) -> f64 {
+    if x >= LARGE { x.ln() + std::f64::consts::LN_2 } else { x.acosh() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Values on the right are what Go 1.26 prints.
+    #[test]
+    fn the_last_digit_is_that_of_go() {
+        for (x, want) in EXP2 {
+            assert_eq!(exp2(*x), *want, "{x}");
+        }
+        for (x, want) in LOG2 {
+            assert_eq!(log2(*x), *want, "{x}");
+        }
+    }
+
+    #[test]
+    fn nothing_overflows_on_the_way() {
+        assert_eq!(asinh(f64::MAX), 710.475_860_073_943_9);
+        assert_eq!(asinh(-f64::MAX), -710.475_860_073_943_9);
+        assert_eq!(acosh(f64::MAX), 710.475_860_073_943_9);
+        assert_eq!((asinh(f64::INFINITY), acosh(f64::INFINITY)), (f64::INFINITY, f64::INFINITY));
+        assert!(acosh(0.5).is_nan() && asinh(f64::NAN).is_nan());
+        assert_eq!((exp2(1e9), exp2(-1e9)), (f64::INFINITY, 0.0));
+        assert_eq!((log2(0.0), log2(f64::INFINITY)), (f64::NEG_INFINITY, f64::INFINITY));
+        assert!(log2(-1.0).is_nan() && exp2(f64::NAN).is_nan());
+    }
+
+    const EXP2: &[(f64, f64)] = &[
+        (4.5375, 23.223282507192557),
+        (0.1, 1.0717734625362931),
+        (-3.3, 0.10153154954452945),
+        (1023.9, 1.6773070034857416e+308),
+        (-1073.5, 5e-324),
+        (-1040.25, 7.137514615e-314),
+        (2.7182, 6.580512739240461),
+        (10.01, 1031.12248325808),
+    ];
+    const LOG2: &[(f64, f64)] = &[
+        (1e+300, 996.5784284662087),
+        (4096.0, 12.0),
+        (0.01, -6.643856189774724),
+        (0.001, -9.965784284662087),
+        (1e-06, -19.931568569324174),
+        (0.125, -3.0),
+        (10.0, 3.321928094887362),
+        (100.0, 6.643856189774724),
+        (1000.0, 9.965784284662087),
+        (100000.0, 16.609640474436812),
+        (7.3, 2.867896463992655),
+        (123456.789, 16.913646648198387),
+        (5e-324, -1074.0),
+        (1e-310, -1029.7977094150824),
+        (2.5, 1.3219280948873622),
+    ];
+}
