@@ -20,8 +20,7 @@ use tracing::Instrument;
 use super::{
     AppState, absent, access, admin, clean_path, concurrency, cors, exemplars, exposition,
     features, federate, labels, metadata, openapi, origin, pages, query, query_cost, remote_read,
-    remote_write,
-    status, tag_index, traced, unsent,
+    remote_write, status, tag_index, traced, unsent,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
