@@ -30,7 +30,7 @@ pub(super) fn patience(state: &AppState) -> Patience {
     }
 }
 
-/// What `read` makes of a request of so many bytes. It may be called twice.
+/// What `read` makes of a request of `bytes` bytes. `read` may be called twice.
 pub(super) async fn read<T: Send + 'static>(
     state: &AppState,
     patience: &Patience,

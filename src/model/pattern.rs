@@ -21,7 +21,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles `pattern`, which may take so many bytes.
+    /// Compiles `pattern`, which may take `most_bytes`.
     pub(super) fn compile(pattern: &str, most_bytes: usize) -> Result<Self, RegexError> {
         if let Some(words) = Self::of_words(pattern) {
             return Ok(words);

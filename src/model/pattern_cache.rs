@@ -1,4 +1,4 @@
-//! Compiled patterns that are kept for the next who ask for them, up to so many bytes.
+//! Compiled patterns that are kept for later requests, up to a number of bytes.
 //!
 //! Those that were not asked for the longest go first. What is in use stays in memory without being counted
 //! here.
@@ -36,7 +36,7 @@ struct Entry {
 }
 
 impl PatternCache {
-    /// Keeps so many bytes.
+    /// Keeps at most `max_bytes`.
     pub fn new(max_bytes: usize) -> Self {
         Self { kept: Mutex::default(), max_bytes }
     }

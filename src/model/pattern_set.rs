@@ -53,7 +53,7 @@ impl Missing {
 }
 
 impl PatternSet {
-    /// For a request whose patterns may take so many bytes compiled.
+    /// For a request whose patterns may take `most_bytes` compiled.
     pub fn new(cache: &Arc<PatternCache>, most_bytes: usize) -> Self {
         Self {
             cache: Some(Arc::clone(cache)),
@@ -71,12 +71,12 @@ impl PatternSet {
         Self { cache: None, most_bytes, cheap: None, found: HashMap::new(), missing: Vec::new() }
     }
 
-    /// Bytes that each of so many patterns may take compiled.
+    /// Bytes that each of `patterns` patterns may take compiled.
     pub fn share(&self, patterns: usize) -> usize {
         (self.most_bytes / patterns.max(1)).min(MAX_REGEX_BYTES)
     }
 
-    /// A matcher whose pattern may take so many bytes. While its pattern is missing it matches nothing.
+    /// A matcher whose pattern may take `most_bytes`. While its pattern is missing it matches nothing.
     pub fn matcher(
         &mut self,
         most_bytes: usize,

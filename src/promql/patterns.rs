@@ -28,7 +28,7 @@ use crate::storage::MEMORY_LIMIT;
 
 /// Bytes by which room is given.
 const UNIT: usize = 1 << 10;
-/// Reading a pattern takes so many times its text, for as long as it is compiled.
+/// How many times the size of its text a pattern takes in memory while it is read and compiled.
 const READING: usize = 100;
 
 /// The patterns of all requests.
@@ -96,8 +96,8 @@ impl Default for Patterns {
 }
 
 impl Patterns {
-    /// The patterns of all requests that are under way may take so many bytes, and those of one as many; half of that
-    /// is kept for the next.
+    /// `bytes` is what the patterns of all requests under way may take, and those of a single request; the cache has
+    /// half of it.
     pub fn new(bytes: usize) -> Self {
         let most_bytes = bytes.clamp(UNIT, MAX_REQUEST_REGEX_BYTES);
         let processors = available_parallelism().map_or(1, NonZero::get);

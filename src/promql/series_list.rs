@@ -28,7 +28,7 @@ pub(crate) struct SeriesList {
 }
 
 impl SeriesList {
-    /// A list with places for so many; it may get more.
+    /// A list with room for `places` series; it may get more.
     pub(crate) fn new(places: usize, budget: &Arc<Budget>) -> Result<Self, QueryError> {
         let bytes = places.saturating_mul(size_of::<Series>());
         let mut held = budget.nothing();
