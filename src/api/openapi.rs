@@ -53,6 +53,10 @@ const INSTANT: &[Parameter] = &[
     ("limit", Number),
     ("lookback_delta", Duration),
     ("stats", Text),
+    ("cost", Text),
+    ("max_series", Number),
+    ("max_samples_read", Number),
+    ("max_query_duration", Duration),
 ];
 const RANGE: &[Parameter] = &[
     ("query", Needed),
@@ -63,6 +67,10 @@ const RANGE: &[Parameter] = &[
     ("limit", Number),
     ("lookback_delta", Duration),
     ("stats", Text),
+    ("cost", Text),
+    ("max_series", Number),
+    ("max_samples_read", Number),
+    ("max_query_duration", Duration),
 ];
 const SELECTED: &[Parameter] =
     &[("match[]", Texts), ("start", Time), ("end", Time), ("limit", Number)];
@@ -81,6 +89,8 @@ const fn endpoint(
 const ENDPOINTS: &[Endpoint] = &[
     endpoint("/query", READ_OR_POST, "query", "Evaluate an expression at one time", INSTANT),
     endpoint("/query_range", READ_OR_POST, "query", "Evaluate an expression at many times", RANGE),
+    endpoint("/query_cost", READ_OR_POST, "query", "What one time of an expression costs", INSTANT),
+    endpoint("/query_range_cost", READ_OR_POST, "query", "What many times of it cost", RANGE),
     endpoint(
         "/query_exemplars",
         READ_OR_POST,

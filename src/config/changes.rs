@@ -4,7 +4,7 @@ use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 41] = [
+const LIVE: [&str; 44] = [
     "cassandra-username",
     PASSWORD_FILE,
     FILES[0],
