@@ -4,12 +4,14 @@
 //! Checksum and tail of a footer are made here, as no random change would get past them; the layout
 //! is that of `docs/EMBEDDED-FORMAT.md`, said a second time.
 use promkairos::storage::embedded::directory::{Directory, Footer};
+use promkairos::storage::embedded::old_directory;
 
 /// The number of the version and what follows it, or the directory.
 pub(crate) fn check(data: &[u8]) {
     check_directory(data);
+    let _ = old_directory::decode(data);
     let _ = Footer::decode(data);
-    for version in [1, 2] {
+    for version in [1, 2, 3] {
         let mut footer = u32::from(version).to_le_bytes().to_vec();
         footer.extend(data);
         footer.extend(crc32c::crc32c(&footer).to_le_bytes());

@@ -83,6 +83,12 @@ impl MemoryConfig {
         (self.limit / 32).min(64 << 20)
     }
 
+    /// Bytes that the parts of a flush of the embedded store may hold while they are written: an eighth. The points
+    /// are not among them.
+    pub fn parts(&self) -> u64 {
+        self.limit / 8
+    }
+
     /// Bytes of the series that stand in the index of Cassandra: an eighth, at most 256 MiB.
     pub fn series_cache(&self) -> u64 {
         (self.limit / 8).min(256 << 20)

@@ -216,7 +216,9 @@ async fn open_parts(
 ) -> Result<Arc<Parts>, StoreError> {
     let folder = parts_dir(&config.data_dir);
     let cache_bytes = usize::try_from(config.memory.blocks()).unwrap_or(usize::MAX);
-    let options = embedded::Options { cache_bytes, through, ..embedded::Options::default() };
+    let write_bytes = usize::try_from(config.memory.parts()).unwrap_or(usize::MAX);
+    let options =
+        embedded::Options { cache_bytes, write_bytes, through, ..embedded::Options::default() };
     let options = match upkeep {
         Upkeep::Done => {
             let retention = config.retention.unwrap_or_default();

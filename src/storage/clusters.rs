@@ -19,9 +19,8 @@ use super::exemplars::merged;
 use super::forecast::{self, Forecast};
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, Pace, SelectHints, Selection,
-    SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes,
-    check_label_bytes,
+    Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, SelectHints, Selection, SeriesQuery,
+    SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes, check_label_bytes,
 };
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -260,8 +259,8 @@ impl Store for Clusters {
         {
             let metadata = std::mem::take(&mut flush.metadata);
             let (through, runs) = (flush.through, Box::new(std::iter::empty()));
-            let (exemplars, pace) = (Vec::new(), Pace::default());
-            let only = Flush { through, runs, exemplars, metadata, pace };
+            let (exemplars, days, pace) = Default::default();
+            let only = Flush { through, runs, exemplars, days, metadata, pace };
             store.absorb(only).await.map_err(|error| named("metadata cluster", error))?;
         }
         self.write.absorb(flush).await

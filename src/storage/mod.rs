@@ -7,6 +7,7 @@ pub mod cassandra;
 mod clock;
 pub mod clusters;
 mod codec;
+mod day_counts;
 pub mod disk;
 pub mod embedded;
 mod exemplars;
@@ -34,6 +35,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
+pub use self::day_counts::DayCounts;
 pub use self::exemplars::{
     ExemplarList, Gathered as GatheredExemplars, Pieces as ExemplarPieces,
     bytes_of as exemplar_bytes, merged as merged_exemplars,
@@ -284,6 +286,8 @@ pub struct Flush<'a> {
     pub runs: Box<dyn Iterator<Item = SeriesRun> + Send + 'a>,
     /// Exemplars by series.
     pub exemplars: Vec<(Labels, Vec<Exemplar>)>,
+    /// How its points lie in days, about.
+    pub days: DayCounts,
     /// Metadata by family that was told since the flush before, whether it changed or not.
     pub metadata: Vec<(String, Metadata)>,
     /// How fast the runs should go down. A store that nobody else uses need not spread them.

@@ -5,7 +5,10 @@
 mod clock;
 mod disk;
 mod failing;
+mod many_days;
 mod model;
+mod old_parts;
+mod sizes;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +16,9 @@ use std::time::Duration;
 
 use promkairos::model::{Labels, MatchOp, Matcher, Point, TimeRange, Value, WriteBatch};
 use promkairos::storage::embedded::{Options, Parts};
-use promkairos::storage::{Flush, ListSize, Pace, SelectHints, SeriesQuery, Store, StoreError};
+use promkairos::storage::{
+    DayCounts, Flush, ListSize, Pace, SelectHints, SeriesQuery, SeriesRun, Store, StoreError,
+};
 use promkairos::telemetry::StoreMetrics;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -25,7 +30,7 @@ use model::{DAY, Model, Step, labels, point, run_of};
 
 const DIR: &str = "/data/parts";
 /// A time long after all points: every day is closed.
-const LATER: i64 = 30 * DAY;
+const LATER: i64 = 300 * DAY;
 
 fn options() -> Options {
     Options { cache_bytes: 1 << 20, maintenance: None, ..Options::default() }
@@ -64,14 +69,24 @@ async fn content(store: &Parts) -> Result<Model, StoreError> {
     Ok(model)
 }
 
+/// How the points of runs lie in days.
+fn days_of(runs: &[SeriesRun]) -> DayCounts {
+    let mut days = DayCounts::default();
+    for chunk in runs.iter().flat_map(|run| &run.chunks) {
+        days.add(chunk.min_time, chunk.max_time, chunk.count.into());
+    }
+    days
+}
+
 /// Does a step; what the store says to it.
 async fn apply(store: &Parts, step: &Step) -> Result<(), StoreError> {
     match step {
         Step::Absorb { through, runs, exemplars, metadata } => {
-            let runs = runs.iter().map(|(labels, lists)| run_of(labels, lists));
+            let runs: Vec<_> = runs.iter().map(|(labels, lists)| run_of(labels, lists)).collect();
             let flush = Flush {
                 through: *through,
-                runs: Box::new(runs),
+                days: days_of(&runs),
+                runs: Box::new(runs.into_iter()),
                 exemplars: exemplars.clone(),
                 metadata: metadata.clone(),
                 pace: Pace::default(),
@@ -92,7 +107,10 @@ fn random_histories_read_as_the_model_says() {
         block_on(async {
             let mut store = open(&disk).expect("a new store opens");
             for number in 0..30 {
-                let step = Step::random(&mut random, number);
+                let step = match random.random_bool(0.2) {
+                    true => Step::random_many_days(&mut random, number),
+                    false => Step::random(&mut random, number),
+                };
                 apply(&store, &step).await.expect("nothing fails");
                 model.apply(&step);
                 if random.random_bool(0.2) {
@@ -389,8 +407,8 @@ fn a_store_of_version_1_is_read_and_written_anew() {
             .iter()
             .map(|(labels, points)| run_of(labels, &[points.values().cloned().collect()]));
         let runs = Box::new(again.collect::<Vec<_>>().into_iter());
-        let (exemplars, metadata, pace) = Default::default();
-        let flush = Flush { through: 1_000, runs, exemplars, metadata, pace };
+        let (exemplars, days, metadata, pace) = Default::default();
+        let flush = Flush { through: 1_000, runs, exemplars, days, metadata, pace };
         store.absorb(flush).await.expect("nothing fails");
         store.maintain(2_000_000_000_000).expect("nothing fails");
         assert_eq!(fingerprint(&content(&store).await.expect("it can be read")), VERSION_1);
@@ -435,8 +453,8 @@ fn a_given_up_flush_leaves_nothing() {
             run_of(&labels(&[("n", &format!("{n:012}"))]), &[(0..50).map(point).collect()])
         });
         let runs = Box::new(runs);
-        let (exemplars, metadata, pace) = Default::default();
-        let flush = Flush { through: 5, runs, exemplars, metadata, pace };
+        let (exemplars, days, metadata, pace) = Default::default();
+        let flush = Flush { through: 5, runs, exemplars, days, metadata, pace };
         let mut absorb = std::pin::pin!(store.absorb(flush));
         let polled = futures::poll!(&mut absorb);
         assert!(polled.is_pending(), "it is under way");
@@ -466,8 +484,8 @@ fn a_delete_reaches_a_flush_that_is_under_way() {
     let flushing = store.clone();
     let absorb = runtime.spawn(async move {
         let runs = Box::new(runs);
-        let (exemplars, metadata, pace) = Default::default();
-        flushing.absorb(Flush { through: 5, runs, exemplars, metadata, pace }).await
+        let (exemplars, days, metadata, pace) = Default::default();
+        flushing.absorb(Flush { through: 5, runs, exemplars, days, metadata, pace }).await
     });
     has_begun.recv().expect("the flush begins");
     let a = [Matcher::equal("job", "a")];

@@ -144,9 +144,9 @@ impl Front for Gate {
         if self.is(Mode::NoFlush) {
             return Err(away());
         }
-        let Flush { through, runs, exemplars, metadata, pace } = flush;
+        let Flush { through, runs, exemplars, days, metadata, pace } = flush;
         let runs = Box::new(runs.inspect(|run| self.record_stamps(run)));
-        let flush = Flush { through, runs, exemplars, metadata, pace };
+        let flush = Flush { through, runs, exemplars, days, metadata, pace };
         let absorbed = self.behind()?.absorb(flush).await?;
         if self.is(Mode::FlushUnanswered) { Err(away()) } else { Ok(absorbed) }
     }

@@ -368,8 +368,8 @@ mod tests {
             chunks: chunks.clone(),
         };
         let runs = Box::new((0..series).map(run).collect::<Vec<_>>().into_iter());
-        let (exemplars, metadata, pace) = Default::default();
-        let flush = Flush { through: 0, runs, exemplars, metadata, pace };
+        let (exemplars, days, metadata, pace) = Default::default();
+        let flush = Flush { through: 0, runs, exemplars, days, metadata, pace };
         store.absorb(flush).await.expect("chunks that were just encoded");
         store
     }

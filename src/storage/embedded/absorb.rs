@@ -1,4 +1,5 @@
-//! Taking a flush: runs of series become one new part for each day they touch.
+//! Taking a flush: runs of series become one new part for each day they touch, or for many days together
+//! ([`partitioning`](super::partitioning)).
 //!
 //! The runs come from an iterator that may borrow, so the caller's task pulls them and a
 //! blocking thread writes them. Nothing is visible until all parts are durable and one manifest
@@ -8,21 +9,27 @@
 //! makes it urgent it takes half of a core at most, so that it is done in twice the time.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::chunk::{Chunk, ChunkError};
-use crate::model::{Exemplar, Labels, Metadata, TimeRange};
+use crate::model::{Exemplar, Labels, Metadata};
 use crate::storage::{Absorbed, Flush, SeriesRun, StoreError};
 
 use super::duty::DutyCycle;
+use super::indexed_writer::IndexedWriter;
+use super::names::{self, WIDE};
+use super::partitioning::Partitions;
 use super::state::{Flight, PartStore};
-use super::writer::PartWriter;
-use super::{blocking, cutting, metadata, names, packing};
+use super::writer::{Finished, Target};
+use super::{blocking, metadata, packing};
 
 /// Bytes of labels and chunks that are handed to the writing thread at once.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// Parts that are being written at a time.
+const MOST_OPEN: usize = 256;
 
 /// What comes after the runs.
 struct Ending {
@@ -44,10 +51,11 @@ pub(super) async fn absorb(
     let (sender, receiver) = mpsc::channel(4);
     // Deletes from here on concern what is being written too: it was accepted before them.
     let flight = PartStore::begin_flight(&store);
-    let Flush { through, runs, exemplars, metadata, pace } = flush;
+    let Flush { through, runs, exemplars, days, metadata, pace } = flush;
+    let partitions = Partitions::of(&days);
     let writer = blocking(move || {
         let mut duty = DutyCycle::new(|| pace.is_urgent());
-        write(&flight, receiver, &mut || duty.keep())
+        write(&flight, partitions, receiver, &mut || duty.keep())
     });
     let send = async move {
         let mut batch = Vec::new();
@@ -76,11 +84,12 @@ pub(super) async fn absorb(
 /// Calls `keep` after each piece of work.
 fn write(
     flight: &Flight,
+    partitions: Partitions,
     mut receiver: mpsc::Receiver<Message>,
     keep: &mut dyn FnMut(),
 ) -> Result<Absorbed, StoreError> {
     let store = &*flight.store;
-    let mut parts = Writers { store, open: BTreeMap::new() };
+    let mut parts = Writers::new(store, partitions, flight.cut_through);
     let mut points = 0;
     loop {
         match receiver.blocking_recv() {
@@ -88,12 +97,12 @@ fn write(
                 store.check_open()?;
                 for run in &runs {
                     points += run.chunks.iter().map(|c| u64::from(c.count)).sum::<u64>();
-                    parts.add(run)?;
+                    parts.add(run, keep)?;
                     keep();
                 }
             }
             Some(Message::End(end)) => {
-                parts.finish(end, flight.cut_through, keep)?;
+                parts.finish(end, keep)?;
                 store.metrics.points.inc_by(points);
                 return Ok(Absorbed { points, ..Absorbed::default() });
             }
@@ -105,56 +114,97 @@ fn write(
     }
 }
 
-/// One part being written for each time partition.
+/// One part being written for each time partition. Where all of them together have become large they end, and
+/// others begin: so the memory that a flush takes is bounded, whatever its labels are.
 struct Writers<'a> {
     store: &'a PartStore,
-    open: BTreeMap<i64, PartWriter>,
+    target: Target,
+    partitions: Partitions,
+    cut_through: u64,
+    open: BTreeMap<i64, IndexedWriter>,
+    /// Bytes that the open ones hold, about.
+    bytes: usize,
+    /// Those that have ended.
+    finished: Vec<Finished>,
 }
 
-impl Writers<'_> {
-    fn add(&mut self, run: &SeriesRun) -> Result<(), StoreError> {
+impl<'a> Writers<'a> {
+    fn new(store: &'a PartStore, partitions: Partitions, cut_through: u64) -> Self {
+        let (target, open, finished) = (store.target(), BTreeMap::new(), Vec::new());
+        Self { store, target, partitions, cut_through, open, bytes: 0, finished }
+    }
+
+    fn add(&mut self, run: &SeriesRun, keep: &mut dyn FnMut()) -> Result<(), StoreError> {
         let refuse =
             |error| StoreError::Invalid(format!("a flushed chunk of {}: {error}", run.labels));
-        for (partition, chunks) in by_partition(&run.chunks).map_err(refuse)? {
+        for (partition, chunks) in self.partitions.split(&run.chunks).map_err(refuse)? {
             let chunks = packing::packed(chunks).map_err(refuse)?;
-            self.writer(partition).add_series(&run.labels, &chunks)?;
+            self.with_writer(partition, |writer| writer.add_series(&run.labels, &chunks))?;
+        }
+        self.end_if_large(keep)
+    }
+
+    fn add_exemplars(
+        &mut self,
+        mut series: Vec<(Labels, Vec<Exemplar>)>,
+        keep: &mut dyn FnMut(),
+    ) -> Result<(), StoreError> {
+        series.sort_by(|a, b| a.0.cmp(&b.0));
+        for (labels, exemplars) in series {
+            let mut by_partition: BTreeMap<i64, Vec<Exemplar>> = BTreeMap::new();
+            for exemplar in exemplars {
+                let partition = self.partitions.at(exemplar.timestamp);
+                by_partition.entry(partition).or_default().push(exemplar);
+            }
+            for (partition, exemplars) in by_partition {
+                self.with_writer(partition, |writer| writer.add_exemplars(&labels, &exemplars))?;
+            }
+            self.end_if_large(keep)?;
         }
         Ok(())
     }
 
-    fn add_exemplars(&mut self, mut series: Vec<(Labels, Vec<Exemplar>)>) {
-        series.sort_by(|a, b| a.0.cmp(&b.0));
-        for (labels, exemplars) in series {
-            let mut by_day: BTreeMap<i64, Vec<Exemplar>> = BTreeMap::new();
-            for exemplar in exemplars {
-                by_day.entry(names::partition_of(exemplar.timestamp)).or_default().push(exemplar);
-            }
-            for (partition, exemplars) in by_day {
-                self.writer(partition).add_exemplars(&labels, &exemplars);
-            }
-        }
-    }
-
-    fn writer(&mut self, partition: i64) -> &mut PartWriter {
-        let store = self.store;
-        self.open.entry(partition).or_insert_with(|| {
-            PartWriter::new(store.files.clone(), &store.dir, partition, store.new_id())
-        })
-    }
-
-    fn finish(
-        mut self,
-        end: Ending,
-        cut_through: u64,
-        keep: &mut dyn FnMut(),
+    fn with_writer(
+        &mut self,
+        partition: i64,
+        add: impl FnOnce(&mut IndexedWriter) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        self.add_exemplars(end.exemplars);
-        let store = self.store;
-        let mut finished = Vec::new();
-        for writer in self.open.into_values() {
-            store.check_open()?;
-            finished.extend(writer.finish(cut_through, keep)?);
+        let Self { store, target, open, bytes, .. } = self;
+        // Whoever made the flush did not know of so many days.
+        let is_new = !open.contains_key(&partition);
+        let partition = if is_new && open.len() >= MOST_OPEN { WIDE } else { partition };
+        let new = || IndexedWriter::new(target, partition, store.new_id());
+        let mut before = 0;
+        let writer = match open.entry(partition) {
+            Entry::Vacant(free) => free.insert(new()),
+            Entry::Occupied(known) => {
+                let writer = known.into_mut();
+                before = writer.memory();
+                writer
+            }
+        };
+        add(writer)?;
+        *bytes = (*bytes + writer.memory()).saturating_sub(before);
+        Ok(())
+    }
+
+    fn end_if_large(&mut self, keep: &mut dyn FnMut()) -> Result<(), StoreError> {
+        if self.bytes <= self.store.write_bytes { Ok(()) } else { self.end(keep) }
+    }
+
+    fn end(&mut self, keep: &mut dyn FnMut()) -> Result<(), StoreError> {
+        self.bytes = 0;
+        while let Some((_, writer)) = self.open.pop_first() {
+            self.store.check_open()?;
+            self.finished.extend(writer.finish(self.cut_through, keep)?);
         }
+        Ok(())
+    }
+
+    fn finish(mut self, end: Ending, keep: &mut dyn FnMut()) -> Result<(), StoreError> {
+        self.add_exemplars(end.exemplars, keep)?;
+        self.end(keep)?;
+        let Self { store, finished, .. } = self;
         let metadata_id = store.new_id();
         store.commit(|state| {
             for part in finished {
@@ -173,29 +223,6 @@ impl Writers<'_> {
             Ok(())
         })
     }
-}
-
-/// Chunks by the time partition they lie in, each list in the order given; a chunk that lies in
-/// several is cut.
-fn by_partition(chunks: &[Chunk]) -> Result<BTreeMap<i64, Vec<Chunk>>, ChunkError> {
-    let mut by_partition: BTreeMap<i64, Vec<Chunk>> = BTreeMap::new();
-    for chunk in chunks {
-        let first = names::partition_of(chunk.min_time);
-        if names::partition_of(chunk.max_time) == first {
-            by_partition.entry(first).or_default().push(chunk.clone());
-            continue;
-        }
-        let mut next = Some(first);
-        while let Some(partition) = next.filter(|partition| *partition <= chunk.max_time) {
-            let end = names::partition_end(partition);
-            let here = cutting::within(chunk, TimeRange::new(partition, end))?;
-            if !here.is_empty() {
-                by_partition.entry(partition).or_default().extend(here);
-            }
-            next = end.checked_add(1);
-        }
-    }
-    Ok(by_partition)
 }
 
 #[cfg(test)]
@@ -228,7 +255,8 @@ mod tests {
             }
             let flight = PartStore::begin_flight(&store);
             let mut duty = clock.duty();
-            let written = write(&flight, receiver, &mut || duty.keep()).expect("written");
+            let written =
+                write(&flight, Partitions::Days, receiver, &mut || duty.keep()).expect("written");
             assert_eq!(written.points, series);
             drop(duty);
             clock.rests()

@@ -1,6 +1,6 @@
-//! Compaction: neighbouring small parts of one day become one, and deletes are carried out.
+//! Compaction: neighbouring small parts of one partition become one, and deletes are carried out.
 //!
-//! Only parts that follow each other in the manifest, within their day, are merged, so the
+//! Only parts that follow each other in the manifest, as far as their time goes, are merged, so the
 //! precedence of their points stays. The new part takes their place in one manifest; whoever
 //! still reads the old ones keeps them. One runs at a time.
 //!
@@ -11,30 +11,24 @@
 //! there are as many neighbours of about one size. Beside a few of each size a day has a third as many parts as
 //! flushes touched it within an hour; as many, if it is closed or something was deleted from it after each.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use bytes::Bytes;
-
-use crate::chunk::Chunk;
-use crate::model::{Exemplar, Labels};
-use crate::storage::codec::{self, Cursor};
-use crate::storage::exemplars::Gathered;
+use crate::model::TimeRange;
+use crate::storage::StoreError;
 use crate::storage::index::evaluate;
-use crate::storage::{StoreError, frame, merge};
 
 use super::duty::DutyCycle;
-use super::lookup::{ExemplarEntries, read_row};
-use super::manifest::{PartEntry, Tombstone};
-use super::part::{Part, PartReader};
+use super::manifest::PartEntry;
+use super::merged_values::MergedValues;
+use super::merging::{Merging, MergingExemplars, Next};
+use super::names::{self, WIDE};
+use super::part::Part;
 use super::state::{PartStore, State};
 use super::writer::{Finished, PartWriter};
-use super::{cutting, names, packing};
 
 /// Parts merged at once.
 const MAX_INPUTS: usize = 16;
@@ -89,28 +83,31 @@ impl PartStore {
     ) -> Result<Option<Merged>, StoreError> {
         let id = self.new_id();
         let partition = inputs[0].entry.partition;
-        let mut writer = PartWriter::new(self.files.clone(), &self.dir, partition, id);
-        let mut merging = Merging { tombstones: &state.manifest.tombstones, scans: Vec::new() };
-        for part in inputs {
-            merging.scans.push(Scan::new(part)?);
-        }
-        while let Some((labels, chunks)) = merging.next()? {
+        let target = self.target();
+        let mut writer = PartWriter::new(&target, partition, id);
+        let tombstones = &state.manifest.tombstones;
+        let mut merging = Merging::new(tombstones, inputs, target.sizes)?;
+        while merging.next(&mut writer)? == Next::Series {
             if self.stopping.load(Relaxed) {
                 return Ok(None);
             }
-            writer.add_series(&labels, &chunks)?;
             duty.keep();
         }
+        let (rows, continued) = merging.rows();
         let keep = &mut || duty.keep();
-        let mut merging = MergingExemplars::new(&state.manifest.tombstones, inputs)?;
+        let mut merging = MergingExemplars::new(tombstones, inputs)?;
         while let Some((labels, exemplars)) = merging.next(keep)? {
             if self.stopping.load(Relaxed) {
                 return Ok(None);
             }
-            writer.add_exemplars(&labels, &exemplars);
+            writer.add_exemplars(&labels, &exemplars)?;
             keep();
         }
-        Ok(Some(Merged(writer.finish(state.manifest.last_tombstone, keep)?)))
+        let inputs = inputs.iter().map(|part| &**part).zip(&rows);
+        let finished = writer.finish(state.manifest.last_tombstone, |out| {
+            MergedValues::new(inputs, &continued)?.write(out, keep)
+        })?;
+        Ok(Some(Merged(finished)))
     }
 
     /// Lists the merged part instead of its inputs, where the last of them stood.
@@ -153,17 +150,15 @@ impl PartStore {
 /// What is left of the inputs; `None` = nothing.
 struct Merged(Option<Finished>);
 
-/// Parts worth merging or rewriting; all of one day, in order.
+/// Parts worth merging or rewriting; all of one partition, in order.
 fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
     let rests = |part: &Part| part.entry.was_merged_within(REST, now);
-    let mut days: BTreeMap<i64, Vec<&Arc<Part>>> = BTreeMap::new();
-    for part in &state.parts {
-        days.entry(part.entry.partition).or_default().push(part);
-    }
-    for (partition, parts) in days.iter().rev() {
+    for (partition, places) in by_partition(state).iter().rev() {
         let end = names::partition_end(*partition).saturating_add(CLOSED_AFTER_MS);
-        let age = if end < now { Age::Closed } else { Age::Open };
-        for parts in parts.split(|part| rests(part)) {
+        let is_closed = *partition == WIDE || end < now;
+        let age = if is_closed { Age::Closed } else { Age::Open };
+        for places in neighbours(state, places, rests) {
+            let parts: Vec<&Arc<Part>> = places.iter().map(|place| &state.parts[*place]).collect();
             let sizes: Vec<u64> = parts.iter().map(|part| part.entry.bytes).collect();
             if let Some(run) = worth_merging(&sizes, age) {
                 return Some(parts[run].iter().map(|part| Arc::clone(part)).collect());
@@ -176,6 +171,43 @@ fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
         state.manifest.tombstones.iter().any(|tombstone| tombstone.concerns(&part.entry))
     };
     parts.find(cut).map(|part| vec![part.clone()])
+}
+
+/// Where the parts of each partition stand, in their order.
+fn by_partition(state: &State) -> BTreeMap<i64, Vec<usize>> {
+    let mut places: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    for (place, part) in state.parts.iter().enumerate() {
+        places.entry(part.entry.partition).or_default().push(place);
+    }
+    places
+}
+
+/// Parts of one partition that follow each other, without those that rest: with none of another partition between
+/// them that has points in their time, since the points of the first would then be those of a later part than it.
+fn neighbours(state: &State, places: &[usize], rests: impl Fn(&Part) -> bool) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    let mut range: Option<TimeRange> = None;
+    let mut last = 0;
+    for place in places {
+        let part = &state.parts[*place];
+        let is_between = |other: &Arc<Part>| {
+            other.entry.partition != part.entry.partition
+                && range.is_some_and(|range| range.overlaps(&other.entry.range))
+        };
+        if rests(part) || state.parts[last..*place].iter().any(is_between) {
+            all.push(Vec::new());
+            range = None;
+        }
+        last = *place;
+        if !rests(part)
+            && let Some(last) = all.last_mut()
+        {
+            last.push(*place);
+            let own = part.entry.range;
+            range = Some(range.map_or(own, |range| range.hull(own)));
+        }
+    }
+    all
 }
 
 /// Whether a day still gets flushes.
@@ -229,161 +261,15 @@ fn is_untouched(state: &State, part: &Part) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// The series of several parts, merged.
-struct Merging<'a> {
-    tombstones: &'a [Arc<Tombstone>],
-    scans: Vec<Scan<'a>>,
-}
-
-impl Merging<'_> {
-    /// The next label set with its chunks, cut and in order.
-    fn next(&mut self) -> Result<Option<(Labels, Vec<Chunk>)>, StoreError> {
-        let heads = self.scans.iter().filter_map(|scan| scan.head.as_ref());
-        let Some(labels) = heads.map(|head| &head.labels).min().cloned() else { return Ok(None) };
-        let mut sources = Vec::new();
-        for scan in &mut self.scans {
-            let head =
-                scan.head.as_ref().filter(|head| head.labels.cmp(&labels) == Ordering::Equal);
-            if let Some(offset) = head.map(|head| head.offset) {
-                let part = scan.reader.part;
-                sources.push((part, offset, scan.take(self.tombstones)?));
-            }
-        }
-        // Handles: the bytes are shared.
-        let chunks = sources.iter().flat_map(|(_, _, chunks)| chunks).cloned().collect();
-        let merged = merge::merge(chunks).and_then(packing::packed);
-        let merged = merged.map_err(|error| Part::merge_damage(sources, error))?;
-        Ok(Some((labels, merged)))
-    }
-}
-
-/// The exemplars of several parts, merged: those of one series are in memory at a time, and a block of each part.
-struct MergingExemplars<'a> {
-    tombstones: &'a [Arc<Tombstone>],
-    parts: Vec<(&'a Part, Peekable<ExemplarEntries<'a>>)>,
-}
-
-impl<'a> MergingExemplars<'a> {
-    fn new(tombstones: &'a [Arc<Tombstone>], inputs: &'a [Arc<Part>]) -> Result<Self, StoreError> {
-        let entries = |part: &'a Arc<Part>| Ok((&**part, part.reader()?.exemplars().peekable()));
-        let parts = inputs.iter().filter(|part| part.entry.exemplars > 0).map(entries);
-        Ok(Self { tombstones, parts: parts.collect::<Result<_, StoreError>>()? })
-    }
-
-    /// The next series with its exemplars, without what was deleted; it may have none. Calls `keep` after each
-    /// piece of work.
-    fn next(
-        &mut self,
-        keep: &mut dyn FnMut(),
-    ) -> Result<Option<(Labels, Vec<Exemplar>)>, StoreError> {
-        let mut first: Option<Labels> = None;
-        for (_, entries) in &mut self.parts {
-            // An error is met below, where it can be taken.
-            if let Some(Ok((labels, _))) = entries.peek()
-                && first.as_ref().is_none_or(|first| labels < first)
-            {
-                first = Some(labels.clone());
-            }
-        }
-        // A later part wins.
-        let mut gathered = Gathered::new(usize::MAX);
-        for (part, entries) in &mut self.parts {
-            let is_it = |entry: &Result<(Labels, Vec<Exemplar>), StoreError>| {
-                entry.as_ref().map_or(true, |(labels, _)| Some(labels) == first.as_ref())
-            };
-            while let Some(entry) = entries.next_if(is_it) {
-                let (labels, mut exemplars) = entry?;
-                let cuts = cutting::cuts(self.tombstones, &part.entry, &labels);
-                exemplars.retain(|e| !cuts.iter().any(|cut| cut.contains(e.timestamp)));
-                gathered.add(&labels, exemplars)?;
-                keep();
-            }
-        }
-        let Some(labels) = first else { return Ok(None) };
-        let exemplars = gathered.finish().into_iter().next().map(|(_, exemplars)| exemplars);
-        Ok(Some((labels, exemplars.unwrap_or_default())))
-    }
-}
-
-/// Reads the series of one part from first to last.
-struct Scan<'a> {
-    reader: PartReader<'a>,
-    next_block: usize,
-    /// Rows of the current block that are still to come, with their frames.
-    rows: std::vec::IntoIter<Head>,
-    head: Option<Head>,
-}
-
-struct Head {
-    labels: Labels,
-    offset: u64,
-    frame: Bytes,
-}
-
-impl<'a> Scan<'a> {
-    fn new(part: &'a Part) -> Result<Self, StoreError> {
-        let reader = part.reader()?;
-        let mut scan = Self { reader, next_block: 0, rows: Vec::new().into_iter(), head: None };
-        scan.advance()?;
-        Ok(scan)
-    }
-
-    /// The chunks of the head, without what was deleted; goes on to the next one.
-    fn take(&mut self, tombstones: &[Arc<Tombstone>]) -> Result<Vec<Chunk>, StoreError> {
-        let Some(head) = self.head.take() else { return Ok(Vec::new()) };
-        let part = self.reader.part;
-        let chunks = frame::chunks_of(&head.frame, part.entry.partition)
-            .map_err(|damage| part.damage(head.offset, damage))?;
-        let cuts = cutting::cuts(tombstones, &part.entry, &head.labels);
-        let chunks = cutting::without(chunks, &cuts)
-            .map_err(|error| part.chunk_damage(head.offset, error))?;
-        self.advance()?;
-        Ok(chunks)
-    }
-
-    fn advance(&mut self) -> Result<(), StoreError> {
-        while self.rows.len() == 0 && self.next_block < self.reader.directory.series.len() {
-            self.rows = self.read_block()?.into_iter();
-            self.next_block += 1;
-        }
-        self.head = self.rows.next();
-        Ok(())
-    }
-
-    fn read_block(&self) -> Result<Vec<Head>, StoreError> {
-        let block = self.reader.directory.series[self.next_block];
-        let part = self.reader.part;
-        let raw = self.reader.uncached_block(block.block)?;
-        let frames = self.reader.bytes(block.frames, block.frames_len)?;
-        let damage = |damage| part.damage(block.block.offset, damage);
-        let mut cursor = Cursor(&raw);
-        let mut heads = Vec::new();
-        let mut offset = block.frames;
-        for _ in 0..block.count {
-            let row = read_row(&mut cursor, offset, part.entry.partition).map_err(damage)?;
-            let from = offset - block.frames;
-            offset += u64::from(row.frame.len);
-            let to = offset - block.frames;
-            if to > block.frames_len {
-                return Err(damage(codec::Damage("a series points beyond its block")));
-            }
-            let labels = codec::labels(row.labels).map_err(damage)?;
-            let frame = frames.slice(from as usize..to as usize);
-            heads.push(Head { labels, offset: row.frame.offset, frame });
-        }
-        Ok(heads)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::duty::tests::Ticking;
     use super::super::{Options, absorb};
     use super::*;
     use crate::chunk::encode_points;
-    use crate::model::{Point, Value};
+    use crate::model::{Exemplar, Labels, Point, Value};
     use crate::storage::disk::Disk;
-    use crate::storage::{Flush, Pace, SeriesRun};
+    use crate::storage::{DayCounts, Flush, Pace, SeriesRun};
     use crate::telemetry::StoreMetrics;
 
     /// A merge of two parts with so many series, of which each has a value of its own and, where it is
@@ -407,6 +293,7 @@ mod tests {
                 runs: Box::new(runs),
                 exemplars: (0..exemplars).map(exemplar).collect(),
                 metadata: Vec::new(),
+                days: DayCounts::default(),
                 pace: Pace::default(),
             };
             let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -427,9 +314,8 @@ mod tests {
         // Once for its points and once for its entry in the index.
         assert_eq!(more - few, 2 * 100);
         // Once for the exemplars of each part, and once when they are written.
-        assert_eq!(rests_of_a_merge(110, 50) - more, 3 * 50 + 1);
-        // And once for each other piece of the file: the values and the series.
-        assert_eq!(few, 2 * 10 + 2);
+        assert_eq!(rests_of_a_merge(110, 50) - more, 3 * 50);
+        assert_eq!(few, 2 * 10);
     }
 
     #[test]

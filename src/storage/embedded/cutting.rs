@@ -24,15 +24,13 @@ impl PartStore {
             return Ok(());
         }
         self.commit(|state| {
-            let number = state.manifest.last_tombstone + 1;
-            state.manifest.last_tombstone = number;
             if matchers.is_empty() {
                 let whole = |part: &PartEntry| {
                     range.start <= part.range.start && part.range.end <= range.end
                 };
                 state.parts.retain(|part| !whole(&part.entry));
             }
-            state.manifest.tombstones.push(Arc::new(Tombstone { number, matchers, range }));
+            state.add_tombstone(matchers, range);
             Ok(())
         })
     }

@@ -12,7 +12,7 @@ use crate::limits::LABEL_LIMITS;
 use crate::model::{
     Exemplar, Labels, Metadata, Point, SeriesEntry, Target, Value, WriteBatch, WriteOutcome,
 };
-use crate::storage::{Flush, Pace, SeriesRun, StoreError};
+use crate::storage::{DayCounts, Flush, Pace, SeriesRun, StoreError};
 
 #[derive(Default)]
 struct Content {
@@ -56,10 +56,14 @@ pub(super) fn flush_of(
             runs.push(SeriesRun { labels, chunks: encode_points(content.points.values()) });
         }
     }
+    let mut days = DayCounts::default();
+    for chunk in runs.iter().flat_map(|run: &SeriesRun| &run.chunks) {
+        days.add(chunk.min_time, chunk.max_time, chunk.count.into());
+    }
     let (runs, metadata) = (Box::new(runs.into_iter()), metadata.into_iter().collect());
     // No log stands behind a direct write: the position of the flushes stays what it was.
     let pace = Pace::default();
-    Ok((Flush { through: 0, runs, exemplars, metadata, pace }, outcome))
+    Ok((Flush { through: 0, runs, exemplars, days, metadata, pace }, outcome))
 }
 
 fn add(

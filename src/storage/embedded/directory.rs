@@ -1,13 +1,17 @@
 //! The end of a part file: the directory of its blocks, and the footer that finds it.
 //!
-//! Pure bytes. Blocks of one kind lie one after the other, so the directory keeps lengths only.
-//! Values of different labels never share a block. `docs/EMBEDDED-FORMAT.md` has the boxes.
+//! Pure bytes. What the directory has for a block is bounded, so it is a small part of the labels of its file, whatever
+//! they are; it is written and read in pieces, so its length has no bound. Directories of older parts are for
+//! [`old_directory`](super::old_directory). `docs/EMBEDDED-FORMAT.md` has the boxes.
 
 use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
 
-/// Version of the layout of part files that are written. Those of version 1, which have no packed
-/// chunks, are read.
-pub(super) const PART_VERSION: u8 = 2;
+use super::value_keys::{KEY_BYTES, KeyedBlock, NameEntry};
+
+/// Version of the layout of part files that are written. Those of versions 1 and 2 are read.
+pub(super) const PART_VERSION: u8 = 3;
+/// Unpacked bytes after which a piece of the directory ends.
+const PIECE_BYTES: usize = 64 << 10;
 /// Bytes before the first frame.
 pub(super) const HEAD_BYTES: usize = 8;
 /// Bytes after the checksum of the footer.
@@ -32,6 +36,13 @@ pub(super) struct BlockRef {
     pub(super) len: u32,
 }
 
+impl BlockRef {
+    /// Where what lies behind it begins.
+    pub(super) fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len.into())
+    }
+}
+
 /// A block of the series table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SeriesBlock {
@@ -46,33 +57,47 @@ pub(super) struct SeriesBlock {
     pub(super) block: BlockRef,
 }
 
-/// A block of values of one label with their postings.
+/// Where the values of labels are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ValueBlock {
-    /// The first value in it.
-    pub(super) first: Box<str>,
-    pub(super) block: BlockRef,
-}
-
-/// All values of one label.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NameEntry {
-    pub(super) name: Box<str>,
-    /// How many values.
-    pub(super) values: u64,
-    /// Sorted.
-    pub(super) blocks: Vec<ValueBlock>,
+pub(super) enum Values {
+    /// All values sorted by label, and the names of the labels.
+    Sorted { values: Vec<KeyedBlock>, names: Vec<KeyedBlock> },
+    /// Values in blocks of their label, sorted by its name: versions 1 and 2.
+    ByLabel(Vec<NameEntry>),
 }
 
 /// Where everything in a part is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Directory {
     pub(super) series: Vec<SeriesBlock>,
-    /// Sorted by name.
-    pub(super) names: Vec<NameEntry>,
+    pub(super) values: Values,
     pub(super) exemplars: Vec<BlockRef>,
     /// Where the large postings begin.
     pub(super) postings: u64,
+}
+
+/// What a record of a directory describes.
+mod kind {
+    pub(super) const END: u8 = 0;
+    pub(super) const SERIES: u8 = 1;
+    pub(super) const VALUES: u8 = 2;
+    pub(super) const NAMES: u8 = 3;
+    pub(super) const EXEMPLARS: u8 = 4;
+}
+
+/// A directory that is read piece by piece.
+#[derive(Default)]
+pub(super) struct DirectoryReader {
+    series: Vec<SeriesBlock>,
+    values: Vec<KeyedBlock>,
+    names: Vec<KeyedBlock>,
+    exemplars: Vec<BlockRef>,
+    /// Where the last block of each of these ends.
+    ends: [u64; 4],
+    /// How many series there were.
+    count: u32,
+    /// Where the large postings begin, once the end is read.
+    postings: Option<u64>,
 }
 
 /// The last bytes of a part.
@@ -97,60 +122,80 @@ pub(super) fn footer_crc(footer: &[u8]) -> u32 {
     crc32c::crc32c(&footer[..numbers])
 }
 
+impl Default for Values {
+    fn default() -> Self {
+        Self::Sorted { values: Vec::new(), names: Vec::new() }
+    }
+}
+
 impl Directory {
-    /// Its bytes, without a block around them.
+    /// Its bytes, without blocks around them.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        put_varint(&mut out, self.postings);
-        put_varint(&mut out, self.series.first().map_or(0, |first| first.frames));
-        put_varint(&mut out, self.series.first().map_or(0, |first| first.block.offset));
-        put_varint(&mut out, self.series.len() as u64);
-        for series in &self.series {
-            put_varint(&mut out, series.count.into());
-            put_varint(&mut out, series.frames_len);
-            put_varint(&mut out, series.block.len.into());
-        }
-        let values = self.names.iter().flat_map(|name| &name.blocks);
-        put_varint(&mut out, values.clone().next().map_or(0, |first| first.block.offset));
-        put_varint(&mut out, self.names.len() as u64);
-        for name in &self.names {
-            put_bytes(&mut out, name.name.as_bytes());
-            put_varint(&mut out, name.values);
-            put_varint(&mut out, name.blocks.len() as u64);
-            for values in &name.blocks {
-                put_bytes(&mut out, values.first.as_bytes());
-                put_varint(&mut out, values.block.len.into());
-            }
-        }
-        put_varint(&mut out, self.exemplars.first().map_or(0, |first| first.offset));
-        put_varint(&mut out, self.exemplars.len() as u64);
-        for block in &self.exemplars {
-            put_varint(&mut out, block.len.into());
-        }
+        let Ok(()) = self.pieces(&mut |piece| {
+            out.extend_from_slice(piece);
+            Ok::<(), std::convert::Infallible>(())
+        });
         out
+    }
+
+    /// The same, piece by piece; one ends only between two records.
+    pub(super) fn pieces<E>(&self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let (no_values, no_names) = (Vec::new(), Vec::new());
+        let (values, names) = match &self.values {
+            Values::Sorted { values, names } => (values, names),
+            // No such directory is written.
+            Values::ByLabel(_) => (&no_values, &no_names),
+        };
+        let mut raw = Vec::new();
+        let mut ends = [0u64; 4];
+        let mut record = |kind: u8, offset: u64, end: u64, rest: &mut dyn FnMut(&mut Vec<u8>)| {
+            raw.push(kind);
+            let before = &mut ends[usize::from(kind) - 1];
+            put_varint(&mut raw, offset.wrapping_sub(*before));
+            *before = end;
+            rest(&mut raw);
+            if raw.len() >= PIECE_BYTES {
+                put(&raw)?;
+                raw.clear();
+            }
+            Ok(())
+        };
+        for series in &self.series {
+            record(kind::SERIES, series.frames, series.block.end(), &mut |raw| {
+                put_varint(raw, series.count.into());
+                put_varint(raw, series.frames_len);
+                put_varint(raw, series.block.len.into());
+            })?;
+        }
+        for values in values {
+            record(kind::VALUES, values.block.offset, values.block.end(), &mut |raw| {
+                put_bytes(raw, &values.name);
+                put_bytes(raw, &values.value);
+                put_varint(raw, values.block.len.into());
+            })?;
+        }
+        for names in names {
+            record(kind::NAMES, names.block.offset, names.block.end(), &mut |raw| {
+                put_bytes(raw, &names.name);
+                put_varint(raw, names.block.len.into());
+            })?;
+        }
+        for block in &self.exemplars {
+            record(kind::EXEMPLARS, block.offset, block.end(), &mut |raw| {
+                put_varint(raw, block.len.into());
+            })?;
+        }
+        raw.push(kind::END);
+        put_varint(&mut raw, self.postings);
+        put(&raw)
     }
 
     /// Reads what [`Self::encode`] wrote; an error says what is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
-        let mut cursor = Cursor(bytes);
-        let postings = cursor.varint()?;
-        let series = decode_series(&mut cursor)?;
-        let names = decode_names(&mut cursor)?;
-        let mut offset = cursor.varint()?;
-        let mut exemplars = Vec::new();
-        for _ in 0..cursor.varint()? {
-            exemplars.push(next_block(&mut offset, cursor.varint_u32()?)?);
-        }
-        if !cursor.is_empty() {
-            return Err(Damage("the directory is too long"));
-        }
-        Ok(Self { series, names, exemplars, postings })
-    }
-
-    /// The entry of a label.
-    pub(super) fn name(&self, name: &str) -> Option<&NameEntry> {
-        let at = self.names.binary_search_by(|entry| (*entry.name).cmp(name)).ok()?;
-        self.names.get(at)
+        let mut reader = DirectoryReader::default();
+        reader.read(bytes)?;
+        reader.finish()
     }
 
     /// The block of the series table that can hold a series.
@@ -161,59 +206,91 @@ impl Directory {
 
     /// Bytes in memory, about.
     pub(super) fn memory(&self) -> usize {
-        let values = self.names.iter().flat_map(|name| &name.blocks);
-        size_of_val(self.series.as_slice())
-            + size_of_val(self.exemplars.as_slice())
-            + self.names.iter().map(|name| size_of::<NameEntry>() + name.name.len()).sum::<usize>()
-            + values.map(|block| size_of::<ValueBlock>() + block.first.len()).sum::<usize>()
+        /// What the allocator needs for a text of its own.
+        const BESIDE: usize = 16;
+        let values = match &self.values {
+            Values::Sorted { values, names } => {
+                let of = |block: &KeyedBlock| {
+                    size_of::<KeyedBlock>() + 2 * BESIDE + block.name.len() + block.value.len()
+                };
+                values.iter().chain(names).map(of).sum::<usize>()
+            }
+            Values::ByLabel(names) => {
+                let own = names.iter().map(|name| size_of::<NameEntry>() + name.name.len());
+                let blocks = names.iter().flat_map(|name| &name.blocks);
+                let first = blocks.map(|block| size_of_val(block) + BESIDE + block.first.len());
+                own.sum::<usize>() + first.sum::<usize>()
+            }
+        };
+        size_of_val(self.series.as_slice()) + size_of_val(self.exemplars.as_slice()) + values
     }
 }
 
-impl NameEntry {
-    /// The blocks that can hold values that begin with `prefix`: from the last one that begins at or
-    /// before it.
-    pub(super) fn blocks_with(&self, prefix: &str) -> &[ValueBlock] {
-        let after = self.blocks.partition_point(|block| &*block.first <= prefix);
-        let behind = &self.blocks[after..];
-        let more = behind.partition_point(|block| block.first.starts_with(prefix));
-        &self.blocks[after.saturating_sub(1)..after + more]
-    }
-}
-
-fn decode_series(cursor: &mut Cursor<'_>) -> Result<Vec<SeriesBlock>, Damage> {
-    let mut frames = cursor.varint()?;
-    let mut offset = cursor.varint()?;
-    let mut first = 0u32;
-    let mut series = Vec::new();
-    for _ in 0..cursor.varint()? {
-        let count = cursor.varint_u32()?;
-        let frames_len = cursor.varint()?;
-        let block = next_block(&mut offset, cursor.varint_u32()?)?;
-        series.push(SeriesBlock { first, count, frames, frames_len, block });
-        first = first.checked_add(count).ok_or(Damage("too many series"))?;
-        frames = frames.checked_add(frames_len).ok_or(Damage("an offset is too large"))?;
-    }
-    Ok(series)
-}
-
-fn decode_names(cursor: &mut Cursor<'_>) -> Result<Vec<NameEntry>, Damage> {
-    let mut offset = cursor.varint()?;
-    let mut names = Vec::new();
-    for _ in 0..cursor.varint()? {
-        let name = cursor.text()?.into();
-        let values = cursor.varint()?;
-        let mut blocks = Vec::new();
-        for _ in 0..cursor.varint()? {
-            let first = cursor.text()?.into();
-            let block = next_block(&mut offset, cursor.varint_u32()?)?;
-            blocks.push(ValueBlock { first, block });
+impl DirectoryReader {
+    /// Reads the next piece.
+    pub(super) fn read(&mut self, piece: &[u8]) -> Result<(), Damage> {
+        let mut cursor = Cursor(piece);
+        while !cursor.is_empty() {
+            if self.postings.is_some() {
+                return Err(Damage("the directory is too long"));
+            }
+            let kind = cursor.u8()?;
+            let gap = cursor.varint()?;
+            if kind == kind::END {
+                self.postings = Some(gap);
+                continue;
+            }
+            let end = self.ends.get(usize::from(kind) - 1);
+            let end = end.ok_or(Damage("the directory has something unknown"))?;
+            let offset = end.checked_add(gap).ok_or(TOO_LARGE)?;
+            self.ends[usize::from(kind) - 1] = self.record(kind, offset, &mut cursor)?;
         }
-        names.push(NameEntry { name, values, blocks });
+        Ok(())
     }
-    Ok(names)
+
+    /// Reads a record about what begins at `offset`; gives where that ends.
+    fn record(&mut self, kind: u8, offset: u64, cursor: &mut Cursor<'_>) -> Result<u64, Damage> {
+        let mut at = offset;
+        match kind {
+            kind::SERIES => {
+                let (first, count) = (self.count, cursor.varint_u32()?);
+                let frames_len = cursor.varint()?;
+                at = at.checked_add(frames_len).ok_or(TOO_LARGE)?;
+                let block = next_block(&mut at, cursor.varint_u32()?)?;
+                self.series.push(SeriesBlock { first, count, frames: offset, frames_len, block });
+                self.count = first.checked_add(count).ok_or(Damage("too many series"))?;
+            }
+            kind::VALUES | kind::NAMES => {
+                let name = key(cursor)?;
+                let value = if kind == kind::VALUES { key(cursor)? } else { Box::default() };
+                let block = next_block(&mut at, cursor.varint_u32()?)?;
+                let blocks = if kind == kind::VALUES { &mut self.values } else { &mut self.names };
+                blocks.push(KeyedBlock { name, value, block });
+            }
+            _ => self.exemplars.push(next_block(&mut at, cursor.varint_u32()?)?),
+        }
+        Ok(at)
+    }
+
+    /// The whole, after its last piece.
+    pub(super) fn finish(self) -> Result<Directory, Damage> {
+        let Self { series, values, names, exemplars, postings, .. } = self;
+        let postings = postings.ok_or(Damage("the directory ends too early"))?;
+        Ok(Directory { series, values: Values::Sorted { values, names }, exemplars, postings })
+    }
 }
 
-fn next_block(offset: &mut u64, len: u32) -> Result<BlockRef, Damage> {
+const TOO_LARGE: Damage = Damage("an offset is too large");
+
+fn key(cursor: &mut Cursor<'_>) -> Result<Box<[u8]>, Damage> {
+    match cursor.bytes()? {
+        key if key.len() <= KEY_BYTES => Ok(key.into()),
+        _ => Err(Damage("the beginning of a label is too long")),
+    }
+}
+
+/// The block of this length at an offset, which moves behind it.
+pub(super) fn next_block(offset: &mut u64, len: u32) -> Result<BlockRef, Damage> {
     let block = BlockRef { offset: *offset, len };
     *offset = offset.checked_add(len.into()).ok_or(Damage("an offset is too large"))?;
     Ok(block)
@@ -268,27 +345,27 @@ impl Footer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::value_keys::Key;
     use super::*;
 
     fn directory() -> Directory {
         let at = |offset, len| BlockRef { offset, len };
-        let values =
-            |first: &str, offset, len| ValueBlock { first: first.into(), block: at(offset, len) };
+        let keyed = |name, value, block| KeyedBlock::new(Key::of(name, value), block);
         Directory {
             series: vec![
-                SeriesBlock { first: 0, count: 3, frames: 8, frames_len: 90, block: at(300, 7) },
-                SeriesBlock { first: 3, count: 1, frames: 98, frames_len: 2, block: at(307, 9) },
+                SeriesBlock { first: 0, count: 3, frames: 8, frames_len: 90, block: at(98, 7) },
+                SeriesBlock { first: 3, count: 1, frames: 105, frames_len: 2, block: at(107, 9) },
             ],
-            names: vec![
-                NameEntry { name: "a".into(), values: 1, blocks: vec![values("x", 200, 10)] },
-                NameEntry {
-                    name: "b".into(),
-                    values: 9,
-                    blocks: vec![values("b", 210, 10), values("f", 220, 11)],
-                },
-            ],
+            values: Values::Sorted {
+                values: vec![
+                    keyed("a", "x", at(200, 10)),
+                    keyed("b", "b", at(230, 10)),
+                    keyed("b", "f", at(240, 11)),
+                ],
+                names: vec![keyed("a", "", at(210, 11))],
+            },
             exemplars: vec![at(316, 4), at(320, 1)],
-            postings: 100,
+            postings: 190,
         }
     }
 
@@ -300,28 +377,31 @@ mod tests {
             for len in 0..bytes.len() {
                 assert!(Directory::decode(&bytes[..len]).is_err());
             }
+            let longer = [&bytes[..], &[kind::END, 0]].concat();
+            assert_eq!(Directory::decode(&longer), Err(Damage("the directory is too long")));
         }
     }
 
     #[test]
-    fn blocks_are_found_by_value() {
-        let directory = directory();
-        let entry = directory.name("b").expect("it is there");
-        let firsts = |prefix| -> Vec<&str> {
-            entry.blocks_with(prefix).iter().map(|block| &*block.first).collect()
+    fn a_directory_of_any_length_is_written_in_pieces() {
+        let value = "v".repeat(KEY_BYTES);
+        let block = |n: u64| {
+            let name = format!("{n:06}");
+            KeyedBlock::new(Key::of(&name, &value), BlockRef { offset: n * 10, len: 7 })
         };
-        assert_eq!(firsts(""), ["b", "f"]);
-        for (prefix, want) in [("b", "b"), ("e", "b"), ("f", "f"), ("fa", "f"), ("g", "f")] {
-            assert_eq!(firsts(prefix), [want], "{prefix}");
-        }
-        assert!(firsts("a").is_empty());
-        let values = ["aa", "ab", "b", "ba", "bb", "c"]
-            .map(|first| ValueBlock { first: first.into(), block: BlockRef { offset: 0, len: 1 } });
-        let entry = NameEntry { name: "n".into(), values: 9, blocks: values.into() };
-        let count = |prefix| entry.blocks_with(prefix).len();
-        assert_eq!((count(""), count("a"), count("ab"), count("b"), count("bb")), (6, 2, 1, 3, 1));
-        assert_eq!((count("0"), count("bc"), count("d")), (0, 1, 1));
-        assert!(directory.name("c").is_none());
+        let values = (0..5_000).map(block).collect();
+        let values = Values::Sorted { values, names: Vec::new() };
+        let directory = Directory { values, ..Directory::default() };
+        let mut reader = DirectoryReader::default();
+        let mut pieces = 0;
+        let put = &mut |piece: &[u8]| {
+            pieces += 1;
+            assert!(piece.len() < PIECE_BYTES + 2 * KEY_BYTES + 32);
+            reader.read(piece)
+        };
+        directory.pieces(put).expect("our own");
+        assert!(pieces > 5, "{pieces}");
+        assert_eq!(reader.finish(), Ok(directory));
     }
 
     #[test]

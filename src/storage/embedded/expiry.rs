@@ -1,14 +1,17 @@
 //! Retention: days that ended longer ago than samples are kept are removed, and what goes is said.
 //!
-//! Whole days go, in one durable step. The time that it goes by is that of `horizon`; when it runs
-//! is for `maintenance`.
+//! Whole days go, in one durable step; out of a part of many days they are deleted in the same step. The time that it
+//! goes by is that of `horizon`; when it runs is for `maintenance`.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::names;
+use super::manifest::Tombstone;
+use super::names::{self, WIDE};
 use super::part::Part;
 use super::state::{PartStore, State};
+use crate::model::TimeRange;
 use crate::storage::StoreError;
 
 /// Whole days that are beyond the retention; at least one file.
@@ -26,10 +29,11 @@ impl Expired {
     /// What is removed with these parts; `None` = there are none.
     fn of<'a>(parts: impl Iterator<Item = &'a Part>) -> Option<Self> {
         parts.map(|part| part.entry).fold(None, |before: Option<Self>, part| {
-            let day = part.partition;
+            let day = |time| names::partition_of(time);
+            let own = (day(part.range.start), day(part.range.end));
             let Self { days: (first, last), files, bytes } =
-                before.unwrap_or(Self { days: (day, day), files: 0, bytes: 0 });
-            let days = (first.min(day), last.max(day));
+                before.unwrap_or(Self { days: own, files: 0, bytes: 0 });
+            let days = (first.min(own.0), last.max(own.1));
             Some(Self { days, files: files + 1, bytes: bytes + part.bytes })
         })
     }
@@ -48,13 +52,19 @@ impl PartStore {
     pub(super) fn enforce_retention(&self, now: i64) -> Result<(), StoreError> {
         let retention = *self.retention.read();
         let Some(oldest) = self.oldest_kept(retention, now) else { return Ok(()) };
-        if self.expired_before(oldest).is_none() {
+        let cut = TimeRange::new(i64::MIN, names::partition_of(oldest).saturating_sub(1));
+        if self.expired_before(oldest).is_none() && !has_wide_parts_in(&self.state(), cut) {
             return Ok(());
         }
         let mut removed = None;
         self.commit(|state| {
             removed = Expired::of(before(state, oldest));
             state.parts.retain(|part| !is_before(part, oldest));
+            if has_wide_parts_in(state, cut) {
+                // One is enough: it has what those of the days before have.
+                state.manifest.tombstones.retain(|old| !is_whole(old, cut));
+                state.add_tombstone(Vec::new(), cut);
+            }
             Ok(())
         })?;
         if let Some(removed) = removed {
@@ -90,5 +100,27 @@ fn before(state: &State, oldest: i64) -> impl Iterator<Item = &Part> {
 }
 
 fn is_before(part: &Part, oldest: i64) -> bool {
-    names::partition_end(part.entry.partition) < oldest
+    names::partition_end(names::partition_of(part.entry.range.end)) < oldest
+}
+
+/// Whether a part of many days has something in a range that begins with all times and is not deleted yet.
+fn has_wide_parts_in(state: &State, range: TimeRange) -> bool {
+    state.parts.iter().map(|part| &part.entry).any(|part| {
+        let is_gone = |tombstone: &Arc<Tombstone>| {
+            tombstone.concerns(part)
+                && tombstone.matchers.is_empty()
+                && tombstone.range.start <= part.range.start
+                && tombstone.range.end >= range.end
+        };
+        part.partition == WIDE
+            && part.range.start <= range.end
+            && !state.manifest.tombstones.iter().any(is_gone)
+    })
+}
+
+/// Whether a tombstone takes everything out of a range within this one.
+fn is_whole(tombstone: &Tombstone, range: TimeRange) -> bool {
+    tombstone.matchers.is_empty()
+        && range.start <= tombstone.range.start
+        && tombstone.range.end <= range.end
 }

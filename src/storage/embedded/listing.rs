@@ -44,8 +44,7 @@ pub(super) fn label_names(
         let reader = part.reader()?;
         match matching(&reader, &query.matchers)? {
             None => {
-                let mut names = reader.directory.names.iter();
-                let _ = names.try_for_each(|entry| found.add_text(&entry.name));
+                reader.for_names(&mut |name, _| found.add_text(name))?;
             }
             Some(ids) => reader.for_series(&ids, &mut |row| {
                 let labels = codec::labels(row.labels).map_err(|d| part.damage(0, d))?;

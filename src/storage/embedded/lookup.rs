@@ -1,20 +1,22 @@
-//! The index of a part: its series table, values of labels and postings, and its exemplars.
+//! The index of a part: its series table, values of labels and postings.
 //!
 //! Series are numbered in order of their labels, so rising numbers are sorted label sets.
 //! Only the blocks that are needed are read. Nothing here knows of other parts.
 
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use roaring::RoaringBitmap;
 
-use crate::model::{Exemplar, Labels, RawLabels, TimeRange};
+use crate::model::{RawLabels, TimeRange};
 use crate::storage::StoreError;
 use crate::storage::codec::{Cursor, Damage, unseal};
 use crate::storage::index::{LabelIndex, ValueJudge};
 
-use super::directory::BlockRef;
+use super::directory::{BlockRef, Values};
 use super::part::PartReader;
-use super::writer::INLINE_POSTINGS;
+use super::value_keys::{self, KeyedBlock};
+use super::value_writer::INLINE_POSTINGS;
 
 /// A row of the series table.
 pub(super) struct SeriesRow<'a> {
@@ -35,60 +37,13 @@ pub(super) struct Frame {
 
 /// The series that have a value: where they stand, not read yet.
 #[derive(Clone, Copy)]
-enum Postings<'a> {
+pub(super) enum Postings<'a> {
     Here { count: u64, ids: Cursor<'a> },
     Apart { offset: u64, len: u64 },
 }
 
-/// The exemplars of a part, by series in order of labels; a series may come several times, one after the other.
-/// A block is in memory at a time.
-pub(super) struct ExemplarEntries<'a> {
-    reader: PartReader<'a>,
-    next_block: usize,
-    entries: std::vec::IntoIter<(Labels, Vec<Exemplar>)>,
-}
-
 /// Whether a walk goes on.
 pub(super) type Walk = Result<ControlFlow<()>, StoreError>;
-
-impl<'a> PartReader<'a> {
-    /// All exemplars.
-    pub(super) fn exemplars(self) -> ExemplarEntries<'a> {
-        ExemplarEntries { reader: self, next_block: 0, entries: Vec::new().into_iter() }
-    }
-}
-
-impl ExemplarEntries<'_> {
-    /// What a block has.
-    fn read(&self, block: BlockRef) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
-        let part = self.reader.part;
-        let raw = self.reader.uncached_block(block)?;
-        let (mut cursor, mut entries) = (Cursor(&raw), Vec::new());
-        while !cursor.is_empty() {
-            let entry = exemplars_entry(&mut cursor, part.entry.partition);
-            entries.push(entry.map_err(|damage| part.damage(block.offset, damage))?);
-        }
-        Ok(entries)
-    }
-}
-
-impl Iterator for ExemplarEntries<'_> {
-    type Item = Result<(Labels, Vec<Exemplar>), StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(entry) = self.entries.next() {
-                return Some(Ok(entry));
-            }
-            let block = *self.reader.directory.exemplars.get(self.next_block)?;
-            self.next_block += 1;
-            match self.read(block) {
-                Ok(entries) => self.entries = entries.into_iter(),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-    }
-}
 
 impl PartReader<'_> {
     /// Visits the rows of the given series, in order.
@@ -130,26 +85,148 @@ impl PartReader<'_> {
         prefix: &str,
         visit: &mut dyn FnMut(&str, Postings<'_>) -> Walk,
     ) -> Result<(), StoreError> {
-        let Some(entry) = self.directory.name(name) else { return Ok(()) };
-        for block in entry.blocks_with(prefix) {
-            let raw = self.block(block.block)?;
-            let damage = |damage| self.part.damage(block.block.offset, damage);
-            let mut cursor = Cursor(&raw);
-            while !cursor.is_empty() {
-                let value = cursor.text().map_err(damage)?;
-                let postings = self.postings_entry(&mut cursor).map_err(damage)?;
-                if !value.starts_with(prefix) {
-                    if value > prefix {
-                        return Ok(());
+        match &self.directory.values {
+            Values::Sorted { values, .. } => {
+                let first = self.block_of(values, name, prefix)?;
+                let mut label = String::new();
+                for block in values.iter().skip(first) {
+                    let walk = self.in_block(block.block, name, prefix, Some(&mut label), visit)?;
+                    if walk.is_break() {
+                        break;
                     }
-                    continue;
                 }
-                if visit(value, postings)?.is_break() {
-                    return Ok(());
+            }
+            Values::ByLabel(names) => {
+                let Some(entry) = value_keys::entry_of(names, name) else { return Ok(()) };
+                for block in entry.blocks_with(prefix) {
+                    if self.in_block(block.block, name, prefix, None, visit)?.is_break() {
+                        break;
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// The same in one block. Where blocks have values of several labels, `label` is that of the last value.
+    fn in_block(
+        &self,
+        block: BlockRef,
+        name: &str,
+        prefix: &str,
+        mut label: Option<&mut String>,
+        visit: &mut dyn FnMut(&str, Postings<'_>) -> Walk,
+    ) -> Walk {
+        let raw = self.block(block)?;
+        let damage = |damage| self.part.damage(block.offset, damage);
+        let mut cursor = Cursor(&raw);
+        while !cursor.is_empty() {
+            if let Some(label) = &mut label
+                && let Some(other) = label_of_entry(&mut cursor).map_err(damage)?
+            {
+                other.clone_into(label);
+            }
+            let value = cursor.text().map_err(damage)?;
+            let postings = self.postings_entry(&mut cursor).map_err(damage)?;
+            match label.as_ref().map_or(Ordering::Equal, |label| label.as_str().cmp(name)) {
+                Ordering::Less => continue,
+                Ordering::Greater => return Ok(ControlFlow::Break(())),
+                Ordering::Equal => {}
+            }
+            if !value.starts_with(prefix) {
+                if value > prefix {
+                    return Ok(ControlFlow::Break(()));
+                }
+                continue;
+            }
+            if visit(value, postings)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The first of the blocks of values that can have this label or one behind it.
+    fn block_of(
+        &self,
+        blocks: &[KeyedBlock],
+        name: &str,
+        value: &str,
+    ) -> Result<usize, StoreError> {
+        value_keys::block_of(blocks, name, value, |block| {
+            let raw = self.block(block.block)?;
+            let mut cursor = Cursor(&raw);
+            let first = label_of_entry(&mut cursor).and_then(|first| Ok((first, cursor.text()?)));
+            let first = first.map_err(|damage| self.part.damage(block.block.offset, damage))?;
+            Ok(first > (Some(name), value))
+        })
+    }
+
+    /// Visits the names of all labels, in order, with how many values each has.
+    pub(super) fn for_names(
+        &self,
+        visit: &mut dyn FnMut(&str, u64) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        match &self.directory.values {
+            Values::Sorted { names, .. } => {
+                for block in names {
+                    if self.names_of(block.block, visit)?.is_break() {
+                        break;
+                    }
+                }
+            }
+            Values::ByLabel(names) => {
+                let _ = names.iter().try_for_each(|entry| visit(&entry.name, entry.values));
+            }
+        }
+        Ok(())
+    }
+
+    fn names_of(
+        &self,
+        block: BlockRef,
+        visit: &mut dyn FnMut(&str, u64) -> ControlFlow<()>,
+    ) -> Walk {
+        let raw = self.block(block)?;
+        let mut cursor = Cursor(&raw);
+        while !cursor.is_empty() {
+            let entry = cursor.text().and_then(|name| Ok((name, cursor.varint()?)));
+            let entry = entry.map_err(|damage| self.part.damage(block.offset, damage));
+            let (name, values) = entry?;
+            if visit(name, values).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// How many values a label has.
+    fn count_values(&self, name: &str) -> Result<u64, StoreError> {
+        let mut count = 0;
+        let mut visit = |other: &str, values| {
+            if other == name {
+                count = values;
+            }
+            if other < name { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        match &self.directory.values {
+            Values::Sorted { names, .. } => {
+                let at = value_keys::block_of(names, name, "", |block| {
+                    let raw = self.block(block.block)?;
+                    let first = Cursor(&raw).text();
+                    let first =
+                        first.map_err(|damage| self.part.damage(block.block.offset, damage))?;
+                    Ok::<_, StoreError>(first > name)
+                })?;
+                if let Some(block) = names.get(at) {
+                    let _ = self.names_of(block.block, &mut visit)?;
+                }
+            }
+            Values::ByLabel(names) => {
+                return Ok(value_keys::entry_of(names, name).map_or(0, |entry| entry.values));
+            }
+        }
+        Ok(count)
     }
 
     /// Visits the values of a label, in order: all, or those of the series `within`.
@@ -169,7 +246,11 @@ impl PartReader<'_> {
         })
     }
 
-    fn postings_entry<'a>(&self, cursor: &mut Cursor<'a>) -> Result<Postings<'a>, Damage> {
+    /// Where the series of a value are: what follows it in its block.
+    pub(super) fn postings_entry<'a>(
+        &self,
+        cursor: &mut Cursor<'a>,
+    ) -> Result<Postings<'a>, Damage> {
         let count = cursor.varint()?;
         if count > INLINE_POSTINGS as u64 {
             let offset = self.directory.postings.checked_add(cursor.varint()?);
@@ -183,7 +264,8 @@ impl PartReader<'_> {
         Ok(Postings::Here { count, ids })
     }
 
-    fn load(&self, postings: Postings<'_>) -> Result<RoaringBitmap, StoreError> {
+    /// The series of a value.
+    pub(super) fn load(&self, postings: Postings<'_>) -> Result<RoaringBitmap, StoreError> {
         let (offset, len) = match postings {
             Postings::Here { count, ids } => return Ok(ids_here(count, ids)),
             Postings::Apart { offset, len } => (offset, len),
@@ -212,7 +294,13 @@ impl PartReader<'_> {
     /// Whether these series lie in no more blocks than the values of a label with a prefix do. Blocks
     /// are what costs, read or unpacked; those of the series that pass are wanted anyway.
     fn is_in_no_more_blocks(&self, series: &RoaringBitmap, name: &str, prefix: &str) -> bool {
-        let most = self.directory.name(name).map_or(0, |entry| entry.blocks_with(prefix).len());
+        let most = match &self.directory.values {
+            Values::Sorted { values, .. } => value_keys::blocks_with(values, name, prefix),
+            Values::ByLabel(names) => {
+                let entry = value_keys::entry_of(names, name);
+                entry.map_or(0, |entry| entry.blocks_with(prefix).len())
+            }
+        };
         let mut ids = series.iter();
         let mut count = 0;
         while let Some(id) = ids.next() {
@@ -266,6 +354,15 @@ impl PartReader<'_> {
     }
 }
 
+/// The label that the next values of a block are of, where the next entry begins with it.
+pub(super) fn label_of_entry<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a str>, Damage> {
+    match cursor.u8()? {
+        0 => Ok(None),
+        1 => cursor.text().map(Some),
+        _ => Err(Damage("a value of an unknown kind")),
+    }
+}
+
 /// Series that stand in the block of their value, which were looked at before.
 fn ids_here(count: u64, mut ids: Cursor<'_>) -> RoaringBitmap {
     let mut found = RoaringBitmap::new();
@@ -303,20 +400,6 @@ pub(super) fn read_row<'a>(
     Ok(SeriesRow { labels, frame, range })
 }
 
-fn exemplars_entry(
-    cursor: &mut Cursor<'_>,
-    partition: i64,
-) -> Result<(Labels, Vec<Exemplar>), Damage> {
-    let series = cursor.labels()?;
-    let mut exemplars = Vec::new();
-    for _ in 0..cursor.varint()? {
-        let timestamp = partition.wrapping_add(cursor.zigzag()?);
-        let value = f64::from_bits(cursor.u64()?);
-        exemplars.push(Exemplar { labels: cursor.labels()?, value, timestamp });
-    }
-    Ok((series, exemplars))
-}
-
 impl LabelIndex for PartReader<'_> {
     fn all(&self) -> Result<RoaringBitmap, StoreError> {
         let mut all = RoaringBitmap::new();
@@ -325,7 +408,8 @@ impl LabelIndex for PartReader<'_> {
     }
 
     fn value_count(&self, name: &str) -> u64 {
-        self.directory.name(name).map_or(0, |entry| entry.values)
+        // It is only about what is looked at first: who reads the values meets the error too.
+        self.count_values(name).unwrap_or(0)
     }
 
     fn series_count(&self, name: &str, _value: &str) -> u64 {
@@ -378,11 +462,12 @@ mod tests {
     use proptest::test_runner::TestRunner;
 
     use super::super::cache::BlockCache;
+    use super::super::indexed_writer::IndexedWriter;
     use super::super::part::Part;
-    use super::super::writer::PartWriter;
+    use super::super::writer::{Sizes, Target};
     use super::*;
     use crate::chunk::encode_points;
-    use crate::model::{MatchOp, Matcher, Point, Value};
+    use crate::model::{Labels, MatchOp, Matcher, Point, Value};
     use crate::storage::disk::Disk;
     use crate::storage::index::{MemoryIndex, cases, evaluate};
     use crate::telemetry::StoreMetrics;
@@ -394,7 +479,8 @@ mod tests {
 
     fn write(sets: &[Labels], dir: &std::path::Path) -> Part {
         let files = Arc::new(Disk);
-        let mut writer = PartWriter::new(files.clone(), dir, 0, 1);
+        let target = Target { files: files.clone(), dir: dir.into(), sizes: Sizes::default() };
+        let mut writer = IndexedWriter::new(&target, 0, 1);
         for (n, labels) in sets.iter().enumerate() {
             let value = Value::Float(1.0);
             let point = Point { timestamp: n as i64, start_timestamp: 0, value };
@@ -414,8 +500,8 @@ mod tests {
         let sets = sets();
         let part = write(&sets, dir.path());
         let reader = part.reader().expect("it opens");
-        let blocks = |name| reader.directory.name(name).map_or(0, |entry| entry.blocks.len());
-        assert!(reader.directory.series.len() > 10 && blocks("host") > 5);
+        let Values::Sorted { values, .. } = &reader.directory.values else { panic!("not new") };
+        assert!(reader.directory.series.len() > 10 && values.len() > 5);
         let mut memory = MemoryIndex::new();
         sets.iter().enumerate().for_each(|(id, set)| memory.add(id as u32, set.as_ref()));
         let memory = memory.with_values(|id, name| sets[id as usize].get(name));

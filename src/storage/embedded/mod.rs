@@ -1,4 +1,4 @@
-//! The embedded store: immutable part files, one set a day, and a manifest that lists them.
+//! The embedded store: immutable part files, of a day or of many with few points, and a manifest that lists them.
 //!
 //! There is no log here: a head in front makes recent samples durable and hands over whole runs.
 //! [`Parts::write`](Store::write) is correct all the same; each call makes a part of its own.
@@ -12,20 +12,30 @@ mod cutting;
 mod direct;
 pub mod directory;
 mod duty;
+mod exemplar_entries;
 mod expiry;
 mod files;
 mod forecast;
 mod horizon;
+mod indexed_writer;
 mod listing;
 mod lookup;
 mod maintenance;
 pub mod manifest;
+mod merged_values;
+mod merging;
 pub mod metadata;
 mod names;
+pub mod old_directory;
+mod output;
 mod packing;
 mod part;
+mod partitioning;
 mod select;
 mod state;
+mod value_keys;
+mod value_writer;
+mod values_in_order;
 mod writer;
 
 use std::path::Path;
@@ -45,6 +55,7 @@ use super::{
 
 pub use expiry::Expired;
 pub use files::{Files, NewFile, OpenFile};
+pub use writer::Sizes;
 
 use compaction::Speed;
 use maintenance::Maintenance;
@@ -58,6 +69,10 @@ pub struct Options {
     pub retention: Duration,
     /// Most bytes of unpacked index blocks kept in memory.
     pub cache_bytes: usize,
+    /// Bytes that the parts of a flush may hold while they are written; then they end, and others begin.
+    pub write_bytes: usize,
+    /// After how many bytes a new part file is cut into pieces.
+    pub sizes: Sizes,
     /// How often compaction and retention run by themselves; `None` = only when
     /// [`Parts::maintain`] is called.
     pub maintenance: Option<Duration>,
@@ -72,7 +87,15 @@ impl Default for Options {
     fn default() -> Self {
         let maintenance = Some(Duration::from_secs(60));
         let clock = Clock::default();
-        Self { retention: Duration::ZERO, cache_bytes: 64 << 20, maintenance, clock, through: 0 }
+        Self {
+            retention: Duration::ZERO,
+            cache_bytes: 64 << 20,
+            write_bytes: 64 << 20,
+            sizes: Sizes::default(),
+            maintenance,
+            clock,
+            through: 0,
+        }
     }
 }
 

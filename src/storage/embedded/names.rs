@@ -1,9 +1,12 @@
-//! Names of the files of the embedded store, and the time partitions they stand for.
+//! Names of the files of the embedded store, and the time partitions that they are of.
+//!
+//! A partition is a day, or all of time ([`WIDE`]): its parts have the points of many days of which each has few.
 //!
 //! ```text
 //! MANIFEST                        what exists
 //! metadata-0000000012             metadata of metric families
 //! 2026-11-21.0000000012.part      points of one day (UTC), and their index
+//! many-days.0000000012.part       points of any days
 //! *.tmp                           being written; not listed, so it does not exist
 //! ```
 
@@ -12,17 +15,20 @@ use crate::limits::PARTITION_MS;
 /// Name of the manifest.
 pub(super) const MANIFEST: &str = "MANIFEST";
 
-/// First millisecond of the partition that `timestamp` belongs to.
+/// The partition of parts that have points of many days. No day begins at this time.
+pub(super) const WIDE: i64 = 1;
+
+/// First millisecond of the day that `timestamp` belongs to.
 pub(super) fn partition_of(timestamp: i64) -> i64 {
     timestamp.div_euclid(PARTITION_MS).saturating_mul(PARTITION_MS)
 }
 
-/// Last millisecond of a partition.
+/// Last millisecond of a day.
 pub(super) fn partition_end(partition: i64) -> i64 {
     partition.saturating_add(PARTITION_MS - 1)
 }
 
-/// The day of a partition.
+/// The name of a day.
 pub(super) fn day(partition: i64) -> String {
     let (year, month, day) = date(partition.div_euclid(PARTITION_MS));
     format!("{year:04}-{month:02}-{day:02}")
@@ -30,7 +36,10 @@ pub(super) fn day(partition: i64) -> String {
 
 /// Name of a part file.
 pub(super) fn part(partition: i64, id: u64) -> String {
-    format!("{}.{id:010}.part", day(partition))
+    match partition {
+        WIDE => format!("many-days.{id:010}.part"),
+        day_start => format!("{}.{id:010}.part", day(day_start)),
+    }
 }
 
 /// Name of a metadata file.
@@ -75,6 +84,7 @@ mod tests {
         check(1_795_219_199_999, "2026-11-20.0000000012.part");
         check(-62_135_596_800_000, "0001-01-01.0000000012.part");
         check(253_402_300_799_999, "9999-12-31.0000000012.part");
+        assert_eq!(part(WIDE, 12), "many-days.0000000012.part");
     }
 
     #[test]
@@ -83,6 +93,7 @@ mod tests {
             let start = partition_of(timestamp);
             assert!(start <= timestamp && timestamp <= partition_end(start));
             assert_eq!(start % PARTITION_MS, 0);
+            assert_ne!(start, WIDE);
         }
     }
 }

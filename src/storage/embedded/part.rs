@@ -17,11 +17,11 @@ use crate::storage::codec::{Damage, unpack};
 
 use super::cache::{BlockCache, Cached};
 use super::directory::{
-    BlockRef, Directory, FOOTER_BYTES, Footer, HEAD_BYTES, footer_crc, part_head,
+    BlockRef, Directory, DirectoryReader, FOOTER_BYTES, Footer, HEAD_BYTES, footer_crc, part_head,
 };
 use super::files::{Files, OpenFile};
 use super::manifest::PartEntry;
-use super::{io_error, names};
+use super::{io_error, names, old_directory};
 
 /// A part that the manifest lists.
 pub(super) struct Part {
@@ -162,11 +162,29 @@ impl Part {
     }
 
     fn load_directory(&self, file: &dyn OpenFile) -> Result<Directory, StoreError> {
-        let BlockRef { offset, len } = self.footer(file)?.directory;
-        let block = self.read(file, offset, len.into())?;
-        unpack(&block)
-            .and_then(|raw| Directory::decode(&raw))
-            .map_err(|damage| self.damage(offset, damage))
+        let footer = self.footer(file)?;
+        let BlockRef { offset, len } = footer.directory;
+        if footer.version < 3 {
+            let block = self.read(file, offset, len.into())?;
+            let read = unpack(&block).and_then(|raw| old_directory::decode(&raw));
+            return read.map_err(|damage| self.damage(offset, damage));
+        }
+        let end = self.entry.bytes.saturating_sub(FOOTER_BYTES as u64);
+        let mut reader = DirectoryReader::default();
+        let mut at = offset;
+        while at < end {
+            let len = self.read(file, at, 4)?;
+            let len = u32::from_le_bytes([len[0], len[1], len[2], len[3]]);
+            let from = at + 4;
+            if u64::from(len) > end.saturating_sub(from) {
+                return Err(self.damage(at, Damage("a piece of the directory is too long")));
+            }
+            let piece = self.read(file, from, len.into())?;
+            let read = unpack(&piece).and_then(|raw| reader.read(&raw));
+            read.map_err(|damage| self.damage(at, damage))?;
+            at = from + u64::from(len);
+        }
+        reader.finish().map_err(|damage| self.damage(offset, damage))
     }
 
     fn directory(&self, file: &dyn OpenFile) -> Result<Arc<Directory>, StoreError> {

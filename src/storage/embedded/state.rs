@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::model::{Metadata, TimeRange};
+use crate::model::{Matcher, Metadata, TimeRange};
 use crate::storage::codec::Damage;
 use crate::storage::disk::{NotReplaced, place, replace};
 use crate::storage::failures::Failures;
@@ -24,9 +24,11 @@ use crate::telemetry::StoreMetrics;
 use super::cache::BlockCache;
 use super::files::Files;
 use super::horizon::Horizon;
-use super::manifest::{Manifest, PartEntry};
+use super::manifest::{Manifest, PartEntry, Tombstone};
 use super::metadata::{self, MetadataMap};
+use super::names::WIDE;
 use super::part::Part;
+use super::writer::{Sizes, Target};
 use super::{Options, io_error, names};
 
 /// A state of the store; never changed once it is shown.
@@ -48,6 +50,9 @@ pub(super) struct PartStore {
     pub(super) clock: Clock,
     pub(super) metrics: StoreMetrics,
     pub(super) cache: Arc<BlockCache>,
+    /// Bytes that the parts of a flush may hold while they are written.
+    pub(super) write_bytes: usize,
+    sizes: Sizes,
     state: RwLock<Arc<State>>,
     next_id: AtomicU64,
     commits: Mutex<Commits>,
@@ -106,6 +111,8 @@ impl PartStore {
             clock: options.clock,
             metrics,
             cache,
+            write_bytes: options.write_bytes,
+            sizes: options.sizes,
             state: RwLock::default(),
             next_id: AtomicU64::new(1),
             commits: Mutex::default(),
@@ -146,6 +153,11 @@ impl PartStore {
     /// An id that no file has or had.
     pub(super) fn new_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Where new parts are written to.
+    pub(super) fn target(&self) -> Target {
+        Target { files: self.files.clone(), dir: self.dir.clone(), sizes: self.sizes }
     }
 
     /// Notes the beginning of a flush.
@@ -373,8 +385,20 @@ impl State {
 
     /// The time of the newest point that is no later than this, about: the parts alone are looked at.
     pub(super) fn newest_until(&self, time: i64) -> Option<i64> {
-        let ranges = self.parts.iter().map(|part| part.entry.range);
-        ranges.filter(|range| range.start <= time).map(|range| range.end.min(time)).max()
+        let parts = self.parts.iter().map(|part| &part.entry);
+        let newest = |part: &PartEntry| match part.partition {
+            // Nobody knows what it has in between.
+            WIDE if part.range.end > time => part.range.start,
+            _ => part.range.end.min(time),
+        };
+        parts.filter(|part| part.range.start <= time).map(newest).max()
+    }
+
+    /// Deletes what is in the parts there are, and in flushes that are being written.
+    pub(super) fn add_tombstone(&mut self, matchers: Vec<Matcher>, range: TimeRange) {
+        let number = self.manifest.last_tombstone + 1;
+        self.manifest.last_tombstone = number;
+        self.manifest.tombstones.push(Arc::new(Tombstone { number, matchers, range }));
     }
 
     pub(super) fn stats(&self) -> Stats {

@@ -1,49 +1,70 @@
-//! Writes one part file: frames as the series come, everything else at the end.
+//! Writes one part file, from its beginning to its end.
 //!
 //! Invariant: series come in rising order of their labels, so a series' number is its rank. The
 //! file has a temporary name until [`Finished::publish`]; dropped before that, it is removed.
-//! Memory holds the labels' postings and the packed series table, never the points.
+//! Memory holds the directory and what is not written yet: neither points nor label sets. Values and their
+//! postings come from who knows them all, in order ([`ValueWriter`]).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-
-use roaring::RoaringBitmap;
 
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, TimeRange};
 use crate::storage::StoreError;
-use crate::storage::codec::{pack, put_bytes, put_varint, put_zigzag, seal};
+use crate::storage::codec::{pack, put_bytes, put_varint, put_zigzag};
 use crate::storage::frame::put_frame;
-use crate::storage::index::MemoryIndex;
 
 use super::directory::{
-    BlockRef, Directory, Footer, HEAD_BYTES, NameEntry, PART_VERSION, SeriesBlock, ValueBlock,
-    footer_crc, part_head,
+    BlockRef, Directory, Footer, HEAD_BYTES, PART_VERSION, SeriesBlock, footer_crc, part_head,
 };
-use super::files::{Files, NewFile};
+use super::files::Files;
 use super::manifest::PartEntry;
-use super::{io_error, names};
+use super::names::{self, WIDE};
+use super::output::Output;
+use super::value_writer::ValueWriter;
 
-/// Unpacked bytes after which a block is cut.
-const BLOCK_TARGET: usize = 8 << 10;
-/// Bytes collected before they are written.
-const WRITE_BUFFER: usize = 1 << 20;
-/// Bytes between two syncs. The disk gets a large part in pieces, each of which counts as work of the one who
-/// writes it: the syncs of the log in between never wait for all of it.
-const SYNC_BYTES: u64 = 8 << 20;
-/// At most so many series stand in the block of their value; more lie apart as a bitmap.
-pub(super) const INLINE_POSTINGS: usize = 16;
 /// Exemplars in one entry; a series with more has several entries.
 const EXEMPLARS_PER_ENTRY: usize = 256;
+
+/// After how many bytes things are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Unpacked bytes of a block.
+    pub block: usize,
+    /// Bytes of the chunks of one row: a series with more has several rows.
+    pub frame: usize,
+    /// The same in a part of many days: whoever asks for one of them reads no more than a row of each series.
+    pub wide_frame: usize,
+    /// Bytes of the chunks of a series that a merge makes one list of. They may take some thirty times as much while
+    /// they are points; the rows of a series with more only follow each other.
+    pub whole: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { block: 8 << 10, frame: 8 << 20, wide_frame: 32 << 10, whole: 2 << 20 }
+    }
+}
+
+/// Where a part is written to, and how it is cut.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) files: Arc<dyn Files>,
+    pub(super) dir: PathBuf,
+    pub(super) sizes: Sizes,
+}
 
 /// A part being written.
 pub(super) struct PartWriter {
     output: Output,
     id: u64,
     partition: i64,
-    index: MemoryIndex,
+    /// After how many bytes a block and a row are cut.
+    block_bytes: usize,
+    row_bytes: usize,
     table: Table,
-    exemplars: Blocks,
+    exemplars: Vec<u8>,
+    directory: Directory,
     counts: Counts,
 }
 
@@ -60,86 +81,100 @@ struct Counts {
     range: Option<TimeRange>,
 }
 
-/// The file: opened late, so that many small parts need no descriptors.
-struct Output {
-    files: Arc<dyn Files>,
-    dir: PathBuf,
-    name: String,
-    file: Option<Box<dyn NewFile>>,
-    created: bool,
-    buffer: Vec<u8>,
-    written: u64,
-    /// Bytes of those that are durable.
-    synced: u64,
-}
-
-/// The series table so far.
+/// Rows of the series table that no block has yet.
 struct Table {
-    blocks: Blocks,
-    directory: Vec<SeriesBlock>,
+    raw: Vec<u8>,
+    /// Number of the next row.
     count: u32,
+    /// Number of the first row here, and where its chunks begin.
     first: u32,
     frames: u64,
-    next_frames: u64,
-}
-
-/// Entries packed into blocks.
-#[derive(Default)]
-struct Blocks {
-    raw: Vec<u8>,
-    packed: Vec<u8>,
-    lengths: Vec<u32>,
 }
 
 impl PartWriter {
-    pub(super) fn new(files: Arc<dyn Files>, dir: &Path, partition: i64, id: u64) -> Self {
-        let start = HEAD_BYTES as u64;
+    pub(super) fn new(target: &Target, partition: i64, id: u64) -> Self {
+        let Target { files, dir, sizes } = target.clone();
         Self {
-            output: Output {
-                files,
-                dir: dir.to_owned(),
-                name: names::part(partition, id),
-                file: None,
-                created: false,
-                buffer: part_head(PART_VERSION).to_vec(),
-                written: 0,
-                synced: 0,
-            },
+            output: Output::new(files, dir, names::part(partition, id), &part_head(PART_VERSION)),
             id,
             partition,
-            index: MemoryIndex::new(),
-            table: Table {
-                blocks: Blocks::default(),
-                directory: Vec::new(),
-                count: 0,
-                first: 0,
-                frames: start,
-                next_frames: start,
-            },
-            exemplars: Blocks::default(),
+            block_bytes: sizes.block,
+            row_bytes: if partition == WIDE { sizes.wide_frame } else { sizes.frame },
+            table: Table { raw: Vec::new(), count: 0, first: 0, frames: HEAD_BYTES as u64 },
+            exemplars: Vec::new(),
+            directory: Directory::default(),
             counts: Counts::default(),
         }
     }
 
-    /// Adds a series that comes after all before it, with chunks in order of precedence.
+    /// Bytes that it holds, about.
+    pub(super) fn memory(&self) -> usize {
+        self.output.memory() + self.table.raw.len() + self.directory.memory()
+    }
+
+    /// Adds a series that comes after all before it, with chunks in order of precedence, as one row or several.
+    /// Gives the numbers of the rows.
     pub(super) fn add_series(
         &mut self,
         labels: &Labels,
         chunks: &[Chunk],
-    ) -> Result<(), StoreError> {
+    ) -> Result<std::ops::Range<u32>, StoreError> {
+        let first = self.table.count;
+        let mut rest = chunks;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |chunk: &&Chunk| {
+                let before = bytes;
+                bytes += chunk.data.len() + chunk.starts.len();
+                before < self.row_bytes
+            };
+            let (row, others) = rest.split_at(rest.iter().take_while(fits).count());
+            self.add_row(labels, row)?;
+            rest = others;
+        }
+        Ok(first..self.table.count)
+    }
+
+    fn add_row(&mut self, labels: &Labels, chunks: &[Chunk]) -> Result<(), StoreError> {
         let Some(range) = range_of(chunks) else { return Ok(()) };
-        let frame = put_frame(&mut self.output.buffer, self.partition, chunks) as u64;
+        let frame = put_frame(self.output.buffer(), self.partition, chunks) as u64;
         self.counts.points += chunks.iter().map(|chunk| u64::from(chunk.count)).sum::<u64>();
         self.counts.extend(range);
-        self.index.add(self.table.count, labels.as_ref());
         self.table.add(labels, range, frame, self.partition);
+        if self.table.raw.len() >= self.block_bytes {
+            self.cut_table()?;
+        }
         self.output.write_when_full()
     }
 
-    /// Adds exemplars of a series; series come in order of their labels.
-    pub(super) fn add_exemplars(&mut self, labels: &Labels, exemplars: &[Exemplar]) {
+    /// Ends a block of the series table: it lies behind the chunks of its rows.
+    fn cut_table(&mut self) -> Result<(), StoreError> {
+        let Table { raw, count, first, frames } = &mut self.table;
+        if raw.is_empty() {
+            return Ok(());
+        }
+        let frames_len = self.output.position() - *frames;
+        let block = self.output.put_block(raw)?;
+        self.directory.series.push(SeriesBlock {
+            first: *first,
+            count: *count - *first,
+            frames: *frames,
+            frames_len,
+            block,
+        });
+        (*first, *frames) = (*count, self.output.position());
+        Ok(())
+    }
+
+    /// Adds exemplars of a series; series come in order of their labels, and no points come after them.
+    pub(super) fn add_exemplars(
+        &mut self,
+        labels: &Labels,
+        exemplars: &[Exemplar],
+    ) -> Result<(), StoreError> {
+        self.cut_table()?;
         for some in exemplars.chunks(EXEMPLARS_PER_ENTRY) {
-            let raw = &mut self.exemplars.raw;
+            let raw = &mut self.exemplars;
             put_bytes(raw, labels.as_bytes());
             put_varint(raw, some.len() as u64);
             for exemplar in some {
@@ -149,46 +184,46 @@ impl PartWriter {
                 self.counts.extend(TimeRange::new(exemplar.timestamp, exemplar.timestamp));
             }
             self.counts.exemplars += some.len() as u64;
-            self.exemplars.cut_when_full();
+            if self.exemplars.len() >= self.block_bytes {
+                self.cut_exemplars()?;
+            }
         }
+        Ok(())
     }
 
-    /// Writes the index and the footer, and makes the file durable. Calls `keep` after each piece of that
-    /// work. `None`: there was nothing.
+    fn cut_exemplars(&mut self) -> Result<(), StoreError> {
+        if !self.exemplars.is_empty() {
+            let block = self.output.put_block(&mut self.exemplars)?;
+            self.directory.exemplars.push(block);
+        }
+        Ok(())
+    }
+
+    /// Writes the values that `values` gives and the footer, and makes the file durable. `None`: there was nothing.
     pub(super) fn finish(
         mut self,
         cut_through: u64,
-        keep: &mut dyn FnMut(),
+        values: impl FnOnce(&mut ValueWriter<'_>) -> Result<(), StoreError>,
     ) -> Result<Option<Finished>, StoreError> {
         let Some(range) = self.counts.range else { return Ok(None) };
-        self.table.cut();
-        self.exemplars.cut();
-        let mut directory = Directory { postings: self.output.position(), ..Directory::default() };
-        let values = self.write_postings(&mut directory.names, keep)?;
+        self.cut_table()?;
+        self.cut_exemplars()?;
+        self.directory.postings = self.output.position();
+        let mut writer = ValueWriter::new(&mut self.output, self.block_bytes);
+        values(&mut writer)?;
+        self.directory.values = writer.finish()?;
         let output = &mut self.output;
-        let mut at = output.position();
-        for values in directory.names.iter_mut().flat_map(|name| &mut name.blocks) {
-            values.block.offset = at;
-            at += u64::from(values.block.len);
-        }
-        output.put_long(&values.packed, keep)?;
-        at = output.position();
-        directory.series = self.table.directory;
-        for (series, len) in directory.series.iter_mut().zip(&self.table.blocks.lengths) {
-            series.block = BlockRef { offset: at, len: *len };
-            at += u64::from(*len);
-        }
-        output.put_long(&self.table.blocks.packed, keep)?;
-        at = output.position();
-        for len in &self.exemplars.lengths {
-            directory.exemplars.push(BlockRef { offset: at, len: *len });
-            at += u64::from(*len);
-        }
-        output.put_long(&self.exemplars.packed, keep)?;
-        let packed = pack(&directory.encode());
+        let offset = output.position();
+        self.directory.pieces(&mut |piece| {
+            let packed = pack(piece);
+            output.put(&(packed.len() as u32).to_le_bytes())?;
+            output.put(&packed)
+        })?;
+        // A longer one ends where the footer begins, as each does.
+        let len = u32::try_from(output.position() - offset).unwrap_or(u32::MAX);
         let footer = Footer {
             version: PART_VERSION,
-            directory: BlockRef { offset: output.position(), len: packed.len() as u32 },
+            directory: BlockRef { offset, len },
             series: self.table.count,
             points: self.counts.points,
             exemplars: self.counts.exemplars,
@@ -197,7 +232,6 @@ impl PartWriter {
             max_time: range.end,
         };
         let footer_bytes = footer.encode();
-        output.put(&packed)?;
         output.put(&footer_bytes)?;
         output.finish()?;
         let entry = PartEntry {
@@ -214,47 +248,12 @@ impl PartWriter {
         };
         Ok(Some(Finished { entry, output: self.output }))
     }
-
-    /// Writes the large postings; returns the blocks of values.
-    fn write_postings(
-        &mut self,
-        directory: &mut Vec<NameEntry>,
-        keep: &mut dyn FnMut(),
-    ) -> Result<Blocks, StoreError> {
-        let start = self.output.position();
-        let mut blocks = Blocks::default();
-        for name in self.index.names(None) {
-            let values = self.index.value_count(name);
-            let mut entry = NameEntry { name: name.into(), values, blocks: Vec::new() };
-            let mut first = "";
-            for (value, series) in self.index.postings_by_value(name) {
-                if blocks.raw.is_empty() {
-                    first = value;
-                }
-                put_bytes(&mut blocks.raw, value.as_bytes());
-                put_postings(&mut blocks.raw, series, &mut self.output, start)?;
-                if let Cut::Yes(len) = blocks.cut_when_full() {
-                    entry.blocks.push(value_block(first, len));
-                }
-                keep();
-            }
-            if let Cut::Yes(len) = blocks.cut() {
-                entry.blocks.push(value_block(first, len));
-            }
-            directory.push(entry);
-        }
-        Ok(blocks)
-    }
 }
 
 impl Finished {
     /// Gives the file its name. The folder is not synced yet.
-    pub(super) fn publish(mut self) -> Result<PartEntry, StoreError> {
-        let output = &mut self.output;
-        let to = output.dir.join(&output.name);
-        let renamed = output.files.rename(&output.path(), &to);
-        renamed.map_err(|source| io_error(&to, source))?;
-        output.created = false;
+    pub(super) fn publish(self) -> Result<PartEntry, StoreError> {
+        self.output.publish()?;
         Ok(self.entry)
     }
 }
@@ -263,35 +262,6 @@ fn range_of(chunks: &[Chunk]) -> Option<TimeRange> {
     let start = chunks.iter().map(|chunk| chunk.min_time).min()?;
     let end = chunks.iter().map(|chunk| chunk.max_time).max()?;
     Some(TimeRange::new(start, end))
-}
-
-fn value_block(first: &str, len: u32) -> ValueBlock {
-    // The offset follows when all postings are written.
-    ValueBlock { first: first.into(), block: BlockRef { offset: 0, len } }
-}
-
-fn put_postings(
-    raw: &mut Vec<u8>,
-    mut series: RoaringBitmap,
-    output: &mut Output,
-    start: u64,
-) -> Result<(), StoreError> {
-    put_varint(raw, series.len());
-    if series.len() <= INLINE_POSTINGS as u64 {
-        let mut before = 0;
-        for id in series {
-            put_varint(raw, u64::from(id - before));
-            before = id;
-        }
-        return Ok(());
-    }
-    series.optimize();
-    put_varint(raw, output.position() - start);
-    let from = output.buffer.len();
-    series.serialize_into(&mut output.buffer).expect("writing to a Vec does not fail");
-    seal(&mut output.buffer, from);
-    put_varint(raw, (output.buffer.len() - from) as u64);
-    output.write_when_full()
 }
 
 impl Counts {
@@ -303,127 +273,11 @@ impl Counts {
 
 impl Table {
     fn add(&mut self, labels: &Labels, range: TimeRange, frame: u64, partition: i64) {
-        let raw = &mut self.blocks.raw;
+        let raw = &mut self.raw;
         put_bytes(raw, labels.as_bytes());
         put_varint(raw, frame);
         put_zigzag(raw, range.start.wrapping_sub(partition));
         put_varint(raw, range.end.wrapping_sub(range.start) as u64);
         self.count += 1;
-        self.next_frames += frame;
-        if self.blocks.raw.len() >= BLOCK_TARGET {
-            self.cut();
-        }
-    }
-
-    fn cut(&mut self) {
-        if let Cut::Yes(len) = self.blocks.cut() {
-            self.directory.push(SeriesBlock {
-                first: self.first,
-                count: self.count - self.first,
-                frames: self.frames,
-                frames_len: self.next_frames - self.frames,
-                block: BlockRef { offset: 0, len },
-            });
-            self.first = self.count;
-            self.frames = self.next_frames;
-        }
-    }
-}
-
-/// Whether a block was cut, and its packed length.
-enum Cut {
-    Yes(u32),
-    No,
-}
-
-impl Blocks {
-    fn cut_when_full(&mut self) -> Cut {
-        if self.raw.len() < BLOCK_TARGET { Cut::No } else { self.cut() }
-    }
-
-    fn cut(&mut self) -> Cut {
-        if self.raw.is_empty() {
-            return Cut::No;
-        }
-        let packed = pack(&self.raw);
-        self.raw.clear();
-        self.packed.extend_from_slice(&packed);
-        self.lengths.push(packed.len() as u32);
-        Cut::Yes(packed.len() as u32)
-    }
-}
-
-impl Output {
-    fn path(&self) -> PathBuf {
-        self.dir.join(names::temporary(&self.name))
-    }
-
-    fn position(&self) -> u64 {
-        self.written + self.buffer.len() as u64
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.buffer.extend_from_slice(bytes);
-        self.write_when_full()
-    }
-
-    /// Puts bytes that may be very many.
-    fn put_long(&mut self, bytes: &[u8], keep: &mut dyn FnMut()) -> Result<(), StoreError> {
-        for piece in bytes.chunks(WRITE_BUFFER) {
-            self.put(piece)?;
-            keep();
-        }
-        Ok(())
-    }
-
-    fn write_when_full(&mut self) -> Result<(), StoreError> {
-        if self.buffer.len() < WRITE_BUFFER {
-            return Ok(());
-        }
-        let written = self.write().and_then(|()| match self.written - self.synced {
-            SYNC_BYTES.. => self.sync(),
-            _ => Ok(()),
-        });
-        written.map_err(|source| io_error(&self.path(), source))
-    }
-
-    fn write(&mut self) -> std::io::Result<()> {
-        if self.file.is_none() {
-            let file = self.files.create(&self.path());
-            // Even a failed attempt may leave the name behind.
-            self.created = true;
-            self.file = Some(file?);
-        }
-        if let Some(file) = &mut self.file {
-            file.write_all(&self.buffer)?;
-        }
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), StoreError> {
-        let written = self.write().and_then(|()| self.sync());
-        self.file = None;
-        written.map_err(|source| io_error(&self.path(), source))
-    }
-
-    fn sync(&mut self) -> std::io::Result<()> {
-        if let Some(file) = &mut self.file {
-            file.sync()?;
-        }
-        self.synced = self.written;
-        Ok(())
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if self.created
-            && let Err(error) = self.files.remove(&self.path())
-        {
-            // The next start removes what the manifest does not list.
-            tracing::debug!(path = %self.path().display(), %error, "temporary file stays");
-        }
     }
 }

@@ -65,10 +65,11 @@ impl HandingDown {
         let gather = move || {
             let series = memory.flushing();
             let exemplars = memory.exemplars(&[], &TimeRange::ALL, usize::MAX)?;
+            let days = memory.flushing_days(&series);
             let metadata: Vec<(String, Metadata)> = memory.metadata().into_iter().collect();
-            Ok::<_, StoreError>((series, exemplars, metadata))
+            Ok::<_, StoreError>((series, exemplars, days, metadata))
         };
-        let (series, exemplars, metadata) = blocking(gather).await??;
+        let (series, exemplars, days, metadata) = blocking(gather).await??;
         let count = series.len();
         let pace = pace(count);
         // The labels of each come into being when its turn has come.
@@ -77,6 +78,7 @@ impl HandingDown {
             through,
             runs: Box::new(runs),
             exemplars: exemplars.clone(),
+            days,
             metadata: metadata.clone(),
             pace,
         };

@@ -24,10 +24,13 @@ use crate::model::{
 use crate::storage::exemplars::Budget;
 use crate::storage::index::{Among, MemoryIndex};
 use crate::storage::{
-    ExemplarList, Limited, Pressure, SelectHints, SeriesQuery, SeriesRun, StoreError, check_bytes,
-    check_label_bytes,
+    DayCounts, ExemplarList, Limited, Pressure, SelectHints, SeriesQuery, SeriesRun, StoreError,
+    check_bytes, check_label_bytes,
 };
 use crate::telemetry::HeadMetrics;
+
+/// Series that a flush looks at before it lets others have the map.
+const SERIES_AT_ONCE: usize = 4096;
 
 /// Everything in memory.
 #[derive(Default)]
@@ -363,6 +366,20 @@ impl Memory {
             }
         });
         order::sorted(|| self.map.read(), found).collect()
+    }
+
+    /// How the points of the flush lie in days, about.
+    pub(super) fn flushing_days(&self, series: &[u32]) -> DayCounts {
+        let flush = self.flush.load(Ordering::Relaxed);
+        let mut days = DayCounts::default();
+        for some in series.chunks(SERIES_AT_ONCE) {
+            let map = self.map.read();
+            let mut pager = map.pager();
+            for id in some {
+                pager.series(*id).count_days(flush as u8, &mut days);
+            }
+        }
+        days
     }
 
     /// What the flush has of one series; `None` where a delete has left nothing.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::chunk::{Chunk, ChunkBuilder, ChunkError, OpenChunk};
 use crate::limits::{MAX_CHUNK_POINTS, PARTITION_MS};
 use crate::model::{Exemplar, Labels, Point, Sample, TimeRange, Value};
-use crate::storage::merge;
+use crate::storage::{DayCounts, merge};
 
 /// Late points that are kept as points; more are encoded.
 const LATE_POINTS: usize = 512;
@@ -21,6 +21,8 @@ const LATE_POINTS: usize = 512;
 /// that a chunk takes. Series begin together, after a start or a flush: a scrape that filled the chunks of all
 /// of them would take several times as long as others.
 const FIRST_ENDS: usize = 64;
+/// A chunk with fewer points a day than this goes on after the end of its day.
+const FEW_POINTS: u64 = 16;
 const _: () = assert!(FIRST_ENDS < MAX_CHUNK_POINTS && MAX_CHUNK_POINTS <= u8::MAX as usize);
 
 /// One series in memory.
@@ -108,7 +110,7 @@ impl MemSeries {
             Ordering::Equal if self.is_again(sample, stamp) => return Taken::Again,
             Ordering::Equal | Ordering::Less => return self.push_late((*sample).into(), stamp),
         }
-        let fits = same_partition(open.min_time(), timestamp);
+        let fits = stays_open(open.min_time(), open.max_time(), open.count(), timestamp);
         if fits
             && open.count() < usize::from(self.full_at)
             && open.append_float(timestamp, start_timestamp, value, stamp)
@@ -140,7 +142,9 @@ impl MemSeries {
             return self.push_late(point, stamp);
         }
         match &mut self.open {
-            Some(open) if same_partition(open.min_time(), point.timestamp) => {
+            Some(open)
+                if stays_open(open.min_time(), open.max_time(), open.count(), point.timestamp) =>
+            {
                 self.sealed.extend(open.push(&point, stamp));
             }
             open => {
@@ -274,6 +278,26 @@ impl MemSeries {
         }
     }
 
+    /// Counts what the flush with this number has of this series.
+    pub(super) fn count_days(&self, number: u8, days: &mut DayCounts) {
+        for chunk in &self.flushing {
+            days.add(chunk.min_time, chunk.max_time, chunk.count.into());
+        }
+        if self.flush == number {
+            return;
+        }
+        let late = self.rare.as_ref();
+        for chunk in self.sealed.iter().chain(late.iter().flat_map(|rare| &rare.late_sealed)) {
+            days.add(chunk.min_time, chunk.max_time, chunk.count.into());
+        }
+        for (point, _) in late.iter().flat_map(|rare| &rare.late) {
+            days.add(point.timestamp, point.timestamp, 1);
+        }
+        if let Some(open) = &self.open {
+            days.add(open.min_time(), open.max_time(), open.count() as u64);
+        }
+    }
+
     /// Forgets what was flushed with this number; the store below shows it now. `exemplars` are sorted by time and
     /// then by labels; one that was given another value meanwhile stays.
     pub(super) fn end_flush(&mut self, number: u8, exemplars: &[Exemplar]) {
@@ -389,20 +413,27 @@ fn overlaps(chunk: &Chunk, range: &TimeRange) -> bool {
     range.overlaps(&TimeRange::new(chunk.min_time, chunk.max_time))
 }
 
-fn same_partition(a: i64, b: i64) -> bool {
-    a.div_euclid(PARTITION_MS) == b.div_euclid(PARTITION_MS)
+/// Whether a chunk may have a point of this time too. It ends with its day, unless it has few points a day: those of
+/// a series with one a day would have a chunk each. Whoever wants the days apart cuts it.
+fn stays_open(first: i64, last: i64, count: usize, timestamp: i64) -> bool {
+    let day = |time: i64| time.div_euclid(PARTITION_MS);
+    let days = day(last).abs_diff(day(first)).saturating_add(1);
+    day(last) == day(timestamp) || (count as u64) < days.saturating_mul(FEW_POINTS)
 }
 
-/// Chunks of points that rise in time, cut at partitions.
+/// Chunks of points that rise in time, cut as those in order are.
 fn encode<'a>(points: impl IntoIterator<Item = &'a (Point, i64)>) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut builder = ChunkBuilder::default();
-    let mut before = None;
+    // First and last time, and how many points.
+    let mut run: Option<(i64, i64, usize)> = None;
     for (point, stamp) in points {
-        if before.is_some_and(|before| !same_partition(before, point.timestamp)) {
+        let ends = |run: &mut (i64, i64, usize)| !stays_open(run.0, run.1, run.2, point.timestamp);
+        if run.take_if(ends).is_some() {
             chunks.extend(std::mem::take(&mut builder).finish());
         }
-        before = Some(point.timestamp);
+        let (first, _, count) = run.unwrap_or((point.timestamp, 0, 0));
+        run = Some((first, point.timestamp, count + 1));
         builder.push(point, *stamp);
     }
     chunks.extend(builder.finish());
@@ -540,7 +571,13 @@ mod tests {
             series.push_float(&sample(i * 500_000 + 1, -1.0), 0);
         }
         let chunks = series.chunks(&TimeRange::ALL);
-        assert!(chunks.iter().all(|chunk| same_partition(chunk.min_time, chunk.max_time)));
+        let day = |time: i64| time.div_euclid(PARTITION_MS);
+        for chunk in &chunks {
+            // It has gone on after the end of a day with few points.
+            let own = chunk.points().map(|point| day(point.expect("own chunks").timestamp));
+            let before = own.filter(|own| *own < day(chunk.max_time)).count();
+            assert!(before < FEW_POINTS as usize, "{before} points before another day");
+        }
         assert_eq!(points(&series).len(), 3000);
         series.delete(&TimeRange::new(100_000_000, 899_999_999)).expect("own chunks");
         let left = points(&series);

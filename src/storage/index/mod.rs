@@ -29,10 +29,10 @@ pub trait LabelIndex {
     /// All series.
     fn all(&self) -> Result<RoaringBitmap, StoreError>;
 
-    /// How many values the label `name` has. Nothing is read for it.
+    /// How many values the label `name` has. At most a block of names is read for it.
     fn value_count(&self, name: &str) -> u64;
 
-    /// How many series have `value` (not empty) as their label `name`, about. Nothing is read for it.
+    /// How many series have `value` (not empty) as their label `name`, about. No series is read for it.
     fn series_count(&self, name: &str, value: &str) -> u64;
 
     /// Series whose label `name` has exactly `value` (not empty).

@@ -187,8 +187,8 @@ fn run(points: &[(i64, f64, i64)]) -> Vec<promkairos::chunk::Chunk> {
 
 /// These runs and nothing else.
 pub(super) fn flush(runs: Vec<SeriesRun>) -> Flush<'static> {
-    let (exemplars, metadata, pace) = Default::default();
-    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, metadata, pace }
+    let (exemplars, days, metadata, pace) = Default::default();
+    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, days, metadata, pace }
 }
 
 #[tokio::test]

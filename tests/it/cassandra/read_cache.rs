@@ -195,8 +195,8 @@ async fn fill(store: &dyn Store, metric: &str) -> All {
 }
 
 fn flush(runs: Vec<SeriesRun>) -> Flush<'static> {
-    let (exemplars, metadata, pace) = Default::default();
-    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, metadata, pace }
+    let (exemplars, days, metadata, pace) = Default::default();
+    Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, days, metadata, pace }
 }
 
 #[tokio::test]

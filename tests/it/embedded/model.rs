@@ -160,6 +160,28 @@ impl Step {
     }
 }
 
+impl Step {
+    /// A flush of points of many days, of each series one a day or a few.
+    pub(super) fn random_many_days(random: &mut StdRng, number: u64) -> Self {
+        let mut runs = BTreeMap::new();
+        for _ in 0..random.random_range(1..4) {
+            let lists = (0..random.random_range(1..4)).map(|_| {
+                let (mut timestamp, hours) = (random_time(random), random.random_range(1..40));
+                let points = (0..random.random_range(1..60)).map(|_| {
+                    timestamp += hours * 3_600_000 + random.random_range(0..2_000);
+                    point(timestamp)
+                });
+                points.collect()
+            });
+            let lists = lists.collect();
+            runs.insert(random_labels(random), lists);
+        }
+        let exemplars = vec![(random_labels(random), vec![random_exemplar(random)])];
+        let runs = runs.into_iter().collect();
+        Self::Absorb { through: number + 1, runs, exemplars, metadata: Vec::new() }
+    }
+}
+
 pub(super) fn passes(matchers: &[Matcher], labels: &Labels) -> bool {
     matchers.iter().all(|matcher| matcher.matches(labels.get(matcher.name())))
 }

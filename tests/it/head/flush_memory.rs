@@ -63,7 +63,7 @@ impl Front for Watched {
     }
 
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        let Flush { through, runs, exemplars, metadata, pace } = flush;
+        let Flush { through, runs, exemplars, days, metadata, pace } = flush;
         let runs: Vec<_> = runs.collect();
         let chunks = runs.iter().flat_map(|run| &run.chunks);
         let points = chunks.flat_map(|chunk| chunk.stamped_points());
@@ -84,7 +84,7 @@ impl Front for Watched {
             _ => {}
         }
         let runs = Box::new(runs.into_iter());
-        let flush = Flush { through, runs, exemplars, metadata, pace };
+        let flush = Flush { through, runs, exemplars, days, metadata, pace };
         let absorbed = self.store.absorb(flush).await?;
         match self.held {
             Some((held, _)) if number == held => Err(self.hold().await),

@@ -18,12 +18,12 @@ impl Front for Paced {
     }
 
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        let Flush { through, runs, exemplars, metadata, pace } = flush;
+        let Flush { through, runs, exemplars, days, metadata, pace } = flush;
         let runs: Vec<_> = runs.collect();
         self.flushes.fetch_add(1, Ordering::SeqCst);
         pace.wait(runs.len().saturating_sub(1)).await;
         let runs = Box::new(runs.into_iter());
-        self.store.absorb(Flush { through, runs, exemplars, metadata, pace }).await
+        self.store.absorb(Flush { through, runs, exemplars, days, metadata, pace }).await
     }
 }
 

@@ -15,8 +15,8 @@ pub(super) async fn add(store: &MemoryStore, series: &[(Labels, Vec<Point>)]) {
     };
     let runs = series.iter().filter(|(_, points)| !points.is_empty()).map(run);
     let runs = Box::new(runs.collect::<Vec<_>>().into_iter());
-    let (exemplars, metadata, pace) = Default::default();
-    let flush = Flush { through: 0, runs, exemplars, metadata, pace };
+    let (exemplars, days, metadata, pace) = Default::default();
+    let flush = Flush { through: 0, runs, exemplars, days, metadata, pace };
     store.absorb(flush).await.expect("chunks that were just encoded");
 }
 
