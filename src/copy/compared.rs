@@ -1,6 +1,6 @@
 //! What a comparison has found.
 //!
-//! Invariant: what is counted is what was compared so far, each series of a day once, so a comparison can go on from it.
+//! Invariant: what is counted is what was compared so far, each series of a day once: a comparison can go on from it.
 
 use serde::{Deserialize, Serialize};
 

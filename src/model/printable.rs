@@ -1,7 +1,7 @@
 //! Text from outside as a terminal or a log may show it: what would move the cursor, change colours, end the line or
 //! turn the direction of writing is escaped.
 //!
-//! The escapes `\n`, `\r`, `\t` and `\uXXXX` mean the same in PromQL's double-quoted strings and in JSON. This does not
+//! The escapes `\n`, `\r`, `\t` and `\uhhhh` mean the same in PromQL's double-quoted strings and in JSON. This does not
 //! quote: a backslash or a quote in the text stays as it is.
 
 use std::fmt::{self, Display, Formatter};

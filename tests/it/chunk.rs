@@ -283,7 +283,7 @@ fn a_detected_reset_marks_the_next_chunk() {
         schema: 0,
         zero_threshold: 0.0,
         sum: 1.0,
-        reset_hint: ResetHint::Unknown,
+        reset_hint: Unknown,
         positive_spans: vec![],
         negative_spans: vec![],
         custom_values: vec![],

@@ -6,7 +6,8 @@
 # and password (cassandra, cassandra) and for a certificate: see RUN/tls; it refuses mutations above 256 KiB, and
 # to all but that user cells above 1 KiB and a SELECT of more than three partitions. A durable one has a write on disk before it answers. CASSANDRA_OPTIONS go to its
 # Java, CASSANDRA_YAML stands at the end of its settings. `again` starts one that was ended with its address and
-# data. Any other syncs its commit log every CASSANDRA_SYNC_PERIOD (10000ms). `join` starts a further node of the cluster whose first one is in FIRST and has no samples yet, on the same
+# data. Any other syncs its commit log every 10 s; given CASSANDRA_SYNC_PERIOD, it
+# writes the log only that often. `join` starts a further node of the cluster whose first one is in FIRST and has no samples yet, on the same
 # ports of another address of the loopback, as 127.0.0.2; it is up when the first one has seen that. `await-up`
 # waits until the node in RUN has seen HOST come up so many times.
 set -euo pipefail
@@ -25,6 +26,8 @@ XML
 configure() {
   local run=$1 host=$2 port=$3 storage=$4 seed=$5 kind=$6 sync
   sync=$'commitlog_sync: periodic\ncommitlog_sync_period: '${CASSANDRA_SYNC_PERIOD:-10000ms}
+  # What is compressed stays in memory until the sync; else a marker ten times a second makes it known after a kill.
+  [ -z "${CASSANDRA_SYNC_PERIOD:-}" ] || sync+=$'\ncommitlog_compression: [{class_name: LZ4Compressor}]'
   [ "$kind" != durable ] || sync='commitlog_sync: batch'
   mkdir -p "$run/conf"
   java_logging "$run/conf"

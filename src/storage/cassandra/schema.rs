@@ -55,7 +55,7 @@ async fn look(session: &Session, options: &Options) -> Result<Found, StoreError>
 async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreError> {
     let keyspace = &options.keyspace;
     let there = columns(session, keyspace).await?;
-    let names = verify(keyspace, &there)?;
+    let mut names = verify(keyspace, &there)?;
     let is_known = |name: &&String| TABLES.iter().any(|table| table.name == name.as_str());
     if let Some(foreign) = there.keys().next().filter(|_| !there.keys().any(|name| is_known(&name)))
     {
@@ -80,8 +80,8 @@ async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreErr
         run(session, &table.create(keyspace), ()).await?;
     }
     if !missing.is_empty() {
-        // Another program may have been first, with other tables.
-        verify(keyspace, &columns(session, keyspace).await?)?;
+        // Another program may have been first, with other tables or another type of names.
+        names = verify(keyspace, &columns(session, keyspace).await?)?;
     }
     permissions::check(session, options, names, &[]).await?;
     let row_spec = spec::settle(session, options).await?;

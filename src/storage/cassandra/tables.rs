@@ -290,6 +290,24 @@ mod tests {
     }
 
     #[test]
+    fn names_of_any_other_type_are_refused_with_it() {
+        for (column, kind, place, want) in [
+            ("column1", "ascii", Place::Clustering(0), "text"),
+            ("column1", "int", Place::Clustering(0), "text"),
+            ("key", "text", Place::Partition(0), "blob"),
+            ("value", "text", Place::Regular, "blob"),
+        ] {
+            let there = there("string_index", |c| {
+                c.insert(column.into(), (kind.into(), place));
+            });
+            let what = format!(
+                "string_index is not KairosDB's: column {column} has the type {kind}, not {want}"
+            );
+            check(&there, Err(&what));
+        }
+    }
+
+    #[test]
     fn the_statement_that_creates() {
         assert_eq!(
             TABLES[0].create(&"k".parse().expect("a name")),

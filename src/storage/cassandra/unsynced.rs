@@ -143,8 +143,8 @@ impl fmt::Display for Risk {
                 write!(
                     f,
                     "one node has what Cassandra acknowledges, with commitlog_sync: periodic{sure}: what it \
-                     acknowledged in the {period:?} before it is killed (kill -9, loss of power) may be gone; more \
-                     copies, commitlog_sync: group in cassandra.yaml or --ack wal keep it"
+                     acknowledged in the {period:?} before a loss of power, or just before a kill -9, may be gone; \
+                     more copies, commitlog_sync: group in cassandra.yaml or --ack wal keep it"
                 )
             }
         }
