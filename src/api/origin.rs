@@ -34,8 +34,8 @@ pub(super) async fn refuse_foreign(
     next.run(request).await
 }
 
-/// Whether a browser sent this for a page that is not the server's own. `host` is the authority of the request line, which
-/// HTTP/2 has instead of a `Host` header.
+/// Whether a browser sent this for a page that is not the server's own. `host` is the authority of the request
+/// line, which HTTP/2 has instead of a `Host` header.
 fn is_foreign(headers: &HeaderMap, host: Option<&str>, origin: Option<&str>) -> bool {
     let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
     match (site, origin) {

@@ -123,8 +123,8 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Fails when the batch takes more memory than it may. Called for each thing but floats: a few bytes of a message may
-    /// make many.
+    /// Fails when the batch takes more memory than it may. Called for each thing but floats: a few bytes of a message
+    /// may make many.
     fn check_bytes(&self) -> Result<(), WireError> {
         let WriteBatch { series, samples, histograms, exemplars, metadata, .. } = &self.batch;
         let bytes = size_of_val(series.as_slice())

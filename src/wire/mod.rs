@@ -42,8 +42,8 @@ impl Scratch {
 pub enum Policy<'p> {
     /// A request: whatever can never be accepted goes to [`WriteBatch::rejections`].
     Accept,
-    /// The same. Samples, histograms and exemplars of other times go there too; a batch that takes more than this number
-    /// of bytes, about, is [`WireError::Expands`].
+    /// The same. Samples, histograms and exemplars of other times go there too; a batch that takes more than this
+    /// number of bytes, about, is [`WireError::Expands`].
     AcceptWithin {
         /// The times that are accepted.
         times: SampleTimes,
