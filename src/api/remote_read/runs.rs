@@ -49,8 +49,8 @@ impl Runs {
         let Selection { series, reader } = selection;
         let (series, reader): (_, Arc<dyn SeriesReader>) = (Arc::new(series), Arc::from(reader));
         let length = RunLength::new(READ_RUN_SERIES, READ_RUN_BYTES, 1);
-        // Where nobody knows what a series brings the first one says it.
-        let knows = reader.expected_bytes(0).is_some();
+        // Where nobody knows what a series brings the first one says it, if there is one.
+        let knows = series.is_empty() || reader.expected_bytes(0).is_some();
         let (next, ahead) = (0, if knows { READ_AHEAD_RUNS } else { 1 });
         let pending = FuturesOrdered::new();
         Self { series, reader, next, length, ahead, most_bytes, pending }
