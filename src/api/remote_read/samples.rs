@@ -117,7 +117,9 @@ impl Response {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(labels.as_bytes());
         self.check_limits()?;
-        for chunk in overlap {
+        // Floats before histograms, as Prometheus orders the fields of a series.
+        let of_kind = |floats| overlap.iter().filter(move |c| c.kind.is_floats() == floats);
+        for chunk in of_kind(true).chain(of_kind(false)) {
             caller.check()?;
             let mut before = None;
             for point in chunk.points() {
