@@ -27,7 +27,8 @@ pub(super) const OF_WRITES: [&str; 14] = [
 ];
 
 /// The other settings whose limits are counted.
-const ELSEWHERE: [&str; 21] = [
+const ELSEWHERE: [&str; 22] = [
+    "allowed-origins",
     "flush-memory",
     "wal-limit",
     "max-connections",

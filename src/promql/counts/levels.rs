@@ -1,5 +1,5 @@
-//! How often a query sees what is looked at in a subquery: each step of a subquery counts as often as the windows of the
-//! steps around it hold it.
+//! How often a query sees what is looked at in a subquery: each step of a subquery counts as often as the windows
+//! of the steps around it hold it.
 //!
 //! Weights are made when the first point is read. Nothing is read or evaluated here.
 

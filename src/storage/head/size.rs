@@ -13,6 +13,8 @@ const FLOAT: u64 = 2;
 const LATE: u64 = 48;
 /// What an entry of a map takes beside its texts, with its share of the room that is free.
 const ENTRY: u64 = 128;
+/// The same for a metric family, whose help is a text of its own.
+const FAMILY: u64 = 152;
 /// What a flush takes for each series until it has ended, beside its labels and their postings: the list of the
 /// series, and its place in the index of a part.
 const FLUSH_SERIES: u64 = 96;
@@ -65,7 +67,7 @@ pub(super) fn of_exemplar(exemplar: &Exemplar) -> u64 {
 
 /// What is known of a metric family.
 pub(super) fn of_family(entry: &MetadataEntry<'_>) -> u64 {
-    ENTRY + (entry.family.len() + entry.help.len() + entry.unit.len()) as u64
+    FAMILY + (entry.family.len() + entry.help.len() + entry.unit.len()) as u64
 }
 
 /// A flush of all series, with these bytes of exemplars and of metadata, in a process that may have `limit`. The store
