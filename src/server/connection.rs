@@ -3,7 +3,8 @@
 //! A request is under way from its head until the last piece of its answer was written or is
 //! given up, which `answer` looks after. Nothing is decided here: a request says whether its place is a
 //! spare one, and `api` what is answered there. An answer over HTTP/1 says when its connection ends with it: on a
-//! spare place, and where the body of its request has not been read to its end.
+//! spare place, where the body of its request has not been read to its end, and where very many requests were refused
+//! for want of credentials.
 
 use std::convert::Infallible;
 use std::io;
@@ -152,7 +153,9 @@ where
             }
             // A spare place is soon free again, and what follows an unread body is not looked for, be it there already.
             // HTTP/2 has no such header.
-            let ends = spare_beyond.is_some() || !is_read.load(Ordering::Relaxed);
+            let ends = spare_beyond.is_some()
+                || !is_read.load(Ordering::Relaxed)
+                || place.is_refused_for_good();
             if ends && multiplexed == Multiplexed::No {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);

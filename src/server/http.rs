@@ -696,6 +696,13 @@ mod tests {
         body.data().await.expect("it does not end").expect_err("its connection is closed");
         let mut flooding = unread_over_http1(address).await;
         is_closed(&mut flooding).await;
+        // Who sends very many requests at once gets no more than some of the refusals.
+        let many = REQUEST.repeat(300);
+        let mut sends = connect(address, &many).await;
+        let mut refusals = Vec::new();
+        let _ = sends.read_to_end(&mut refusals).await;
+        let count = String::from_utf8_lossy(&refusals).matches("HTTP/1.1 401 ").count();
+        assert!((1..=100).contains(&count), "{count}");
         // Who reads its refusals may ask on, and may show credentials.
         let mut asks = connect(address, b"").await;
         for _ in 0..3 {

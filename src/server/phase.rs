@@ -13,7 +13,7 @@ use crate::limits;
 use crate::storage::Level;
 
 /// Requests that are refused for want of credentials, one after the other, after which a connection has no grace.
-const MOST_REFUSED: u32 = 100;
+pub(super) const MOST_REFUSED: u32 = 100;
 
 /// Bounds of connections.
 #[derive(Debug, Clone, Copy)]

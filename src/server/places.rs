@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::phase::{Kind, Limits, Overdue, Owed, Phase};
+use super::phase::{Kind, Limits, MOST_REFUSED, Overdue, Owed, Phase};
 use crate::api::Login;
 use crate::storage::Level;
 
@@ -237,6 +237,11 @@ impl Place {
             };
             before != phase.refused
         });
+    }
+
+    /// Whether as many requests were refused, one after the other, as a connection may have refused: it ends with the last one.
+    pub(super) fn is_refused_for_good(&self) -> bool {
+        self.phase.borrow().refused >= MOST_REFUSED
     }
 
     /// The connection is to be closed: nobody takes the answer that it holds.

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::Refusal;
 use crate::limits;
 use crate::model::Protocol;
-use crate::storage::StoreError;
+use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::HttpMetrics;
 use crate::wire::{Scratch, WireError, snappy};
 
@@ -253,7 +253,9 @@ pub(super) fn run_long<T>(length: usize, decode: impl FnOnce() -> T) -> T {
 }
 
 fn overloaded() -> Refusal {
-    let what = "too many request bodies at a time".to_owned();
+    let what = format!(
+        "too many request bodies at a time: they, and what they decode to, may take parts of the setting {MEMORY_LIMIT}"
+    );
     StoreError::Unavailable { what, retry_after: limits::RETRY_AFTER }.into()
 }
 

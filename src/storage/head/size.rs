@@ -13,8 +13,8 @@ const FLOAT: u64 = 2;
 const LATE: u64 = 48;
 /// What an entry of a map takes beside its texts, with its share of the room that is free.
 const ENTRY: u64 = 128;
-/// The same for a metric family, whose help is a text of its own.
-const FAMILY: u64 = 152;
+/// What is known of a metric family takes this beside its texts: four texts with their lengths, in a map likewise.
+const FAMILY: u64 = 160;
 /// What a flush takes for each series until it has ended, beside its labels and their postings: the list of the
 /// series, and its place in the index of a part.
 const FLUSH_SERIES: u64 = 96;
