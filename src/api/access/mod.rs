@@ -353,7 +353,7 @@ mod tests {
             let body = axum::body::to_bytes(response.into_body(), 1 << 20).await;
             String::from_utf8(body.expect("a body").into())
                 .expect("UTF-8")
-                .contains("allowed-origins")
+                .contains("a page of another site")
         };
         for (method, path, needed) in ROUTES {
             let changes = matches!(needed, Some(Right::Write | Right::Admin));
