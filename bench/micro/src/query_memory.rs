@@ -83,10 +83,10 @@ async fn store() -> Arc<dyn Store> {
         })
     }));
     runs.sort_by(|a, b| a.labels.cmp(&b.labels));
-    let (exemplars, metadata, pace) = Default::default();
+    let (exemplars, metadata, days, pace) = Default::default();
     let runs = Box::new(runs.into_iter());
     let store = MemoryStore::new();
-    store.absorb(Flush { through: 0, runs, exemplars, metadata, pace }).await.unwrap();
+    store.absorb(Flush { through: 0, runs, exemplars, metadata, days, pace }).await.unwrap();
     Arc::new(store)
 }
 
