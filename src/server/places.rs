@@ -239,7 +239,8 @@ impl Place {
         });
     }
 
-    /// Whether as many requests were refused, one after the other, as a connection may have refused: it ends with the last one.
+    /// Whether as many requests were refused, one after the other, as a connection may have refused: it ends with the
+    /// last one.
     pub(super) fn is_refused_for_good(&self) -> bool {
         self.phase.borrow().refused >= MOST_REFUSED
     }

@@ -73,18 +73,21 @@ async fn points_that_a_query_keeps_in_memory_count_as_its_own() {
     let names: Vec<String> = (0..200).map(|n| format!("m{n:03}")).collect();
     let mut batch = Batch::new();
     for name in &names {
-        batch = batch.series(&[("__name__", name)]).sample(T, 1.0);
+        batch = batch.series(&[("__name__", name)]);
+        for second in 0..100 {
+            batch = batch.sample(T - 100_000 + second * 1_000, (second as f64).sqrt());
+        }
     }
     put(&head, &batch).await;
-    // Label sets have a third of it.
-    let engine = Engine::new(Settings { max_bytes: 30_000, ..Settings::default() });
+    // Label sets and their series have half of it, points of this kind a kilobyte a series.
+    let engine = Engine::new(Settings { max_bytes: 100_000, ..Settings::default() });
     let expr = parse("sum({__name__=~\"m.*\"})", Features::Stable).expect("valid");
     let ask = async || {
         let store: SharedStore = head.clone();
         engine.instant(store, &expr, T, &QueryOptions::default()).await.map(|_| ())
     };
     let error = ask().await.expect_err("too many").to_string();
-    let want = "label sets and what is kept to read their points of more than 30000 bytes selected, which is the \
+    let want = "label sets and what is kept to read their points of more than 100000 bytes selected, which is the \
                 setting query-max-memory";
     assert_eq!(error, want);
     // The store below has no points in memory before they are read.
