@@ -207,7 +207,7 @@ async fn what_a_killed_cassandra_had_not_synced_is_written_again() {
         Backend::CassandraWal { address, keyspace }
     });
     let flags = [&FLAGS[..], &["--cassandra-keep-unsynced=0"]].concat();
-    let mut servers = vec![
+    let mut servers = [
         Promkairos::ready(folders[0].path(), &kept, &FLAGS).await,
         Promkairos::ready(folders[1].path(), &killed, &FLAGS).await,
         Promkairos::ready(folders[2].path(), &forgetful, &flags).await,
