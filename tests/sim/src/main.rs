@@ -1,7 +1,5 @@
 //! Runs histories of the simulator: one by its seed, or many from a seed on.
 
-#![expect(clippy::print_stdout, reason = "a program for the command line")]
-
 use std::process::ExitCode;
 
 use clap::Parser;
