@@ -11,16 +11,12 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::parameters::{Parameters, invalid, unsigned};
+use super::parameters::{Parameters, invalid, truth, unsigned};
 use super::slow::Watch;
 use super::{ApiError, AppState, json, moment, query, query_result};
 use crate::promql::annotations::Shown;
 use crate::promql::{CostLimits, Estimate, Estimating, QueryError, Settings, Stats, quoted};
 use crate::storage::MEMORY_LIMIT;
-
-/// What Go reads as a truth value.
-const TRUE: [&str; 6] = ["1", "t", "T", "TRUE", "true", "True"];
-const FALSE: [&str; 6] = ["0", "f", "F", "FALSE", "false", "False"];
 
 /// `/api/v1/query_cost`, parameters as those of `query`.
 pub(super) async fn query_cost(
@@ -98,9 +94,11 @@ fn respond(parameters: &Parameters, estimate: Result<Estimate, ApiError>) -> Res
 pub(super) fn wanted(parameters: &Parameters) -> Result<Estimating, ApiError> {
     match parameters.first("cost") {
         "" => Ok(Estimating::Off),
-        yes if TRUE.contains(&yes) => Ok(Estimating::On),
-        no if FALSE.contains(&no) => Ok(Estimating::Off),
-        _ => Err(invalid("cost", "must be a boolean")),
+        text => match truth(text) {
+            Ok(true) => Ok(Estimating::On),
+            Ok(false) => Ok(Estimating::Off),
+            Err(_) => Err(invalid("cost", "must be a boolean")),
+        },
     }
 }
 
