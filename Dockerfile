@@ -5,6 +5,7 @@ COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto proto
 COPY src src
 COPY bench bench
+COPY tests/sim tests/sim
 COPY README.md README.md
 # What --version says of it: docker build --build-arg BUILD_COMMIT=$(git rev-parse --short=12 HEAD)
 ARG BUILD_COMMIT=
