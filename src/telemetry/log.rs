@@ -68,12 +68,14 @@ struct OneLine<W>(W);
 impl<W: Write> Write for OneLine<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = event.strip_suffix(b"\n").unwrap_or(event);
-        match std::str::from_utf8(text) {
-            Ok(text) => write!(self.0, "{}", Printable(text))?,
+        let mut line = match std::str::from_utf8(text) {
+            Ok(text) => Printable(text).to_string(),
             // An event is a string, so this is never seen; if it were, no byte of it could harm.
-            Err(_) => write!(self.0, "{}", text.escape_ascii())?,
-        }
-        self.0.write_all(&event[text.len()..])?;
+            Err(_) => text.escape_ascii().to_string(),
+        };
+        line.extend(event[text.len()..].iter().map(|end| char::from(*end)));
+        // One write: the lines of two threads do not mix.
+        self.0.write_all(line.as_bytes())?;
         Ok(event.len())
     }
 
