@@ -11,6 +11,24 @@ use super::{Chunk, ChunkError, ChunkKind};
 use crate::model::{Point, TimeRange, Value};
 
 impl Chunk {
+    /// Whether it has a point in the range. Both of its times are those of points, so it is decoded only where it
+    /// begins before the range and ends after it.
+    pub fn has_point_in(&self, range: TimeRange) -> Result<bool, ChunkError> {
+        if range.contains(self.min_time) || range.contains(self.max_time) {
+            return Ok(true);
+        }
+        if self.max_time < range.start || self.min_time > range.end {
+            return Ok(false);
+        }
+        for point in self.points() {
+            let timestamp = point?.timestamp;
+            if timestamp >= range.start {
+                return Ok(timestamp <= range.end);
+            }
+        }
+        Ok(false)
+    }
+
     /// The points. Ends after the first error.
     pub fn points(&self) -> Points<'_> {
         let body = match self.kind {

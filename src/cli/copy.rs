@@ -426,9 +426,11 @@ impl Bar {
             Stage::Copying { done, days } => (format!("copying, {points} points"), done, days),
             Stage::Comparing { done, days } => ("comparing".to_owned(), done, days),
         };
-        // Each of them draws it: without a length it is full.
-        self.0.set_length(days);
-        self.0.set_position(done);
+        // Drawn once for both. A bar without a length would be full.
+        self.0.update(|state| {
+            state.set_len(days.max(1));
+            state.set_pos(done);
+        });
         self.0.set_message(what);
     }
 }

@@ -7,12 +7,21 @@ use serde::Serialize;
 use super::remote::Remote;
 use super::runs::Runs;
 use super::{CopyError, Selector};
+use crate::limits::PARTITION_MS;
 use crate::model::{Labels, METRIC_NAME, MatchOp, Matcher, Metadata, Point, TimeRange, Value};
 use crate::storage::{ExemplarList, ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
 
 /// Names that a store is asked for one by one at most, and their bytes.
 const FEW_NAMES: usize = 200;
 const FEW_BYTES: usize = 16 << 10;
+
+/// Days that are looked at one by one rather than reading points, at most.
+const FEW_DAYS: i64 = 32;
+
+/// Whether a range has more than a few days.
+fn is_long(range: TimeRange) -> bool {
+    range.end.saturating_sub(range.start) > FEW_DAYS * PARTITION_MS
+}
 
 /// Of which points a side keeps, or tells, the start timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -93,7 +102,9 @@ impl Side {
     }
 
     /// Whether there may be points in the range. A store is asked for metrics alone, which it knows
-    /// without a look at every series; for those of `names`, where these are all that the selector selects.
+    /// without a look at every series; for those of `names`, where these are all that the selector selects. Of one that
+    /// lists spans, points are looked for where the range is long: a series with a point in each of two far years is
+    /// not copied day by day between them.
     pub(super) async fn may_have(
         &self,
         selector: &Selector,
@@ -110,11 +121,36 @@ impl Side {
                 }
                 let query = SeriesQuery { matchers, range, limit: ListSize::items(1) };
                 let found = side.store.label_values(METRIC_NAME, &query).await;
-                found.map(|found| !found.items.is_empty())
+                match found {
+                    Ok(found) if found.items.is_empty() => Ok(false),
+                    Ok(_) if is_long(range) && side.store.lists_spans() => {
+                        return self.has_points(selector, range).await;
+                    }
+                    found => found.map(|_| true),
+                }
             }
             Self::Remote(remote) => remote.may_have(&selector.text, range).await,
         };
         found.map_err(|source| self.failed(source))
+    }
+
+    async fn has_points(&self, selector: &Selector, range: TimeRange) -> Result<bool, CopyError> {
+        let mut runs = self.runs(selector, range, None).await?;
+        while let Some(run) = runs.next().await? {
+            for (labels, chunks) in run {
+                for chunk in chunks {
+                    let found = chunk.has_point_in(range).map_err(|source| CopyError::Chunk {
+                        side: self.name().to_owned(),
+                        series: labels.clone(),
+                        source,
+                    })?;
+                    if found {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// The series that one selector selects, sorted, with the chunks that overlap the range; those

@@ -278,6 +278,11 @@ impl Store for Clusters {
         self.write.relieve().await
     }
 
+    fn lists_spans(&self) -> bool {
+        let mut all = self.read.iter().map(|cluster| &cluster.store).chain([&self.write]);
+        all.any(|store| store.lists_spans())
+    }
+
     async fn ready(&self) -> Result<(), StoreError> {
         self.write.ready().await?;
         let Some(store) = &self.metadata else { return Ok(()) };

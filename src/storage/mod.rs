@@ -150,6 +150,12 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
+    /// Whether a listing names a series for each time between its first and its last point, also where it has none:
+    /// what must not take such a time for one with points reads them.
+    fn lists_spans(&self) -> bool {
+        false
+    }
+
     /// Whether writes can be accepted and their promise kept right now.
     async fn ready(&self) -> Result<(), StoreError>;
 

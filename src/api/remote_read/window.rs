@@ -95,23 +95,11 @@ pub(super) fn reaches_over(chunks: &[Chunk], reversed: TimeRange) -> bool {
         && last.is_some_and(|chunk| chunk.max_time >= reversed.start)
 }
 
-/// Whether one of the `chunks`, all overlapping `range`, has a point in it.
-///
-/// Both times of a chunk are those of points. Only a chunk that begins before the range and ends
-/// after it has to be decoded, and then it is the only one.
+/// Whether one of the `chunks` has a point in the range.
 pub(super) fn has_point(chunks: &[Chunk], range: TimeRange) -> Result<bool, ChunkError> {
     for chunk in chunks {
-        if range.contains(chunk.min_time) || range.contains(chunk.max_time) {
+        if chunk.has_point_in(range)? {
             return Ok(true);
-        }
-        for point in chunk.points() {
-            let timestamp = point?.timestamp;
-            if range.contains(timestamp) {
-                return Ok(true);
-            }
-            if timestamp > range.end {
-                break;
-            }
         }
     }
     Ok(false)

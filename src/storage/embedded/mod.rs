@@ -220,6 +220,11 @@ impl Store for Parts {
         Ok(())
     }
 
+    /// A part may have points of many days, and lists what it has as a whole.
+    fn lists_spans(&self) -> bool {
+        true
+    }
+
     async fn ready(&self) -> Result<(), StoreError> {
         Ok(())
     }

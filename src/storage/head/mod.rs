@@ -380,6 +380,10 @@ impl Store for Head {
         self.inner.flush(WhenEmpty::Flush, Duration::ZERO).await
     }
 
+    fn lists_spans(&self) -> bool {
+        self.inner.below.lists_spans()
+    }
+
     async fn ready(&self) -> Result<(), StoreError> {
         self.inner.wal.ready()?;
         // Some room for the next requests: not ready while one of usual size is refused.
