@@ -114,10 +114,10 @@ impl Store for MemoryStore {
         for (labels, found) in state.matching(matchers, range) {
             bytes += labels.as_bytes().len();
             series.push(labels.clone());
-            points.push(found.points_in(range).cloned().collect());
+            points.push(found.points.values().cloned().collect());
         }
         check_label_bytes(bytes, hints.most_label_bytes())?;
-        Ok(Selection { series, reader: Box::new(Snapshot { points }) })
+        Ok(Selection { series, reader: Box::new(Snapshot { points, range }) })
     }
 
     async fn exemplars(
@@ -289,24 +289,33 @@ impl Series {
     }
 }
 
-/// Points as they were at the selection.
+/// All points of the selected series, as they were at the selection: chunks are those of the whole series, whatever
+/// part of it is asked for.
 struct Snapshot {
     points: Vec<Vec<Point>>,
+    range: TimeRange,
+}
+
+impl Snapshot {
+    fn chunks(&self, points: &[Point]) -> Vec<Chunk> {
+        let mut chunks = chunk::encode_points(points);
+        chunks
+            .retain(|chunk| chunk.max_time >= self.range.start && chunk.min_time <= self.range.end);
+        chunks
+    }
 }
 
 #[async_trait]
 impl SeriesReader for Snapshot {
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
         let points = self.points[series].iter();
-        Ok(points.map(chunk::encode_points).collect())
+        Ok(points.map(|points| self.chunks(points)).collect())
     }
 
     async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
         let mut sizes = HistogramSizes::default();
-        let series = self
-            .points
-            .iter()
-            .map(|points| of_chunks(&chunk::encode_points(points), range, &mut sizes));
+        let series =
+            self.points.iter().map(|points| of_chunks(&self.chunks(points), range, &mut sizes));
         Ok(Forecast { series: series.collect(), basis: Basis::Stored })
     }
 }

@@ -238,7 +238,8 @@ async fn a_server_with_other_clusters() {
         assert!(error.contains("read cluster") && error.contains("2024"), "{error}");
         assert!(error.contains("no keyspace of a KairosDB"), "{error}");
         assert_eq!(error.matches("2024").count(), 1, "{error}");
-        let after = 1_735_689_600_000..=i64::MAX / 2;
+        // The sample before the range is looked for in five minutes.
+        let after = 1_735_689_600_000 + 300_000..=i64::MAX / 2;
         server.read_range("__name__", METRIC, after).await.expect("does not ask it");
         assert_eq!(
             old.rows::<(String,)>(

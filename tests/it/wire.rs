@@ -577,9 +577,9 @@ fn what_makes_a_histogram_invalid() {
     check(&|h| h.zero_threshold = -1.0, Err("zero threshold"));
     check(&|h| h.custom_values = vec![1.0], Err("custom bounds"));
     check(&|h| h.positive_spans[1].offset = -1, Err("negative offset"));
-    check(&|h| h.positive_spans[0].offset = i32::MIN, Ok(()));
+    check(&|h| h.positive_spans[0].offset = i32::MIN, Err("smallest or largest"));
     check(&|h| h.positive_spans[1].offset = i32::MAX, Ok(()));
-    check(&|h| h.negative_spans[1].offset = i32::MAX, Err("largest bucket index"));
+    check(&|h| h.negative_spans[1].offset = i32::MAX, Err("smallest or largest"));
     check(&|h| h.negative_spans[1].length = 1, Err("name 3 buckets, but there are 4"));
     check(&|h| h.positive_spans[1].length = u32::MAX, Err("positive side"));
     check(&|h| h.schema = -53, Err("custom buckets"));

@@ -753,7 +753,6 @@ async fn what_a_prometheus_takes_we_take() {
 const MEDIA_TYPE: &str = "media types are compared without regard to case (RFC 9110)";
 const LABELS: &str = "the specification wants 400; upstream drops the series in silence";
 const LATEST: &str = "at one timestamp the last write wins";
-const FUTURE: &str = "data of any time is taken";
 const EXEMPLAR: &str = "what is refused is said; upstream drops the exemplar in silence";
 const VERSION: &str = "nothing of such a body is known; upstream drops all of it in silence";
 
@@ -778,10 +777,6 @@ const DIFFERENCES: &[(&str, u16, Option<[u64; 3]>, &str)] = &[
     ("v1 invalid UTF-8 in label name", 400, None, LABELS),
     ("v1 invalid UTF-8 in name", 400, None, LABELS),
     ("v1 empty label name", 400, None, LABELS),
-    ("v1 far future", 204, None, FUTURE),
-    ("v1 good and too far", 204, None, FUTURE),
-    ("v2 far future", 204, Some([1, 0, 0]), FUTURE),
-    ("v2 far future, and good ones", 204, Some([3, 0, 0]), FUTURE),
     ("v1 at the head: same time, other value", 204, None, LATEST),
     ("v1 at the head: same time, NaN", 204, None, LATEST),
     ("v1 at the head: same time, stale marker", 204, None, LATEST),

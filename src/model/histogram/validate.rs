@@ -33,7 +33,9 @@ pub enum HistogramError {
         offset: i32,
     },
     /// A bucket index that does not fit 32 bits.
-    #[error("{side} side: span number {number} reaches beyond the largest bucket index")]
+    #[error(
+        "{side} side: span number {number} reaches beyond the smallest or largest bucket index"
+    )]
     IndexOverflow {
         /// `positive` or `negative`.
         side: &'static str,

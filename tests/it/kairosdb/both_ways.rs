@@ -41,7 +41,11 @@ impl Both {
         };
         // What is sent once must be taken, however slow this Cassandra is.
         // What KairosDB writes late is to be seen at once.
-        let always = ["--cassandra-request-timeout=100s", "--cassandra-read-cache-size=0"];
+        let always = [
+            "--cassandra-request-timeout=100s",
+            "--cassandra-read-cache-size=0",
+            "--max-sample-lead=3000y",
+        ];
         let flags = [flags, &always].concat();
         let server = Promkairos::ready(data.path(), &backend, &flags).await;
         let width = match unit {

@@ -117,7 +117,7 @@ async fn pieces_are_folded_as_series_by_series() {
                     let folded = ask(&store, &query, Settings::default()).await;
                     if by != "without (a)" && !SERIES_BY_SERIES.contains(op) {
                         // Runs of few series, whose ends are not those of pieces.
-                        let max_bytes = if with_histograms { 90_000 } else { 50_000 };
+                        let max_bytes = if with_histograms { 180_000 } else { 100_000 };
                         let cut = Settings { max_bytes, ..Settings::default() };
                         let cut = ask(&store, &query, cut).await;
                         assert_eq!(shown(&folded.value), shown(&cut.value), "{what}");
@@ -147,7 +147,7 @@ async fn a_sum_at_very_many_steps_holds_one_series_at_a_time() {
     let series: Vec<String> = (0..20).map(|i| format!("  m{{i=\"{i}\"}} 1+1x10\n")).collect();
     let store = store_of(&format!("load 15s\n{}", series.concat())).await;
     let query = format!("max_over_time(sum(m)[{steps}s:1s])");
-    let engine = Engine::new(Settings { max_bytes: 6 << 20, ..Settings::default() });
+    let engine = Engine::new(Settings { max_bytes: 10 << 20, ..Settings::default() });
     let expr = parse(&query, Features::Experimental).expect("a query");
     let (store, options) = (Arc::clone(&store), QueryOptions::default());
     let result = engine.instant(store, &expr, 150_000, &options).await.expect("within the limit");

@@ -157,7 +157,7 @@ fn names_and_labels() {
     check("a:b 1", "{__name__=\"a:b\"}");
     check("{} 1", "{}");
     check("a{b=\"c\", d='e',} 1", "{__name__=\"a\", b=\"c\", d=\"e\"}");
-    check("{\"a b\", \"c.d\"=\"}\"} 1", "{__name__=\"a b\", c.d=\"}\"}");
+    check("{\"a b\", \"c.d\"=\"}\"} 1", "{__name__=\"a b\", \"c.d\"=\"}\"}");
 }
 
 #[test]
