@@ -5,6 +5,8 @@ mod batches;
 mod datacenter;
 mod deletes;
 pub(crate) mod doctor;
+mod dropped;
+mod full_disk;
 mod guardrails;
 mod hanging;
 mod index;

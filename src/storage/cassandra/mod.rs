@@ -387,7 +387,9 @@ impl Store for CassandraStore {
 
     async fn ready(&self) -> Result<(), StoreError> {
         self.shared.skew.measure(&self.shared.executor, &self.shared.statements.clock).await?;
-        self.shared.skew.check()
+        self.shared.skew.check()?;
+        let Shared { executor, statements, options, .. } = &*self.shared;
+        schema::check_tables(executor, &statements.tables, &options.keyspace).await
     }
 
     /// A clock that is far off lets no write through until somebody sets it.

@@ -8,15 +8,22 @@ use scylla::errors::{DbError, PrepareError, RequestAttemptError};
 
 use super::cause;
 use super::datacenter;
-use super::executor::unreadable;
+use super::executor::{Executor, unreadable};
 use super::options::{Keyspace, Options, Role, replication_cql};
 use super::permissions;
 use super::retry::{Verdict, judge};
 use super::spec;
+use super::statements::Prepared;
 use super::tables::{NameColumn, TABLES, Table, columns, verify};
 use crate::kairos::{RowSpec, TimeUnit};
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
+
+/// Tables without which no point can be written or found.
+const NEEDED: [&str; 4] = ["data_points", "row_keys", "row_key_time_index", "string_index"];
+
+/// What writes need beside them: it has the epochs of new index rows.
+const EPOCHS: &str = "service_index";
 
 /// What the keyspace turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,6 +156,33 @@ async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) -> Resu
     Ok(())
 }
 
+/// Whether the tables that writes need are still there. One may be dropped while the keyspace is open; it is made again
+/// when the keyspace is opened.
+pub(super) async fn check_tables(
+    executor: &Executor,
+    statement: &Prepared,
+    keyspace: &Keyspace,
+) -> Result<(), StoreError> {
+    let result = executor.run(statement, (), executor.deadline()).await?;
+    let rows = result.into_rows_result().map_err(|e| unreadable(statement.name, e))?;
+    let rows = rows.rows::<(&str,)>().map_err(|e| unreadable(statement.name, e))?;
+    let mut missing: Vec<&str> = NEEDED.into_iter().chain([EPOCHS]).collect();
+    for row in rows {
+        let (table,) = row.map_err(|e| unreadable(statement.name, e))?;
+        missing.retain(|needed| *needed != table);
+    }
+    match missing.first() {
+        None => Ok(()),
+        Some(table) => {
+            let what = format!(
+                "keyspace {keyspace} has no table {table} any more: a start of promkairos makes it again, empty, and \
+                 promkairos doctor --fix finds what the index misses"
+            );
+            Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
+        }
+    }
+}
+
 /// What stands there, for those who create nothing.
 pub(super) struct Inspected {
     pub(super) names: NameColumn,
@@ -163,7 +197,6 @@ pub(super) async fn inspect(
     session: &Session,
     keyspace: &Keyspace,
 ) -> Result<Inspected, StoreError> {
-    const NEEDED: [&str; 4] = ["data_points", "row_keys", "row_key_time_index", "string_index"];
     let there = columns(session, keyspace).await?;
     let names = verify(keyspace, &there)?;
     let is_missing = |table: &&'static str| !there.contains_key(*table);

@@ -90,6 +90,8 @@ pub(super) struct Statements {
     pub(super) tags: TagIndexStatements,
     /// Milliseconds since 1970 by the coordinator's clock.
     pub(super) clock: Prepared,
+    /// The names of the tables of the keyspace.
+    pub(super) tables: Prepared,
 }
 
 /// On `data_points`.
@@ -183,6 +185,10 @@ impl Statements {
     ) -> Result<Self, StoreError> {
         let on = Preparer { session, options };
         let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
+        let tables = format!(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{}'",
+            options.keyspace
+        );
         Ok(Self {
             points: on.points().await?,
             row_keys: on.row_keys().await?,
@@ -198,6 +204,7 @@ impl Statements {
             },
             tags: on.tag_index(missing).await?,
             clock: on.prepare("clock", clock, Consistency::One).await?,
+            tables: on.prepare("tables", tables, Consistency::One).await?,
         })
     }
 }

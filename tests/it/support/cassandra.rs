@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use promkairos::storage::StoreError;
 use promkairos::storage::cassandra::{CassandraStore, Options};
 use promkairos::telemetry::CassandraMetrics;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -120,10 +120,19 @@ impl OwnCassandra {
         self.signal(Signal::CONT);
     }
 
+    /// No file of it may get longer than so many bytes: with 0 its disk is full. None = any length.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(self.pid()), Resource::Fsize, limit).expect("it runs");
+    }
+
     fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it runs");
+    }
+
+    fn pid(&self) -> Pid {
         let pid = std::fs::read_to_string(self.run.path().join("pid")).expect("it runs");
-        let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a process id");
-        kill_process(pid, signal).expect("it runs");
+        pid.trim().parse().ok().and_then(Pid::from_raw).expect("a process id")
     }
 
     /// Runs `tests/peers/cassandra.sh`.

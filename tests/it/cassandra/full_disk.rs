@@ -1,0 +1,71 @@
+//! A Cassandra whose disk is full, so that its commit log finds no room: what it must acknowledge is refused with its
+//! name, the log of `--ack wal` takes writes, and nothing acknowledged is lost when there is room and it is started
+//! again.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::task::spawn_blocking;
+
+use crate::support::cassandra::OwnCassandra;
+use crate::support::load::Load;
+use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::seed;
+
+/// Small segments are full soon.
+const SETTINGS: &str = "commitlog_segment_size: 2MiB\nmax_mutation_size: 512KiB";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_log_without_room_costs_no_acknowledged_sample() {
+    let cassandra = spawn_blocking(|| OwnCassandra::start_with("", SETTINGS)).await;
+    let cassandra = cassandra.expect("it starts");
+    let [(store, _), (wal, _)] = Backend::both_at(&cassandra.address());
+    let flags = ["--flush-interval=1s", "--cassandra-request-timeout=3s"];
+    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let mut random = StdRng::seed_from_u64(seed());
+    let (by_store, by_wal) = (Load::default(), Load::default());
+    let mut direct = Promkairos::ready(folders[0].path(), &store, &flags).await;
+    let mut behind = Promkairos::ready(folders[1].path(), &wal, &flags).await;
+    for (server, load) in [(&direct, &by_store), (&behind, &by_wal)] {
+        assert_eq!(load.send(server, &mut random).await.expect("it answers"), 204);
+    }
+
+    cassandra.limit_files(Some(0));
+    let refused = loop {
+        let answer = by_store.attempt(&direct, &mut random).await.expect("it answers");
+        if answer.status != 204 {
+            break answer;
+        }
+    };
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.body.contains(&cassandra.address()), "{refused:?}");
+    assert!(refused.retry_after.is_some(), "{refused:?}");
+    for _ in 0..20 {
+        assert_eq!(by_wal.send(&behind, &mut random).await.expect("it answers"), 204);
+    }
+
+    cassandra.limit_files(None);
+    let cassandra = spawn_blocking(move || {
+        cassandra.kill();
+        cassandra.start_again();
+        cassandra
+    });
+    let cassandra = cassandra.await.expect("it starts again");
+    for (server, load) in [(&mut direct, &by_store), (&mut behind, &by_wal)] {
+        server.wait_ready().await;
+        load.check_soon(server).await;
+        crate::support::eventually("a write is taken", async || {
+            match load.send(server, &mut random).await {
+                Ok(204) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        assert!(server.process.terminate().success(), "{}", server.process.log());
+    }
+    // By processes that have nothing in a log.
+    for (backend, load) in [(&store, &by_store), (&wal, &by_wal)] {
+        let data = tempfile::tempdir().expect("a folder");
+        load.check(&Promkairos::ready(data.path(), backend, &flags).await).await;
+    }
+    drop(cassandra);
+}
