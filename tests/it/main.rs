@@ -4,6 +4,7 @@
 
 mod api;
 mod batch;
+mod bombs;
 mod cassandra;
 mod chunk;
 mod clients;

@@ -186,7 +186,7 @@ async fn see_health(server: &Promkairos, books: &Books) {
 }
 
 /// The most memory that the process had at a time, as the system counts it.
-fn peak(server: &Promkairos) -> u64 {
+pub(crate) fn peak(server: &Promkairos) -> u64 {
     let path = format!("/proc/{}/status", server.process.id());
     let status = std::fs::read_to_string(path).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");

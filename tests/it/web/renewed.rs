@@ -1,8 +1,15 @@
 //! Files of the web configuration that change under a running server.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
+
 use super::client::Client;
-use super::pki::Authority;
-use super::{ALICE, BOB, HASH, Secured, TLS, is};
+use super::pki::{Authority, Identity};
+use super::{ALICE, BOB, HASH, Secured, TLS, is, start};
+use crate::api::float_body;
 use crate::support::eventually;
 
 const PAGE: &str = "/metrics";
@@ -132,4 +139,86 @@ async fn a_reload_takes_the_web_configuration_over_at_once() {
         assert_eq!(reload(), said(&waits));
         assert_eq!(is(client.get(PAGE, Some(reader)), 401), Ok(()));
     }
+}
+
+/// Clients move from one authority to another in the usual order: the server trusts both, the clients change, the
+/// server trusts the new one alone. Meanwhile a client writes, each time over a new connection: every write is
+/// answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_of_clients_are_replaced_under_load() {
+    const YAML: &str =
+        "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: clients.crt\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let [authority, old, new] = ["authority", "old", "new"].map(Authority::new);
+    let trusted = folder.path().join("clients.crt");
+    let trust = |text: &str| std::fs::write(&trusted, text).expect("written");
+    authority.server().write(folder.path(), "server");
+    trust(&old.pem);
+    let server = start(folder.path(), &format!("{TLS}{YAML}"), &[]);
+    let client_of = {
+        let (address, authority) = (server.address, Arc::new(authority));
+        move |identity: &Identity| Client::new(address, &authority, Some(identity))
+    };
+    let [a, b] = [&old, &new].map(|authority| Arc::new(authority.sign("client", Vec::new())));
+    eventually("it is ready", async || is(client_of(&a).get("/-/ready", None), 200)).await;
+
+    let in_use = Arc::new(Mutex::new(Arc::clone(&a)));
+    let (done, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let writer = spawn_blocking({
+        let (in_use, done, written) =
+            (Arc::clone(&in_use), Arc::clone(&done), Arc::clone(&written));
+        let client_of = client_of.clone();
+        move || {
+            while !done.load(Ordering::Relaxed) {
+                let client = client_of(&in_use.lock());
+                let number = written.load(Ordering::Relaxed);
+                let body = float_body("load", 1_000 + number as i64, number as f64);
+                assert_eq!(is(client.write(&body, ""), 204), Ok(()), "write {number}");
+                written.store(number + 1, Ordering::Relaxed);
+            }
+        }
+    });
+    let some_writes = async || {
+        let enough = written.load(Ordering::Relaxed) + 20;
+        eventually("writes go on", async || match written.load(Ordering::Relaxed) {
+            now if now >= enough || writer.is_finished() => Ok(()),
+            now => Err(now.to_string()),
+        })
+        .await;
+    };
+    some_writes().await;
+    client_of(&b).get("/metrics", None).expect_err("its authority is not trusted");
+
+    // A file that is cut off changes nothing.
+    trust(&new.pem[..new.pem.len() / 2]);
+    eventually("half of a file is refused", async || match client_of(&a).get("/metrics", None) {
+        Ok((200, page)) if page.contains("promkairos_web_config_last_reload_successful 0") => {
+            Ok(())
+        }
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    some_writes().await;
+
+    trust(&format!("{}{}", old.pem, new.pem));
+    eventually("both are trusted", async || is(client_of(&b).get("/metrics", None), 200)).await;
+    some_writes().await;
+    *in_use.lock() = Arc::clone(&b);
+    some_writes().await;
+
+    trust(&new.pem);
+    eventually("the old one is no longer trusted", async || {
+        match client_of(&a).get("/metrics", None) {
+            Err(_) => Ok(()),
+            Ok((status, _)) => Err(status.to_string()),
+        }
+    })
+    .await;
+    some_writes().await;
+    done.store(true, Ordering::Relaxed);
+    writer.await.expect("every write is answered");
+    let path = "/api/v1/query?query=count_over_time(up%5B1h%5D)&time=1800";
+    let (status, body) = client_of(&b).get(path, None).expect("an answer");
+    let count = format!("\"{}\"", written.load(Ordering::Relaxed));
+    assert!(status == 200 && body.contains(&count), "{count}: {body}");
 }
