@@ -12,6 +12,7 @@ mod cql;
 mod fleet;
 mod http;
 mod kairosdb;
+mod pairs;
 mod plot;
 mod process;
 mod query;
@@ -51,6 +52,8 @@ enum Command {
     KairosdbQuery(kairosdb::QueryOptions),
     /// Prints the records of a file as a table in Markdown.
     Table(table::Options),
+    /// Prints how two builds differ, from the records of `bench/pairs.sh`.
+    Pairs(pairs::Options),
     /// Draws how costs grow with the load.
     Plot(plot::Options),
 }
@@ -66,6 +69,7 @@ fn main() {
         Command::KairosdbSend(options) => kairosdb::send(&options),
         Command::KairosdbQuery(options) => kairosdb::query(&options),
         Command::Table(options) => table::run(&options),
+        Command::Pairs(options) => pairs::run(&options),
         Command::Plot(options) => plot::run(&options),
     };
     if let Err(error) = result {

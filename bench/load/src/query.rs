@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::http::Connection;
-use crate::process;
+use crate::process::{self, CpuClock};
 use crate::record::Subject;
 
 #[derive(Args)]
@@ -39,6 +39,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     let (mut times, mut last) = (Vec::new(), Vec::new());
     let idle = process::forget_peak_rss(&options.pids);
     let mut above_idle = f64::NAN;
+    let cpu = CpuClock::start(&options.pids);
     for round in 0..options.rounds {
         let began = Instant::now();
         last = connection.ask(&[])?.expect_success()?;
@@ -48,6 +49,7 @@ pub fn run(options: &Options) -> io::Result<()> {
             above_idle = peak.zip(idle).map_or(f64::NAN, |(peak, idle)| (peak - idle).max(0.0));
         }
     }
+    let cpu = cpu.seconds() / options.rounds as f64;
     let answer: Value = serde_json::from_slice(&last)?;
     let data = &answer["data"];
     let results = data.as_array().or_else(|| data["result"].as_array());
@@ -57,5 +59,6 @@ pub fn run(options: &Options) -> io::Result<()> {
     let (subject, figure) = (&options.subject, &options.figure);
     subject.print_times(figure, &times);
     subject.print(&format!("{figure}, memory above idle"), above_idle, "B");
+    subject.print(&format!("{figure}, server CPU"), cpu, "s");
     Ok(())
 }

@@ -98,12 +98,12 @@ fn table(records: &[Record]) -> String {
 }
 
 /// Load, figure and unit.
-fn row(record: &Record) -> (String, String, String) {
+pub(crate) fn row(record: &Record) -> (String, String, String) {
     (record.load.clone(), record.figure.clone(), record.unit.clone())
 }
 
 /// Each once, in the order in which they come first.
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for one in all {
         if !distinct.contains(&one) {
@@ -130,13 +130,13 @@ fn text(cell: &Cell, ours: Option<&Cell>, unit: &str) -> String {
     }
 }
 
-enum Better {
+pub(crate) enum Better {
     Higher,
     Lower,
 }
 
 /// Which values of a unit are the better ones; `None` where it says nothing.
-fn better(unit: &str) -> Option<Better> {
+pub(crate) fn better(unit: &str) -> Option<Better> {
     match unit {
         "s" | "ms" | "B" | "B/sample" => Some(Better::Lower),
         "%" => Some(Better::Higher),
@@ -146,7 +146,7 @@ fn better(unit: &str) -> Option<Better> {
 }
 
 /// A value with a prefix of its unit where it is large.
-fn with_prefix(value: f64) -> String {
+pub(crate) fn with_prefix(value: f64) -> String {
     match value {
         1e9.. => format!("{} G", digits(value / 1e9)),
         1e6.. => format!("{} M", digits(value / 1e6)),
@@ -156,7 +156,7 @@ fn with_prefix(value: f64) -> String {
 }
 
 /// Three digits that say something.
-fn digits(value: f64) -> String {
+pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         100.0.. => format!("{value:.0}"),
@@ -166,7 +166,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
