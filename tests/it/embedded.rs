@@ -23,6 +23,7 @@ use promkairos::telemetry::StoreMetrics;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::support::long;
 use crate::tidy::root;
 
 use disk::{Fault, Forget, SimulatedDisk};
@@ -100,7 +101,7 @@ async fn apply(store: &Parts, step: &Step) -> Result<(), StoreError> {
 
 #[test]
 fn random_histories_read_as_the_model_says() {
-    for seed in 0..40 {
+    for seed in 0..if long() { 40 } else { 12 } {
         let mut random = StdRng::seed_from_u64(seed);
         let mut disk = SimulatedDisk::default();
         let mut model = Model::default();
@@ -261,8 +262,11 @@ fn a_failed_operation_changes_nothing_and_can_be_repeated() {
                         assert_eq!(found, models[number], "{fault:?} at {fail_at}");
                         apply(&store, step).await.expect("the fault is over");
                     }
-                    let found = content(&store).await.expect("it can be read");
-                    assert_eq!(found, models[number + 1], "{fault:?} at {fail_at}");
+                    // Without a fault other tests look.
+                    if disk.has_failed() {
+                        let found = content(&store).await.expect("it can be read");
+                        assert_eq!(found, models[number + 1], "{fault:?} at {fail_at}");
+                    }
                 }
                 drop(store);
                 assert!(disk.bytes_of(".tmp") == 0 || disk.failed_to_remove());

@@ -36,7 +36,7 @@ async fn under_noise(noise: &Noise, server: &Promkairos, load: &Load, seed: u64)
     noise.begin();
     let senders = (0..SENDERS).map(|number| send(server, load, seed ^ number));
     let enough = async {
-        for faults in 0..if long() { 1_000 } else { 40 } {
+        for faults in 0..if long() { 1_000 } else { 20 } {
             eventually("the next fault", async || match noise.faults() {
                 now if now > faults => Ok(()),
                 now => Err(format!("{now}")),

@@ -77,7 +77,7 @@ async fn random_histories(row_spec: RowSpec) {
     let small = ReadCacheOptions { bytes: 8_000, ..cached.options() };
     let store = cached.open_with(small, options).await;
     let mut random = StdRng::seed_from_u64(seed());
-    for _ in 0..if long() { 2_000 } else { 200 } {
+    for _ in 0..if long() { 2_000 } else { 80 } {
         if random.random_range(0..4) == 0 {
             happens(&mut random, &cached.keyspace, [&plain, &store.store]).await;
         }
