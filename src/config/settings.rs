@@ -125,7 +125,8 @@ pub const SETTINGS: &[Setting] = &[
         "cassandra-read-cache-max-age",
         "DURATION",
         Some("1h"),
-        "How long what is in the read cache is used; what a KairosDB writes late is seen after that",
+        "Longest age of an entry of the read cache; the age begins at 10s and doubles each time the entry is found \
+         unchanged",
     ),
     setting(
         "cassandra-keep-unsynced",
