@@ -15,6 +15,37 @@ fn parts(x: f64) -> (f64, i32) {
     (f64::from_bits(x.to_bits() & MANTISSA | HALF << 52), exponent)
 }
 
+/// ln 2 in two parts, of which the first has zeros at its end.
+const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
+const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+
+/// The natural logarithm: that of the exponent, and that of the mantissa by a polynomial (of e_log.c in FreeBSD's
+/// msun, which Go has too).
+pub(super) fn ln(x: f64) -> f64 {
+    if !(x > 0.0 && x.is_finite()) {
+        return x.ln();
+    }
+    let (mut mantissa, mut exponent) = parts(x);
+    if mantissa < std::f64::consts::FRAC_1_SQRT_2 {
+        (mantissa, exponent) = (mantissa * 2.0, exponent - 1);
+    }
+    let (f, k) = (mantissa - 1.0, f64::from(exponent));
+    let s = f / (2.0 + f);
+    let square = s * s;
+    let fourth = square * square;
+    let odd = [
+        1.479_819_860_511_658_6e-1,
+        1.818_357_216_161_805e-1,
+        2.857_142_874_366_239e-1,
+        6.666_666_666_666_735e-1,
+    ];
+    let even = [1.531_383_769_920_937_3e-1, 2.222_219_843_214_978_4e-1, 3.999_999_999_940_942e-1];
+    let sum = |all: &[f64]| all.iter().fold(0.0, |sum, l| l + fourth * sum);
+    let r = square * sum(&odd) + fourth * sum(&even);
+    let half = 0.5 * f * f;
+    k * LN_2_HIGH - ((half - (s * (half + r) + k * LN_2_LOW)) - f)
+}
+
 /// The logarithm to base 2: that of the mantissa and the exponent.
 pub(super) fn log2(x: f64) -> f64 {
     if !(x > 0.0 && x.is_finite()) {
@@ -23,7 +54,7 @@ pub(super) fn log2(x: f64) -> f64 {
     let (mantissa, exponent) = parts(x);
     match mantissa {
         0.5 => f64::from(exponent - 1),
-        _ => mantissa.ln() * (1.0 / std::f64::consts::LN_2) + f64::from(exponent),
+        _ => ln(mantissa) * (1.0 / std::f64::consts::LN_2) + f64::from(exponent),
     }
 }
 
@@ -37,8 +68,7 @@ pub(super) fn exp2(x: f64) -> f64 {
     // The nearest whole number; halves go away from 0.
     let whole = (x + 0.5_f64.copysign(x)) as i32;
     let part = x - f64::from(whole);
-    // ln 2 in two parts, of which the first has zeros at its end.
-    let (high, low) = (part * 6.931_471_803_691_238e-1, -part * 1.908_214_929_270_587_7e-10);
+    let (high, low) = (part * LN_2_HIGH, -part * LN_2_LOW);
     let r = high - low;
     let square = r * r;
     let polynomial = [
@@ -85,6 +115,9 @@ mod tests {
         for (x, want) in LOG2 {
             assert_eq!(log2(*x), *want, "{x}");
         }
+        for (x, want) in LN {
+            assert_eq!(ln(*x), *want, "{x}");
+        }
     }
 
     #[test]
@@ -107,6 +140,20 @@ mod tests {
         (-1073.5, 5e-324),
         (-1040.25, 7.137514615e-314),
         (10.01, 1031.12248325808),
+    ];
+    const LN: &[(f64, f64)] = &[
+        (3.0, 1.0986122886681096),
+        (8.0, 2.0794415416798357),
+        (100.0, 4.605170185988092),
+        (1000.0, 6.907755278982137),
+        (10000.0, 9.210340371976184),
+        (100000.0, 11.512925464970229),
+        (1000000.0, 13.815510557964274),
+        (1000000000.0, 20.72326583694641),
+        (1000000000000.0, 27.631021115928547),
+        (1000000000000000.0, 34.538776394910684),
+        (1e+18, 41.44653167389282),
+        (1e+21, 48.35428695287496),
     ];
     const LOG2: &[(f64, f64)] = &[
         (1e+300, 996.5784284662087),

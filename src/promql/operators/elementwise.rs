@@ -116,9 +116,9 @@ pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
         Function::Deg => |v| v * DEGREES,
         Function::Exp => f64::exp,
         Function::Floor => f64::floor,
-        Function::Ln => f64::ln,
+        Function::Ln => go_math::ln,
         // With the factor that Go has.
-        Function::Log10 => |v| v.ln() * std::f64::consts::LOG10_E,
+        Function::Log10 => |v| go_math::ln(v) * std::f64::consts::LOG10_E,
         Function::Log2 => go_math::log2,
         Function::Rad => |v| v * RADIANS,
         Function::Sgn => sign,
