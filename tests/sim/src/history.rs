@@ -215,12 +215,14 @@ impl History {
             }
         };
         let Self { dir, clock, bounds, model, mut random, value, store, .. } = self;
-        drop(store);
+        store.end().await;
         // First on a disk that does not read everything: an error says so, and nothing is taken away.
         disk.fail_reads(random.random_range(0..40));
         let opened = open(&disk, dir.path(), &clock, bounds).await;
         met.opened.count(&opened);
-        drop(opened);
+        if let Ok(opened) = opened {
+            opened.end().await;
+        }
         disk.fail_reads(0);
         let store = open(&disk, dir.path(), &clock, bounds).await;
         let store = store.map_err(at("a start on a sound disk"))?;
@@ -247,7 +249,7 @@ impl History {
         }
         let Self { dir, disk, clock, bounds, store, model, .. } = history;
         let misdirected = disk.misdirected();
-        drop(store);
+        store.end().await;
         let disk = disk.after_kill();
         let what = misdirected.unwrap_or_else(|| disk.damage());
         let found = match open(&disk, dir.path(), &clock, bounds).await {

@@ -67,12 +67,32 @@ pub(crate) async fn open(
             {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            opened => return opened.map(|head| Opened { parts, head }),
+            Err(error) => {
+                gone(parts).await;
+                return Err(error);
+            }
+            Ok(head) => return Ok(Opened { parts, head }),
         }
     }
 }
 
+/// Waits until nobody else has these part files. A process that ends takes its threads with it, here they go on for a
+/// moment: what the next one opens must not change under it.
+async fn gone(parts: Arc<Parts>) {
+    let begin = std::time::Instant::now();
+    while Arc::strong_count(&parts) > 1 && begin.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 impl Opened {
+    /// Ends as a process that is killed, whose disk sees no more of it.
+    pub(crate) async fn end(self) {
+        let Self { parts, head } = self;
+        drop(head);
+        gone(parts).await;
+    }
+
     /// Everything that the store gives.
     pub(crate) async fn found(&self) -> Result<Found, StoreError> {
         let mut found = Found::default();
