@@ -3,10 +3,11 @@
 # usage: bench/pairs.sh BEFORE AFTER [TURNS [PART ...]]
 # BEFORE and AFTER are programs; TURNS is 9 without it, another program first in each. PART is one of loads, reads,
 # cassandra. The records and the table are kept in BENCH_RESULTS, bench/results without it; BENCH_SCALE=N takes an N-th
-# of the series.
+# of the series; BENCH_PROGRAMS is a folder with load, which is then not built.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n 's/^# usage: /usage: /p' "$0" >&2; exit 2; }
 before=$(realpath "$1") after=$(realpath "$2")
+load=${BENCH_PROGRAMS:+$(realpath "$BENCH_PROGRAMS")/load}
 cd "$(dirname "$0")/.."
 rounds=${3:-9} parts=(loads reads cassandra)
 if [ $# -gt 3 ]; then parts=("${@:4}"); fi
@@ -15,8 +16,10 @@ if [ $# -gt 3 ]; then parts=("${@:4}"); fi
 . bench/queries.sh
 . bench/servers/promkairos.sh
 . bench/servers/cassandra.sh
-cargo build --release --package load >&2
-load=$(realpath target/release/load)
+if [ -z "$load" ]; then
+  cargo build --release --package load >&2
+  load=$(realpath target/release/load)
+fi
 results=${BENCH_RESULTS:-bench/results}
 mkdir -p "$results"
 result=$(unused "$results/$(date -u +%F)-pairs-$(git describe --always --dirty)")
