@@ -80,7 +80,7 @@ fn table(records: &[Record], before: &str, after: &str) -> String {
 /// The first and the last of the sorted ratios between which the median lies.
 fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let count = sorted.len();
-    // The chance that at most so many of them lie below the median, for one more each time.
+    // `term` is the chance that `number` ratios lie below the median, `below` that no more than `number` do.
     let (mut term, mut below, mut left_out) = (0.5_f64.powi(count as i32), 0.0, 0);
     for number in 0..count / 2 {
         below += term;

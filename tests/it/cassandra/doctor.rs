@@ -1,6 +1,6 @@
 //! The doctor: every defect, made by hand, is found; what can be mended is, and then is gone.
 
-mod command;
+pub(crate) mod command;
 mod coverage;
 mod defects;
 mod expiry;

@@ -2,10 +2,10 @@
 //! start makes the table again, and `doctor --fix` writes what the index then misses.
 
 use std::path::Path;
-use std::process::Command;
 
 use promkairos::wire;
 
+use super::doctor::command;
 use super::keyspace::{Request, TestKeyspace, labels};
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::{self, eventually, load, proto};
@@ -17,14 +17,8 @@ const OTHERS: [&str; 4] = ["tag_indexed_row_keys", "row_key_index", "service_ind
 const TIME: i64 = 1_700_000_000_000;
 
 /// Exit code and what was printed.
-fn doctor(keyspace: &str, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_promkairos"))
-        .args(["doctor", "--log-level=warn", "--rate=0", "--settled=0s", "--pause=0s"])
-        .args(["--cassandra-contact-points", &support::cassandra()])
-        .args(["--cassandra-keyspace", keyspace])
-        .args(arguments)
-        .output()
-        .expect("it runs");
+fn doctor(keyspace: &TestKeyspace, data: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = command::doctor(keyspace, data, arguments);
     let [said, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     (output.status.code(), format!("{said}{errors}"))
 }
@@ -75,7 +69,7 @@ async fn a_table_that_is_dropped_is_named_and_made_again_by_the_next_start() {
             other => Err(format!("{table}: {other:?}")),
         })
         .await;
-        let (code, said) = doctor(&keyspace.name, &[]);
+        let (code, said) = doctor(&keyspace, data.path(), &[]);
         assert!(code == Some(2) && said.contains(&format!("no table {table}")), "{said}");
         assert!(server.process.terminate().success(), "{}", server.process.log());
 
@@ -87,7 +81,7 @@ async fn a_table_that_is_dropped_is_named_and_made_again_by_the_next_start() {
         }
         stored.push(new);
         stored.sort();
-        let (code, said) = doctor(&keyspace.name, &["--fix"]);
+        let (code, said) = doctor(&keyspace, data.path(), &["--fix"]);
         assert_eq!(code, Some(0), "{table}: {said}");
         assert_eq!(found(&server).await.as_ref(), Ok(&stored), "{table}");
         assert!(server.process.terminate().success(), "{}", server.process.log());
@@ -110,7 +104,7 @@ async fn a_table_that_is_dropped_is_named_and_made_again_by_the_next_start() {
         assert!(status == 200 || why.contains(table), "{table}: {status} {why}");
         assert!(server.process.terminate().success(), "{}", server.process.log());
         let server = start(data.path(), &backend).await;
-        let (code, said) = doctor(&keyspace.name, &["--fix"]);
+        let (code, said) = doctor(&keyspace, data.path(), &["--fix"]);
         // How time was cut was in that table alone: what it had is not guessed.
         let is_told = table == "spec" && code == Some(1) && said.contains("LEGACY");
         assert!(code == Some(0) || is_told, "{table}: {code:?} {said}");

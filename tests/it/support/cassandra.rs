@@ -120,7 +120,7 @@ impl OwnCassandra {
         self.signal(Signal::CONT);
     }
 
-    /// No file of it may get longer than so many bytes: with 0 its disk is full. None = any length.
+    /// Limits the length of its files, in bytes: with 0 its disk is full. None = no limit.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(self.pid()), Resource::Fsize, limit).expect("it runs");

@@ -10,7 +10,8 @@ use super::defects::DEFECTS;
 use super::fill;
 use crate::support;
 
-fn doctor(keyspace: &TestKeyspace, folder: &Path, arguments: &[&str]) -> Output {
+/// Runs it in a folder.
+pub(crate) fn doctor(keyspace: &TestKeyspace, folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_promkairos"))
         .current_dir(folder)
         .args(["doctor", "--log-level=warn", "--rate=0", "--settled=0s", "--pause=0s"])
