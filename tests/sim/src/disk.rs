@@ -192,10 +192,16 @@ impl PowerDisk {
         let mut state = self.state();
         state.dead = true;
         let seed = state.random.random();
-        // Names that were not synced are there or not, all together.
-        let names = if state.random.random_bool(0.5) { &state.names } else { &state.durable_names };
-        let names = names.clone();
-        let random = &mut state.random;
+        let State { names, durable_names, random, .. } = &mut *state;
+        // Of each name that was not synced the old or the new, whatever became of the others.
+        let paths: BTreeSet<_> = names.keys().chain(durable_names.keys()).cloned().collect();
+        let names = paths.into_iter().filter_map(|path| {
+            let (new, old) = (names.get(&path), durable_names.get(&path));
+            let is_synced = new.map(Arc::as_ptr) == old.map(Arc::as_ptr);
+            let left = if is_synced || random.random_bool(0.5) { new } else { old };
+            left.cloned().map(|inode| (path, inode))
+        });
+        let names: Vec<_> = names.collect();
         let left = names.into_iter().map(|(path, inode)| {
             let data = lock(&inode).cut(random);
             let (durable, dirty) = (data.clone(), BTreeSet::new());

@@ -62,6 +62,7 @@ impl History {
         let bounds = Bounds {
             flush_memory: [64 << 10, 1 << 20, 512 << 20][random.random_range(0..3)],
             wal_limit: [1 << 18, 8 << 30][random.random_range(0..2)],
+            segment: [1 << 12, 1 << 15][random.random_range(0..2)],
         };
         let store = open(&disk, dir.path(), &clock, bounds).await.map_err(at("the first start"))?;
         let model = Model::default();

@@ -28,7 +28,7 @@ pub enum End {
 pub async fn run(operation: u32, end: End) -> Result<bool, String> {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (disk, clock) = (PowerDisk::new(operation.into()), Arc::new(AtomicI64::new(NOW)));
-    let bounds = Bounds { flush_memory: 512 << 20, wal_limit: 8 << 30 };
+    let bounds = Bounds { flush_memory: 512 << 20, wal_limit: 8 << 30, segment: 1 << 15 };
     disk.cut_after(operation);
     let mut model = Model::default();
     if let Ok(store) = open(&disk, dir.path(), &clock, bounds).await {

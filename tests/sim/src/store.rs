@@ -17,8 +17,6 @@ use crate::model::{Content, Found};
 
 /// No day of the points ended so long before the usual time.
 const RETENTION: Duration = Duration::from_secs(30 * 86_400);
-/// Bytes of a segment of the log: few, so that a history has several.
-const SEGMENT: u64 = 1 << 15;
 /// How long a head that was dropped may hold the lock of its log.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -27,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Bounds {
     pub(crate) flush_memory: u64,
     pub(crate) wal_limit: u64,
+    /// Bytes of a segment of the log: few, so that a history has several.
+    pub(crate) segment: u64,
 }
 
 /// An open store.
@@ -52,7 +52,7 @@ pub(crate) async fn open(
     let (files, metrics) = (Arc::new(disk.clone()), StoreMetrics::default());
     let parts = Arc::new(Parts::open_with(files, &dir.join("parts"), options, metrics)?);
     let mut options = Options::new(dir);
-    options.segment_bytes = SEGMENT;
+    options.segment_bytes = bounds.segment;
     options.flush_interval = Duration::from_secs(1 << 20);
     options.flush_memory = bounds.flush_memory;
     options.wal_limit = bounds.wal_limit;

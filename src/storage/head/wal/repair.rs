@@ -100,7 +100,8 @@ pub fn repair_on(
         }
         if let Some((_, next)) = listed.peek() {
             let expected = Reader::open(disk, next).ok().map(|next| next.header.previous);
-            survey.expect_last(expected);
+            // What the store below has may have been removed.
+            survey.expect_last(expected.filter(|expected| *expected > through));
         }
         (last, accepted) = (Some(survey.last), survey.accepted);
         if survey.last >= first {

@@ -5,8 +5,8 @@
 //! offset. Behind the sealed end it is a torn tail, never acknowledged as durable by a seal:
 //! it is zeroed with a warning. What is sound there is written once more and synced: it may have been in
 //! the memory of the kernel alone, and what comes behind it relies on it. Between segments the sequence must
-//! go on, and the newest one that the checkpoint knows must be there, so that no segment can be missing or
-//! shorter than it was.
+//! go on behind what was asked to be skipped, and the newest segment that the checkpoint knows must be there, so that none
+//! can be missing or shorter than it was.
 
 use std::path::Path;
 
@@ -60,7 +60,10 @@ pub(super) fn replay(
             let what = format!("the log begins too late: records {from} to {to} are missing");
             return Err(reader.corrupt(0, what));
         }
-        if number > 0 && reader.header.previous != found.last {
+        // Segments that held nothing but what the store below has are removed without a sync: after a power cut some
+        // of them may be back.
+        let is_forgotten = (found.last..=after).contains(&reader.header.previous);
+        if number > 0 && reader.header.previous != found.last && !is_forgotten {
             // Reported of the older segment: it is the one that should have gone on.
             let what = format!("records up to {} are missing", reader.header.previous);
             let older = found.segments.last().map(|(_, older)| (older.path.clone(), older.end));
