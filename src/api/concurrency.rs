@@ -3,6 +3,9 @@
 //! A request counts from its head until the head of its answer, its body and all waiting included.
 //! One too many is told at once to come again, and so is one that came by a spare connection. Those for
 //! health and metrics do not count: they tell an operator why the others are refused.
+//!
+//! Their number follows from a setting and from the memory that the process may take. Requests that share a connection
+//! with others leave a quarter of it to those that do not: few clients keep nobody out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,11 +16,16 @@ use axum::response::{IntoResponse, Response};
 
 use super::{ApiError, AppState};
 use crate::limits::{MAX_CONCURRENT_REQUESTS, RETRY_AFTER};
-use crate::storage::StoreError;
+use crate::storage::{MEMORY_LIMIT, StoreError};
 
 /// The settings of how many requests and how many connections there may be.
 const REQUESTS: &str = "max-concurrent-requests";
 const CONNECTIONS: &str = "max-connections";
+
+/// Bytes of memory, rounded up, that a request takes while it waits, beside what it asks for.
+const REQUEST_BYTES: u64 = 64 << 10;
+/// Requests together may take this part of the memory of the process.
+const PART: u64 = 8;
 
 /// What is always answered.
 const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
@@ -29,35 +37,61 @@ pub struct SpareConnection {
     pub beyond: usize,
 }
 
+/// Stands with a request that came while others of its connection were under way.
+#[derive(Debug, Clone, Copy)]
+pub struct SharedConnection;
+
 /// How many requests are under way, and how many may be.
 pub(super) struct RequestLimit {
+    /// By the setting.
     most: AtomicUsize,
+    /// By memory.
+    affordable: usize,
     under_way: AtomicUsize,
 }
 
+/// Why a request is refused.
+#[derive(Debug, PartialEq, Eq)]
+struct TooMany {
+    most: usize,
+    setting: &'static str,
+}
+
 /// A request under way; dropping it makes place.
+#[derive(Debug)]
 struct Counted<'a>(&'a AtomicUsize);
 
 impl Default for RequestLimit {
+    /// As many as there are by default, whatever memory they take.
     fn default() -> Self {
-        Self { most: AtomicUsize::new(MAX_CONCURRENT_REQUESTS), under_way: AtomicUsize::new(0) }
+        Self::within(u64::MAX)
     }
 }
 
 impl RequestLimit {
+    /// Of a process that may take so many bytes of memory.
+    pub(super) fn within(memory: u64) -> Self {
+        let affordable = usize::try_from(memory / PART / REQUEST_BYTES).unwrap_or(usize::MAX);
+        let most = AtomicUsize::new(MAX_CONCURRENT_REQUESTS);
+        Self { most, affordable, under_way: AtomicUsize::new(0) }
+    }
+
     /// So many may be under way from now on.
     pub(super) fn set(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// One more, or how many there may be.
-    fn enter(&self) -> Result<Counted<'_>, usize> {
+    /// One more, which is alone on its connection or not.
+    fn enter(&self, is_alone: bool) -> Result<Counted<'_>, TooMany> {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
         let counted = Counted(&self.under_way);
-        match self.most.load(Ordering::Relaxed) {
-            most if before < most => Ok(counted),
-            most => Err(most),
-        }
+        let most = self.most.load(Ordering::Relaxed);
+        let (most, setting) = match self.affordable < most {
+            true => (self.affordable, MEMORY_LIMIT),
+            false => (most, REQUESTS),
+        };
+        let kept_free = if is_alone { 0 } else { most / 4 };
+        if before < most - kept_free { Ok(counted) } else { Err(TooMany { most, setting }) }
     }
 }
 
@@ -77,17 +111,33 @@ pub(super) async fn bound(
         return next.run(request).await;
     }
     if let Some(SpareConnection { beyond }) = request.extensions().get() {
-        return too_many(&state, &format!("{beyond} connections"), CONNECTIONS);
+        let what = format!("more than {beyond} connections, which is the setting {CONNECTIONS}");
+        return refuse(&state, CONNECTIONS, what);
     }
-    match state.concurrency.enter() {
+    let is_alone = request.extensions().get::<SharedConnection>().is_none();
+    match state.concurrency.enter(is_alone) {
         Ok(_counted) => next.run(request).await,
-        Err(most) => too_many(&state, &format!("{most} requests at a time"), REQUESTS),
+        Err(too_many) => refuse(&state, too_many.setting, too_many.text(is_alone)),
     }
 }
 
-fn too_many(state: &AppState, most: &str, setting: &'static str) -> Response {
+impl TooMany {
+    fn text(&self, is_alone: bool) -> String {
+        let Self { most, setting } = self;
+        let why = match *setting {
+            MEMORY_LIMIT => "as many as the setting memory-limit has room for".to_owned(),
+            setting => format!("which is the setting {setting}"),
+        };
+        let shared = match is_alone {
+            true => "",
+            false => "; a quarter of it is kept for connections without another request",
+        };
+        format!("more than {most} requests at a time, {why}{shared}")
+    }
+}
+
+fn refuse(state: &AppState, setting: &'static str, what: String) -> Response {
     state.metrics.http.limits.reached(setting);
-    let what = format!("more than {most}, which is the setting {setting}");
     ApiError::from(StoreError::Unavailable { what, retry_after: RETRY_AFTER }).into_response()
 }
 
@@ -95,17 +145,48 @@ fn too_many(state: &AppState, most: &str, setting: &'static str) -> Response {
 mod tests {
     use super::*;
 
+    fn of_setting(most: usize) -> TooMany {
+        TooMany { most, setting: REQUESTS }
+    }
+
     #[test]
     fn one_too_many_is_refused_until_another_ends() {
         let concurrency = RequestLimit::default();
         concurrency.set(2);
-        let first = concurrency.enter().map_err(drop).expect("the first");
-        let _second = concurrency.enter().map_err(drop).expect("the second");
-        assert_eq!(concurrency.enter().map(drop), Err(2));
+        let first = concurrency.enter(true).expect("the first");
+        let _second = concurrency.enter(true).expect("the second");
+        assert_eq!(concurrency.enter(true).err(), Some(of_setting(2)));
         drop(first);
-        concurrency.enter().map_err(drop).expect("there is place again");
+        drop(concurrency.enter(true).expect("there is room again"));
         concurrency.set(1);
-        assert_eq!(concurrency.enter().map(drop), Err(1));
+        assert_eq!(concurrency.enter(true).err(), Some(of_setting(1)));
         assert_eq!(concurrency.under_way.load(Ordering::Relaxed), 1, "refused ones do not count");
+    }
+
+    #[test]
+    fn requests_that_share_connections_leave_a_quarter_to_others() {
+        let concurrency = RequestLimit::default();
+        concurrency.set(8);
+        let shared: Vec<_> = (0..6).map(|_| concurrency.enter(false).expect("room")).collect();
+        assert_eq!(concurrency.enter(false).err(), Some(of_setting(8)));
+        let alone: Vec<_> = (0..2).map(|_| concurrency.enter(true).expect("room")).collect();
+        assert_eq!(concurrency.enter(true).err(), Some(of_setting(8)));
+        drop((shared, alone));
+        concurrency.set(1);
+        concurrency.enter(false).map(drop).expect("one is always taken");
+    }
+
+    #[test]
+    fn memory_bounds_them_where_the_setting_is_larger() {
+        let concurrency = RequestLimit::within(PART * REQUEST_BYTES * 3);
+        let held: Vec<_> = (0..3).map(|_| concurrency.enter(true).expect("room")).collect();
+        let refused = concurrency.enter(true).err().expect("one too many");
+        assert_eq!(refused, TooMany { most: 3, setting: MEMORY_LIMIT });
+        let why = "more than 3 requests at a time, as many as the setting memory-limit has room for";
+        assert_eq!(refused.text(true), why);
+        drop(held);
+        concurrency.set(2);
+        let _held = [concurrency.enter(true).expect("room"), concurrency.enter(true).expect("room")];
+        assert_eq!(concurrency.enter(true).err(), Some(of_setting(2)));
     }
 }

@@ -57,7 +57,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 pub use access::Login;
-pub use concurrency::SpareConnection;
+pub use concurrency::{SharedConnection, SpareConnection};
 pub use error::ApiError;
 pub use moment::parse_time;
 pub use pieces::Pieces;
@@ -275,6 +275,7 @@ impl AppState {
         };
         Self {
             pressure,
+            concurrency: RequestLimit::within(memory.limit),
             unsent: Unsent::new(memory.limit),
             read_answer_bytes: bytes(memory.read_answer()),
             read_hints,

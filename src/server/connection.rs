@@ -27,7 +27,7 @@ use tower::Service;
 
 use super::answer::Exchange;
 use super::places::{BodyOwed, Multiplexed, Place};
-use crate::api::{AnswerTo, SpareConnection};
+use crate::api::{AnswerTo, SharedConnection, SpareConnection};
 use crate::telemetry::HttpMetrics;
 
 /// The bytes of a connection.
@@ -128,6 +128,7 @@ where
             Version::HTTP_2 => Multiplexed::Yes,
             _ => Multiplexed::No,
         };
+        let is_shared = multiplexed == Multiplexed::Yes && self.place.has_requests();
         let (under_way, owed) = self.place.begin(multiplexed);
         let exchange = Exchange::new(under_way, multiplexed);
         let spare_beyond = self.place.spare_beyond();
@@ -142,6 +143,9 @@ where
         request.extensions_mut().insert(AnswerTo(exchange.clone()));
         if let Some(beyond) = spare_beyond {
             request.extensions_mut().insert(SpareConnection { beyond });
+        }
+        if is_shared {
+            request.extensions_mut().insert(SharedConnection);
         }
         let answer = self.router.call(request);
         let (place, metrics) = (self.place.clone(), self.metrics.clone());

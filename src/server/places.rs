@@ -164,6 +164,11 @@ impl Place {
         (UnderWay(self.clone()), BodyOwed(self.clone()))
     }
 
+    /// Whether requests are under way.
+    pub(super) fn has_requests(&self) -> bool {
+        self.phase.borrow().requests > 0
+    }
+
     /// Bytes came.
     pub(super) fn received(&self) {
         self.phase.send_if_modified(|phase| {
