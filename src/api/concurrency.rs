@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::{ApiError, AppState};
 use crate::limits::{MAX_CONCURRENT_REQUESTS, RETRY_AFTER};
-use crate::storage::{MEMORY_LIMIT, StoreError};
+use crate::storage::{MEMORY_LIMIT, Pressure, StoreError};
 
 /// The settings of how many requests and how many connections there may be.
 const REQUESTS: &str = "max-concurrent-requests";
@@ -48,6 +48,8 @@ pub(super) struct RequestLimit {
     /// By memory.
     affordable: usize,
     under_way: AtomicUsize,
+    /// Is told what they take.
+    pressure: Arc<Pressure>,
 }
 
 /// Why a request is refused.
@@ -58,22 +60,22 @@ struct TooMany {
 }
 
 /// A request under way; dropping it makes place.
-#[derive(Debug)]
-struct Counted<'a>(&'a AtomicUsize);
+struct Counted<'a>(&'a RequestLimit);
 
 impl Default for RequestLimit {
     /// As many as there are by default, whatever memory they take.
     fn default() -> Self {
-        Self::within(u64::MAX)
+        Self::within(Arc::default())
     }
 }
 
 impl RequestLimit {
-    /// Of a process that may take so many bytes of memory.
-    pub(super) fn within(memory: u64) -> Self {
-        let affordable = usize::try_from(memory / PART / REQUEST_BYTES).unwrap_or(usize::MAX);
-        let most = AtomicUsize::new(MAX_CONCURRENT_REQUESTS);
-        Self { most, affordable, under_way: AtomicUsize::new(0) }
+    /// Of a process with so much memory.
+    pub(super) fn within(pressure: Arc<Pressure>) -> Self {
+        let affordable = pressure.limit() / PART / REQUEST_BYTES;
+        let affordable = usize::try_from(affordable).unwrap_or(usize::MAX);
+        let [most, under_way] = [MAX_CONCURRENT_REQUESTS, 0].map(AtomicUsize::new);
+        Self { most, affordable, under_way, pressure }
     }
 
     /// So many may be under way from now on.
@@ -84,7 +86,8 @@ impl RequestLimit {
     /// One more, which is alone on its connection or not.
     fn enter(&self, is_alone: bool) -> Result<Counted<'_>, TooMany> {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted(&self.under_way);
+        self.pressure.take_for_answers(REQUEST_BYTES);
+        let counted = Counted(self);
         let most = self.most.load(Ordering::Relaxed);
         let (most, setting) = match self.affordable < most {
             true => (self.affordable, MEMORY_LIMIT),
@@ -97,7 +100,8 @@ impl RequestLimit {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.pressure.give_back_of_answers(REQUEST_BYTES);
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -178,15 +182,17 @@ mod tests {
 
     #[test]
     fn memory_bounds_them_where_the_setting_is_larger() {
-        let concurrency = RequestLimit::within(PART * REQUEST_BYTES * 3);
+        let concurrency = RequestLimit::within(Arc::new(Pressure::new(PART * REQUEST_BYTES * 3)));
         let held: Vec<_> = (0..3).map(|_| concurrency.enter(true).expect("room")).collect();
         let refused = concurrency.enter(true).err().expect("one too many");
         assert_eq!(refused, TooMany { most: 3, setting: MEMORY_LIMIT });
-        let why = "more than 3 requests at a time, as many as the setting memory-limit has room for";
+        let why =
+            "more than 3 requests at a time, as many as the setting memory-limit has room for";
         assert_eq!(refused.text(true), why);
         drop(held);
         concurrency.set(2);
-        let _held = [concurrency.enter(true).expect("room"), concurrency.enter(true).expect("room")];
+        let _held =
+            [concurrency.enter(true).expect("room"), concurrency.enter(true).expect("room")];
         assert_eq!(concurrency.enter(true).err(), Some(of_setting(2)));
     }
 }

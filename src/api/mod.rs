@@ -274,9 +274,9 @@ impl AppState {
             ..self.read_hints
         };
         Self {
+            concurrency: RequestLimit::within(pressure.clone()),
+            unsent: Unsent::new(&pressure),
             pressure,
-            concurrency: RequestLimit::within(memory.limit),
-            unsent: Unsent::new(memory.limit),
             read_answer_bytes: bytes(memory.read_answer()),
             read_hints,
             intake: room(),
@@ -343,6 +343,13 @@ impl AppState {
     /// How near the process is to the memory that it may take.
     pub fn pressure(&self) -> &Arc<Pressure> {
         &self.pressure
+    }
+
+    /// The process has so many bytes. Gives the level of memory before and the one now.
+    pub fn note_memory(&self, resident: u64) -> (Level, Level) {
+        let levels = self.pressure.note(resident);
+        self.evaluator().engine.settings().memory.looked_at();
+        levels
     }
 
     /// Brings the metric of active series up to date; those that are not active any more are forgotten.

@@ -28,7 +28,7 @@ use super::pieces::Pieces;
 use super::turns::Turn;
 use super::{ApiError, AppState};
 use crate::limits::{ANSWER_GRACE, RETRY_AFTER};
-use crate::storage::{MEMORY_LIMIT, Refused, StoreError};
+use crate::storage::{MEMORY_LIMIT, Pressure, Refused, StoreError};
 
 /// Bytes of an answer that needs no room.
 pub(super) const LITTLE: usize = 8 << 10;
@@ -56,6 +56,8 @@ pub(super) struct Unsent {
 struct Pool {
     free: Arc<Semaphore>,
     units: u32,
+    /// Is told what is taken.
+    pressure: Arc<Pressure>,
     /// Answers that have room, by number.
     kept: Mutex<HashMap<u64, Taken>>,
     next: AtomicU64,
@@ -72,6 +74,7 @@ struct Taken {
 struct Room {
     pool: Arc<Pool>,
     number: u64,
+    units: u32,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -144,15 +147,16 @@ fn refused(state: &AppState, bytes: usize) -> Response {
 impl Default for Unsent {
     /// As much as there is.
     fn default() -> Self {
-        Self::new(u64::MAX)
+        Self::new(&Arc::default())
     }
 }
 
 impl Unsent {
-    /// Room in a process that may have so many bytes: an eighth for lists, another for all others.
-    pub(super) fn new(limit: u64) -> Self {
-        let share = limit / 8;
-        let [lists, metrics, others] = [share, share / 8, share].map(Pool::new);
+    /// Room in a process with so much memory: an eighth of it for lists, another for all others.
+    pub(super) fn new(pressure: &Arc<Pressure>) -> Self {
+        let share = pressure.limit() / 8;
+        let pool = |bytes| Pool::new(bytes, Arc::clone(pressure));
+        let [lists, metrics, others] = [share, share / 8, share].map(pool);
         Self { lists, metrics, others, patience: PATIENCE }
     }
 
@@ -163,11 +167,12 @@ impl Unsent {
 }
 
 impl Pool {
-    fn new(bytes: u64) -> Arc<Self> {
+    fn new(bytes: u64, pressure: Arc<Pressure>) -> Arc<Self> {
         let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize) as u32;
         let units = u32::try_from(bytes / UNIT as u64).unwrap_or(most).clamp(1, most);
         let free = Arc::new(Semaphore::new(units as usize));
-        Arc::new(Self { free, units, kept: Mutex::default(), next: AtomicU64::new(0) })
+        let (kept, next) = (Mutex::default(), AtomicU64::new(0));
+        Arc::new(Self { free, units, pressure, kept, next })
     }
 
     /// Room for an answer; one that is larger than all of it gets all. Where there is none, it waits for so long, and
@@ -214,7 +219,9 @@ impl Pool {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let taker = taker.map(|AnswerTo(taker)| Arc::downgrade(&taker));
         self.kept.lock().insert(number, Taken { units, taker });
-        Room { pool: Arc::clone(self), number, _permit: permit }
+        let room = Room { pool: Arc::clone(self), number, units, _permit: permit };
+        self.pressure.take_for_answers(room.bytes());
+        room
     }
 
     /// Has answers give way that nobody takes, those first of which nothing was taken for longest, until `units` will
@@ -257,8 +264,15 @@ enum Waiting {
     Until(Instant),
 }
 
+impl Room {
+    fn bytes(&self) -> u64 {
+        u64::from(self.units) * UNIT as u64
+    }
+}
+
 impl Drop for Room {
     fn drop(&mut self) {
+        self.pool.pressure.give_back_of_answers(self.bytes());
         self.pool.kept.lock().remove(&self.number);
     }
 }
@@ -325,7 +339,7 @@ mod tests {
             .map(|labels| labels.expect("valid"));
         let store = MemoryStore::of_series(labels).await;
         let state = AppState::new(Arc::default());
-        let unsent = Unsent { patience, ..Unsent::new(bytes * 8) };
+        let unsent = Unsent { patience, ..Unsent::new(&Arc::new(Pressure::new(bytes * 8))) };
         let state = AppState { unsent, ..state };
         state.open(Arc::new(store));
         Arc::new(state)
@@ -452,7 +466,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_body_comes_in_pieces_and_says_how_long_it_is() {
-        let pool = Pool::new(1 << 20);
+        let pool = Pool::new(1 << 20, Arc::default());
         let room = pool.room(1, None, Duration::ZERO).await.expect("there is some");
         let whole: Vec<u8> = (0..3 * ANSWER_PIECE_BYTES + 5).map(|at| at as u8).collect();
         let mut kept = Kept { body: Pieces::new(Body::from(whole.clone())), room: Arc::new(room) };

@@ -210,6 +210,25 @@ mod tests {
     }
 
     #[test]
+    fn what_queries_took_since_a_look_counts_as_memory_of_the_process() {
+        let pressure = Arc::new(Pressure::new(25_600));
+        let memory = Arc::new(QueryMemory::new(20_000, Arc::clone(&pressure)));
+        let settings = Settings { memory: Arc::clone(&memory), ..Settings::default() };
+        let budget = Budget::new(&settings);
+        pressure.note(15_000);
+        let mut held = budget.nothing();
+        held.take(0, 3_300).expect("less than 85 %, though it counts twice");
+        let error = budget.nothing().take(0, 100).expect_err("as much").to_string();
+        let want = "the process has 15000 bytes in memory, and the setting memory-limit is 25600, and queries took \
+                    3400 more since it was looked at: no query may hold more than 100 bytes now";
+        assert_eq!(error, want);
+        // They hold it, and the process does not have it: it was there before.
+        pressure.note(15_000);
+        memory.looked_at();
+        held.take(0, 3_300).expect("less than 85 % again");
+    }
+
+    #[test]
     fn where_memory_is_short_a_query_gets_a_little() {
         let pressure = Arc::new(Pressure::new(25_600));
         let memory = QueryMemory::new(10_000, Arc::clone(&pressure));

@@ -1,6 +1,7 @@
 //! What all queries hold together, and may; and whose turn it is to open a selection.
 //!
-//! Where memory is short, a query may still hold a little. What one query may hold is for its budget.
+//! Where memory is short, a query may still hold a little. What queries took since the process was last looked at counts
+//! as if the process had it already. What one query may hold is for its budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::QueryError;
-use crate::storage::{Level, MEMORY_LIMIT, Pressure, Refused};
+use crate::storage::{MEMORY_LIMIT, Pressure, Refused};
 
 /// A query that holds no more than this part of what the process may have goes on when memory is short.
 const LITTLE: u64 = 256;
@@ -19,6 +20,8 @@ const OPENINGS: u32 = 16;
 #[derive(Debug)]
 pub struct QueryMemory {
     bytes: AtomicUsize,
+    /// Bytes held when the process was last looked at.
+    looked_at: AtomicUsize,
     max_bytes: usize,
     pressure: Arc<Pressure>,
     /// What is opened holds label sets that no budget has yet: all that is opened at a time, but for one
@@ -40,7 +43,13 @@ impl QueryMemory {
     pub fn new(max_bytes: usize, pressure: Arc<Pressure>) -> Self {
         let openings = Semaphore::new(OPENINGS as usize);
         let large_opening = Semaphore::new(1);
-        Self { bytes: AtomicUsize::new(0), max_bytes, pressure, openings, large_opening }
+        let [bytes, looked_at] = [0, 0].map(AtomicUsize::new);
+        Self { bytes, looked_at, max_bytes, pressure, openings, large_opening }
+    }
+
+    /// The memory of the process was looked at, with all that is held now.
+    pub fn looked_at(&self) {
+        self.looked_at.store(self.bytes(), Relaxed);
     }
 
     /// Bytes held now.
@@ -52,7 +61,7 @@ impl QueryMemory {
     pub(super) async fn opening(&self, of_query: usize) -> Result<Opening<'_>, QueryError> {
         let turn = self.openings.acquire().await.map_err(|_| QueryError::Canceled)?;
         let mut max_bytes = of_query / OPENINGS as usize;
-        if self.pressure.level() >= Level::Full {
+        if self.is_short(self.bytes()) {
             max_bytes = max_bytes.min(self.little());
         }
         Ok(Opening { max_bytes, _turn: turn })
@@ -61,8 +70,9 @@ impl QueryMemory {
     /// The same for a selection to which that was too little.
     pub(super) async fn large_opening(&self, of_query: usize) -> Result<Opening<'_>, QueryError> {
         let turn = self.large_opening.acquire().await.map_err(|_| QueryError::Canceled)?;
-        if self.pressure.level() >= Level::Full {
-            return Err(self.refuse(self.short()));
+        let now = self.bytes();
+        if self.is_short(now) {
+            return Err(self.refuse(self.short(now)));
         }
         Ok(Opening { max_bytes: of_query, _turn: turn })
     }
@@ -82,10 +92,7 @@ impl QueryMemory {
                 self.max_bytes
             ));
         }
-        match self.pressure.level() >= Level::Full {
-            true => Err(self.short()),
-            false => Ok(()),
-        }
+        if self.is_short(now) { Err(self.short(now)) } else { Ok(()) }
     }
 
     /// A query is refused.
@@ -99,10 +106,24 @@ impl QueryMemory {
         usize::try_from(self.pressure.limit() / LITTLE).unwrap_or(usize::MAX)
     }
 
+    /// Bytes that queries took since the process was last looked at, if they hold `now` bytes.
+    fn taken(&self, now: usize) -> u64 {
+        now.saturating_sub(self.looked_at.load(Relaxed)) as u64
+    }
+
+    /// Whether memory is short, if all queries hold `now` bytes.
+    fn is_short(&self, now: usize) -> bool {
+        !self.pressure.has_room_for_answers(self.taken(now))
+    }
+
     /// Why a query may not hold more than a little while memory is short.
-    fn short(&self) -> String {
+    fn short(&self, now: usize) -> String {
         let (text, little) = (self.pressure.text(), self.little());
-        format!("{text}: no query may hold more than {little} bytes now")
+        let more = match self.taken(now) {
+            _ if !self.pressure.has_room_for_answers(0) => String::new(),
+            taken => format!(", and queries took {taken} more since it was looked at"),
+        };
+        format!("{text}{more}: no query may hold more than {little} bytes now")
     }
 
     /// Gives bytes back.

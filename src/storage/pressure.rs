@@ -16,6 +16,10 @@ use crate::model::RejectReason;
 /// The setting that says how much memory the process may take.
 pub const MEMORY_LIMIT: &str = "memory-limit";
 
+/// From this part of the limit on, in hundredths, questions are refused that would take much: before new series, as a
+/// question can be asked again, and a sample that is refused is lost.
+const READS: u64 = 85;
+
 /// How near the process is to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -24,7 +28,7 @@ pub enum Level {
     Ample,
     /// From 80 % on: what can be done without is given up.
     Tight,
-    /// From 90 % on: new series are refused, and queries that would take much.
+    /// From 90 % on: new series are refused.
     Full,
     /// At the limit: writes are refused.
     Over,
@@ -82,6 +86,9 @@ pub struct Pressure {
     added: AtomicU64,
     /// Bytes that the next flush will take.
     flush_need: AtomicU64,
+    /// Bytes that requests and their answers may take, and those when the process was last looked at.
+    answers: AtomicU64,
+    answers_then: AtomicU64,
     /// Whether much was freed that the allocator may still have.
     freed: AtomicBool,
     refused: [AtomicU64; Refused::ALL.len()],
@@ -105,6 +112,8 @@ impl Pressure {
             expected: AtomicU64::new(0),
             added: AtomicU64::new(0),
             flush_need: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
+            answers_then: AtomicU64::new(0),
             freed: AtomicBool::new(false),
             refused: Default::default(),
         }
@@ -121,6 +130,7 @@ impl Pressure {
         let now = before.next(resident, self.limit);
         self.resident.store(resident, Relaxed);
         self.added.store(0, Relaxed);
+        self.answers_then.store(self.answers.load(Relaxed), Relaxed);
         self.level.store(now as u8, Relaxed);
         if now != before {
             self.levels.send_replace(now);
@@ -174,7 +184,21 @@ impl Pressure {
 
     /// Whether a question may be answered of which is not known how much it takes.
     pub fn check_read(&self) -> Result<(), StoreError> {
-        self.check(Level::Full, Refused::Read)
+        if self.has_room_for_answers(0) {
+            return Ok(());
+        }
+        self.count(Refused::Read);
+        Err(self.unavailable())
+    }
+
+    /// A request or an answer may take so many bytes, until it gives them back.
+    pub fn take_for_answers(&self, bytes: u64) {
+        self.answers.fetch_add(bytes, Relaxed);
+    }
+
+    /// They are free.
+    pub fn give_back_of_answers(&self, bytes: u64) {
+        self.answers.fetch_sub(bytes, Relaxed);
     }
 
     /// A flush of all that is there would take so many bytes.
@@ -192,6 +216,16 @@ impl Pressure {
     fn needed(&self, bytes: u64) -> u64 {
         let series = self.expected.load(Relaxed).saturating_add(self.added.load(Relaxed));
         self.flush_need.load(Relaxed).saturating_add(series).saturating_add(bytes)
+    }
+
+    /// Whether questions may take much, if so many bytes, and what requests and answers took, came to what the process
+    /// had when it was last looked at. What came counts twice: for a moment there is as much again, of which answers are
+    /// made, or which is freed and not given back to the system.
+    pub fn has_room_for_answers(&self, more: u64) -> bool {
+        let answers = self.answers.load(Relaxed);
+        let came = answers.saturating_sub(self.answers_then.load(Relaxed)).saturating_add(more);
+        let has = self.resident.load(Relaxed).saturating_add(came.saturating_mul(2));
+        self.level() < Level::Full && has < self.limit / 100 * READS
     }
 
     fn level_with(&self, more: u64) -> Level {
@@ -220,7 +254,11 @@ impl Pressure {
             return Ok(());
         }
         self.count(what);
-        Err(StoreError::Unavailable { what: self.text(), retry_after: RETRY_AFTER })
+        Err(self.unavailable())
+    }
+
+    fn unavailable(&self) -> StoreError {
+        StoreError::Unavailable { what: self.text(), retry_after: RETRY_AFTER }
     }
 
     /// One more was refused.
@@ -311,14 +349,21 @@ mod tests {
             (series, read, write)
         };
         assert_eq!(refused(), (false, false, false));
-        assert_eq!(pressure.note(850), (Level::Ample, Level::Tight));
+        assert_eq!(pressure.note(849), (Level::Ample, Level::Tight));
         assert_eq!(refused(), (false, false, false));
+        pressure.take_for_answers(1);
+        assert_eq!(refused(), (false, true, false), "with what answers took since");
+        pressure.note(849);
+        assert_eq!(refused(), (false, false, false), "the process has that");
+        pressure.give_back_of_answers(1);
+        pressure.note(850);
+        assert_eq!(refused(), (false, true, false));
         assert_eq!(pressure.note(900), (Level::Tight, Level::Full));
         assert_eq!(refused(), (true, true, false));
         pressure.note(2_000);
         assert_eq!(refused(), (true, true, true));
         let counts = Refused::ALL.map(|what| pressure.take_refused(what));
-        assert_eq!(counts, [1, 2, 0, 2]);
+        assert_eq!(counts, [1, 2, 0, 4]);
         assert_eq!(pressure.take_refused(Refused::Series), 0, "taken");
         let text = pressure.check_write().expect_err("over").to_string();
         let want = "the process has 2000 bytes in memory, and the setting memory-limit is 1000";
