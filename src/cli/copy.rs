@@ -278,7 +278,7 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
 async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
     let stopped = stopped()?;
     let mut stopped = std::pin::pin!(stopped);
-    let (path, times) = (asked.state.clone(), config.limits.writes.sample_times);
+    let (path, times) = (asked.state.clone(), asked.to.sample_times(config));
     let cut_off = || match &path {
         Some(path) => CliError::Command(format!("stopped; {}", goes_on(path))),
         None => CliError::Command("stopped".into()),

@@ -118,7 +118,10 @@ impl Default for WriteLimits {
             decoded_bytes: limits::MAX_DECODED_BYTES,
             series_per_request: limits::MAX_SERIES_PER_REQUEST,
             samples_per_request: limits::MAX_SAMPLES_PER_REQUEST,
-            sample_times: TimeLimits { age: None, lead: Some(limits::MAX_SAMPLE_LEAD) },
+            sample_times: TimeLimits {
+                lead: Some(limits::MAX_SAMPLE_LEAD),
+                ..TimeLimits::default()
+            },
             labels: limits::LABEL_LIMITS,
             active_series: None,
             active_series_per_metric: None,
@@ -144,6 +147,8 @@ impl LimitsConfig {
                 sample_times: TimeLimits {
                     age: time_unless_zero(raw, MAX_SAMPLE_AGE)?,
                     lead: time_unless_zero(raw, MAX_SAMPLE_LEAD)?,
+                    // It depends on the store.
+                    retention: None,
                 },
                 labels: LabelLimits {
                     labels: up_to(raw, "max-labels-per-series")?,
@@ -256,7 +261,7 @@ mod tests {
         assert_eq!(limits.writes.metadata_bytes, 3 << 20);
         assert_eq!(limits.writes.series_answer, SeriesAnswer::Retry);
         let years = |years: u64| Some(Duration::from_secs(years * 365 * 86_400));
-        let times = TimeLimits { age: years(2), lead: years(3_000) };
+        let times = TimeLimits { age: years(2), lead: years(3_000), retention: None };
         assert_eq!(limits.writes.sample_times, times);
         let any = load(&["--max-sample-age=0", "--max-sample-lead=0"]).expect("valid");
         assert_eq!(any.writes.sample_times, TimeLimits::default());

@@ -296,7 +296,10 @@ impl Config {
         let of_cassandra = raw.said(is_of_cassandra);
         let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
         let (web, traces) = (web(&raw)?, TracesConfig::from_raw(&raw)?);
-        let config = Self { web, traces, ..Self::from_raw(raw)? };
+        let mut config = Self { web, traces, ..Self::from_raw(raw)? };
+        // Over Cassandra the time to live counts from the acceptance of a sample.
+        config.limits.writes.sample_times.retention =
+            config.retention.filter(|_| matches!(config.store, StoreConfig::Embedded));
         match (&config.store, refused) {
             (StoreConfig::Embedded, Some(error)) => Err(error),
             _ => Ok(config),

@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, ShownDuration};
+use super::sample_times::{MAX_SAMPLE_LEAD, ShownDuration};
 use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample, ShownTime};
 
 /// Which message a body holds, and how its series get their labels.
@@ -166,13 +166,14 @@ pub enum RejectReason {
         "timestamp {} is more than {} old, which is the setting {setting}",
         ShownTime(*timestamp),
         ShownDuration(*most),
-        setting = MAX_SAMPLE_AGE
     )]
     TooOld {
         /// Milliseconds since 1970.
         timestamp: i64,
-        /// The setting.
+        /// The value of the setting.
         most: Duration,
+        /// Its name.
+        setting: &'static str,
     },
     /// Further in the future than a setting allows.
     #[error(
@@ -235,7 +236,7 @@ impl RejectReason {
             Self::SymbolOutOfRange { .. } | Self::OddLabelRefs(_) => "symbols",
             Self::NoPoints => "no_points",
             Self::TimestampOutOfRange(_) => "timestamp",
-            Self::TooOld { .. } => MAX_SAMPLE_AGE,
+            Self::TooOld { setting, .. } => setting,
             Self::TooFarAhead { .. } => MAX_SAMPLE_LEAD,
             Self::Histogram(_) => "histogram",
             Self::ExemplarTooLong(_) => "exemplar",

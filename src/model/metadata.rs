@@ -1,4 +1,6 @@
-//! What a metric family is: type, help and unit.
+//! What a metric family is: type, help and unit, and which names its series have.
+
+use std::collections::BTreeMap;
 
 /// The type of a metric family, with the numbers of both remote-write protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -51,6 +53,17 @@ impl MetricType {
             Self::StateSet => "stateset",
         }
     }
+
+    /// What follows the name of a family in the names of its series that are no native histograms, by the exposition
+    /// formats of Prometheus and OpenMetrics; none = a series has the name of its family.
+    pub const fn parts(self) -> &'static [&'static str] {
+        match self {
+            Self::Histogram => &["_bucket", "_sum", "_count", "_created"],
+            Self::GaugeHistogram => &["_bucket", "_sum", "_count", "_gsum", "_gcount"],
+            Self::Summary => &["_sum", "_count", "_created"],
+            Self::Unknown | Self::Counter | Self::Gauge | Self::Info | Self::StateSet => &[],
+        }
+    }
 }
 
 /// Type, help and unit of a metric family. The last one written counts.
@@ -62,4 +75,63 @@ pub struct Metadata {
     pub help: String,
     /// Unit; empty = none.
     pub unit: String,
+}
+
+/// Families in place of their parts, where somebody took each name of a series for a family. A name that may be that of
+/// a native histogram stays: one without the buckets that a classic one has beside it.
+pub fn with_parts_joined(all: BTreeMap<String, Metadata>) -> BTreeMap<String, Metadata> {
+    let family = |name: &str, kind: MetricType| {
+        let family = kind.parts().iter().find_map(|part| name.strip_suffix(part))?;
+        let has_buckets = || all.contains_key(&format!("{family}_bucket"));
+        let is_part = !family.is_empty() && (kind == MetricType::Summary || has_buckets());
+        is_part.then(|| family.to_owned())
+    };
+    let (mut families, mut parts) = (BTreeMap::new(), Vec::new());
+    for (name, metadata) in &all {
+        match family(name, metadata.kind) {
+            Some(family) => parts.push((family, metadata.clone())),
+            None => drop(families.insert(name.clone(), metadata.clone())),
+        }
+    }
+    for (family, metadata) in parts {
+        families.entry(family).or_insert(metadata);
+    }
+    families
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_joined_and_what_may_be_a_family_stays() {
+        use MetricType::{Counter, Histogram, Summary};
+        let of = |names: &[(&str, MetricType, &str)]| -> BTreeMap<String, Metadata> {
+            let entry = |&(name, kind, help): &(&str, MetricType, &str)| {
+                (name.to_owned(), Metadata { kind, help: help.to_owned(), unit: String::new() })
+            };
+            names.iter().map(entry).collect()
+        };
+        let joined = with_parts_joined(of(&[
+            ("a_bucket", Histogram, "a"),
+            ("a_sum", Histogram, "a"),
+            ("a_count", Histogram, "a"),
+            // It was told by the family too.
+            ("b", Summary, "new"),
+            ("b_sum", Summary, "old"),
+            ("c_count", Summary, "c"),
+            ("sheep_count", Counter, "sheep"),
+            ("native_count", Histogram, "native"),
+            ("_sum", Summary, "nameless"),
+        ]));
+        let want = of(&[
+            ("a", Histogram, "a"),
+            ("b", Summary, "new"),
+            ("c", Summary, "c"),
+            ("sheep_count", Counter, "sheep"),
+            ("native_count", Histogram, "native"),
+            ("_sum", Summary, "nameless"),
+        ]);
+        assert_eq!(joined, want);
+    }
 }

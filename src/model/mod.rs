@@ -40,12 +40,12 @@ pub use labels::{
     LabelError, LabelLimits, Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT, RawLabels,
 };
 pub use matcher::{MatchOp, Matcher};
-pub use metadata::{Metadata, MetricType};
+pub use metadata::{Metadata, MetricType, with_parts_joined};
 pub use pattern_cache::PatternCache;
 pub use pattern_set::{CHEAP_BYTES, CHEAP_TEXT, Missing, PatternSet};
 pub use printable::{Printable, is_unprintable};
 pub use re2::{RegexError, anchored as anchored_re2, compiled_bytes, translate as translate_re2};
 pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
-pub use sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, SampleTimes, TimeLimits};
+pub use sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RETENTION, SampleTimes, TimeLimits};
 pub use shown::{ShownLabel, ShownMetric, ShownSeries, ShownText};
 pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};

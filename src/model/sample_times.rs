@@ -1,4 +1,5 @@
-//! Which times samples may have: two settings, counted from the clock, and the years that there are at all.
+//! Which times samples may have: two settings, counted from the clock, how long the store keeps samples, and the years
+//! that there are at all.
 //!
 //! The clock is read once for a request: all samples of it are judged alike. What was accepted stays accepted: a
 //! replay of the log judges nothing.
@@ -13,6 +14,9 @@ pub const MAX_SAMPLE_AGE: &str = "max-sample-age";
 /// The setting of how far in the future a sample may be.
 pub const MAX_SAMPLE_LEAD: &str = "max-sample-lead";
 
+/// The setting of how long samples are kept.
+pub const RETENTION: &str = "retention";
+
 /// How far from the clock the time of a sample may be; `None` = any distance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeLimits {
@@ -20,6 +24,17 @@ pub struct TimeLimits {
     pub age: Option<Duration>,
     /// After it.
     pub lead: Option<Duration>,
+    /// Before it, where the store removes what is older: it would be acknowledged and gone.
+    pub retention: Option<Duration>,
+}
+
+impl TimeLimits {
+    /// How old a sample may be, and the setting that says so.
+    fn oldest(&self) -> Option<(Duration, &'static str)> {
+        let [age, kept] = [(self.age, MAX_SAMPLE_AGE), (self.retention, RETENTION)];
+        let limits = [age, kept].into_iter().filter_map(|(most, setting)| Some((most?, setting)));
+        limits.min_by_key(|(most, _)| *most)
+    }
 }
 
 /// The times that samples may have now.
@@ -32,13 +47,14 @@ pub struct SampleTimes {
 impl SampleTimes {
     /// All from the year 1 to 9999.
     pub const ANY: Self = Self {
-        limits: TimeLimits { age: None, lead: None },
+        limits: TimeLimits { age: None, lead: None, retention: None },
         range: TimeRange::new(MIN_TIMESTAMP, MAX_TIMESTAMP),
     };
 
     /// Those within `limits` where the clock shows `now`, in milliseconds since 1970.
     pub fn at(now: i64, limits: TimeLimits) -> Self {
-        let start = limits.age.map_or(MIN_TIMESTAMP, |age| now.saturating_sub(millis(age)));
+        let oldest = |(most, _)| now.saturating_sub(millis(most));
+        let start = limits.oldest().map_or(MIN_TIMESTAMP, oldest);
         let end = limits.lead.map_or(MAX_TIMESTAMP, |lead| now.saturating_add(millis(lead)));
         let range = TimeRange::new(start.max(MIN_TIMESTAMP), end.min(MAX_TIMESTAMP));
         Self { limits, range }
@@ -49,15 +65,16 @@ impl SampleTimes {
         if self.range.contains(timestamp) {
             return Ok(());
         }
-        let TimeLimits { age, lead } = self.limits;
-        Err(match (age, lead) {
-            _ if !(MIN_TIMESTAMP..=MAX_TIMESTAMP).contains(&timestamp) => {
-                RejectReason::TimestampOutOfRange(timestamp)
-            }
-            (_, Some(most)) if timestamp > self.range.end => {
+        Err(match (self.limits.oldest(), self.limits.lead) {
+            (_, Some(most)) if timestamp > self.range.end && timestamp <= MAX_TIMESTAMP => {
                 RejectReason::TooFarAhead { timestamp, most }
             }
-            (most, _) => RejectReason::TooOld { timestamp, most: most.unwrap_or_default() },
+            (Some((most, setting)), _)
+                if timestamp < self.range.start && timestamp >= MIN_TIMESTAMP =>
+            {
+                RejectReason::TooOld { timestamp, most, setting }
+            }
+            _ => RejectReason::TimestampOutOfRange(timestamp),
         })
     }
 }
@@ -90,14 +107,15 @@ mod tests {
 
     #[test]
     fn both_ends_belong_to_the_times_that_samples_may_have() {
-        let limits = TimeLimits { age: Some(DAY), lead: Some(DAY * 2) };
+        let limits = TimeLimits { age: Some(DAY), lead: Some(DAY * 2), retention: Some(2 * DAY) };
         let times = SampleTimes::at(NOW, limits);
         let (oldest, newest) = (NOW - 86_400_000, NOW + 2 * 86_400_000);
         for timestamp in [oldest, NOW, newest] {
             assert_eq!(times.check(timestamp), Ok(()));
         }
         let old = times.check(oldest - 1).expect_err("too old");
-        assert_eq!(old, RejectReason::TooOld { timestamp: oldest - 1, most: DAY });
+        let setting = MAX_SAMPLE_AGE;
+        assert_eq!(old, RejectReason::TooOld { timestamp: oldest - 1, most: DAY, setting });
         assert_eq!(old.as_str(), MAX_SAMPLE_AGE);
         assert_eq!(
             old.to_string(),
@@ -115,12 +133,25 @@ mod tests {
     }
 
     #[test]
+    fn what_the_store_would_remove_is_too_old() {
+        let limits = TimeLimits { age: Some(DAY * 2), lead: None, retention: Some(DAY) };
+        let times = SampleTimes::at(NOW, limits);
+        assert_eq!(times.check(NOW - 86_400_000), Ok(()));
+        let old = times.check(NOW - 86_400_001).expect_err("too old");
+        assert_eq!(old.as_str(), "retention");
+        assert_eq!(
+            old.to_string(),
+            "timestamp 2026-11-25T23:59:59.999Z is more than 1d old, which is the setting retention"
+        );
+    }
+
+    #[test]
     fn without_limits_only_the_years_count() {
         let most = Some(Duration::MAX);
         for times in [
             SampleTimes::ANY,
             SampleTimes::at(NOW, TimeLimits::default()),
-            SampleTimes::at(NOW, TimeLimits { age: most, lead: most }),
+            SampleTimes::at(NOW, TimeLimits { age: most, lead: most, retention: most }),
         ] {
             for timestamp in [MIN_TIMESTAMP, 0, NOW, MAX_TIMESTAMP] {
                 assert_eq!(times.check(timestamp), Ok(()), "{times:?}");

@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 /// The settings at whose limits a part of a remote write is refused, or with the others all of it.
-pub(super) const OF_WRITES: [&str; 14] = [
+pub(super) const OF_WRITES: [&str; 15] = [
     "memory-limit",
     "max-decoded-body-size",
     "max-series-per-request",
@@ -17,6 +17,7 @@ pub(super) const OF_WRITES: [&str; 14] = [
     "max-samples-per-second",
     "max-sample-age",
     "max-sample-lead",
+    "retention",
     "max-active-series",
     "max-active-series-per-metric",
     "max-metadata-size",

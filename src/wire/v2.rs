@@ -97,7 +97,7 @@ struct Decoder<'a> {
     symbols: Symbols<'a>,
     collector: Collector<'a>,
     type_and_unit: TypeAndUnit,
-    families: Families,
+    families: Families<'a>,
     /// Label references of the message at hand.
     refs: Vec<u32>,
     /// Series begun.
@@ -106,11 +106,11 @@ struct Decoder<'a> {
 
 /// The families whose metadata is in the batch.
 #[derive(Default)]
-struct Families {
-    /// Positions in the batch, by the reference of the metric name.
-    positions: HashMap<u32, usize>,
-    /// References of those that a replay leaves out.
-    omitted: HashSet<u32>,
+struct Families<'a> {
+    /// Positions in the batch, by name.
+    positions: HashMap<&'a [u8], usize>,
+    /// Names of those that a replay leaves out.
+    omitted: HashSet<&'a [u8]>,
     /// What the batch got last, and the reference of its metric name: the next series mostly
     /// brings the same.
     last: Option<(u32, MetadataRefs)>,
@@ -147,24 +147,37 @@ impl<'a> Decoder<'a> {
         let keeps_all = !self.collector.is_strict() && !draft.is_omitted();
         let mut refs = Refs::new(std::mem::take(&mut self.refs), keeps_all);
         let mut metadata = MetadataRefs::default();
-        let mut created = 0;
+        let (mut created, mut name) = (0, Name::OfFamily);
+        let mut has_histograms = false;
         let mut reader = Reader::new(message);
         while let Some(key) = reader.key()? {
             match key {
                 LABELS_REF => refs.push(reader.uint32()?),
                 LABELS_REFS => refs.read(reader.bytes()?)?,
-                SAMPLES => self.collector.add_sample(&draft, sample(reader.bytes()?)?)?,
-                HISTOGRAMS => self.collector.add_histogram(&draft, reader.bytes()?)?,
-                EXEMPLARS => self.exemplar(reader.bytes()?, &draft)?,
+                SAMPLES => {
+                    name = Name::OfSeries;
+                    self.collector.add_sample(&draft, sample(reader.bytes()?)?)?;
+                }
+                HISTOGRAMS => {
+                    has_histograms = true;
+                    self.collector.add_histogram(&draft, reader.bytes()?)?;
+                }
+                EXEMPLARS => {
+                    name = Name::OfSeries;
+                    self.exemplar(reader.bytes()?, &draft)?;
+                }
                 METADATA => metadata.merge(reader.bytes()?)?,
                 CREATED_TIMESTAMP => created = reader.int64()?,
                 _ => reader.skip(key, &[1, 2, 3, 4, 5])?,
             }
         }
+        if has_histograms {
+            name = Name::OfFamily;
+        }
         if created != 0 {
             self.collector.set_missing_starts(&draft, created);
         }
-        let checked = self.metadata(number, &refs.kept, metadata)?;
+        let checked = self.metadata(number, &refs.kept, name, metadata)?;
         self.finish_series(draft, &refs.kept, checked)?;
         if self.says_nothing(metadata) {
             self.collector.lack_metadata(before);
@@ -277,6 +290,7 @@ impl<'a> Decoder<'a> {
         &mut self,
         number: u32,
         refs: &[u32],
+        name: Name,
         metadata: MetadataRefs,
     ) -> Result<Result<Added<'a>, RejectReason>, WireError> {
         let texts = (self.optional_symbol(metadata.help), self.optional_symbol(metadata.unit));
@@ -292,28 +306,29 @@ impl<'a> Decoder<'a> {
             TypeAndUnit::Apart => Added::default(),
             TypeAndUnit::Labels => Added::new(kind, unit),
         };
-        let Some((reference, family)) = self.family(refs) else { return Ok(Ok(added)) };
+        let Some((reference, metric)) = self.metric(refs) else { return Ok(Ok(added)) };
         let is_known = self.families.last == Some((reference, metadata));
         if is_known || self.collector.omits(Target::Metadata(number)) {
             return Ok(Ok(added));
         }
+        let family = family(metric, kind, name);
         if self.collector.omits(Target::Family(number)) {
-            self.families.omitted.insert(reference);
+            self.families.omitted.insert(family);
         }
-        if self.families.omitted.contains(&reference) {
+        if self.families.omitted.contains(family) {
             return Ok(Ok(added));
         }
         let entry = text(family).and_then(|family| {
             Ok(MetadataEntry { family, kind, help: text(help)?, unit: text(unit)? })
         });
-        if let (Ok(entry), Some(at)) = (&entry, self.families.positions.get(&reference))
+        if let (Ok(entry), Some(at)) = (&entry, self.families.positions.get(family))
             && self.collector.replace_metadata(*at, *entry)
         {
             self.families.last = Some((reference, metadata));
         } else if let Some(at) =
             self.collector.add_metadata(number, Target::Family(number), entry)?
         {
-            self.families.positions.insert(reference, at);
+            self.families.positions.insert(family, at);
             self.families.last = Some((reference, metadata));
         }
         Ok(Ok(added))
@@ -333,13 +348,33 @@ impl<'a> Decoder<'a> {
     }
 
     /// The metric name among the labels, and its reference.
-    fn family(&self, refs: &[u32]) -> Option<(u32, &'a [u8])> {
+    fn metric(&self, refs: &[u32]) -> Option<(u32, &'a [u8])> {
         refs.as_chunks::<2>().0.iter().find_map(|[name, value]| {
             let is_name = self.symbols.get(*name).is_ok_and(|name| name == METRIC_NAME.as_bytes());
-            let family = self.symbols.get(*value).ok().filter(|family| !family.is_empty())?;
-            is_name.then_some((*value, family))
+            let metric = self.symbols.get(*value).ok().filter(|metric| !metric.is_empty())?;
+            is_name.then_some((*value, metric))
         })
     }
+}
+
+/// What the name of a metric is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    /// Of a series with floats or exemplars alone: a classic histogram and a summary have several.
+    OfSeries,
+    /// That of the family: of a native histogram, or of a series without points, as [`encode`](super::encode) writes
+    /// what is known of a family.
+    OfFamily,
+}
+
+/// The family of a metric of this type. The series of a classic histogram and of a summary have names of their own,
+/// as the exposition formats of Prometheus and OpenMetrics have it.
+fn family(metric: &[u8], kind: MetricType, name: Name) -> &[u8] {
+    if name == Name::OfFamily {
+        return metric;
+    }
+    let family = kind.parts().iter().find_map(|part| metric.strip_suffix(part.as_bytes()));
+    family.filter(|family| !family.is_empty()).unwrap_or(metric)
 }
 
 impl<'a> Added<'a> {

@@ -1107,7 +1107,7 @@ proptest! {
             None => Policy::Accept,
             Some((now, hours)) => {
                 let [age, lead] = hours.map(|hours| Some(Duration::from_secs(u64::from(hours?) * 3_600)));
-                let times = SampleTimes::at(now, TimeLimits { age, lead });
+                let times = SampleTimes::at(now, TimeLimits { age, lead, retention: None });
                 Policy::AcceptWithin { times, bytes: usize::MAX }
             }
         };

@@ -12,7 +12,9 @@ use super::guard::{self, Guard};
 use super::rate::Rate;
 use super::told::Told;
 use crate::config::WriteLimits;
-use crate::model::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RejectReason, Rejections, WriteBatch};
+use crate::model::{
+    MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RETENTION, RejectReason, Rejections, WriteBatch,
+};
 use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::Metrics;
 
@@ -99,7 +101,7 @@ impl Gate {
         for &(setting, count) in refused.counts().iter().filter(|(word, _)| is_setting(word)) {
             metrics.http.limits.add(setting, count);
             let told = match setting {
-                MAX_SAMPLE_AGE | MAX_SAMPLE_LEAD => &self.told_of_samples,
+                MAX_SAMPLE_AGE | MAX_SAMPLE_LEAD | RETENTION => &self.told_of_samples,
                 _ => told,
             };
             Self::tell_of_part(told, refused, setting, count);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::config::{CassandraConfig, Config};
 use crate::copy::{Remote, Side, Starts, StoreSide};
 use crate::limits::LEAST_RETRY;
+use crate::model::TimeLimits;
 use crate::server::{EmbeddedFolder, Purpose, ServerError, open_cassandra, open_embedded};
 use crate::storage::cassandra::{LeftOut, Role};
 use crate::storage::{SharedStore, StoreError};
@@ -84,6 +85,13 @@ impl Place {
     /// Whether it is a running server.
     pub(super) fn is_server(&self) -> bool {
         matches!(self.kind, Kind::Server(_))
+    }
+
+    /// The times that samples may have there.
+    pub(super) fn sample_times(&self, config: &Config) -> TimeLimits {
+        let is_embedded = matches!(self.kind, Kind::Embedded(_));
+        let retention = config.retention.filter(|_| is_embedded);
+        TimeLimits { retention, ..config.limits.writes.sample_times }
     }
 
     /// Whether both are one folder, by whatever paths.

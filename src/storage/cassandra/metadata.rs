@@ -1,4 +1,7 @@
 //! Metadata of metric families, kept in `service_index`.
+//!
+//! Version 0.1 took each name of a series that came by remote write 2.0 for a family. Such rows stay, and are read as
+//! those of the family.
 
 use std::ops::ControlFlow;
 
@@ -6,7 +9,7 @@ use super::executor::unreadable;
 use super::shared::Shared;
 use super::statements::Prepared;
 use crate::kairos::index::MetadataRow;
-use crate::model::Metadata;
+use crate::model::{Metadata, with_parts_joined};
 use crate::storage::StoreError;
 
 impl Shared {
@@ -18,13 +21,21 @@ impl Shared {
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
         let Some(statements) = &self.statements.metadata else { return Ok(Vec::new()) };
-        match family {
-            Some(family) => {
-                let values = (service, service_key, family);
-                self.metadata_rows(&statements.select, values, limit).await
+        let Some(family) = family else {
+            let values = (service, service_key);
+            let all = self.metadata_rows(&statements.select_all, values, limit).await?;
+            return Ok(with_parts_joined(all.into_iter().collect()).into_iter().collect());
+        };
+        for part in ["", "_bucket", "_sum"] {
+            let name = format!("{family}{part}");
+            let values = (service, service_key, name.as_str());
+            let found = self.metadata_rows(&statements.select, values, limit).await?;
+            let mut found = with_parts_joined(found.into_iter().collect());
+            if let Some(metadata) = found.remove(family) {
+                return Ok(vec![(family.to_owned(), metadata)]);
             }
-            None => self.metadata_rows(&statements.select_all, (service, service_key), limit).await,
         }
+        Ok(Vec::new())
     }
 
     async fn metadata_rows(

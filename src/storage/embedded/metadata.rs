@@ -8,14 +8,18 @@
 //! │ 8 B head │ varint n │ n times: family · u8 type · help · unit (with lengths) │ u32 crc32c │
 //! └──────────┴──────────┴──────────────────────────────────────────────────────┴────────────┘
 //! ```
+//!
+//! In version 1 each name of a series that came by remote write 2.0 is a family: `x_bucket`, `x_sum` and `x_count` for
+//! the classic histogram `x`. They are joined when such a file is read.
 
 use std::collections::BTreeMap;
 
-use crate::model::{Metadata, MetricType};
+use crate::model::{Metadata, MetricType, with_parts_joined};
 use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
 
 /// First bytes of a metadata file.
-const HEAD: &[u8; 8] = b"pkmeta\x01\n";
+const HEAD: &[u8; 8] = b"pkmeta\x02\n";
+const HEAD_V1: &[u8; 8] = b"pkmeta\x01\n";
 
 /// Metadata by metric family.
 pub type MetadataMap = BTreeMap<String, Metadata>;
@@ -37,9 +41,14 @@ pub fn encode(map: &MetadataMap) -> Vec<u8> {
 /// Reads what [`encode`] wrote; an error says what is wrong with the bytes.
 pub fn decode(bytes: &[u8]) -> Result<MetadataMap, Damage> {
     let content = unseal(bytes)?;
-    let content = content
-        .strip_prefix(HEAD)
-        .ok_or(Damage("metadata of a version that this program does not know"))?;
+    let (content, is_of_series) = match (content.strip_prefix(HEAD), content.strip_prefix(HEAD_V1))
+    {
+        (Some(content), _) => (content, false),
+        (None, Some(content)) => (content, true),
+        (None, None) => {
+            return Err(Damage("metadata of a version that this program does not know"));
+        }
+    };
     let mut cursor = Cursor(content);
     let mut map = MetadataMap::new();
     for _ in 0..cursor.varint()? {
@@ -51,7 +60,7 @@ pub fn decode(bytes: &[u8]) -> Result<MetadataMap, Damage> {
     if !cursor.is_empty() {
         return Err(Damage("the metadata is too long"));
     }
-    Ok(map)
+    Ok(if is_of_series { with_parts_joined(map) } else { map })
 }
 
 #[cfg(test)]
@@ -74,5 +83,21 @@ mod tests {
             assert!(decode(&flipped).is_err());
             assert!(decode(&bytes[..at]).is_err());
         }
+    }
+
+    #[test]
+    fn parts_in_a_file_of_version_1_are_joined() {
+        let histogram = Metadata { kind: MetricType::Histogram, ..Metadata::default() };
+        let parts = ["a_bucket", "a_count", "a_sum"].map(|name| (name.into(), histogram.clone()));
+        let mut old = encode(&MetadataMap::from(parts.clone()));
+        assert_eq!(
+            decode(&old),
+            Ok(MetadataMap::from(parts)),
+            "this version takes none for a part"
+        );
+        old.truncate(old.len() - 4);
+        old[..HEAD_V1.len()].copy_from_slice(HEAD_V1);
+        seal(&mut old, 0);
+        assert_eq!(decode(&old), Ok(MetadataMap::from([("a".into(), histogram)])));
     }
 }

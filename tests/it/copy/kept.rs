@@ -29,8 +29,12 @@ async fn a_retention_takes_nothing_from_a_source_or_from_what_is_compared() {
     assert!(report.starts_with("The same on both sides: 5 points (checksum "), "{report}");
     assert_eq!(All::in_folder(&first).await, before);
     assert_eq!(All::in_folder(&second).await, before);
-    // A target is kept as a server keeps it: whatever goes there, the source has it.
-    let _ = copy(folder.path(), &["--from", &source, "--to", &embedded(&third), "--retention=30d"]);
+    // A target is kept as a server keeps it: what it would remove at once is refused, and the source has it.
+    let refused =
+        copy(folder.path(), &["--from", &source, "--to", &embedded(&third), "--retention=30d"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    let why = "is more than 30d old, which is the setting retention";
+    assert!(text(&refused).contains(why), "{}", text(&refused));
     assert_eq!(All::in_folder(&first).await, before);
 }
 

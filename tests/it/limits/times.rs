@@ -111,6 +111,35 @@ async fn in_cassandra() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_beyond_the_retention_is_refused_and_the_rest_stored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (server, file) =
+        configured(folder.path(), &Backend::Embedded, "retention = \"1d\"\n", &[]).await;
+    let now = now();
+    let old = now - 2 * DAY;
+    for (number, message) in [Message::V1, Message::V2].into_iter().enumerate() {
+        let name = format!("m_{number}");
+        let batch = Batch::new().series(&[("__name__", &name), ("host", "a")]);
+        let batch = batch.sample(old, 1.0).sample(now, 2.0).exemplar(old, 1.0, &[("trace", "x")]);
+        let answer = write(&server, message, &batch).await;
+        assert_eq!(answer.status, 400, "{answer:?}");
+        let why = " is more than 1d old, which is the setting retention for series {__name__=\"m_";
+        assert!(answer.body.contains(why), "{answer:?}");
+        let found = server.read("__name__", &name).await.expect("it can be read");
+        let found: Vec<i64> =
+            found.iter().flat_map(|series| series.points.keys().copied()).collect();
+        assert_eq!(found, [now], "{name}");
+    }
+    assert_eq!(refused(&server, "samples_refused", "retention").await, Some(2.0));
+    assert_eq!(metric(&server, "limits_reached_total{limit=\"retention\"}").await, Some(4.0));
+    // A longer one takes it.
+    write_settings(&file, "retention = \"30d\"\n");
+    assert_eq!(reload(&server).await, (200, "changed: retention\n".to_owned()));
+    let batch = Batch::new().series(&[("__name__", "m_0"), ("host", "a")]).sample(old, 1.0);
+    assert_eq!(write(&server, Message::V1, &batch).await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn by_default_microseconds_are_no_milliseconds_and_any_age_is_welcome() {
     let folder = tempfile::tempdir().expect("a folder");
     let (server, file) = configured(folder.path(), &Backend::Embedded, "", &[]).await;

@@ -93,13 +93,23 @@ impl Known {
         sent
     }
 
-    /// The metadata that is sent with this message: 1.0 speaks of families, 2.0 of series.
+    /// The metadata that is sent with this message: 1.0 speaks of families, 2.0 of series, whose family follows from
+    /// name and type.
     fn sent_metadata(&self, message: Message) -> Families {
         match message {
             Message::V1 => self.families.clone(),
             Message::V2 => {
-                let of = |name: &String| (name.clone(), self.entries_of(name));
-                let all = self.names.iter().map(of);
+                let family = |name: &String| {
+                    let is_part = |shorter: &&str| self.families.contains_key(*shorter);
+                    let parts = ["_bucket", "_sum", "_count"];
+                    let mut shorter = parts.iter().filter_map(|part| name.strip_suffix(part));
+                    let family = match self.families.contains_key(name) {
+                        true => name,
+                        false => shorter.find(is_part).unwrap_or(name),
+                    };
+                    (family.to_owned(), self.entries_of(name))
+                };
+                let all = self.names.iter().map(family);
                 all.filter(|(_, entries)| !entries.is_empty()).collect()
             }
         }
