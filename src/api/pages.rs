@@ -2,6 +2,7 @@
 //! its log. Told are facts of this program, in the shape that clients expect.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,8 +14,8 @@ use tokio::sync::oneshot;
 use super::parameters::Parameters;
 use super::slow::Watch;
 use super::{AppState, json as envelope};
-use crate::config::AdminApi;
-use crate::promql::format_duration;
+use crate::config::{AdminApi, TypeAndUnitLabels};
+use crate::promql::{Features, NameRemoval, format_duration};
 
 /// The Prometheus whose API and language this is.
 pub(super) const API_LEVEL: &str = "3.16.0";
@@ -25,7 +26,7 @@ fn build() -> Value {
         "revision": concat!("promkairos ", env!("CARGO_PKG_VERSION")),
         "branch": "",
         "buildUser": "",
-        "buildDate": "",
+        "buildDate": env!("BUILD_DATE"),
         "goVersion": "",
     })
 }
@@ -46,8 +47,7 @@ pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response 
     let folder = std::env::current_dir().unwrap_or_default();
     let config = &state.metrics.config;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let retention = state.retention.lock().map(|kept| kept.as_millis());
-    let retention = retention.map(|kept| format_duration(i64::try_from(kept).unwrap_or(i64::MAX)));
+    let retention = state.retention.lock().map(shown);
     envelope::answer(Ok(json!({
         "startTime": time(state.started),
         "hostname": rustix::system::uname().nodename().to_string_lossy(),
@@ -70,9 +70,33 @@ pub(super) async fn config() -> Response {
     envelope::answer(Ok(json!({ "yaml": "" })))
 }
 
-/// `GET /api/v1/status/flags`: none of Prometheus' own.
-pub(super) async fn flags() -> Response {
-    envelope::answer(Ok(json!({})))
+/// `GET /api/v1/status/flags`: the settings that Prometheus has too, under its names and as it writes them.
+pub(super) async fn flags(State(state): State<Arc<AppState>>) -> Response {
+    let evaluator = state.evaluator();
+    let (settings, syntax) = (evaluator.engine.settings(), evaluator.syntax);
+    let features = [
+        (syntax.features == Features::Experimental, "promql-experimental-functions"),
+        (settings.name_removal == NameRemoval::Delayed, "promql-delayed-name-removal"),
+        (state.type_and_unit_labels == TypeAndUnitLabels::Enabled, "type-and-unit-labels"),
+    ];
+    let features = features.into_iter().filter_map(|(is_on, name)| is_on.then_some(name));
+    let admin = (state.admin_api == AdminApi::Enabled).to_string();
+    envelope::answer(Ok(json!({
+        "enable-feature": features.collect::<Vec<_>>().join(","),
+        "query.lookback-delta": shown(settings.lookback),
+        "query.max-concurrency": settings.max_concurrent.to_string(),
+        "query.max-samples": settings.max_samples.to_string(),
+        "query.timeout": shown(settings.timeout),
+        "storage.tsdb.retention.time": shown(state.retention.lock().unwrap_or_default()),
+        "web.enable-admin-api": admin,
+        "web.enable-lifecycle": admin,
+        "web.enable-remote-write-receiver": "true",
+    })))
+}
+
+/// A duration as Prometheus writes it.
+fn shown(duration: Duration) -> String {
+    format_duration(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// `GET /api/v1/status/walreplay`: over, or there would be no answer.

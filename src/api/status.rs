@@ -21,13 +21,13 @@ pub(super) async fn index() -> &'static str {
      metrics:      /metrics\n"
 }
 
-/// `GET /-/healthy`: the process lives.
+/// `GET /-/healthy`: the process lives. In the words of Prometheus, as clients compare them.
 pub(super) async fn healthy() -> &'static str {
-    "promkairos is healthy.\n"
+    "Prometheus Server is Healthy.\n"
 }
 
 /// `GET /-/ready`: the log is replayed, and what is written now can be acknowledged. Whether all
-/// can be read is told besides.
+/// can be read is told besides. The first line is that of Prometheus.
 pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<String, ApiError> {
     state.ready().await?;
     let away = state.away.lock().clone();
@@ -36,7 +36,7 @@ pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<String, 
         None => cassandra_away(&state).await,
     };
     let away = away.map(|why| format!("Writes only, reads are refused: {why}\n"));
-    Ok(format!("promkairos is ready.\n{}", away.unwrap_or_default()))
+    Ok(format!("Prometheus Server is Ready.\n{}", away.unwrap_or_default()))
 }
 
 /// Why Cassandra behind a log does not answer now, if it was there before.

@@ -77,7 +77,7 @@ async fn paths_and_methods() {
 async fn until_the_store_is_open_only_health_answers() {
     let address = server_without_store().await;
     let (status, _, body) = ask(address, Method::GET, "/-/healthy", vec![]).await;
-    assert_eq!((status, body.as_str()), (200, "promkairos is healthy.\n"));
+    assert_eq!((status, body.as_str()), (200, "Prometheus Server is Healthy.\n"));
     for (method, path) in [(Method::GET, "/-/ready"), (Method::POST, "/api/v1/read")] {
         let (status, retry_after, body) = ask(address, method, path, vec![]).await;
         assert_eq!((status, retry_after.as_deref()), (503, Some("1")), "{path}");

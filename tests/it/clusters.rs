@@ -255,7 +255,7 @@ async fn a_server_with_other_clusters() {
             eventually("the cluster is there", async || server.read("__name__", "m").await).await;
         assert_eq!(found.len(), 1);
         let ready = server.get("/-/ready").await.expect("an answer");
-        assert_eq!((ready.0, &*ready.1), (200, "promkairos is ready.\n"));
+        assert_eq!((ready.0, &*ready.1), (200, "Prometheus Server is Ready.\n"));
         load.check(&server).await;
         let names: BTreeMap<_, _> = found[0].labels.clone();
         assert_eq!(names["host"], "old");

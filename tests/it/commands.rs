@@ -200,8 +200,8 @@ async fn health_is_an_exit_code() {
         (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
     };
     let url = server.url("");
-    assert_eq!(ask(&url, &[]), (Some(0), "promkairos is healthy.\n".into()));
-    assert_eq!(ask(&url, &["--ready"]), (Some(0), "promkairos is ready.\n".into()));
+    assert_eq!(ask(&url, &[]), (Some(0), "Prometheus Server is Healthy.\n".into()));
+    assert_eq!(ask(&url, &["--ready"]), (Some(0), "Prometheus Server is Ready.\n".into()));
     // Without --server the address is that of the settings.
     let port = server.address.port();
     for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {

@@ -183,7 +183,7 @@ async fn an_http2_client_that_takes_nothing_of_an_answer_loses_it_and_no_other()
         if window > 0 {
             // The connection goes on.
             let healthy = rest(get(&client, &server, "/-/healthy").await).await.expect("whole");
-            assert_eq!(healthy, b"promkairos is healthy.\n");
+            assert_eq!(healthy, b"Prometheus Server is Healthy.\n");
             rest(held).await.expect_err("a part must not pass for the whole");
         }
     }

@@ -179,7 +179,7 @@ async fn list(server: &Promkairos, books: &Books) {
 async fn see_health(server: &Promkairos, books: &Books) {
     loop {
         let answer = server.get("/-/healthy").await.expect("an answer");
-        assert_eq!(answer, (200, "promkairos is healthy.\n".to_owned()));
+        assert_eq!(answer, (200, "Prometheus Server is Healthy.\n".to_owned()));
         books.health.fetch_add(1, Relaxed);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
