@@ -7,8 +7,7 @@
 use jiff::civil::DateTime;
 
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP};
-use crate::promql::parse_duration;
-use crate::promql::quoted;
+use crate::promql::{go_float, parse_duration, quoted};
 
 /// What Go clients send for "as early as can be" and "as late as can be", with the seconds.
 const FAR: [(&str, Moment); 2] = [
@@ -40,7 +39,7 @@ impl Moment {
         if let Some((_, far)) = FAR.iter().find(|(name, _)| *name == text) {
             return Ok(*far);
         }
-        let time = number(text).map(Self::from_seconds).or_else(|| rfc3339(text));
+        let time = go_float(text).ok().map(Self::from_seconds).or_else(|| rfc3339(text));
         time.ok_or_else(|| format!("cannot parse {} to a valid timestamp", quoted(text)))
     }
 
@@ -71,7 +70,7 @@ impl Moment {
 /// beyond all samples is put at their end. What Go takes for the least there is (`Inf`, `NaN`, `1e30`) is refused.
 /// The error says what is wrong with the text.
 pub fn parse_time(text: &str) -> Result<i64, String> {
-    match number(text) {
+    match go_float(text).ok() {
         Some(seconds) if !is_held(seconds) => Err(format!("{} is beyond all times", quoted(text))),
         _ => Moment::parse(text).map(Moment::millis),
     }
@@ -85,7 +84,7 @@ fn is_held(seconds: f64) -> bool {
 /// The nanoseconds of a duration.
 pub(super) fn duration(text: &str) -> Result<i64, String> {
     let bad = || format!("cannot parse {} to a valid duration", quoted(text));
-    let Some(seconds) = number(text) else {
+    let Ok(seconds) = go_float(text) else {
         return parse_duration(text).map_err(|_| bad());
     };
     let nanoseconds = seconds * 1e9;
@@ -127,19 +126,6 @@ pub(super) fn go_duration(nanoseconds: i64) -> String {
             }
         }
     }
-}
-
-/// A float as Go reads it. One that no float holds is none.
-fn number(text: &str) -> Option<f64> {
-    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
-    let bytes = text.as_bytes();
-    let mut underscores = (0..bytes.len()).filter(|at| bytes[*at] == b'_');
-    if underscores.any(|at| at == 0 || !digit(bytes.get(at - 1)) || !digit(bytes.get(at + 1))) {
-        return None;
-    }
-    let value: f64 = text.replace('_', "").parse().ok()?;
-    let overflows = value.is_infinite() && text.contains(|c: char| c.is_ascii_digit());
-    (!overflows).then_some(value)
 }
 
 /// `2006-01-02T15:04:05.999999999Z` or with `+01:00` in place of the `Z`.

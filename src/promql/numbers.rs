@@ -4,13 +4,14 @@
 //! digits. Durations are those of Prometheus: whole numbers with units, from years down to
 //! milliseconds, each unit at most once. Errors have Prometheus' texts.
 
+use super::go_float::{go_float, separators_fit};
 use super::strings::quoted;
 
 /// The value of a number without a sign.
 pub(super) fn number(text: &str) -> Result<f64, String> {
     match integer(text) {
         Some(integer) => Ok(integer as f64),
-        None => float(text).map_err(|why| {
+        None => go_float(text).map_err(|why| {
             format!("error parsing number: strconv.ParseFloat: parsing {}: {why}", quoted(text))
         }),
     }
@@ -23,28 +24,6 @@ fn integer(text: &str) -> Option<i64> {
         _ => (text, 10),
     };
     separators_fit(text).then(|| i64::from_str_radix(&digits.replace('_', ""), radix).ok())?
-}
-
-fn float(text: &str) -> Result<f64, &'static str> {
-    let parsed = separators_fit(text).then(|| text.replace('_', "").parse::<f64>().ok()).flatten();
-    match parsed {
-        None => Err("invalid syntax"),
-        Some(value) if value.is_infinite() && text.starts_with(|c: char| !c.is_alphabetic()) => {
-            Err("value out of range")
-        }
-        Some(value) => Ok(value),
-    }
-}
-
-/// Whether each `_` stands between digits, or between the `0x` and a digit.
-fn separators_fit(text: &str) -> bool {
-    let hex = text.starts_with("0x") || text.starts_with("0X");
-    let is_digit = |b: u8| if hex { b.is_ascii_hexdigit() } else { b.is_ascii_digit() };
-    let bytes = text.as_bytes();
-    (0..bytes.len()).filter(|&at| bytes[at] == b'_').all(|at| {
-        let before = at > 0 && (is_digit(bytes[at - 1]) || (hex && at == 2));
-        before && bytes.get(at + 1).is_some_and(|&b| is_digit(b))
-    })
 }
 
 /// Units with their nanoseconds, longest first.

@@ -16,6 +16,7 @@ use crate::promql::budget::Held;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
 use crate::promql::format::open_metrics;
+use crate::promql::go_float;
 use crate::promql::histogram::{
     ClassicBucket, FloatHistogram, NanObservations, classic_fraction, classic_quantile,
 };
@@ -352,7 +353,5 @@ fn outputs(series: &[Series], held: &mut Held) -> Result<(Vec<Output>, Vec<Label
 
 /// An upper bound; `+Inf` is one, NaN and a number too large for a float are none.
 fn parse_bound(text: &str) -> Option<f64> {
-    let bound: f64 = text.parse().ok()?;
-    let overflows = bound.is_infinite() && text.contains(|c: char| c.is_ascii_digit());
-    (!overflows && !bound.is_nan()).then_some(bound)
+    go_float(text).ok().filter(|bound| !bound.is_nan())
 }
