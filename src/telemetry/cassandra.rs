@@ -87,6 +87,8 @@ pub struct CassandraMetrics {
     pub rows_written: Counter,
     /// Rows read from `data_points`.
     pub rows_read: Counter,
+    /// Reads that a server gave up.
+    pub reads_given_up: Counter,
     /// Points that lost the digits below a second, as the keyspace counts seconds.
     pub floored: Counter,
     /// Index rows written.
@@ -142,6 +144,7 @@ impl Default for CassandraMetrics {
             write_concurrency: Gauge::default(),
             rows_written: Counter::default(),
             rows_read: Counter::default(),
+            reads_given_up: Counter::default(),
             floored: Counter::default(),
             index_rows_written: Counter::default(),
             index_rows_ahead: Counter::default(),
@@ -197,6 +200,11 @@ impl CassandraMetrics {
         let counters = [
             ("rows_written", "Rows written to data_points", &self.rows_written),
             ("rows_read", "Rows read from data_points", &self.rows_read),
+            (
+                "reads_given_up",
+                "Reads that a server gave up, as a rule for what was deleted or has expired on their way",
+                &self.reads_given_up,
+            ),
             (
                 "floored",
                 "Points that lost the digits below a second, as the keyspace counts seconds",

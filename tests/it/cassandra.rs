@@ -6,6 +6,7 @@ mod datacenter;
 mod deletes;
 pub(crate) mod doctor;
 mod dropped;
+mod expired;
 mod full_disk;
 mod guardrails;
 mod hanging;

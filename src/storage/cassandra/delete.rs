@@ -191,7 +191,7 @@ impl Shared {
         others: Others,
     ) -> Result<Option<RowKey>, StoreError> {
         let bytes = row.key();
-        if self.has_rows(&self.statements.points.any, (&*bytes,)).await? {
+        if self.has_cells(row).await? {
             return Ok(None);
         }
         let key = row.row_key();

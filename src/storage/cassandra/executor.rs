@@ -63,6 +63,8 @@ pub(super) struct Executor {
 pub(super) enum Failure {
     /// The server will never take these rows, or so many keys, and says why.
     Refused(String),
+    /// A server gave up on a read, which the text names: see [`Verdict::Unread`].
+    Unread(String),
     /// Anything else.
     Store(StoreError),
 }
@@ -77,6 +79,7 @@ impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Refused(why) => Self::Backend { what: "Cassandra".into(), source: why.into() },
+            Failure::Unread(what) => Self::Unavailable { what, retry_after: RETRY_AFTER },
             Failure::Store(error) => error,
         }
     }
@@ -178,16 +181,16 @@ impl Executor {
         if rows.len() > 1 {
             match self.batch(insert, rows, deadline).await {
                 Ok(()) => return Ok(Vec::new()),
-                Err(Failure::Store(error)) => return Err(error),
                 Err(Failure::Refused(_)) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         let mut refused = Vec::new();
         for (at, row) in rows.iter().enumerate() {
             match self.run(&insert.one, row, deadline).await {
                 Ok(_) => {}
-                Err(Failure::Store(error)) => return Err(error),
                 Err(Failure::Refused(why)) => refused.push((at, why)),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(refused)
@@ -217,8 +220,18 @@ impl Executor {
         &self,
         prepared: &Prepared,
         values: impl SerializeRow,
-        mut visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
+        visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
+        Ok(self.pages_as_far(prepared, values, visit).await?)
+    }
+
+    /// The same, for who can do something about a page that is not read.
+    pub(super) async fn pages_as_far(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+        mut visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), Failure> {
         let mut state = PagingState::start();
         loop {
             let (result, next) = self.page(prepared, &values, &state).await?;
@@ -415,6 +428,16 @@ impl<'a> Attempts<'a> {
             }
             Verdict::Refused => {
                 (StatementOutcome::Refused, Failure::Refused(cause::of_execution(&error)))
+            }
+            Verdict::Unread => {
+                metrics.reads_given_up.inc();
+                let cause = cause::of_execution(&error);
+                let what = format!(
+                    "{}: {cause}: as a rule, more of what is read was deleted or has expired than the server's setting \
+                     tombstone_failure_threshold allows, and is not compacted away yet",
+                    self.what()
+                );
+                (StatementOutcome::Failed, Failure::Unread(what))
             }
             Verdict::Denied => {
                 let what = format!("{}: {}", self.what(), cause::of_execution(&error));

@@ -310,8 +310,8 @@ fn refused_in_window(
 ) -> Result<RefusedSeries, StoreError> {
     match written {
         Ok(refused) => Ok(refused),
-        Err(Failure::Store(error)) => Err(error),
         Err(Failure::Refused(why)) => Ok(series.map(|series| (series, why.clone())).collect()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -20,6 +20,7 @@ mod concurrency;
 mod credentials;
 mod cut;
 mod datacenter;
+mod dead_cells;
 mod delete;
 pub mod doctor;
 mod epochs;
@@ -91,6 +92,7 @@ pub use tag_index::{
 pub use unsynced::KeepUnsynced;
 
 use self::clock::Skew;
+use self::dead_cells::DeadCells;
 use self::epochs::Epochs;
 use self::executor::Executor;
 use self::index_memory::IndexMemory;
@@ -165,6 +167,7 @@ impl CassandraStore {
             mtimes: Mtimes::default(),
             legacy: LegacyIndex::default(),
             spacings: Spacings::default(),
+            dead_cells: DeadCells::default(),
             skew: Skew::default(),
             index_gate: RwLock::default(),
             index_delete: Arc::default(),

@@ -13,7 +13,8 @@ use futures::future::try_join_all;
 use scylla::response::query_result::QueryRowsResult;
 
 use super::cached_reader::Cached;
-use super::executor::{all, unreadable};
+use super::dead_cells::Slices;
+use super::executor::{Failure, all, unreadable};
 use super::finder::{FoundRow, bytes_of_rows};
 use super::shared::Shared;
 use super::statements::Prepared;
@@ -255,14 +256,16 @@ impl Shared {
                 let select = &self.statements.points.select_lasting;
                 self.read_pages(select, row, range, |page| {
                     type Row<'f> = (&'f [u8], Option<&'f [u8]>, Option<i32>);
+                    let mut last = None;
                     // The number is the server's word.
                     found.reserve(page.rows_num().min(MOST_RESERVED));
                     for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
                         let (column, value, ttl) = cell.map_err(|e| unreadable(select.name, e))?;
                         expires = sooner(expires, ttl);
                         found.extend(self.point(row, column, value.unwrap_or_default())?);
+                        last = Some(column);
                     }
-                    Ok(ControlFlow::Continue(()))
+                    Ok(last.map(Box::from))
                 })
                 .await?;
             }
@@ -309,31 +312,66 @@ impl Shared {
         let select = &self.statements.points.select;
         self.read_pages(select, row, range, |page| {
             type Row<'f> = (&'f [u8], Option<&'f [u8]>);
+            let mut last = None;
             for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
                 let (column, value) = cell.map_err(|e| unreadable(select.name, e))?;
                 visit(column, value.unwrap_or_default())?;
+                last = Some(column);
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(last.map(Box::from))
         })
         .await
     }
 
-    /// Calls `visit` with what `select` has of the row in the range.
+    /// Calls `visit` with what `select` has of the row in the range; it gives the last column of each page.
     async fn read_pages(
         &self,
         select: &Prepared,
         row: &FoundRow,
         range: TimeRange,
-        mut visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
+        mut visit: impl FnMut(QueryRowsResult) -> Result<Option<Box<[u8]>>, StoreError>,
     ) -> Result<(), StoreError> {
         let Some(columns) = self.spec.columns(row.row_time, range) else { return Ok(()) };
-        let values = (row.key(), &columns.start[..], &columns.end[..]);
-        self.executor
-            .pages(select, values, |page| {
+        let key = row.key();
+        let mut slices = Slices::of(&self.dead_cells, &key, &columns.start, &columns.end);
+        while let Some((start, end)) = slices.next() {
+            let mut last = None;
+            let read = self.executor.pages_as_far(select, (&*key, start, end), |page| {
                 self.executor.metrics.rows_read.inc_by(page.rows_num() as u64);
-                visit(page)
-            })
-            .await
+                last = visit(page)?.or(last.take());
+                Ok(ControlFlow::Continue(()))
+            });
+            match read.await {
+                Ok(()) => slices.read(last.as_deref()),
+                Err(Failure::Unread(_)) if slices.cut(last.as_deref()) => {}
+                Err(Failure::Unread(why)) => {
+                    return Err(Failure::Unread(format!("{why}; the row is {row}")).into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row has any cell. Where a server does not find that out at once, all of it is read.
+    pub(super) async fn has_cells(&self, row: &FoundRow) -> Result<bool, StoreError> {
+        let select = &self.statements.points.any;
+        match self.executor.run(select, (&*row.key(),), self.executor.deadline()).await {
+            Ok(result) => {
+                let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+                Ok(rows.rows_num() > 0)
+            }
+            Err(Failure::Unread(_)) => {
+                let mut has_cells = false;
+                self.read_cells(row, TimeRange::ALL, |_, _| {
+                    has_cells = true;
+                    Ok(())
+                })
+                .await?;
+                Ok(has_cells)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) enum Verdict {
     Refused,
     /// The login may not do that: until somebody grants it.
     Denied,
+    /// A server gave up on a read, as a rule for the cells and rows on its way that are dead: less of it may be read.
+    Unread,
     /// Neither time nor other values help.
     Broken,
 }
@@ -79,6 +81,7 @@ fn judge_answer(error: &DbError) -> Verdict {
         | DbError::Unprepared { .. }
         | DbError::RateLimitReached { .. }
         | DbError::ServerError => Verdict::Again,
+        DbError::ReadFailure { .. } => Verdict::Unread,
         DbError::Unauthorized => Verdict::Denied,
         _ => Verdict::Broken,
     }

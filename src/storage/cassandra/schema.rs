@@ -244,7 +244,7 @@ pub(super) async fn run(
 
 pub(super) fn failed(what: &str, error: scylla::errors::ExecutionError) -> StoreError {
     match judge(&error) {
-        Verdict::Again | Verdict::Unreached => StoreError::Unavailable {
+        Verdict::Again | Verdict::Unreached | Verdict::Unread => StoreError::Unavailable {
             what: format!("Cassandra: {what}: {}", cause::of_execution(&error)),
             retry_after: RETRY_AFTER,
         },

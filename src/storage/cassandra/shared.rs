@@ -7,6 +7,7 @@ use scylla::value::CqlValue;
 use tokio::sync::{Mutex, RwLock};
 
 use super::clock::Skew;
+use super::dead_cells::DeadCells;
 use super::epochs::Epochs;
 use super::executor::{Executor, unreadable};
 use super::index_memory::IndexMemory;
@@ -44,6 +45,7 @@ pub(super) struct Shared {
     pub(super) mtimes: Mtimes,
     pub(super) legacy: LegacyIndex,
     pub(super) spacings: Spacings,
+    pub(super) dead_cells: DeadCells,
     pub(super) skew: Skew,
     pub(super) tags: TagIndex,
     /// How far an acknowledgement of Cassandra goes.

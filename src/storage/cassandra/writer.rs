@@ -133,7 +133,7 @@ impl Shared {
                 tracing::warn!(family = %row.family, %why, "metadata was refused");
                 Ok(Some(row.family.clone()))
             }
-            Err(Failure::Store(error)) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -162,7 +162,10 @@ impl Shared {
         deadline: Deadline,
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
         let insert = &self.statements.points.insert;
-        let refused = self.executor.insert(insert, &parcel.rows, deadline).await?;
+        let refused = self.executor.insert(insert, &parcel.rows, deadline).await;
+        // What failed may be there too.
+        parcel.rows.iter().for_each(|(key, ..)| self.dead_cells.written(key));
+        let refused = refused?;
         let written = parcel.rows.len() - refused.len();
         self.executor.metrics.rows_written.inc_by(written as u64);
         let refused = refused.into_iter().map(|(at, why)| {

@@ -1,0 +1,291 @@
+//! Reads a row of points in slices where Cassandra does not read it in one, and remembers where its dead part ends.
+//!
+//! Cassandra gives up on a read that passes over more cells than `tombstone_failure_threshold` (100,000) which have
+//! expired or were deleted and are not compacted away. Such a slice is cut in two by the offset in the row, and each
+//! half is read for itself, again and again: what lives is found however many dead cells lie before and between. The
+//! number of cuts is bounded.
+//!
+//! Where a row began with dead cells alone, the next reads begin behind them, for [`LASTS`]: then one looks at all of it
+//! again, as another writer may have written there. What this process writes there ends that at once.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// How long other writers' points in a part that was dead may stay unseen.
+const LASTS: Duration = Duration::from_secs(10);
+/// Rows that are remembered.
+const MOST_ROWS: usize = 10_000;
+/// Cuts of one row: the tombstones of that many reads may lie in it.
+const MOST_CUTS: u32 = 500;
+
+/// Rows that begin with a dead part.
+#[derive(Default)]
+pub(super) struct DeadCells {
+    rows: Mutex<HashMap<Box<[u8]>, Part>>,
+    /// How many, for writers that mostly find none.
+    count: AtomicUsize,
+}
+
+#[derive(Debug, Clone)]
+struct Part {
+    start: Box<[u8]>,
+    /// The first column that is not known to be dead; empty = it is being looked for.
+    end: Box<[u8]>,
+    since: Instant,
+}
+
+impl DeadCells {
+    /// The column from which on a read of a row from `start` has to look.
+    fn begin(&self, key: &[u8], start: &[u8]) -> Box<[u8]> {
+        if self.count.load(Ordering::Acquire) > 0
+            && let Some(part) = self.rows.lock().get(key)
+            && part.since.elapsed() < LASTS
+            && (&*part.start..&*part.end).contains(&start)
+        {
+            return part.end.clone();
+        }
+        start.into()
+    }
+
+    /// A read from `start` on looks for where the dead part ends. Writes that come from now on are noticed.
+    fn look(&self, key: &[u8], start: &[u8], since: Instant) {
+        let part = Part { start: start.into(), end: Box::default(), since };
+        let mut rows = self.rows.lock();
+        if rows.len() >= MOST_ROWS {
+            rows.clear();
+        }
+        rows.insert(key.into(), part);
+        self.count.store(rows.len(), Ordering::Release);
+    }
+
+    /// Up to `end` the row is dead, unless something was written since it was [looked](Self::look) at.
+    fn learn(&self, key: &[u8], end: &[u8], since: Instant) {
+        if let Some(part) = self.rows.lock().get_mut(key).filter(|part| part.since == since) {
+            part.end = end.into();
+        }
+    }
+
+    /// Something was written to a row.
+    pub(super) fn written(&self, key: &[u8]) {
+        if self.count.load(Ordering::Acquire) > 0 {
+            let mut rows = self.rows.lock();
+            rows.remove(key);
+            self.count.store(rows.len(), Ordering::Release);
+        }
+    }
+}
+
+/// The slices of a row that are to be read, in the order of its columns.
+pub(super) struct Slices<'a> {
+    dead: &'a DeadCells,
+    key: &'a [u8],
+    start: &'a [u8],
+    /// First column and the one behind the last of each; the next is the last.
+    left: Vec<[Box<[u8]>; 2]>,
+    /// The one that is being read.
+    now: Option<[Box<[u8]>; 2]>,
+    cuts: u32,
+    /// When the first was cut, before anything living was found.
+    looks_since: Option<Instant>,
+    /// Nothing lives before this column, as far as was read.
+    dead_before: Box<[u8]>,
+    has_met_life: bool,
+}
+
+impl<'a> Slices<'a> {
+    /// The columns of a row from `start` to before `end`.
+    pub(super) fn of(dead: &'a DeadCells, key: &'a [u8], start: &'a [u8], end: &[u8]) -> Self {
+        let begin = dead.begin(key, start);
+        let left = if *begin < *end { vec![[begin, end.into()]] } else { Vec::new() };
+        Self {
+            dead,
+            key,
+            start,
+            left,
+            now: None,
+            cuts: 0,
+            looks_since: None,
+            dead_before: Box::default(),
+            has_met_life: false,
+        }
+    }
+
+    /// The next slice: first column, and the one behind the last. `None` = all is read.
+    pub(super) fn next(&mut self) -> Option<(&[u8], &[u8])> {
+        self.now = self.left.pop();
+        if self.now.is_none()
+            && let Some(since) = self.looks_since.take()
+        {
+            self.dead.learn(self.key, &self.dead_before, since);
+        }
+        self.now.as_ref().map(|[start, end]| (&**start, &**end))
+    }
+
+    /// It was read; `last` is the last column that was there.
+    pub(super) fn read(&mut self, last: Option<&[u8]>) {
+        let Some([start, end]) = self.now.take() else { return };
+        if !self.has_met_life {
+            self.dead_before = if last.is_some() { start } else { end };
+            self.has_met_life = last.is_some();
+        }
+    }
+
+    /// The server gave up on it behind the column `last`: the rest comes in two halves. False where it cannot be cut.
+    pub(super) fn cut(&mut self, last: Option<&[u8]>) -> bool {
+        let Some([mut start, end]) = self.now.take() else { return false };
+        self.cuts += 1;
+        if self.cuts > MOST_CUTS {
+            return false;
+        }
+        if let Some(last) = last {
+            self.read_up_to(&start);
+            start = [last, &[0]].concat().into();
+        } else if !self.has_met_life && self.looks_since.is_none() {
+            let now = Instant::now();
+            self.looks_since = Some(now);
+            self.dead.look(self.key, self.start, now);
+        }
+        let Some(middle) = middle(&start, &end) else { return false };
+        self.left.push([middle.clone(), end]);
+        self.left.push([start, middle]);
+        true
+    }
+
+    fn read_up_to(&mut self, start: &[u8]) {
+        if !self.has_met_life {
+            self.dead_before = start.into();
+            self.has_met_life = true;
+        }
+    }
+}
+
+/// A column between two, by their offsets; `None` where there is none.
+fn middle(start: &[u8], end: &[u8]) -> Option<Box<[u8]>> {
+    let offset = |column: &[u8]| {
+        let mut bytes = [0; 4];
+        let length = column.len().min(4);
+        bytes[..length].copy_from_slice(&column[..length]);
+        u32::from_be_bytes(bytes)
+    };
+    let (first, last) = (offset(start), offset(end));
+    let middle = first + last.saturating_sub(first) / 2;
+    let column: Box<[u8]> = middle.to_be_bytes().into();
+    (*column > *start && *column < *end).then_some(column)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a server has of a row: columns that live, and columns that are dead, of which a read passes over so many.
+    struct Row {
+        live: BTreeSet<u32>,
+        dead: BTreeSet<u32>,
+        most: usize,
+    }
+
+    impl Row {
+        /// What it answers of a slice, page by page of one column; false where it gives up.
+        fn read(&self, start: &[u8], end: &[u8], found: &mut Vec<u32>) -> (Option<[u8; 4]>, bool) {
+            let within = |column: &&u32| {
+                let column = column.to_be_bytes();
+                *start <= column[..] && column[..] < *end
+            };
+            let mut last = None;
+            let mut from = 0;
+            for column in self.live.iter().filter(within) {
+                if self.dead.range(from..*column).filter(within).count() > self.most {
+                    return (last, false);
+                }
+                (last, from) = (Some(column.to_be_bytes()), *column);
+                found.push(*column);
+            }
+            (last, self.dead.range(from..).filter(within).count() <= self.most)
+        }
+
+        /// All that lives from `start` to before `end`, and how many reads it took.
+        fn all(&self, dead: &DeadCells, start: u32, end: u32) -> Option<(Vec<u32>, u32)> {
+            let (mut found, mut reads) = (Vec::new(), 0);
+            let (start, end) = (start.to_be_bytes(), end.to_be_bytes());
+            let mut slices = Slices::of(dead, b"row", &start, &end);
+            loop {
+                let Some((from, to)) = slices.next() else { return Some((found, reads)) };
+                let (last, is_whole) = self.read(from, to, &mut found);
+                reads += 1;
+                let last = last.as_ref().map(|last| &last[..]);
+                match is_whole {
+                    true => slices.read(last),
+                    false if slices.cut(last) => {}
+                    false => return None,
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_that_lives_is_found_in_order(
+            live in prop::collection::btree_set(0_u32..2_000, 0..40),
+            dead in prop::collection::btree_set(0_u32..2_000, 0..1_500),
+            most in 10_usize..200,
+            (start, end) in (0_u32..2_000, 0_u32..2_100),
+            again in prop::collection::vec((0_u32..2_000, 0_u32..2_100), 0..4),
+        ) {
+            let dead: BTreeSet<u32> = dead.difference(&live).copied().collect();
+            let (row, memory) = (Row { live, dead, most }, DeadCells::default());
+            for (start, end) in std::iter::once((start, end)).chain(again) {
+                let want: Vec<u32> =
+                    row.live.range(start..end.max(start)).copied().collect();
+                let (found, _) = row.all(&memory, start, end).expect("it can be cut");
+                prop_assert_eq!(found, want);
+            }
+        }
+    }
+
+    #[test]
+    fn a_dead_part_is_passed_over_once_and_not_where_it_was_written_to() {
+        let mut row = Row { live: BTreeSet::from([900]), dead: (0..800).collect(), most: 100 };
+        let memory = DeadCells::default();
+        let (found, reads) = row.all(&memory, 0, 1_000).expect("it can be cut");
+        assert!(found == [900] && reads > 8, "{reads}");
+        assert_eq!(row.all(&memory, 0, 1_000), Some((vec![900], 1)));
+        // Within the dead part, and before it.
+        assert_eq!(row.all(&memory, 300, 600), Some((vec![], 0)));
+        row.live.insert(500);
+        row.dead.remove(&500);
+        memory.written(b"row");
+        assert_eq!(row.all(&memory, 0, 1_000).map(|(found, _)| found), Some(vec![500, 900]));
+    }
+
+    #[test]
+    fn a_write_while_the_end_of_the_dead_part_is_looked_for_is_not_passed_over() {
+        let (memory, since) = (DeadCells::default(), Instant::now());
+        memory.look(b"row", &[0], since);
+        memory.written(b"row");
+        memory.learn(b"row", &[9], since);
+        assert_eq!(*memory.begin(b"row", &[5]), [5]);
+    }
+
+    #[test]
+    fn what_cannot_be_cut_ends() {
+        let read = |most| {
+            let row = Row { live: BTreeSet::new(), dead: (5..9).collect(), most };
+            row.all(&DeadCells::default(), 0, 1_000).map(|(found, _)| found)
+        };
+        assert_eq!((read(1), read(0)), (Some(vec![]), None));
+        let dead = DeadCells::default();
+        let mut slices = Slices::of(&dead, b"row", &[0, 0, 0, 0], &[0, 0, 1, 0]);
+        let mut reads = 0;
+        while slices.next().is_some() && slices.cut(None) {
+            reads += 1;
+        }
+        assert!(reads <= 9, "{reads}");
+    }
+}
