@@ -10,10 +10,12 @@ mod toolkit;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::SanType;
+use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -302,6 +304,43 @@ async fn certificates_of_clients_are_asked_for_as_set() {
             let answer = client.get("/-/healthy", None);
             let gets_in = answer.as_ref().is_ok_and(|(status, _)| *status == 200);
             assert_eq!(gets_in, want, "{kind} {more}: {answer:?}");
+        }
+    }
+}
+
+/// Each handshake checks the certificate: a session that is resumed would let in whose certificate has ended meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_resumed_only_where_no_certificate_is_asked_for() {
+    let clients = Authority::new("clients");
+    let known = clients.sign("known", vec![]);
+    for (more, identity, kind) in [
+        ("", None, HandshakeKind::Resumed),
+        (
+            "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: clients.crt\n",
+            Some(&known),
+            HandshakeKind::Full,
+        ),
+        ("  client_auth_type: RequestClientCert\n", Some(&known), HandshakeKind::Full),
+    ] {
+        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let authority = Authority::new("authority");
+            authority.server().write(folder.path(), "server");
+            clients.write(&folder.path().join("clients.crt"));
+            let server = start(folder.path(), &format!("{TLS}{more}"), &[]);
+            let config = Arc::new(client::tls(&authority, &["http/1.1"], &[version], identity));
+            let mut kinds = Vec::new();
+            for _ in 0..2 {
+                let mut stream = client::connect(server.address, &config).await.expect("let in");
+                let ask = b"GET /-/healthy HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+                stream.write_all(ask).await.expect("taken");
+                let mut answer = String::new();
+                // The session comes with the answer, or before it.
+                stream.read_to_string(&mut answer).await.expect("an answer");
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+                kinds.push(stream.get_ref().1.handshake_kind());
+            }
+            assert_eq!(kinds[1], Some(kind), "{more:?} {version:?}");
         }
     }
 }

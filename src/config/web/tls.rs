@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::NoServerSessionStorage;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
@@ -131,7 +132,9 @@ pub(super) fn server_config(
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)
         .map_err(|error| entry.refuse(error))?;
-    let builder = match tls_clients::verifier(&table, provider, files)? {
+    let verifier = tls_clients::verifier(&table, provider, files)?;
+    let asks_for_certificates = verifier.is_some();
+    let builder = match verifier {
         None => builder.with_no_client_auth(),
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
@@ -147,6 +150,11 @@ pub(super) fn server_config(
     let mut config = builder
         .with_single_cert(chain, der)
         .map_err(|error| key.refuse(format!("does not fit the certificate: {error}")))?;
+    if asks_for_certificates {
+        // A session that is resumed would let in whose certificate has ended, or whose authority was taken away.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     config.alpn_protocols = match http2 {
         Http2::Offered => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         Http2::Off => vec![b"http/1.1".to_vec()],

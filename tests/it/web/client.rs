@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -87,17 +87,42 @@ pub(super) async fn shake_hands(
     protocols: &[&str],
     versions: &[&'static SupportedProtocolVersion],
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    connect(address, &Arc::new(tls(authority, protocols, versions, None))).await
+}
+
+/// What a client takes and shows in its handshakes; it remembers sessions.
+pub(super) fn tls(
+    authority: &Authority,
+    protocols: &[&str],
+    versions: &[&'static SupportedProtocolVersion],
+    identity: Option<&Identity>,
+) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     let root = CertificateDer::from_pem_slice(authority.pem.as_bytes()).expect("a certificate");
     roots.add(root).expect("a root");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity { certificate, key }) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("one")];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
+            builder.with_client_auth_cert(chain, key).expect("they fit")
+        }
+    };
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config
+}
+
+/// A connection after its handshake.
+pub(super) async fn connect(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::IpAddress(address.ip().into());
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    TlsConnector::from(Arc::clone(config)).connect(name, stream).await
 }
