@@ -206,6 +206,10 @@ fn check_keyspace(name: &str) -> Result<(), &'static str> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 48 || !valid {
         return Err("must be a letter and up to 47 letters, digits or underscores");
     }
+    // Without quotes Cassandra takes it as lower case, and so does KairosDB: another keyspace than one of this name.
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err("must be in lower case, as KairosDB and cqlsh take a name without quotes");
+    }
     Ok(())
 }
 

@@ -5,8 +5,8 @@
 //! half is read for itself, again and again: what lives is found however many dead cells lie before and between. The
 //! number of cuts is bounded.
 //!
-//! Where a row began with dead cells alone, the next reads begin behind them, for [`LASTS`]: then one looks at all of it
-//! again, as another writer may have written there. What this process writes there ends that at once.
+//! Where a row began with dead cells alone, the next reads begin behind them, for [`LASTS`]: then one looks at all
+//! of it again, as another writer may have written there. What this process writes there ends that at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

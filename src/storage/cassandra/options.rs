@@ -213,9 +213,9 @@ pub enum Role {
 /// Why a setting is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// Not a name that CQL takes without quotes.
+    /// Not a name of a keyspace, or one with capitals.
     #[error(
-        "keyspace {0:?}: a name begins with a letter and has at most 48 letters, digits and underscores"
+        "keyspace {0:?}: a name begins with a letter and has at most 48 lower-case letters, digits and underscores"
     )]
     Keyspace(String),
     /// More than 20 years.
@@ -232,7 +232,8 @@ pub enum OptionsError {
     TtlPattern(String, String),
 }
 
-/// A keyspace name. Unquoted in CQL, so it is folded to lower case, as KairosDB's is.
+/// A keyspace name, which CQL has in quotes: it may be a word of that language. In lower case, as KairosDB's always is,
+/// which has it without quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keyspace(String);
 
@@ -247,15 +248,11 @@ impl FromStr for Keyspace {
     type Err = OptionsError;
 
     fn from_str(name: &str) -> Result<Self, OptionsError> {
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let good = name.len() <= 48
-            && name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.chars().all(word);
-        if good {
-            Ok(Self(name.to_ascii_lowercase()))
-        } else {
-            Err(OptionsError::Keyspace(name.into()))
-        }
+        if good { Ok(Self(name.to_owned())) } else { Err(OptionsError::Keyspace(name.into())) }
     }
 }
 
@@ -316,7 +313,10 @@ mod tests {
 
     #[test]
     fn keyspace_names() {
-        assert_eq!("KairosDB".parse::<Keyspace>().map(|k| k.to_string()), Ok("kairosdb".into()));
+        for good in ["kairosdb", "token", "a_1"] {
+            assert_eq!(good.parse::<Keyspace>().map(|k| k.to_string()), Ok(good.into()));
+        }
+        assert!("KairosDB".parse::<Keyspace>().is_err());
         for bad in ["", "1a", "a-b", "a;drop", "ä", &"a".repeat(49)] {
             assert!(bad.parse::<Keyspace>().is_err(), "{bad}");
         }

@@ -34,8 +34,9 @@ struct Stored {
 
 impl Stored {
     async fn look(session: &Session, keyspace: &Keyspace) -> Result<Self, StoreError> {
-        let cql =
-            format!("SELECT name, value FROM {keyspace}.spec WHERE spec_type = 'cluster_config'");
+        let cql = format!(
+            "SELECT name, value FROM \"{keyspace}\".spec WHERE spec_type = 'cluster_config'"
+        );
         let mut stored = Self::default();
         for (name, value) in rows::<(String, Option<String>)>(session, &cql, ()).await? {
             match name.as_str() {
@@ -125,7 +126,7 @@ pub(super) async fn of_data(
     let tables = ["string_index", "row_keys", "row_key_index", "data_points"];
     for table in tables.into_iter().filter(|table| !missing.contains(table)) {
         let column = if table == "row_keys" { "data_type" } else { "column1" };
-        let cql = format!("SELECT {column} FROM {keyspace}.{table} LIMIT 1");
+        let cql = format!("SELECT {column} FROM \"{keyspace}\".{table} LIMIT 1");
         let result = session.query_unpaged(cql.as_str(), ()).await.map_err(|e| failed(&cql, e))?;
         let rows = result.into_rows_result().map_err(|e| unreadable("a look for data", e))?;
         if rows.rows_num() == 0 {

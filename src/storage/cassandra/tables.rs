@@ -116,7 +116,7 @@ impl Table {
     pub(super) fn create(&self, keyspace: &Keyspace) -> String {
         let columns: Vec<_> = self.columns.iter().map(|(n, t)| format!("{n} {t}, ")).collect();
         format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.{} ({}PRIMARY KEY ({}))",
+            "CREATE TABLE IF NOT EXISTS \"{keyspace}\".{} ({}PRIMARY KEY ({}))",
             self.name,
             columns.concat(),
             self.primary_key

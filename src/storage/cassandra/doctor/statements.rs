@@ -133,7 +133,7 @@ impl Statements {
 }
 
 fn table(options: &Options, name: &str) -> String {
-    format!("{}.{name}", options.keyspace)
+    format!("\"{}\".{name}", options.keyspace)
 }
 
 async fn scan(

@@ -19,7 +19,7 @@ impl Coverage {
         keyspace: &Keyspace,
     ) -> Result<Self, StoreError> {
         let cql = format!(
-            "SELECT value FROM {keyspace}.service_index \
+            "SELECT value FROM \"{keyspace}\".service_index \
              WHERE service = ? AND service_key = ? AND key = ?"
         );
         let values = (SERVICE, DOCUMENT, DOCUMENT_KEY);
