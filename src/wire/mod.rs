@@ -66,6 +66,9 @@ pub enum WireError {
     /// Not a snappy block.
     #[error("body is not a valid snappy block")]
     Snappy(#[from] snap::Error),
+    /// Not a frame of zstd, or one that does not say how large it is.
+    #[error("body is not a zstd frame that says how large its content is")]
+    Zstd,
     /// More bytes than a body may have when decoded.
     #[error("decoded size of {declared} bytes exceeds the limit of {limit} bytes")]
     TooLarge {

@@ -55,7 +55,7 @@ pub(crate) struct Intake {
 /// A body, and its share of the room.
 pub(crate) struct ReceivedBody<'a> {
     pub(crate) bytes: Bytes,
-    _permit: SemaphorePermit<'a>,
+    permit: SemaphorePermit<'a>,
 }
 
 /// Room to decode one request, with the buffers for it.
@@ -151,14 +151,31 @@ impl Intake {
             if length > most {
                 return Err(Refusal::BodyTooLarge(most));
             }
-            let more = length.div_ceil(PIECE).saturating_sub(permit.num_permits());
-            if more > 0 {
-                let more = self.bodies.try_acquire_many(more as u32).map_err(|_| overloaded())?;
-                permit.merge(more);
-            }
+            self.grow(&mut permit, length)?;
             bytes.extend_from_slice(&piece);
         }
-        Ok(ReceivedBody { bytes: bytes.freeze(), _permit: permit })
+        Ok(ReceivedBody { bytes: bytes.freeze(), permit })
+    }
+
+    /// Takes room for a body that has grown to `length` bytes.
+    fn grow<'a>(&'a self, permit: &mut SemaphorePermit<'a>, length: usize) -> Result<(), Refusal> {
+        let more = length.div_ceil(PIECE).saturating_sub(permit.num_permits());
+        if more > 0 {
+            let more = self.bodies.try_acquire_many(more as u32).map_err(|_| overloaded())?;
+            permit.merge(more);
+        }
+        Ok(())
+    }
+
+    /// Other bytes in place of a body, in its room and as much more as they need.
+    pub(super) fn in_place<'a>(
+        &'a self,
+        body: ReceivedBody<'a>,
+        bytes: Bytes,
+    ) -> Result<ReceivedBody<'a>, Refusal> {
+        let ReceivedBody { mut permit, .. } = body;
+        self.grow(&mut permit, bytes.len())?;
+        Ok(ReceivedBody { bytes, permit })
     }
 
     /// Room for a message of `decoded` bytes, as soon as there is some; one that is larger has all of it.
@@ -174,7 +191,7 @@ impl Intake {
         self.room_for(decoded.saturating_mul(expansion)).await
     }
 
-    async fn room_for(&self, bytes: usize) -> Result<Room<'_>, Refusal> {
+    pub(super) async fn room_for(&self, bytes: usize) -> Result<Room<'_>, Refusal> {
         let pieces = bytes.div_ceil(PIECE).max(1).min(self.decoded_pieces);
         let permit = self.in_time(self.decoded.acquire_many(pieces as u32)).await?;
         let scratch = self.buffers.lock().pop().unwrap_or_default();
@@ -235,11 +252,15 @@ impl Drop for Room<'_> {
 pub(crate) fn check_decoded(block: &[u8], most: usize) -> Result<(), Refusal> {
     match snappy::declared_len(block) {
         Ok(declared) | Err(WireError::TooLarge { declared, .. }) if declared > most => {
-            let what = format!("{declared} decoded bytes");
-            Err(Refusal::Limit { what, setting: DECODED_SIZE, most })
+            Err(beyond_decoded(declared as u64, most))
         }
         _ => Ok(()),
     }
+}
+
+/// Why a body of so many decoded bytes is refused.
+pub(super) fn beyond_decoded(declared: u64, most: usize) -> Refusal {
+    Refusal::Limit { what: format!("{declared} decoded bytes"), setting: DECODED_SIZE, most }
 }
 
 /// Runs `decode` on a message of `length` bytes, beside the runtime's tasks when it is long.

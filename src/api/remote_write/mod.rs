@@ -15,6 +15,7 @@ mod learn;
 mod negotiate;
 mod rate;
 mod told;
+mod zstd_body;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ use crate::model::{self, Protocol, Rejections, SampleTimes, WriteOutcome};
 use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::{BODY_REFUSED, InFlight, IngestMetrics, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
+
+use negotiate::Encoding;
 
 pub(crate) use gate::Gate;
 pub(crate) use intake::{DECODED_SIZE, Intake, check_decoded};
@@ -152,12 +155,15 @@ async fn accept(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<WriteOutcome, Refusal> {
-    negotiate::encoding(headers)?;
+    let encoding = negotiate::encoding(headers, protocol)?;
     state.pressure.check_write()?;
     let store = state.store()?;
     let limits = state.writes.limits();
     let body = state.intake.read(headers, body, limits.body_bytes, &state.metrics.http);
-    let body = body.instrument(info_span!("body")).await?;
+    let mut body = body.instrument(info_span!("body")).await?;
+    if encoding == Encoding::Zstd {
+        body = state.intake.as_snappy(body, limits.decoded_bytes).await?;
+    }
     check_decoded(&body.bytes, limits.decoded_bytes)?;
     let decoded = snappy::declared_len(&body.bytes)?;
     let protocol = match (protocol, state.type_and_unit_labels) {

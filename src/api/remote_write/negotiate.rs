@@ -1,6 +1,7 @@
 //! Which protocol a request speaks, by its `Content-Type`, and whether we can read its encoding.
 //!
-//! The version header is not looked at: senders leave it out.
+//! The version header of Prometheus is not looked at: senders leave it out. That of VictoriaMetrics' agents says
+//! that zstd may be meant, which no other sender uses.
 
 use axum::http::{HeaderMap, header};
 
@@ -46,11 +47,25 @@ fn by_type(text: &str) -> Result<Protocol, &'static str> {
     Ok(protocol.unwrap_or(Protocol::V1))
 }
 
-/// Fails when the body is not a snappy block by its `Content-Encoding`.
-pub(super) fn encoding(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(()) };
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// A snappy block.
+    Snappy,
+    /// A frame of zstd.
+    Zstd,
+}
+
+/// The header by which agents of VictoriaMetrics are known.
+const VICTORIA_METRICS: &str = "x-victoriametrics-remote-write-version";
+
+/// How the body is compressed by its `Content-Encoding`; fails when it is otherwise.
+pub(super) fn encoding(headers: &HeaderMap, protocol: Protocol) -> Result<Encoding, Refusal> {
+    let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Encoding::Snappy) };
+    let may_be_zstd = protocol == Protocol::V1 && headers.contains_key(VICTORIA_METRICS);
     match value.as_bytes() {
-        b"" | b"snappy" => Ok(()),
+        b"" | b"snappy" => Ok(Encoding::Snappy),
+        b"zstd" if may_be_zstd => Ok(Encoding::Zstd),
         other => {
             let other = shortened(String::from_utf8_lossy(other).into_owned(), 128);
             let text = format!("content encoding {other:?} is not accepted, only snappy is");

@@ -1,0 +1,74 @@
+//! Bodies of VictoriaMetrics' agents, which are compressed with zstd: they become snappy blocks, as the log keeps them.
+//!
+//! A frame says how large its content is, and that is what is taken of memory before it is unpacked. One that does
+//! not say it is refused: its sender goes on with snappy.
+
+use zstd::bulk::Decompressor;
+use zstd::zstd_safe::get_frame_content_size;
+
+use super::Refusal;
+use super::intake::{Intake, ReceivedBody, beyond_decoded, run_long};
+use crate::wire::{WireError, snappy};
+
+impl Intake {
+    /// The body as a snappy block, where its content has at most `most` bytes.
+    pub(super) async fn as_snappy<'a>(
+        &'a self,
+        body: ReceivedBody<'a>,
+        most: usize,
+    ) -> Result<ReceivedBody<'a>, Refusal> {
+        let declared = get_frame_content_size(&body.bytes).ok().flatten();
+        let declared = declared.ok_or(WireError::Zstd)?;
+        let length = usize::try_from(declared).unwrap_or(usize::MAX);
+        if length > most {
+            return Err(beyond_decoded(declared, most));
+        }
+        let room = self.room_for(length).await?;
+        let block = run_long(length, || {
+            let content = Decompressor::new()
+                .and_then(|mut zstd| zstd.decompress(&body.bytes, length))
+                .map_err(|_| WireError::Zstd)?;
+            snappy::compress(&content)
+        })?;
+        drop(room);
+        self.in_place(body, block.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::HeaderMap;
+
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    async fn read(frame: Vec<u8>, most: usize) -> Result<Vec<u8>, String> {
+        let intake = Intake::new();
+        let metrics = Metrics::new().http;
+        let body = intake.read(&HeaderMap::new(), Body::from(frame), 1 << 20, &metrics).await;
+        let body = body.expect("it is read");
+        let block = intake.as_snappy(body, most).await.map_err(|refusal| refusal.to_string())?;
+        let mut content = Vec::new();
+        Ok(snappy::decompress(&block.bytes, &mut content).expect("a block").to_vec())
+    }
+
+    #[tokio::test]
+    async fn a_frame_becomes_a_block_and_its_size_is_judged_first() {
+        let content: Vec<u8> = (0..100_000_u32).flat_map(|n| (n % 251).to_le_bytes()).collect();
+        let frame = zstd::bulk::compress(&content, 1).expect("it compresses");
+        assert_eq!(read(frame.clone(), content.len()).await, Ok(content.clone()));
+        let beyond = read(frame.clone(), content.len() - 1).await.expect_err("it is larger");
+        assert!(
+            beyond.contains("400000 decoded bytes") && beyond.contains("max-decoded-body-size")
+        );
+        let no_frame = "body is not a zstd frame that says how large its content is";
+        for broken in [vec![], b"nothing".to_vec(), frame[..frame.len() / 2].to_vec()] {
+            assert_eq!(read(broken, content.len()).await, Err(no_frame.to_owned()));
+        }
+        // A frame that lies about its content.
+        let mut lies = frame;
+        lies[5] = lies[5].wrapping_sub(1);
+        assert!(read(lies, content.len()).await.is_err());
+    }
+}
