@@ -15,6 +15,13 @@ pub const MAX_CONNECTIONS: usize = 512;
 pub const SPARE_CONNECTIONS: usize = 16;
 /// Requests of one HTTP/2 connection at a time.
 pub const MAX_HTTP2_STREAMS: u32 = 200;
+/// Bytes of the head of an HTTP/2 request: twice what a path with its query may have, which `http` takes.
+pub const MAX_HTTP2_HEAD_BYTES: u32 = 128 << 10;
+/// Bytes that are read and dropped of the body of a request which is refused without it, so that its client reads the
+/// answer: one that is closed while it sends sees a broken connection, and repeats.
+pub const DRAINED_BODY_BYTES: usize = 32 << 20;
+/// Longest time for that.
+pub const DRAINED_BODY_TIME: Duration = Duration::from_secs(5);
 /// Requests that are answered at a time. Far more than what a sound server has under way, and few enough
 /// for their heads and waiting to take no memory that matters.
 pub const MAX_CONCURRENT_REQUESTS: usize = 4096;

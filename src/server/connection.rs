@@ -1,12 +1,14 @@
 //! One connection: its bytes and its requests, told to its place as they come and go.
 //!
 //! A request is under way from its head until the last piece of its answer was written or is
-//! given up, which `answer` looks after. Nothing is decided here: a request says whether its place is a
-//! spare one, and `api` what is answered there. An answer over HTTP/1 says when its connection ends with it: on a
-//! spare place, where the body of its request has not been read to its end, and where very many requests were refused
-//! for want of credentials.
+//! given up, which `answer` looks after. What nobody has read of a body when its request is answered is read and
+//! dropped first, within bounds, so that the client reads the answer. Nothing else is decided here: a request says
+//! whether its place is a spare one, and `api` what is answered there. An answer over HTTP/1 says when its
+//! connection ends with it: on a spare place, where the body of its request has not been read to its end, and where
+//! very many requests were refused for want of credentials.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -20,14 +22,17 @@ use axum::http::{HeaderValue, Request, Version, header};
 use axum::response::Response;
 use axum::{BoxError, Router};
 use futures::future::BoxFuture;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tower::Service;
 
 use super::answer::Exchange;
 use super::places::{BodyOwed, Multiplexed, Place};
 use crate::api::{AnswerTo, SharedConnection, SpareConnection};
+use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
 use crate::telemetry::HttpMetrics;
 
 /// The bytes of a connection.
@@ -133,9 +138,13 @@ where
         let exchange = Exchange::new(under_way, multiplexed);
         let spare_beyond = self.place.spare_beyond();
         let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+        // Who waits for leave to send a body sends none where there is an answer.
+        let waits = request.headers().contains_key(header::EXPECT);
+        let left = Left::<B>::default();
         let mut request = request.map(|body| {
             let owed = (!body.is_end_stream()).then_some(owed);
-            Body::new(Question { body, owed, is_read: Arc::clone(&is_read) })
+            let (is_read, left) = (Arc::clone(&is_read), Arc::clone(&left));
+            Body::new(Question { body: Some(body), owed, is_read, left: Some(left) })
         });
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(ConnectInfo(peer));
@@ -155,6 +164,10 @@ where
             if let Some(login) = response.extensions().get() {
                 place.judged(*login);
             }
+            let rest = left.lock().take();
+            if let Some(rest) = rest.filter(|_| !waits && spare_beyond.is_none()) {
+                drain(rest).await;
+            }
             // A spare place is soon free again, and what follows an unread body is not looked for, be it there already.
             // HTTP/2 has no such header.
             let ends = spare_beyond.is_some()
@@ -170,11 +183,41 @@ where
 }
 
 /// The body of a request, owed until it has come whole or is given up.
-struct Question<B> {
-    body: B,
+struct Question<B: http_body::Body<Data = Bytes> + Unpin> {
+    /// `None` = it has failed, or was handed on.
+    body: Option<B>,
     owed: Option<BodyOwed>,
     /// Told when it has come whole.
     is_read: Arc<AtomicBool>,
+    /// Where it goes when nobody wants it any more; `None` = nowhere.
+    left: Option<Left<B>>,
+}
+
+/// A body that was dropped before it had come whole.
+type Left<B> = Arc<Mutex<Option<Question<B>>>>;
+
+impl<B: http_body::Body<Data = Bytes> + Unpin> Drop for Question<B> {
+    fn drop(&mut self) {
+        let Some(left) = self.left.take() else { return };
+        let (is_read, owed) = (Arc::clone(&self.is_read), self.owed.take());
+        let body = self.body.take().filter(|body| !body.is_end_stream());
+        *left.lock() = body.map(|body| Self { body: Some(body), owed, is_read, left: None });
+    }
+}
+
+/// Reads a body and drops it, within bounds.
+async fn drain<B: http_body::Body<Data = Bytes> + Unpin>(mut body: Question<B>) {
+    let mut bytes = 0;
+    let all = async {
+        let mut next = async || poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+        while let Some(Ok(frame)) = next().await {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+            if bytes > DRAINED_BODY_BYTES {
+                break;
+            }
+        }
+    };
+    let _ = timeout(DRAINED_BODY_TIME, all).await;
 }
 
 impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Question<B> {
@@ -185,19 +228,22 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Question<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if frame.is_ready() && self.body.is_end_stream() || matches!(frame, Poll::Ready(None)) {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = Pin::new(&mut *body).poll_frame(context);
+        if frame.is_ready() && body.is_end_stream() || matches!(frame, Poll::Ready(None)) {
             self.owed = None;
             self.is_read.store(true, Ordering::Relaxed);
+        } else if matches!(frame, Poll::Ready(Some(Err(_)))) {
+            self.body = None;
         }
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map(http_body::Body::size_hint).unwrap_or_default()
     }
 }

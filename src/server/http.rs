@@ -26,7 +26,7 @@ use super::connection::{Requests, Watched};
 use super::phase::{Limits, Overdue};
 use super::places::{Place, Places};
 use super::tls::Tls;
-use crate::limits::ACCEPT_PAUSE;
+use crate::limits::{ACCEPT_PAUSE, MAX_HTTP2_HEAD_BYTES};
 use crate::storage::Level;
 use crate::telemetry::{HEAD_SIZE, HttpMetrics, InFlight, Throttle};
 
@@ -68,6 +68,7 @@ pub(super) async fn serve(
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(limits.idle_timeout)
+        .max_header_list_size(MAX_HTTP2_HEAD_BYTES)
         .max_concurrent_streams(limits.streams);
     let (stays_open, open) = watch::channel(());
     let serving = Serving { front, builder, open, peer: None };

@@ -70,6 +70,54 @@ async fn one_request_too_many_is_told_to_come_again() {
     .await;
 }
 
+/// A client that sends all of its body before it reads: where the connection is closed meanwhile it sees that
+/// alone, takes it for trouble of the network, and sends the same again.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_refused_while_sending_a_body_reads_the_answer() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(data.path(), &[]).await;
+    let body = vec![b'x'; 4 << 20];
+    for (request, status) in [
+        ("POST /api/v1/write", "415 "),
+        ("POST /api/v1/nothing", "404 "),
+        ("PUT /api/v1/write", "405 "),
+        ("POST /api/v1/admin/tsdb/delete_series", "403 "),
+    ] {
+        for framing in ["Content-Length: 4194304", "Transfer-Encoding: chunked"] {
+            let head = format!(
+                "{request} HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n{framing}\r\n\r\n"
+            );
+            let mut stream = TcpStream::connect(server.address).await.expect("it listens");
+            stream.write_all(head.as_bytes()).await.expect("it takes that");
+            let (chunk, end) = match framing.contains("chunked") {
+                true => (&b"400000\r\n"[..], &b"\r\n0\r\n\r\n"[..]),
+                false => (&b""[..], &b""[..]),
+            };
+            for part in [chunk, &body, end] {
+                stream.write_all(part).await.unwrap_or_else(|error| panic!("{head}{error}"));
+            }
+            let mut answer = vec![0; 9 + status.len()];
+            stream.read_exact(&mut answer).await.unwrap_or_else(|error| panic!("{head}{error}"));
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            assert_eq!(answer, format!("HTTP/1.1 {status}"), "{head}");
+        }
+    }
+}
+
+/// A client that waits for leave to send its body sends none.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_leave_to_send_a_body_is_refused_at_once() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(data.path(), &[]).await;
+    let mut stream = TcpStream::connect(server.address).await.expect("it listens");
+    let head = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n\
+        Content-Length: 4194304\r\nExpect: 100-continue\r\n\r\n";
+    stream.write_all(head).await.expect("it takes that");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 415");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_does_not_come_is_told_the_setting_and_counted() {
     let data = tempfile::tempdir().expect("a folder");
