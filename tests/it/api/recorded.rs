@@ -51,7 +51,6 @@ const DIFFERENT: List = &[
             "requests limit-047",
         ],
     ),
-    ("this is promkairos", &["requests path-001", "requests path-002"]),
     (
         "a path that is none is not sent on to another that is none",
         &["requests path-008", "requests path-012", "requests path-014", "requests path-017"],
