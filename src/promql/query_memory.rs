@@ -1,7 +1,7 @@
 //! What all queries hold together, and may; and whose turn it is to open a selection.
 //!
-//! Where memory is short, a query may still hold a little. What queries took since the process was last looked at counts
-//! as if the process had it already. What one query may hold is for its budget.
+//! Where memory is short, a query may still hold a little. What queries took since the process was last looked at
+//! counts as if the process had it already. What one query may hold is for its budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -219,8 +219,8 @@ impl Pressure {
     }
 
     /// Whether questions may take much, if so many bytes, and what requests and answers took, came to what the process
-    /// had when it was last looked at. What came counts twice: for a moment there is as much again, of which answers are
-    /// made, or which is freed and not given back to the system.
+    /// had when it was last looked at. What came counts twice: for a moment there is as much again, of which
+    /// answers are made, or which is freed and not given back to the system.
     pub fn has_room_for_answers(&self, more: u64) -> bool {
         let answers = self.answers.load(Relaxed);
         let came = answers.saturating_sub(self.answers_then.load(Relaxed)).saturating_add(more);

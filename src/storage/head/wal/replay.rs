@@ -5,8 +5,8 @@
 //! offset. Behind the sealed end it is a torn tail, never acknowledged as durable by a seal:
 //! it is zeroed with a warning. What is sound there is written once more and synced: it may have been in
 //! the memory of the kernel alone, and what comes behind it relies on it. Between segments the sequence must
-//! go on behind what was asked to be skipped, and the newest segment that the checkpoint knows must be there, so that none
-//! can be missing or shorter than it was.
+//! go on behind what was asked to be skipped, and the newest segment that the checkpoint knows must be there, so
+//! that none can be missing or shorter than it was.
 
 use std::path::Path;
 
