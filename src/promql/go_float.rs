@@ -108,7 +108,7 @@ fn nearest(bits: u64, is_more: bool, exponent: i64) -> f64 {
     let kept = if dropped < 64 { bits >> dropped } else { 0 };
     let rest = u128::from(bits) << 1 | u128::from(is_more);
     let half = 1_u128.checked_shl(u32::try_from(dropped).unwrap_or(u32::MAX)).unwrap_or(u128::MAX);
-    let rest = rest & (half - 1 | half);
+    let rest = rest & ((half - 1) | half);
     let is_up = rest > half || rest == half && kept & 1 == 1;
     // A carry out of the mantissa is one more of the exponent, up to infinity.
     let biased = if missing > 0 { 0 } else { (exponent - LEAST) as u64 };

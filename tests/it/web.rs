@@ -322,7 +322,7 @@ async fn sessions_are_resumed_only_where_no_certificate_is_asked_for() {
         ),
         ("  client_auth_type: RequestClientCert\n", Some(&known), HandshakeKind::Full),
     ] {
-        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        for version in [&TLS12, &TLS13] {
             let folder = tempfile::tempdir().expect("a folder");
             let authority = Authority::new("authority");
             authority.server().write(folder.path(), "server");

@@ -311,7 +311,7 @@ mod tests {
     fn the_statement_that_creates() {
         assert_eq!(
             TABLES[0].create(&"k".parse().expect("a name")),
-            "CREATE TABLE IF NOT EXISTS k.data_points (key blob, column1 blob, value blob, \
+            "CREATE TABLE IF NOT EXISTS \"k\".data_points (key blob, column1 blob, value blob, \
              PRIMARY KEY ((key), column1))"
         );
     }
