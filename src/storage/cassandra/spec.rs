@@ -103,7 +103,7 @@ pub(super) async fn write(
     spec: RowSpec,
 ) -> Result<(), StoreError> {
     let cql = format!(
-        "INSERT INTO {}.spec (spec_type, name, value) VALUES ('cluster_config', ?, ?)",
+        "INSERT INTO \"{}\".spec (spec_type, name, value) VALUES ('cluster_config', ?, ?)",
         options.keyspace
     );
     let mut batch = Batch::new(BatchType::Unlogged);

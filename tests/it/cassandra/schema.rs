@@ -4,8 +4,11 @@ use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::TimeRange;
 use promkairos::storage::StoreError;
 use promkairos::storage::cassandra::Options;
+use promkairos::wire;
 
 use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
+use crate::support::promkairos::{Backend, Message, Promkairos};
+use crate::support::{self, load, proto};
 
 const TABLES: [&str; 8] = [
     "data_points",
@@ -201,4 +204,20 @@ async fn compact_storage_and_blob_names_are_taken() {
         assert_eq!(bits(&all[&up]), points.map(|(time, value)| (time, value.to_bits())));
     }
     keyspace.drop().await;
+}
+
+/// A name like any other between quotes, which CQL has as a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reserved_word_may_be_the_name_of_a_keyspace() {
+    let data = tempfile::tempdir().expect("a folder");
+    let (address, keyspace) = (support::cassandra(), "token".to_owned());
+    let backend = Backend::CassandraStore { address, keyspace };
+    let mut server = Promkairos::ready(data.path(), &backend, &[]).await;
+    let request =
+        Request::default().floats(&labels(&[("__name__", "m")]), &[(1_700_000_000_000, 1.0)]);
+    let body = load::compress(&proto::Message(wire::encode_v1(&request.batch())));
+    let written = server.write(Message::V1, body).await.expect("an answer");
+    assert_eq!(written.status, 204, "{written:?}");
+    assert_eq!(server.read("__name__", "m").await.map(|found| found.len()), Ok(1));
+    assert!(server.process.terminate().success(), "{}", server.process.log());
 }
