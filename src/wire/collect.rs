@@ -370,6 +370,11 @@ impl<'a> Collector<'a> {
         true
     }
 
+    /// Whether the metadata entry at this position is that of `family`.
+    pub(super) fn is_family(&self, at: usize, family: &[u8]) -> bool {
+        self.batch.metadata[at].family.as_bytes() == family
+    }
+
     fn check_metadata(&self, entry: MetadataEntry<'a>) -> Result<MetadataEntry<'a>, RejectReason> {
         if entry.family.is_empty() {
             return Err(RejectReason::Metadata("has no family name"));

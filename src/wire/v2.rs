@@ -109,6 +109,8 @@ struct Decoder<'a> {
 struct Families<'a> {
     /// Positions in the batch, by name.
     positions: HashMap<&'a [u8], usize>,
+    /// The same by the reference of a metric and its type, which cost less to look up.
+    known: HashMap<(u32, u64), usize>,
     /// Names of those that a replay leaves out.
     omitted: HashSet<&'a [u8]>,
     /// What the batch got last, and the reference of its metric name: the next series mostly
@@ -311,6 +313,7 @@ impl<'a> Decoder<'a> {
         if is_known || self.collector.omits(Target::Metadata(number)) {
             return Ok(Ok(added));
         }
+        let key = (reference, metadata.kind);
         let family = family(metric, kind, name);
         if self.collector.omits(Target::Family(number)) {
             self.families.omitted.insert(family);
@@ -321,7 +324,12 @@ impl<'a> Decoder<'a> {
         let entry = text(family).and_then(|family| {
             Ok(MetadataEntry { family, kind, help: text(help)?, unit: text(unit)? })
         });
-        if let (Ok(entry), Some(at)) = (&entry, self.families.positions.get(family))
+        let position = match self.families.known.get(&key) {
+            // A native histogram and a series with floats may have one metric, and not one family.
+            Some(at) if self.collector.is_family(*at, family) => Some(at),
+            _ => self.families.positions.get(family),
+        };
+        if let (Ok(entry), Some(at)) = (&entry, position)
             && self.collector.replace_metadata(*at, *entry)
         {
             self.families.last = Some((reference, metadata));
@@ -329,6 +337,7 @@ impl<'a> Decoder<'a> {
             self.collector.add_metadata(number, Target::Family(number), entry)?
         {
             self.families.positions.insert(family, at);
+            self.families.known.insert(key, at);
             self.families.last = Some((reference, metadata));
         }
         Ok(Ok(added))
