@@ -64,7 +64,7 @@ impl Epochs {
         if missing.contains(&"service_index") {
             return Ok(None);
         }
-        let table = format!("\"{}\".service_index", on.options.keyspace);
+        let table = on.options.keyspace.table("service_index");
         let rows = format!("{table} WHERE service = '{SERVICE}' AND service_key");
         let select = format!("SELECT key, value FROM {rows} = ?");
         let select_many = format!("SELECT service_key, key, value FROM {rows} IN ?");

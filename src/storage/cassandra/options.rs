@@ -242,6 +242,11 @@ impl Keyspace {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// A table of it, as CQL has it.
+    pub(super) fn table(&self, name: &str) -> String {
+        format!("\"{}\".{name}", self.0)
+    }
 }
 
 impl FromStr for Keyspace {

@@ -32,9 +32,9 @@ pub(super) async fn check(
 ) -> Result<(), StoreError> {
     let keyspace = &options.keyspace;
     for (need, table, value, row) in tables(session, options, names, missing).await? {
-        let select = format!("SELECT value FROM \"{keyspace}\".{table} WHERE {row}");
-        let update =
-            format!("UPDATE \"{keyspace}\".{table} USING TTL -1 SET value = {value} WHERE {row}");
+        let full = keyspace.table(table);
+        let select = format!("SELECT value FROM {full} WHERE {row}");
+        let update = format!("UPDATE {full} USING TTL -1 SET value = {value} WHERE {row}");
         let statements: &[String] = match need {
             _ if missing.contains(&table) => &[],
             Need::Nothing => &[],

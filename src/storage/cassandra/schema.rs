@@ -113,7 +113,7 @@ async fn is_forgotten(
     keyspace: &Keyspace,
     table: &Table,
 ) -> Result<bool, StoreError> {
-    let cql = format!("SELECT value FROM \"{keyspace}\".{}", table.name);
+    let cql = format!("SELECT value FROM {}", keyspace.table(table.name));
     match session.prepare(cql.as_str()).await {
         Ok(_) => Ok(false),
         Err(PrepareError::AllAttemptsFailed {
@@ -143,7 +143,8 @@ async fn create_keyspace(session: &Session, options: &Options) -> Result<(), Sto
 
 /// KairosDB finds by an indexed tag only what has rows of `tag_indexed_row_keys`.
 async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) -> Result<(), StoreError> {
-    let cql = format!("SELECT data_type, value FROM \"{keyspace}\".tag_indexed_row_keys LIMIT 100");
+    let table = keyspace.table("tag_indexed_row_keys");
+    let cql = format!("SELECT data_type, value FROM {table} LIMIT 100");
     let found: Vec<(Option<String>, Option<String>)> = rows(session, &cql, ()).await?;
     // Ours have a value.
     if found.iter().any(|(data_type, value)| data_type.is_some() && value.is_none()) {

@@ -35,7 +35,8 @@ struct Stored {
 impl Stored {
     async fn look(session: &Session, keyspace: &Keyspace) -> Result<Self, StoreError> {
         let cql = format!(
-            "SELECT name, value FROM \"{keyspace}\".spec WHERE spec_type = 'cluster_config'"
+            "SELECT name, value FROM {} WHERE spec_type = 'cluster_config'",
+            keyspace.table("spec")
         );
         let mut stored = Self::default();
         for (name, value) in rows::<(String, Option<String>)>(session, &cql, ()).await? {
@@ -103,8 +104,8 @@ pub(super) async fn write(
     spec: RowSpec,
 ) -> Result<(), StoreError> {
     let cql = format!(
-        "INSERT INTO \"{}\".spec (spec_type, name, value) VALUES ('cluster_config', ?, ?)",
-        options.keyspace
+        "INSERT INTO {} (spec_type, name, value) VALUES ('cluster_config', ?, ?)",
+        options.keyspace.table("spec")
     );
     let mut batch = Batch::new(BatchType::Unlogged);
     batch.append_statement(cql.as_str());
@@ -126,7 +127,7 @@ pub(super) async fn of_data(
     let tables = ["string_index", "row_keys", "row_key_index", "data_points"];
     for table in tables.into_iter().filter(|table| !missing.contains(table)) {
         let column = if table == "row_keys" { "data_type" } else { "column1" };
-        let cql = format!("SELECT {column} FROM \"{keyspace}\".{table} LIMIT 1");
+        let cql = format!("SELECT {column} FROM {} LIMIT 1", keyspace.table(table));
         let result = session.query_unpaged(cql.as_str(), ()).await.map_err(|e| failed(&cql, e))?;
         let rows = result.into_rows_result().map_err(|e| unreadable("a look for data", e))?;
         if rows.rows_num() == 0 {

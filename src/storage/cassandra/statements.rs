@@ -243,7 +243,7 @@ const STAMPED_TTL: &str = "USING TIMESTAMP ? AND TTL ?";
 
 impl Preparer<'_> {
     async fn points(&self) -> Result<PointStatements, StoreError> {
-        let table = format!("\"{}\".data_points", self.options.keyspace);
+        let table = self.options.keyspace.table("data_points");
         let slice = "key = ? AND column1 >= ? AND column1 < ?";
         let columns = "(key, column1, value) VALUES (?, ?, ?)";
         let insert =
@@ -268,7 +268,7 @@ impl Preparer<'_> {
     }
 
     async fn row_keys(&self) -> Result<RowKeyStatements, StoreError> {
-        let table = format!("\"{}\".row_keys", self.options.keyspace);
+        let table = self.options.keyspace.table("row_keys");
         // An INSERT with our TTL would take the place of a neighbour's row that lasts longer.
         let insert = format!(
             "UPDATE {table} {STAMPED_TTL} SET mtime = ?, value = '' \
@@ -300,7 +300,7 @@ impl Preparer<'_> {
     }
 
     async fn row_times(&self) -> Result<RowTimeStatements, StoreError> {
-        let table = format!("\"{}\".row_key_time_index", self.options.keyspace);
+        let table = self.options.keyspace.table("row_key_time_index");
         let insert = format!("UPDATE {table} {STAMPED_TTL} SET value = '' WHERE {INDEX_ROW}");
         let select = format!(
             "SELECT row_time FROM {table} \
@@ -322,7 +322,7 @@ impl Preparer<'_> {
     }
 
     async fn names(&self) -> Result<NameStatements, StoreError> {
-        let table = format!("\"{}\".string_index", self.options.keyspace);
+        let table = self.options.keyspace.table("string_index");
         let columns = "(key, column1, value) VALUES (?, ?, 0x00)";
         let insert = format!("INSERT INTO {table} {columns} {STAMPED}");
         let select = format!("SELECT column1 FROM {table} WHERE key = ? AND column1");
@@ -334,7 +334,7 @@ impl Preparer<'_> {
     }
 
     async fn legacy(&self) -> Result<LegacyStatements, StoreError> {
-        let table = format!("\"{}\".row_key_index", self.options.keyspace);
+        let table = self.options.keyspace.table("row_key_index");
         let select = format!("SELECT column1 FROM {table}");
         let metric = format!("{select} WHERE key = ?");
         let slice = format!("{metric} AND column1 >= ? AND column1 <= ?");
@@ -350,7 +350,7 @@ impl Preparer<'_> {
     }
 
     async fn metadata(&self) -> Result<MetadataStatements, StoreError> {
-        let table = format!("\"{}\".service_index", self.options.keyspace);
+        let table = self.options.keyspace.table("service_index");
         let insert = format!(
             "INSERT INTO {table} (service, service_key, key, mtime, value) \
              VALUES (?, ?, ?, now(), ?) {STAMPED}"

@@ -116,8 +116,8 @@ impl Table {
     pub(super) fn create(&self, keyspace: &Keyspace) -> String {
         let columns: Vec<_> = self.columns.iter().map(|(n, t)| format!("{n} {t}, ")).collect();
         format!(
-            "CREATE TABLE IF NOT EXISTS \"{keyspace}\".{} ({}PRIMARY KEY ({}))",
-            self.name,
+            "CREATE TABLE IF NOT EXISTS {} ({}PRIMARY KEY ({}))",
+            keyspace.table(self.name),
             columns.concat(),
             self.primary_key
         )

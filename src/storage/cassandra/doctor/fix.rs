@@ -233,7 +233,7 @@ impl Doctor {
         let options: Vec<String> =
             options.iter().map(|(n, v)| format!("{}: {}", quoted(n), quoted(v))).collect();
         let (keyspace, options) = (&self.options.keyspace, options.join(", "));
-        let cql = format!("ALTER TABLE \"{keyspace}\".{table} WITH compaction = {{{options}}}");
+        let cql = format!("ALTER TABLE {} WITH compaction = {{{options}}}", keyspace.table(table));
         schema::run(&self.executor.session, &cql, ()).await?;
         Ok(true)
     }

@@ -133,7 +133,7 @@ impl Statements {
 }
 
 fn table(options: &Options, name: &str) -> String {
-    format!("\"{}\".{name}", options.keyspace)
+    options.keyspace.table(name)
 }
 
 async fn scan(

@@ -19,8 +19,8 @@ impl Coverage {
         keyspace: &Keyspace,
     ) -> Result<Self, StoreError> {
         let cql = format!(
-            "SELECT value FROM \"{keyspace}\".service_index \
-             WHERE service = ? AND service_key = ? AND key = ?"
+            "SELECT value FROM {} WHERE service = ? AND service_key = ? AND key = ?",
+            keyspace.table("service_index")
         );
         let values = (SERVICE, DOCUMENT, DOCUMENT_KEY);
         let found: Vec<(Option<String>,)> = schema::rows(session, &cql, values).await?;

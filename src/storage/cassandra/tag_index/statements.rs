@@ -61,11 +61,13 @@ impl Preparer<'_> {
         missing: &[&str],
     ) -> Result<TagIndexStatements, StoreError> {
         let keyspace = &self.options.keyspace;
-        let every_time = format!("SELECT row_time FROM \"{keyspace}\".row_key_time_index");
+        let every_time = format!("SELECT row_time FROM {}", keyspace.table("row_key_time_index"));
         let times = format!("{every_time} WHERE metric = ? AND table_name = ?");
         let last = format!("{times} ORDER BY table_name DESC, row_time DESC LIMIT 1");
-        let windows =
-            format!("SELECT DISTINCT metric, table_name, row_time FROM \"{keyspace}\".row_keys");
+        let windows = format!(
+            "SELECT DISTINCT metric, table_name, row_time FROM {}",
+            keyspace.table("row_keys")
+        );
         let mut every_window = self.read("every_window", windows).await?;
         // Each row of a page is a partition to be looked up.
         every_window.statement.set_page_size(1_000.min(self.options.page_size));
@@ -86,7 +88,7 @@ impl Preparer<'_> {
     }
 
     async fn tag_rows(&self) -> Result<TagRowStatements, StoreError> {
-        let table = format!("\"{}\".tag_indexed_row_keys", self.options.keyspace);
+        let table = self.options.keyspace.table("tag_indexed_row_keys");
         let window = "metric = ? AND table_name = ? AND row_time = ?";
         let pair = format!("{window} AND single_tag_pair = ?");
         // An INSERT with our TTL would take the place of a neighbour's row that lasts longer.
@@ -113,7 +115,7 @@ impl Preparer<'_> {
     }
 
     async fn state(&self) -> Result<StateStatements, StoreError> {
-        let table = format!("\"{}\".service_index", self.options.keyspace);
+        let table = self.options.keyspace.table("service_index");
         let row = "service = ? AND service_key = ? AND key = ?";
         let list = format!("SELECT key, value FROM {table} WHERE service = ? AND service_key = ?");
         let insert = format!("INSERT INTO {table} (service, service_key, key, value)");
