@@ -48,10 +48,11 @@ async fn open_impatient(
     support::cassandra::open(options, metrics).await
 }
 
-/// What the frames have in them that delete a row of `row_keys`.
+/// What the frames have in them that delete a row of `row_keys`: the identifier of the statement,
+/// which Cassandra makes from its text, so the text is the store's to the letter.
 async fn delete_of_row_keys(keyspace: &TestKeyspace) -> Vec<u8> {
     let cql = format!(
-        "DELETE value FROM {}.row_keys USING TIMESTAMP ? WHERE metric = ? AND table_name = ? \
+        "DELETE value FROM \"{}\".row_keys USING TIMESTAMP ? WHERE metric = ? AND table_name = ? \
          AND row_time = ? AND data_type = ? AND tags = ?",
         keyspace.name
     );
