@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use futures::future::try_join_all;
 use scylla::response::query_result::QueryRowsResult;
 
 use super::cached_reader::Cached;
 use super::dead_cells::Slices;
 use super::executor::{Failure, all, unreadable};
-use super::finder::{FoundRow, bytes_of_rows};
+use super::finder::{FoundRow, READS_AT_ONCE, bytes_of_rows};
 use super::shared::Shared;
 use super::statements::Prepared;
 use crate::chunk::{Chunk, ChunkBuilder, encode_points};
@@ -174,9 +173,10 @@ impl Shared {
         range: TimeRange,
         cells: Cells,
     ) -> Result<WindowPoints, StoreError> {
-        let reads: Vec<_> = rows.iter().map(|row| self.read_row(row, range, cells)).collect();
+        // Before 1970 a window is all rows of the series, of which there may be one for each point.
+        let reads = rows.iter().map(|row| self.read_row(row, range, cells).boxed());
         let (mut found, mut expires) = (Vec::new(), None);
-        for (mut row, ttl) in try_join_all(reads).await? {
+        for (mut row, ttl) in all(READS_AT_ONCE, Box::new(reads)).await? {
             match found.is_empty() {
                 true => found = row,
                 false => found.append(&mut row),

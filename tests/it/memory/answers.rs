@@ -124,3 +124,33 @@ async fn points_that_queries_read_from_part_files_stay_within_the_limit() {
     })
     .await;
 }
+
+/// A point in each of 12,000 windows, most of them before 1970, where a row is not aligned and may be one of many.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_a_remote_read_finds_in_cassandra_stay_within_the_limit() {
+    const WINDOWS: i64 = 12_000;
+    const WIDTH: i64 = 1_814_400_000;
+    const SERIES: usize = 4;
+    let data = tempfile::tempdir().expect("a folder");
+    let backend = Backend::cassandra_store();
+    let server = Promkairos::ready(data.path(), &backend, &[LIMIT_FLAG]).await;
+    let first = 1_000 * WIDTH - WINDOWS * WIDTH + 7;
+    let times: Vec<i64> = (0..WINDOWS).map(|window| first + window * WIDTH).collect();
+    let long = "x".repeat(200);
+    for times in times.chunks(1_000) {
+        let points: Vec<(i64, f64)> = times.iter().map(|time| (*time, *time as f64)).collect();
+        let one = |at: usize| {
+            series(&[("__name__", "m"), ("at", &at.to_string()), ("long", &long)], &points)
+        };
+        let answer = send(&server, (0..SERIES).map(one).collect()).await;
+        assert_eq!(answer.status, 204, "{}", answer.body);
+    }
+    forget_peak(&server);
+    let read = server.read_range("__name__", "m", first..=*times.last().expect("one")).await;
+    let read = read.expect("an answer");
+    assert_eq!(read.len(), SERIES);
+    for series in read {
+        assert!(series.points.keys().eq(&times), "{} points", series.points.len());
+    }
+    check_peak(&server);
+}
