@@ -32,11 +32,14 @@ $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1). $rounds turns of ${par
   cat "$result.md"
 }
 
-# use NAME: the program that start_promkairos starts.
+# use NAME: the program that start_promkairos starts. Both are fresh copies: how much of a file a process has in memory
+# depends on how the file came into the page cache, by 2 MB.
 use() {
-  mkdir -p "$work/programs"
-  ln -sfn "${!1}" "$work/programs/promkairos"
-  programs=$work/programs
+  if [ ! -d "$work/programs/$1" ]; then
+    mkdir -p "$work/programs/$1"
+    cp "${!1}" "$work/programs/$1/promkairos"
+  fi
+  programs=$work/programs/$1
 }
 
 # sent NAME SERIES SCRAPES [OPTION ...]: a load on fresh data, counted back.

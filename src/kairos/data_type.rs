@@ -56,7 +56,8 @@ pub enum DataType {
 }
 
 impl DataType {
-    const KNOWN: [Self; 7] = [
+    /// All but [`Self::Other`].
+    pub const KNOWN: [Self; 7] = [
         Self::Legacy,
         Self::Long,
         Self::Double,

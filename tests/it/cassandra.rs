@@ -3,6 +3,7 @@
 mod ahead;
 mod batches;
 mod datacenter;
+mod dead_rows;
 mod deletes;
 pub(crate) mod doctor;
 mod dropped;

@@ -10,10 +10,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scylla::response::PagingState;
+use scylla::response::query_result::QueryRowsResult;
 use tokio::time::Instant;
 
-use super::executor::unreadable;
 use super::index_memory::{Used, Window};
 use super::index_row::{IndexRow, each_row};
 use super::index_writer::row_identity;
@@ -87,9 +86,9 @@ impl Shared {
         turn: Turn,
         rate: &mut RowRate,
     ) -> Result<(), StoreError> {
-        let mut state = PagingState::start();
-        loop {
-            let (mut rows, more) = self.live_rows(window, live, &state).await?;
+        let mut pages = self.index_pages(&self.statements.row_keys.select, window.key().columns());
+        while let Some(page) = pages.next().await? {
+            let mut rows = self.live_rows(window, live, &page)?;
             while !rows.is_empty() {
                 let step: Vec<IndexRow> = rows.drain(..rows.len().min(ROWS_A_STEP)).collect();
                 rate.wait_for(step.len()).await;
@@ -99,25 +98,20 @@ impl Shared {
                 }
                 self.ensure_index_ahead(next, turn.begins_in(now), step).await?;
             }
-            match more {
-                Some(more) => state = more,
-                None => return Ok(()),
-            }
         }
+        Ok(())
     }
 
-    /// A page of a window: the rows of live series, and where the next page begins.
-    async fn live_rows(
+    /// The rows of live series in a page of a window.
+    fn live_rows(
         &self,
         window: &Window,
         live: Used,
-        from: &PagingState,
-    ) -> Result<(Vec<IndexRow>, Option<PagingState>), StoreError> {
+        page: &QueryRowsResult,
+    ) -> Result<Vec<IndexRow>, StoreError> {
         let (key, select) = (window.key(), &self.statements.row_keys.select);
-        let (page, more) = self.executor.page(select, key.values(), from).await?;
-        let page = page.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         let mut rows = Vec::new();
-        let _all = each_row(&page, select.name, |data_type, tags| {
+        let _all = each_row(page, select.name(), |data_type, tags| {
             // A tag without a value is none of ours.
             let is_ours = tags.iter().all(|(_, value)| !value.is_empty());
             if is_ours
@@ -128,11 +122,7 @@ impl Shared {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        let more = match more.into_paging_control_flow() {
-            ControlFlow::Continue(more) => Some(more),
-            ControlFlow::Break(()) => None,
-        };
-        Ok((rows, more))
+        Ok(rows)
     }
 }
 

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::cuts::Cuts;
+
 /// How long other writers' points in a part that was dead may stay unseen.
 const LASTS: Duration = Duration::from_secs(10);
 /// Rows that are remembered.
@@ -83,11 +85,8 @@ pub(super) struct Slices<'a> {
     dead: &'a DeadCells,
     key: &'a [u8],
     start: &'a [u8],
-    /// First column and the one behind the last of each; the next is the last.
-    left: Vec<[Box<[u8]>; 2]>,
-    /// The one that is being read.
-    now: Option<[Box<[u8]>; 2]>,
-    cuts: u32,
+    /// Columns.
+    cuts: Cuts<Box<[u8]>>,
     /// When the first was cut, before anything living was found.
     looks_since: Option<Instant>,
     /// Nothing lives before this column, as far as was read.
@@ -98,15 +97,11 @@ pub(super) struct Slices<'a> {
 impl<'a> Slices<'a> {
     /// The columns of a row from `start` to before `end`.
     pub(super) fn of(dead: &'a DeadCells, key: &'a [u8], start: &'a [u8], end: &[u8]) -> Self {
-        let begin = dead.begin(key, start);
-        let left = if *begin < *end { vec![[begin, end.into()]] } else { Vec::new() };
         Self {
             dead,
             key,
             start,
-            left,
-            now: None,
-            cuts: 0,
+            cuts: Cuts::of(dead.begin(key, start), end.into(), MOST_CUTS),
             looks_since: None,
             dead_before: Box::default(),
             has_met_life: false,
@@ -115,18 +110,18 @@ impl<'a> Slices<'a> {
 
     /// The next slice: first column, and the one behind the last. `None` = all is read.
     pub(super) fn next(&mut self) -> Option<(&[u8], &[u8])> {
-        self.now = self.left.pop();
-        if self.now.is_none()
+        let next = self.cuts.next();
+        if next.is_none()
             && let Some(since) = self.looks_since.take()
         {
             self.dead.learn(self.key, &self.dead_before, since);
         }
-        self.now.as_ref().map(|[start, end]| (&**start, &**end))
+        next.map(|[start, end]| (&**start, &**end))
     }
 
     /// It was read; `last` is the last column that was there.
     pub(super) fn read(&mut self, last: Option<&[u8]>) {
-        let Some([start, end]) = self.now.take() else { return };
+        let Some([start, end]) = self.cuts.read() else { return };
         if !self.has_met_life {
             self.dead_before = if last.is_some() { start } else { end };
             self.has_met_life = last.is_some();
@@ -135,30 +130,19 @@ impl<'a> Slices<'a> {
 
     /// The server gave up on it behind the column `last`: the rest comes in two halves. False where it cannot be cut.
     pub(super) fn cut(&mut self, last: Option<&[u8]>) -> bool {
-        let Some([mut start, end]) = self.now.take() else { return false };
-        self.cuts += 1;
-        if self.cuts > MOST_CUTS {
-            return false;
-        }
-        if let Some(last) = last {
-            self.read_up_to(&start);
-            start = [last, &[0]].concat().into();
-        } else if !self.has_met_life && self.looks_since.is_none() {
-            let now = Instant::now();
-            self.looks_since = Some(now);
-            self.dead.look(self.key, self.start, now);
-        }
-        let Some(middle) = middle(&start, &end) else { return false };
-        self.left.push([middle.clone(), end]);
-        self.left.push([start, middle]);
-        true
-    }
-
-    fn read_up_to(&mut self, start: &[u8]) {
+        let from = last.map(|last| [last, &[0]].concat().into());
         if !self.has_met_life {
-            self.dead_before = start.into();
-            self.has_met_life = true;
+            if last.is_some() {
+                self.dead_before =
+                    self.cuts.now().map(|[start, _]| start.clone()).unwrap_or_default();
+                self.has_met_life = true;
+            } else if self.looks_since.is_none() {
+                let now = Instant::now();
+                self.looks_since = Some(now);
+                self.dead.look(self.key, self.start, now);
+            }
         }
+        self.cuts.cut(from, |start, end| Vec::from_iter(middle(start, end)))
     }
 }
 

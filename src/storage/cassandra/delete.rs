@@ -7,29 +7,46 @@
 //! adapter runs. `promkairos doctor --fix` takes the others away, when it is told to. Rows of the
 //! legacy index, which nobody writes any more, go in any case.
 //!
-//! Writes wait for one window at a time. Index rows are deleted by a task of its own: what was
-//! begun is ended, even when the caller goes away. All tombstones carry milliseconds.
+//! Each index row that goes leaves a tombstone in its partition, and Cassandra does not read past too many of them
+//! (`tombstone_failure_threshold`, 100,000). So no more than [`PORTION`] of a window go at a time. Where more would go,
+//! these are all rows of the window and we wrote every one, they go together, as one range tombstone. The others of a
+//! larger delete stay, and lead to no data.
+//!
+//! Windows are gone through a few at a time, so memory does not grow with their number. Writes wait for one window
+//! at a time. A delete is a task of its own, one at a time: what was begun is ended, even when the caller goes away.
+//! All tombstones carry milliseconds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
+use scylla::deserialize::value::MapIterator;
 
-use super::executor::all;
-use super::finder::{FoundRow, FoundSeries};
+use super::executor::{Failure, all, unreadable};
+use super::finder::{FoundRow, Visit};
+use super::identity::Identity;
 use super::index_memory::Known;
-use super::routing::route;
+use super::index_row::IndexRow;
+use super::routing::{Route, route};
 use super::shared::Shared;
 use super::stamp::now_ms;
+use super::statements::MAX_BATCH_PARTITIONS;
 use super::window::{Window, WindowKey};
 use super::writer::pause;
 use crate::kairos::{DataType, RowKey};
 use crate::model::{Matcher, TimeRange};
 use crate::storage::StoreError;
 
-/// Rows deleted at the same time.
-const ROWS_AT_ONCE: usize = 64;
+/// Statements that delete at the same time.
+const DELETES_AT_ONCE: usize = 64;
+/// Windows whose points are deleted at the same time.
+const WINDOWS_AT_ONCE: usize = 32;
+/// Rows found together beyond which the next window is gone through for itself.
+const MANY_ROWS: usize = 50_000;
+/// Index rows of a window that a delete takes one by one: far from what Cassandra does not read past.
+const PORTION: usize = 10_000;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
@@ -39,6 +56,13 @@ enum Others {
     None,
     /// They may rely on index rows that they have seen.
     Remember,
+}
+
+/// What becomes of index rows that lead to no data any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IndexRows {
+    Stay,
+    Go,
 }
 
 /// Rows by the window that leads to them.
@@ -52,77 +76,163 @@ impl Shared {
         range: TimeRange,
     ) -> Result<(), StoreError> {
         self.skew.check()?;
-        let (stamp, wait) = self.stamps.for_delete(now_ms());
-        let found = self.delete_points(matchers, range, stamp).await?;
-        let closed = now_ms() - i64::try_from(CLOSED_AFTER.as_millis()).unwrap_or(i64::MAX);
-        // What else such a window holds is looked for before its index rows go.
-        let closed = TimeRange::new(i64::MIN, closed);
-        let rows = found.into_iter().flat_map(|series| series.rows);
-        let windows = windows_of(rows.filter(|row| self.spec.covers(row.row_time, closed)));
-        if !windows.is_empty() {
-            let turn = Arc::clone(&self.index_delete).lock_owned().await;
-            let shared = Arc::clone(self);
-            let task = tokio::spawn(async move {
-                let _turn = turn;
-                shared.delete_index_rows(windows).await
-            });
-            task.await.map_err(|error| StoreError::Backend {
-                what: "a delete of index rows".into(),
-                source: Box::new(error),
-            })??;
-        }
-        pause(wait).await;
-        Ok(())
+        let turn = Arc::clone(&self.index_delete).lock_owned().await;
+        let (shared, matchers) = (Arc::clone(self), matchers.to_vec());
+        let task = tokio::spawn(async move {
+            let _turn = turn;
+            let (stamp, wait) = shared.stamps.for_delete(now_ms());
+            shared.delete_by(&matchers, range, stamp, IndexRows::Go).await?;
+            pause(wait).await;
+            Ok(())
+        });
+        task.await.map_err(|error| StoreError::Backend {
+            what: "a delete".into(),
+            source: Box::new(error),
+        })?
     }
 
-    /// Deletes points with a stamp, and lets read caches know; answers what was looked at.
+    /// Deletes points with a stamp, and lets read caches know. Index rows stay.
     pub(super) async fn delete_points(
         &self,
         matchers: &[Matcher],
         range: TimeRange,
         stamp: i64,
-    ) -> Result<Vec<FoundSeries>, StoreError> {
-        let wanted = |kind: &DataType| kind.holds_points() || *kind == DataType::PromExemplar;
-        // Memory may lack what another has just indexed. A read may miss that for a while, a delete may not.
-        let names = self.names(&route(matchers).metrics).await?;
-        for window in self.windows(&names, range).await? {
-            self.series.doubt(window.key().identity());
-        }
-        let found = self.find(matchers, range, wanted, usize::MAX).await?;
-        let metrics: BTreeSet<&str> = found.iter().map(FoundSeries::metric).collect();
-        let metrics: Vec<&str> = metrics.into_iter().collect();
-        self.raise_epochs(&metrics, self.executor.deadline()).await?;
-        let rows = found.iter().flat_map(|series| &series.rows);
-        let deletes = rows.map(move |row| self.delete_row(row, range, stamp).boxed());
-        let deleted = all(ROWS_AT_ONCE, Box::new(deletes)).await;
-        // What failed may be deleted in part.
-        let raised = self.raise_epochs(&metrics, self.executor.deadline()).await;
-        deleted?;
-        raised?;
-        Ok(found)
+    ) -> Result<(), StoreError> {
+        self.delete_by(matchers, range, stamp, IndexRows::Stay).await
     }
 
-    async fn delete_row(
+    async fn delete_by(
         &self,
-        row: &FoundRow,
+        matchers: &[Matcher],
         range: TimeRange,
         stamp: i64,
+        index_rows: IndexRows,
     ) -> Result<(), StoreError> {
-        let points = &self.statements.points;
-        let deadline = self.executor.deadline();
-        if self.spec.covers(row.row_time, range) {
-            self.executor.run(&points.delete_row, (stamp, row.key()), deadline).await?;
-        } else if let Some(columns) = self.spec.columns(row.row_time, range) {
-            let values = (stamp, row.key(), &columns.start[..], &columns.end[..]);
-            self.executor.run(&points.delete, values, deadline).await?;
+        let route = route(matchers);
+        let names = self.names(&route.metrics).await?;
+        let windows = self.windows(&names, range).await?;
+        // Memory may lack what another has just indexed. A read may miss that for a while, a delete may not.
+        for window in &windows {
+            self.series.doubt(window.key().identity());
         }
-        Ok(())
+        let mut metrics = BTreeSet::new();
+        let (mut rest, mut at_once) = (&windows[..], 1);
+        while !rest.is_empty() {
+            let part;
+            (part, rest) = rest.split_at(at_once.min(rest.len()));
+            let scan = |window: &Window| {
+                let (window, route) = (window.clone(), &route);
+                async move { Ok((self.rows_of_window(window.key(), route).await?, window)) }.boxed()
+            };
+            let found = all(WINDOWS_AT_ONCE, Box::new(part.iter().map(scan))).await?;
+            let found = found.into_iter().filter(|(rows, _)| !rows.is_empty());
+            let found: Windows = found.map(|(rows, window)| (window, rows)).collect();
+            let rows: usize = found.values().map(Vec::len).sum();
+            at_once = if rows > MANY_ROWS { 1 } else { (2 * at_once).min(WINDOWS_AT_ONCE) };
+            self.delete_windows(found, range, (stamp, index_rows), &mut metrics).await?;
+        }
+        let legacy = self.legacy_rows(&names, &route, range).await?;
+        self.delete_windows(legacy, range, (stamp, index_rows), &mut metrics).await
+    }
+
+    /// The rows of a window that match, each once.
+    async fn rows_of_window(
+        &self,
+        key: WindowKey<'_>,
+        route: &Route,
+    ) -> Result<Vec<FoundRow>, StoreError> {
+        let mut found = Found::default();
+        {
+            let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
+            let visit = Mutex::new(&mut take as Visit<'_>);
+            self.scan_best_path(key, None, route, is_wanted, &visit).await?;
+        }
+        Ok(found.rows)
+    }
+
+    /// The rows that the legacy index has of metrics, by window.
+    async fn legacy_rows(
+        &self,
+        names: &[String],
+        route: &Route,
+        range: TimeRange,
+    ) -> Result<Windows, StoreError> {
+        let mut found = Found::default();
+        {
+            let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
+            let visit = Mutex::new(&mut take as Visit<'_>);
+            self.scan_legacy(names, range, route, is_wanted, &visit).await?;
+        }
+        let mut windows = Windows::new();
+        for row in found.rows {
+            let (table_name, row_time) = (row.data_type().table_name(), row.row_time);
+            let window = Window { metric: row.metric().into(), table_name, row_time };
+            windows.entry(window).or_default().push(row);
+        }
+        Ok(windows)
+    }
+
+    /// Deletes the points of rows, and their index rows where those go. `metrics` are those whose read caches know.
+    async fn delete_windows(
+        &self,
+        mut windows: Windows,
+        range: TimeRange,
+        (stamp, index_rows): (i64, IndexRows),
+        metrics: &mut BTreeSet<String>,
+    ) -> Result<(), StoreError> {
+        let of_windows: BTreeSet<&str> = windows.keys().map(|window| &*window.metric).collect();
+        let of_windows: Vec<&str> = of_windows.into_iter().collect();
+        let new = of_windows.iter().copied().filter(|metric| !metrics.contains(*metric));
+        let new: Vec<&str> = new.collect();
+        self.raise_epochs(&new, self.executor.deadline()).await?;
+        let deletes = windows.values().flat_map(|rows| self.deletes_of(rows, range, stamp));
+        let deleted = all(DELETES_AT_ONCE, Box::new(deletes)).await;
+        // What failed may be deleted in part.
+        let raised = self.raise_epochs(&of_windows, self.executor.deadline()).await;
+        metrics.extend(new.into_iter().map(str::to_owned));
+        deleted?;
+        raised?;
+        // What else a closed window holds is looked for before its index rows go.
+        let closed = now_ms() - i64::try_from(CLOSED_AFTER.as_millis()).unwrap_or(i64::MAX);
+        let closed = TimeRange::new(i64::MIN, closed);
+        windows.retain(|window, _| self.spec.covers(window.row_time, closed));
+        if windows.is_empty() || index_rows == IndexRows::Stay {
+            return Ok(());
+        }
+        self.delete_index_rows(windows).await
+    }
+
+    /// The statements that delete the points of rows of one window.
+    fn deletes_of<'a>(
+        &'a self,
+        rows: &'a [FoundRow],
+        range: TimeRange,
+        stamp: i64,
+    ) -> impl Iterator<Item = futures::future::BoxFuture<'a, Result<(), StoreError>>> {
+        let points = &self.statements.points;
+        let is_whole = self.spec.covers(rows[0].row_time, range);
+        let columns = self.spec.columns(rows[0].row_time, range);
+        let most = if is_whole { MAX_BATCH_PARTITIONS } else { 1 };
+        rows.chunks(most).map(move |rows| {
+            async move {
+                let keys: Vec<Vec<u8>> = rows.iter().map(FoundRow::key).collect();
+                let deadline = self.executor.deadline();
+                if is_whole {
+                    self.executor.run(&points.delete_rows, (stamp, keys), deadline).await?;
+                } else if let Some(columns) = columns {
+                    let values = (stamp, &keys[0], &columns.start[..], &columns.end[..]);
+                    self.executor.run(&points.delete, values, deadline).await?;
+                }
+                Ok(())
+            }
+            .boxed()
+        })
     }
 
     /// Deletes our part of the rows of `row_keys` that lead to rows without data, and of the time
     /// index where nothing of the window is left.
     async fn delete_index_rows(&self, windows: Windows) -> Result<(), StoreError> {
-        for (window, rows) in &windows {
+        for (window, rows) in windows {
             let others = match self.is_alone().await? {
                 true => Others::None,
                 false => Others::Remember,
@@ -138,7 +248,7 @@ impl Shared {
     async fn delete_window(
         &self,
         key: WindowKey<'_>,
-        rows: &[FoundRow],
+        rows: Vec<FoundRow>,
         others: Others,
     ) -> Result<Duration, StoreError> {
         let _alone = self.index_gate.write().await;
@@ -160,59 +270,136 @@ impl Shared {
     async fn delete_window_rows(
         &self,
         key: WindowKey<'_>,
-        rows: &[FoundRow],
+        rows: Vec<FoundRow>,
         stamp: i64,
         others: Others,
     ) -> Result<(), StoreError> {
-        let deletes =
-            rows.iter().map(move |row| self.delete_row_key(key, row, stamp, others).boxed());
-        let deleted = all(ROWS_AT_ONCE, Box::new(deletes)).await?;
-        if others == Others::Remember {
-            return Ok(());
-        }
-        let deleted: Vec<RowKey> = deleted.into_iter().flatten().collect();
-        self.delete_tag_rows(key, &deleted, stamp).await?;
-        if self.has_rows(&self.statements.row_keys.any, key.values()).await? {
+        let mut dead = self.rows_without_cells(rows).await?;
+        let legacy = dead.iter().map(move |row| self.delete_legacy_row(row, stamp).boxed());
+        all(DELETES_AT_ONCE, Box::new(legacy)).await?;
+        if others == Others::Remember || dead.is_empty() {
             return Ok(());
         }
         let (metric, table_name, row_time) = key.values();
+        if dead.len() > PORTION && self.are_all_of_window(key, &dead).await? {
+            let values = (stamp, metric, table_name, row_time);
+            let delete = &self.statements.row_keys.delete_all;
+            self.executor.run(delete, values, self.executor.deadline()).await?;
+            self.delete_pairs_of(key, &dead, stamp).await?;
+        } else {
+            dead.truncate(PORTION);
+            let deletes = dead.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
+            all(DELETES_AT_ONCE, Box::new(deletes)).await?;
+            let deleted: Vec<RowKey> = dead.iter().map(FoundRow::row_key).collect();
+            self.delete_tag_rows(key, &deleted, stamp).await?;
+        }
+        if self.has_rows(&self.statements.row_keys.any, key.values()).await? {
+            return Ok(());
+        }
         let values = (stamp, metric, table_name, row_time);
         let delete = &self.statements.row_times.delete;
         self.executor.run(delete, values, self.executor.deadline()).await?;
         Ok(())
     }
 
-    /// Answers the row if it leads to no data.
+    /// Those of these rows that have no cells, asked for many at a time.
+    async fn rows_without_cells(&self, rows: Vec<FoundRow>) -> Result<Vec<FoundRow>, StoreError> {
+        let lists = self.executor.key_lists.parts(&rows);
+        let looks = lists.map(|rows| self.which_have_cells(rows).boxed());
+        let have: Vec<bool> =
+            all(DELETES_AT_ONCE, Box::new(looks)).await?.into_iter().flatten().collect();
+        let dead = rows.into_iter().zip(have).filter(|(_, has_cells)| !has_cells);
+        Ok(dead.map(|(row, _)| row).collect())
+    }
+
+    async fn which_have_cells(&self, rows: &[FoundRow]) -> Result<Vec<bool>, StoreError> {
+        let select = &self.statements.points.standing;
+        let ask = async {
+            let keys: Vec<Vec<u8>> = rows.iter().map(FoundRow::key).collect();
+            let result = self.executor.run(select, (&keys,), self.executor.deadline()).await?;
+            let found = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+            let mut standing = HashSet::new();
+            for row in found.rows::<(&[u8],)>().map_err(|e| unreadable(select.name, e))? {
+                standing.insert(row.map_err(|e| unreadable(select.name, e))?.0.to_vec());
+            }
+            Ok::<_, Failure>(keys.iter().map(|key| standing.contains(key)).collect())
+        };
+        if let Some(have) = self.executor.key_lists.together(rows.len(), ask).await? {
+            return Ok(have);
+        }
+        let mut have = Vec::with_capacity(rows.len());
+        for row in rows {
+            have.push(self.has_cells(row).await?);
+        }
+        Ok(have)
+    }
+
+    /// Whether a window has no other rows of `row_keys` than these, and we wrote each.
+    async fn are_all_of_window(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[FoundRow],
+    ) -> Result<bool, StoreError> {
+        let ours: HashSet<Identity> = rows.iter().map(|row| row.row.identity()).collect();
+        let check = &self.statements.row_keys.check;
+        let wrong = |e| unreadable(check.name(), e);
+        type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
+        type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
+        let mut pages = self.index_pages(check, key.columns());
+        while let Some(page) = pages.next().await? {
+            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name(), e))? {
+                let (Some(data_type), Some(tags), value, _) = row.map_err(wrong)? else { continue };
+                let tags: Vec<(&str, &str)> = tags.collect::<Result<_, _>>().map_err(wrong)?;
+                let row = IndexRow::of_tags(key.metric, DataType::parse(data_type), &tags);
+                if value.is_none() || !row.is_some_and(|row| ours.contains(&row.identity())) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
     async fn delete_row_key(
         &self,
         window: WindowKey<'_>,
         row: &FoundRow,
         stamp: i64,
-        others: Others,
-    ) -> Result<Option<RowKey>, StoreError> {
-        let bytes = row.key();
-        if self.has_cells(row).await? {
-            return Ok(None);
-        }
+    ) -> Result<(), StoreError> {
         let key = row.row_key();
         let tags: BTreeMap<&str, &str> = key.tags.iter().collect();
         let (metric, table_name, row_time) = window.values();
         let values = (stamp, metric, table_name, row_time, row.data_type().as_str(), tags);
-        if others == Others::None {
-            let delete = &self.statements.row_keys.delete;
-            self.executor.run(delete, values, self.executor.deadline()).await?;
-        }
-        self.delete_legacy_row(&key, &bytes, stamp).await?;
-        Ok(Some(key))
+        let delete = &self.statements.row_keys.delete;
+        self.executor.run(delete, values, self.executor.deadline()).await?;
+        Ok(())
     }
 }
 
-fn windows_of(rows: impl Iterator<Item = FoundRow>) -> Windows {
-    let mut windows = Windows::new();
-    for row in rows {
-        let (table_name, row_time) = (row.data_type().table_name(), row.row_time);
-        let window = Window { metric: row.metric().into(), table_name, row_time };
-        windows.entry(window).or_default().push(row);
+/// Rows that were found, each once.
+#[derive(Default)]
+struct Found {
+    rows: Vec<FoundRow>,
+    seen: HashSet<Identity>,
+}
+
+impl Found {
+    fn take(
+        &mut self,
+        shared: &Shared,
+        row: &Arc<IndexRow>,
+        row_time: crate::kairos::RowTime,
+    ) -> Result<(), StoreError> {
+        let row = FoundRow { row: Arc::clone(row), row_time };
+        if !row.row.has_key() {
+            shared.executor.skip("row_key", || &row);
+        } else if self.seen.insert(row.identity()) {
+            self.rows.push(row);
+        }
+        Ok(())
     }
-    windows
+}
+
+/// What a delete takes.
+fn is_wanted(data_type: &DataType) -> bool {
+    data_type.holds_points() || *data_type == DataType::PromExemplar
 }

@@ -12,10 +12,12 @@ use futures::FutureExt;
 use futures::future::{try_join, try_join_all};
 use hashbrown::HashTable;
 use parking_lot::Mutex;
-use scylla::value::CqlTimestamp;
+use scylla::value::{CqlTimestamp, CqlValue};
 
+use super::border::Border;
 use super::executor::{Failure, all, unreadable};
 use super::identity::Identity;
+use super::index_pages::IndexPages;
 use super::index_row::IndexRow;
 use super::routing::{Metrics, Route, route};
 use super::shared::Shared;
@@ -259,7 +261,7 @@ impl Shared {
 
     /// In memory, where the rows are; else through the tag index, where that can be relied on; else
     /// all rows of the window, which brings them to memory.
-    async fn scan_best_path(
+    pub(super) async fn scan_best_path(
         &self,
         key: WindowKey<'_>,
         ahead: Option<LastInsert>,
@@ -312,41 +314,44 @@ impl Shared {
     ) -> Result<Vec<String>, StoreError> {
         let select = &self.statements.names.select;
         let mut names: Vec<String> = Vec::new();
-        let values = (StringIndexRow::key(list), self.names.value(prefix));
-        self.executor
-            .pages(select, values, |page| {
-                let mut take = |name: &str| {
-                    let inside = name.starts_with(prefix);
-                    if inside && !name.is_empty() && matchers.iter().all(|m| m.matches(name)) {
-                        names.push(name.to_owned());
+        let mut take = |name: &str| {
+            let inside = name.starts_with(prefix);
+            if inside && !name.is_empty() && matchers.iter().all(|m| m.matches(name)) {
+                names.push(name.to_owned());
+            }
+            inside
+        };
+        let mut pages = self.name_pages(list, prefix);
+        let mut inside = true;
+        // Names are sorted: nothing with the prefix follows one without.
+        while inside && let Some(page) = pages.next().await? {
+            let wrong = |e| unreadable(select.name(), e);
+            match self.names {
+                NameColumn::Text => {
+                    for row in page.rows::<(&str,)>().map_err(|e| unreadable(select.name(), e))? {
+                        inside = take(row.map_err(wrong)?.0);
                     }
-                    inside
-                };
-                let wrong = |e| unreadable(select.name, e);
-                let mut inside = true;
-                match self.names {
-                    NameColumn::Text => {
-                        for row in page.rows::<(&str,)>().map_err(|e| unreadable(select.name, e))? {
-                            inside = take(row.map_err(wrong)?.0);
-                        }
-                    }
-                    NameColumn::Blob => {
-                        for row in
-                            page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name, e))?
-                        {
-                            let (name,) = row.map_err(wrong)?;
-                            match std::str::from_utf8(name) {
-                                Ok(name) => inside = take(name),
-                                Err(_) => self.executor.skip("metric_name", || name.escape_ascii()),
-                            }
+                }
+                NameColumn::Blob => {
+                    for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name(), e))? {
+                        let (name,) = row.map_err(wrong)?;
+                        match std::str::from_utf8(name) {
+                            Ok(name) => inside = take(name),
+                            Err(_) => self.executor.skip("metric_name", || name.escape_ascii()),
                         }
                     }
                 }
-                // Names are sorted: nothing with the prefix follows one without.
-                Ok(if inside { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-            })
-            .await?;
+            }
+        }
         Ok(names)
+    }
+
+    /// The names of a list from this one on, page by page.
+    pub(super) fn name_pages(&self, list: TableName, first: &str) -> IndexPages<'_> {
+        let select = &self.statements.names.select;
+        let key = vec![CqlValue::Blob(StringIndexRow::key(list).to_vec())];
+        let range = [Border::of_name(first), select.order.last()];
+        IndexPages::of_range((&self.executor, &self.index_cuts), select, key, range)
     }
 
     /// The windows of metrics that may hold points of the range.

@@ -1,8 +1,6 @@
 //! Reads which index rows of a window stand in Cassandra, and for how long. A row whose `value` is null is
 //! KairosDB's, and nobody can tell when it expires: it counts as missing, and ours is written over it.
 
-use std::ops::ControlFlow;
-
 use scylla::deserialize::value::MapIterator;
 
 use super::executor::{Deadline, unreadable};
@@ -41,23 +39,21 @@ impl Shared {
         type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
         type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
         // Page by page with patience: a large window read in vain would be read in vain again.
-        self.executor
-            .pages(check, key.values(), |page| {
-                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name, e))? {
-                    let (data_type, tags, value, ttl) =
-                        row.map_err(|e| unreadable(check.name, e))?;
-                    let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
-                    let tags: Vec<(&str, &str)> =
-                        tags.collect::<Result<_, _>>().map_err(|e| unreadable(check.name, e))?;
-                    if let (Some(_), Some(series)) = (value, series_identity(key.metric, &tags)) {
-                        let row = row_identity(series, &DataType::parse(data_type));
-                        known.row_keys.insert(row, Standing::until(expiry(now, ttl)));
-                    }
+        let mut pages = self.index_pages(check, key.columns());
+        let wrong = |e| unreadable(check.name(), e);
+        while known.row_keys.len() < most
+            && let Some(page) = pages.next().await?
+        {
+            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name(), e))? {
+                let (data_type, tags, value, ttl) = row.map_err(wrong)?;
+                let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
+                let tags: Vec<(&str, &str)> = tags.collect::<Result<_, _>>().map_err(wrong)?;
+                if let (Some(_), Some(series)) = (value, series_identity(key.metric, &tags)) {
+                    let row = row_identity(series, &DataType::parse(data_type));
+                    known.row_keys.insert(row, Standing::until(expiry(now, ttl)));
                 }
-                let full = known.row_keys.len() >= most;
-                Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            })
-            .await?;
+            }
+        }
         Ok(known)
     }
 

@@ -44,6 +44,8 @@ impl KeyLists {
                 self.refuse(&why);
                 Ok(None)
             }
+            // What makes a server give up on one of them does not concern the others.
+            Err(Failure::Unread(_)) => Ok(None),
             asked => Ok(Some(asked?)),
         }
     }

@@ -8,22 +8,24 @@
 //! [`Options::index_recheck`]: super::options::Options::index_recheck
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use scylla::value::CqlValue;
 
+use super::border::Border;
 use super::executor::{all, unreadable};
-use super::finder::Visit;
+use super::finder::{FoundRow, Visit};
 use super::identity::Identity;
+use super::index_pages::IndexPages;
 use super::routing::Route;
 use super::shared::Shared;
 use super::statements::Prepared;
 use super::window::WindowKey;
+use crate::kairos::DataType;
 use crate::kairos::index::{LegacyIndexRow, LegacySlice};
-use crate::kairos::{DataType, RowKey};
 use crate::model::{ShownMetric, TimeRange};
 use crate::storage::StoreError;
 
@@ -123,13 +125,10 @@ impl Shared {
     ) -> Result<usize, StoreError> {
         let mut rows = 0;
         for slice in self.legacy_slices(metric, range).await? {
-            let values = (metric.as_bytes(), &slice.start[..], &slice.end[..]);
-            self.executor
-                .pages(&self.statements.legacy()?.slice, values, |page| {
-                    rows += page.rows_num();
-                    Ok(ControlFlow::Continue(()))
-                })
-                .await?;
+            let mut pages = self.legacy_pages(metric, &slice)?;
+            while let Some(page) = pages.next().await? {
+                rows += page.rows_num();
+            }
         }
         Ok(rows)
     }
@@ -137,12 +136,11 @@ impl Shared {
     /// Deletes the entry of a row, if the metric has any.
     pub(super) async fn delete_legacy_row(
         &self,
-        row: &RowKey,
-        key: &[u8],
+        row: &FoundRow,
         stamp: i64,
     ) -> Result<(), StoreError> {
-        if self.has_legacy_rows().await? && self.extent(&row.metric).await?.is_some() {
-            let values = (stamp, row.metric.as_bytes(), key);
+        if self.has_legacy_rows().await? && self.extent(row.metric()).await?.is_some() {
+            let values = (stamp, row.metric().as_bytes(), row.key());
             let delete = &self.statements.legacy()?.delete;
             self.executor.run(delete, values, self.executor.deadline()).await?;
         }
@@ -175,31 +173,40 @@ impl Shared {
         visit: &Mutex<Visit<'_>>,
     ) -> Result<(), StoreError> {
         let select = &self.statements.legacy()?.slice;
-        let values = (metric.as_bytes(), &slice.start[..], &slice.end[..]);
-        self.executor
-            .pages(select, values, |page| {
-                let mut visit = visit.lock();
-                for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name, e))? {
-                    let (column,) = row.map_err(|e| unreadable(select.name, e))?;
-                    let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
-                    let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
-                        let shown =
-                            || format!("{}: {}", ShownMetric(metric), column.escape_ascii());
-                        self.executor.skip("row_key", shown);
-                        continue;
-                    };
-                    let tags: Vec<(&str, &str)> = key.tags.iter().collect();
-                    if !route.passes(&tags) {
-                        continue;
-                    }
-                    let typed = (key.data_type.clone(), &tags[..]);
-                    if let Some(row) = self.row_of(WindowKey::from(&key), typed, wanted) {
-                        visit(&Arc::new(row), key.row_time)?;
-                    }
+        let mut pages = self.legacy_pages(metric, slice)?;
+        while let Some(page) = pages.next().await? {
+            let mut visit = visit.lock();
+            for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name(), e))? {
+                let (column,) = row.map_err(|e| unreadable(select.name(), e))?;
+                let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
+                let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
+                    let shown = || format!("{}: {}", ShownMetric(metric), column.escape_ascii());
+                    self.executor.skip("row_key", shown);
+                    continue;
+                };
+                let tags: Vec<(&str, &str)> = key.tags.iter().collect();
+                if !route.passes(&tags) {
+                    continue;
                 }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await
+                let typed = (key.data_type.clone(), &tags[..]);
+                if let Some(row) = self.row_of(WindowKey::from(&key), typed, wanted) {
+                    visit(&Arc::new(row), key.row_time)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a slice, page by page.
+    fn legacy_pages(
+        &self,
+        metric: &str,
+        slice: &LegacySlice,
+    ) -> Result<IndexPages<'_>, StoreError> {
+        let key = vec![CqlValue::Blob(metric.as_bytes().to_vec())];
+        let range = [Border::of_bytes(&slice.start), Border::behind_bytes(&slice.end)];
+        let select = &self.statements.legacy()?.slice;
+        Ok(IndexPages::of_range((&self.executor, &self.index_cuts), select, key, range))
     }
 
     /// Whether the table holds anything at all.

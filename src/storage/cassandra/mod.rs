@@ -11,6 +11,7 @@
 
 mod absorb;
 mod ahead;
+mod border;
 mod cached_reader;
 mod cached_window;
 mod cause;
@@ -19,6 +20,7 @@ mod clock;
 mod concurrency;
 mod credentials;
 mod cut;
+mod cuts;
 mod datacenter;
 mod dead_cells;
 mod delete;
@@ -29,6 +31,7 @@ mod exemplars;
 mod finder;
 mod identity;
 mod index_memory;
+mod index_pages;
 mod index_row;
 mod index_standing;
 mod index_writer;
@@ -96,6 +99,7 @@ use self::dead_cells::DeadCells;
 use self::epochs::Epochs;
 use self::executor::Executor;
 use self::index_memory::IndexMemory;
+use self::index_pages::IndexCuts;
 use self::label_answers::LabelAnswers;
 use self::legacy_index::LegacyIndex;
 use self::lifetime::Lifetimes;
@@ -145,7 +149,8 @@ impl CassandraStore {
         lifetimes.ask(&session, stamp::now_ms() / 1000).await.map_err(refused_option)?;
         let found = schema::open(&session, &options).await?;
         lifetimes.cut_by(found.row_spec);
-        let statements = Statements::prepare(&session, &options, &found.missing).await?;
+        let statements =
+            Statements::prepare(&session, &options, (&found.missing, found.names)).await?;
         let on = Preparer { session: &session, options: &options };
         let epochs = Epochs::prepare(&on, &found.missing).await?;
         let read_cache = options.read_cache.clone().filter(|_| epochs.is_some());
@@ -168,6 +173,7 @@ impl CassandraStore {
             legacy: LegacyIndex::default(),
             spacings: Spacings::default(),
             dead_cells: DeadCells::default(),
+            index_cuts: IndexCuts::default(),
             skew: Skew::default(),
             index_gate: RwLock::default(),
             index_delete: Arc::default(),
@@ -368,7 +374,7 @@ impl Store for CassandraStore {
         range: TimeRange,
         accepted: i64,
     ) -> Result<(), StoreError> {
-        self.shared.delete_points(matchers, range, accepted).await.map(drop)
+        self.shared.delete_points(matchers, range, accepted).await
     }
 
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {

@@ -9,8 +9,9 @@ use tokio::sync::{Mutex, RwLock};
 use super::clock::Skew;
 use super::dead_cells::DeadCells;
 use super::epochs::Epochs;
-use super::executor::{Executor, unreadable};
+use super::executor::{Executor, Failure, unreadable};
 use super::index_memory::IndexMemory;
+use super::index_pages::{IndexCuts, IndexPages, Sliced};
 use super::label_answers::LabelAnswers;
 use super::legacy_index::LegacyIndex;
 use super::lifetime::Lifetimes;
@@ -46,6 +47,8 @@ pub(super) struct Shared {
     pub(super) legacy: LegacyIndex,
     pub(super) spacings: Spacings,
     pub(super) dead_cells: DeadCells,
+    /// Where partitions of indexes are cut that a server does not read in one.
+    pub(super) index_cuts: IndexCuts,
     pub(super) skew: Skew,
     pub(super) tags: TagIndex,
     /// How far an acknowledgement of Cassandra goes.
@@ -56,7 +59,7 @@ pub(super) struct Shared {
     /// Writes hold it to read, the delete of a window's index rows to write: it must not take away
     /// what a write has just relied on.
     pub(super) index_gate: RwLock<()>,
-    /// Held by the task that deletes index rows, one at a time.
+    /// Held by the task of a delete, one at a time.
     pub(super) index_delete: Arc<Mutex<()>>,
 }
 
@@ -78,13 +81,25 @@ impl Shared {
         }
     }
 
-    /// Whether a statement that selects one column finds a row.
+    /// The rows of a partition of an index, page by page.
+    pub(super) fn index_pages<'a>(
+        &'a self,
+        sliced: &'a Sliced,
+        key: Vec<CqlValue>,
+    ) -> IndexPages<'a> {
+        IndexPages::of((&self.executor, &self.index_cuts), sliced, key)
+    }
+
+    /// Whether a statement that selects one column finds a row. One that a server gives up on counts as if it did.
     pub(super) async fn has_rows(
         &self,
         select: &Prepared,
         values: impl SerializeRow,
     ) -> Result<bool, StoreError> {
-        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let result = match self.executor.run(select, values, self.executor.deadline()).await {
+            Err(Failure::Unread(_)) => return Ok(true),
+            result => result?,
+        };
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         // A partition of `row_keys` without rows keeps `mtime`, and answers one row of nulls.
         let first = rows.maybe_first_row::<(Option<CqlValue>,)>();

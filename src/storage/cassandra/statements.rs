@@ -9,7 +9,10 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 
+use super::border::Order;
+use super::index_pages::Sliced;
 use super::options::Options;
+use super::tables::NameColumn;
 use super::tag_index::{StateStatements, TagIndexStatements, TagRowStatements};
 use crate::storage::StoreError;
 
@@ -108,25 +111,30 @@ pub(super) struct PointStatements {
     pub(super) any: Prepared,
     /// stamp, key, first column, column after the last
     pub(super) delete: Prepared,
-    /// stamp, key
-    pub(super) delete_row: Prepared,
+    /// stamp, keys
+    pub(super) delete_rows: Prepared,
+    /// keys; those that have any cell
+    pub(super) standing: Prepared,
 }
 
 /// On `row_keys`; all begin with metric, table name, row time, `delete` with its stamp.
 pub(super) struct RowKeyStatements {
     /// stamp, ttl, mtime; then data type, tags
     pub(super) insert: Batches,
-    pub(super) select: Prepared,
+    /// then data type, tags of two places
+    pub(super) select: Sliced,
     /// with its write time
     pub(super) mtime: Prepared,
     /// the same of many metrics, which is the first column then
     pub(super) mtimes: Prepared,
-    /// with value and its TTL
-    pub(super) check: Prepared,
+    /// the same as `select`, with value and its TTL
+    pub(super) check: Sliced,
     /// one row, if there is any
     pub(super) any: Prepared,
     /// then data type, tags
     pub(super) delete: Prepared,
+    /// all rows of the window, whoever wrote them
+    pub(super) delete_all: Prepared,
 }
 
 /// On `row_key_time_index`.
@@ -147,8 +155,8 @@ pub(super) struct RowTimeStatements {
 pub(super) struct NameStatements {
     /// list, name, stamp
     pub(super) insert: Prepared,
-    /// list, first name
-    pub(super) select: Prepared,
+    /// list, first name, name after the last
+    pub(super) select: Sliced,
     /// list, name
     pub(super) check: Prepared,
 }
@@ -161,8 +169,8 @@ pub(super) struct LegacyStatements {
     pub(super) first: Prepared,
     /// the last column
     pub(super) last: Prepared,
-    /// then first and last column
-    pub(super) slice: Prepared,
+    /// then first column, column after the last
+    pub(super) slice: Sliced,
     /// then column
     pub(super) delete: Prepared,
 }
@@ -177,11 +185,11 @@ pub(super) struct MetadataStatements {
 }
 
 impl Statements {
-    /// Prepares everything but what is about `missing` tables.
+    /// Prepares everything but what is about `missing` tables; names are in a column of this type.
     pub(super) async fn prepare(
         session: &Session,
         options: &Options,
-        missing: &[&str],
+        (missing, names): (&[&str], NameColumn),
     ) -> Result<Self, StoreError> {
         let on = Preparer { session, options };
         let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
@@ -193,7 +201,7 @@ impl Statements {
             points: on.points().await?,
             row_keys: on.row_keys().await?,
             row_times: on.row_times().await?,
-            names: on.names().await?,
+            names: on.names(names).await?,
             legacy: match missing.contains(&"row_key_index") {
                 true => None,
                 false => Some(on.legacy().await?),
@@ -255,7 +263,8 @@ impl Preparer<'_> {
             format!("SELECT WRITETIME(value) FROM {table} WHERE key = ? AND column1 = ?");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE {slice}");
         let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");
-        let delete_row = format!("DELETE FROM {table} {STAMPED} WHERE key = ?");
+        let delete_rows = format!("DELETE FROM {table} {STAMPED} WHERE key IN ?");
+        let standing = format!("SELECT DISTINCT key FROM {table} WHERE key IN ?");
         Ok(PointStatements {
             insert: Batches::new(insert),
             select: self.read("select_points", select).await?,
@@ -263,7 +272,8 @@ impl Preparer<'_> {
             write_time: self.read("select_write_time", write_time).await?,
             any: self.read("any_point", any).await?,
             delete: self.write("delete_points", delete).await?,
-            delete_row: self.write("delete_row", delete_row).await?,
+            delete_rows: self.write("delete_rows", delete_rows).await?,
+            standing: self.read("standing_rows", standing).await?,
         })
     }
 
@@ -274,28 +284,34 @@ impl Preparer<'_> {
             "UPDATE {table} {STAMPED_TTL} SET mtime = ?, value = '' \
              WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
         );
-        let select = format!("SELECT data_type, tags FROM {table} WHERE {INDEX_ROW}");
+        let slice = "(data_type, tags) >= (?, ?) AND (data_type, tags) < (?, ?)";
+        let select = format!("SELECT data_type, tags FROM {table} WHERE {INDEX_ROW} AND {slice}");
         let mtime =
             format!("SELECT mtime, WRITETIME(mtime) FROM {table} WHERE {INDEX_ROW} LIMIT 1");
         let mtimes = format!(
             "SELECT DISTINCT metric, mtime, WRITETIME(mtime) FROM {table} \
              WHERE metric IN ? AND table_name = ? AND row_time = ?"
         );
-        let check =
-            format!("SELECT data_type, tags, value, TTL(value) FROM {table} WHERE {INDEX_ROW}");
+        let check = format!(
+            "SELECT data_type, tags, value, TTL(value) FROM {table} WHERE {INDEX_ROW} AND {slice}"
+        );
         let any = format!("SELECT data_type FROM {table} WHERE {INDEX_ROW} LIMIT 1");
         // Of a row that a neighbour wrote too, its part stays: see `delete`.
         let delete = format!(
             "DELETE value FROM {table} {STAMPED} WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
         );
+        // One range tombstone; the static `mtime` stays.
+        let delete_all =
+            format!("DELETE FROM {table} {STAMPED} WHERE {INDEX_ROW} AND data_type >= ''");
         Ok(RowKeyStatements {
             insert: Batches::new(self.write("insert_row_key", insert).await?.of_index()),
-            select: self.read("select_row_keys", select).await?,
+            select: Sliced::new(self.read("select_row_keys", select).await?, Order::Tags),
             mtime: self.read("select_mtime", mtime).await?,
             mtimes: self.read("select_mtimes", mtimes).await?,
-            check: self.read("check_row_keys", check).await?.of_index(),
+            check: Sliced::new(self.read("check_row_keys", check).await?.of_index(), Order::Tags),
             any: self.read("any_row_key", any).await?,
             delete: self.write("delete_row_key", delete).await?,
+            delete_all: self.write("delete_row_keys", delete_all).await?,
         })
     }
 
@@ -321,14 +337,17 @@ impl Preparer<'_> {
         })
     }
 
-    async fn names(&self) -> Result<NameStatements, StoreError> {
+    async fn names(&self, names: NameColumn) -> Result<NameStatements, StoreError> {
         let table = self.options.keyspace.table("string_index");
         let columns = "(key, column1, value) VALUES (?, ?, 0x00)";
         let insert = format!("INSERT INTO {table} {columns} {STAMPED}");
         let select = format!("SELECT column1 FROM {table} WHERE key = ? AND column1");
         Ok(NameStatements {
             insert: self.write("insert_name", insert).await?.of_index(),
-            select: self.read("select_names", format!("{select} >= ?")).await?,
+            select: Sliced::new(
+                self.read("select_names", format!("{select} >= ? AND column1 < ?")).await?,
+                Order::Names(names),
+            ),
             check: self.read("check_name", format!("{select} = ?")).await?.of_index(),
         })
     }
@@ -337,14 +356,14 @@ impl Preparer<'_> {
         let table = self.options.keyspace.table("row_key_index");
         let select = format!("SELECT column1 FROM {table}");
         let metric = format!("{select} WHERE key = ?");
-        let slice = format!("{metric} AND column1 >= ? AND column1 <= ?");
+        let slice = format!("{metric} AND column1 >= ? AND column1 < ?");
         let last = format!("{metric} ORDER BY column1 DESC LIMIT 1");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE key = ? AND column1 = ?");
         Ok(LegacyStatements {
             any: self.read("any_legacy_row", format!("{select} LIMIT 1")).await?,
             first: self.read("first_legacy_row", format!("{metric} LIMIT 1")).await?,
             last: self.read("last_legacy_row", last).await?,
-            slice: self.read("select_legacy_rows", slice).await?,
+            slice: Sliced::new(self.read("select_legacy_rows", slice).await?, Order::Bytes),
             delete: self.write("delete_legacy_row", delete).await?,
         })
     }

@@ -1,7 +1,7 @@
 //! A window: the series of one metric in one row time under one table name. It is a partition of
 //! `row_keys`, and what readers, writers and the tag index remember things by.
 
-use scylla::value::CqlTimestamp;
+use scylla::value::{CqlTimestamp, CqlValue};
 
 use super::identity::Identity;
 use crate::kairos::index::{RowKeyRow, TimeIndexRow};
@@ -59,6 +59,20 @@ impl<'a> WindowKey<'a> {
     /// The values of its partition key, as statements take them.
     pub(super) fn values(&self) -> (&'a str, &'static str, CqlTimestamp) {
         (self.metric, self.table_name.as_str(), CqlTimestamp(self.row_time.millis()))
+    }
+
+    /// The same one by one.
+    pub(super) fn columns(&self) -> Vec<CqlValue> {
+        let (metric, table_name, row_time) = self.values();
+        let text = |text: &str| CqlValue::Text(text.to_owned());
+        vec![text(metric), text(table_name), CqlValue::Timestamp(row_time)]
+    }
+
+    /// Those of its partition of the tag index for a pair of tag and value.
+    pub(super) fn pair_columns(&self, pair: &str) -> Vec<CqlValue> {
+        let mut columns = self.columns();
+        columns.push(CqlValue::Text(pair.to_owned()));
+        columns
     }
 }
 

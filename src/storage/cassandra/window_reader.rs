@@ -254,8 +254,13 @@ impl Shared {
         mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
         let select = &self.statements.row_keys.select;
-        let visit = |page| each_row(&page, select.name, &mut take);
-        self.executor.pages(select, key.values(), visit).await
+        let mut pages = self.index_pages(select, key.columns());
+        while let Some(page) = pages.next().await? {
+            if each_row(&page, select.name(), &mut take)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What the partition says of its last insert; None when there was none.

@@ -5,14 +5,14 @@
 //! wrote goes, its cell `value`: one that KairosDB wrote too stays.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ops::ControlFlow;
 
 use futures::FutureExt;
-use scylla::response::PagingState;
-use scylla::response::query_result::QueryResult;
+use scylla::response::query_result::QueryRowsResult;
 
 use super::super::executor::{all, unreadable};
+use super::super::finder::FoundRow;
 use super::super::shared::Shared;
+use super::super::statements::MAX_BATCH_PARTITIONS;
 use super::super::window::WindowKey;
 use crate::kairos::RowKey;
 use crate::kairos::index::single_tag_pair;
@@ -35,49 +35,54 @@ impl Shared {
         stamp: i64,
     ) -> Result<(), StoreError> {
         type Tags<'a> = BTreeMap<&'a str, &'a str>;
-        let Some(statements) = &self.statements.tags.rows else { return Ok(()) };
+        if self.statements.tags.rows.is_none() {
+            return Ok(());
+        }
         let rows: HashSet<(&str, Tags<'_>)> =
             deleted.iter().map(|row| (row.data_type.as_str(), row.tags.iter().collect())).collect();
-        let mut pairs: BTreeSet<(Box<str>, &str)> = BTreeSet::new();
-        for (data_type, tags) in &rows {
-            pairs.extend(
-                tags.iter().map(|(name, value)| (single_tag_pair(name, value), *data_type)),
-            );
-        }
+        let tags = rows.iter().flat_map(|(_, tags)| tags);
+        let pairs: BTreeSet<Box<str>> =
+            tags.map(|(name, value)| single_tag_pair(name, value)).collect();
         let rows = &rows;
-        let delete = |(pair, data_type): &(Box<str>, &str)| {
-            let (pair, data_type) = (pair.clone(), (*data_type).to_owned());
+        let delete = |pair: Box<str>| {
+            let is_deleted = move |(data_type, _, tags): &OurRow| {
+                let tags: Tags<'_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+                rows.contains(&(data_type.as_str(), tags))
+            };
+            async move { self.delete_rows_of_pair(key, &pair, stamp, is_deleted).await }.boxed()
+        };
+        all(PAIRS_AT_ONCE, Box::new(pairs.into_iter().map(delete))).await.map(drop)
+    }
+
+    /// Deletes the partitions of all tags of these rows of a window, whoever wrote them. Each is one tombstone.
+    pub(in super::super) async fn delete_pairs_of(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[FoundRow],
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        let Some(statements) = &self.statements.tags.rows else { return Ok(()) };
+        if !self.has_rows(&statements.any, ()).await? {
+            return Ok(());
+        }
+        let mut pairs: BTreeSet<Box<str>> = BTreeSet::new();
+        for row in rows {
+            let key = row.row_key();
+            pairs.extend(key.tags.iter().map(|(name, value)| single_tag_pair(name, value)));
+        }
+        let pairs: Vec<Box<str>> = pairs.into_iter().collect();
+        let (metric, table_name, row_time) = key.values();
+        let deletes = pairs.chunks(MAX_BATCH_PARTITIONS).map(|pairs| {
+            let pairs: Vec<&str> = pairs.iter().map(|pair| &**pair).collect();
             async move {
-                let select = &statements.select_hashes;
-                let (metric, table_name, row_time) = key.values();
-                let mut found: Vec<(i32, BTreeMap<String, String>)> = Vec::new();
-                let values = (metric, table_name, row_time, &*pair, data_type.as_str());
-                self.executor
-                    .pages(select, values, |page| {
-                        type Row = (Option<String>, Option<i32>, Option<BTreeMap<String, String>>);
-                        for row in page.rows::<Row>().map_err(|e| unreadable(select.name, e))? {
-                            let (_, hash, tags) = row.map_err(|e| unreadable(select.name, e))?;
-                            let (Some(hash), Some(tags)) = (hash, tags) else { continue };
-                            let borrowed: Tags<'_> =
-                                tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                            if rows.contains(&(data_type.as_str(), borrowed)) {
-                                found.push((hash, tags));
-                            }
-                        }
-                        Ok(ControlFlow::Continue(()))
-                    })
-                    .await?;
-                let delete = &statements.delete;
-                for (hash, tags) in found {
-                    let (pair, data_type) = (&*pair, data_type.as_str());
-                    let values = (stamp, metric, table_name, row_time, pair, data_type, hash, tags);
-                    self.executor.run(delete, values, self.executor.deadline()).await?;
-                }
+                let values = (stamp, metric, table_name, row_time, pairs);
+                let delete = &statements.delete_pairs;
+                self.executor.run(delete, values, self.executor.deadline()).await?;
                 Ok(())
             }
             .boxed()
-        };
-        all(PAIRS_AT_ONCE, Box::new(pairs.iter().map(delete))).await.map(drop)
+        });
+        all(PAIRS_AT_ONCE, Box::new(deletes)).await.map(drop)
     }
 
     /// Deletes what we wrote of the tag rows of a pair of a window.
@@ -87,14 +92,24 @@ impl Shared {
         pair: &str,
         stamp: i64,
     ) -> Result<(), StoreError> {
+        self.delete_rows_of_pair(key, pair, stamp, |_| true).await
+    }
+
+    /// The same of those rows of which this is said.
+    async fn delete_rows_of_pair(
+        &self,
+        key: WindowKey<'_>,
+        pair: &str,
+        stamp: i64,
+        is_deleted: impl Fn(&OurRow) -> bool,
+    ) -> Result<(), StoreError> {
         let statements = self.statements.tag_rows()?;
         let (select, delete) = (&statements.select_pair, &statements.delete);
         let (metric, table_name, row_time) = key.values();
-        let mut state = PagingState::start();
-        loop {
-            let values = (metric, table_name, row_time, pair);
-            let (result, next) = self.executor.page(select, values, &state).await?;
-            let rows = our_rows(select.name, result)?;
+        let mut pages = self.index_pages(select, key.pair_columns(pair));
+        while let Some(page) = pages.next().await? {
+            let mut rows = our_rows(select.name(), &page)?;
+            rows.retain(&is_deleted);
             let delete = |(data_type, hash, tags): &OurRow| {
                 let (data_type, hash, tags) = (data_type.clone(), *hash, tags.clone());
                 async move {
@@ -105,18 +120,14 @@ impl Shared {
                 .boxed()
             };
             all(ROWS_AT_ONCE, Box::new(rows.iter().map(delete))).await?;
-            match next.into_paging_control_flow() {
-                ControlFlow::Break(()) => return Ok(()),
-                ControlFlow::Continue(next) => state = next,
-            }
         }
+        Ok(())
     }
 }
 
 /// The rows of a page that have our cell.
-fn our_rows(select: &'static str, page: QueryResult) -> Result<Vec<OurRow>, StoreError> {
+fn our_rows(select: &'static str, page: &QueryRowsResult) -> Result<Vec<OurRow>, StoreError> {
     type Row = (Option<String>, Option<i32>, Option<BTreeMap<String, String>>, Option<String>);
-    let page = page.into_rows_result().map_err(|e| unreadable(select, e))?;
     let mut found = Vec::new();
     for row in page.rows::<Row>().map_err(|e| unreadable(select, e))? {
         if let (Some(data_type), Some(hash), Some(tags), Some(_)) =

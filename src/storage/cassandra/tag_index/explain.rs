@@ -2,7 +2,6 @@
 //!
 //! The reads of the index are really done; those of data points are only counted.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -143,12 +142,10 @@ impl Shared {
         explanation.partitions += 1;
         explanation.paths.push(WindowPath::RowKeys);
         let select = &self.statements.row_keys.select;
-        self.executor
-            .pages(select, key.values(), |page| {
-                explanation.rows += page.rows_num();
-                Ok(ControlFlow::Continue(()))
-            })
-            .await?;
+        let mut pages = self.index_pages(select, key.columns());
+        while let Some(page) = pages.next().await? {
+            explanation.rows += page.rows_num();
+        }
         Ok(explanation)
     }
 }

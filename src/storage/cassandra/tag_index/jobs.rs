@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use scylla::deserialize::value::MapIterator;
 use scylla::response::PagingState;
+use scylla::response::query_result::QueryRowsResult;
 use scylla::value::CqlTimestamp;
 
 use super::super::executor::unreadable;
@@ -242,12 +243,12 @@ impl Shared {
         key: WindowKey<'_>,
         job: &mut Job,
     ) -> Result<(), StoreError> {
-        let mut state = PagingState::start();
+        let mut pages = self.index_pages(&self.statements.row_keys.check, key.columns());
         let mut pairs = BTreeSet::new();
         let mut touched = Instant::now();
-        loop {
-            let began = Instant::now();
-            let (rows, next) = self.rows_to_do(key, &state).await?;
+        let mut began = Instant::now();
+        while let Some(page) = pages.next().await? {
+            let rows = self.rows_to_do(&page)?;
             match job.kind {
                 JobKind::Build => self.index_rows(key, &rows, job).await?,
                 JobKind::Drop => self.drop_pairs(key, &rows, &mut pairs).await?,
@@ -259,26 +260,19 @@ impl Shared {
                 self.touch(metric, job).await?;
                 touched = Instant::now();
             }
-            match next {
-                ControlFlow::Break(()) => return Ok(()),
-                ControlFlow::Continue(next) => state = next,
-            }
+            began = Instant::now();
         }
+        Ok(())
     }
 
-    async fn rows_to_do(
-        &self,
-        key: WindowKey<'_>,
-        state: &PagingState,
-    ) -> Result<(Vec<FoundRow>, ControlFlow<(), PagingState>), StoreError> {
-        let select = &self.statements.row_keys.check;
-        let wrong = |e| unreadable(select.name, e);
-        let (result, next) = self.executor.page(select, key.values(), state).await?;
-        let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+    /// The rows of a page of a window.
+    fn rows_to_do(&self, page: &QueryRowsResult) -> Result<Vec<FoundRow>, StoreError> {
+        let name = self.statements.row_keys.check.name();
+        let wrong = |e| unreadable(name, e);
         type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
         type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
         let mut rows = Vec::new();
-        for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+        for row in page.rows::<Row<'_>>().map_err(|e| unreadable(name, e))? {
             let (Some(data_type), Some(map), _, ttl) = row.map_err(wrong)? else { continue };
             let mut tags = Vec::new();
             for tag in map {
@@ -292,7 +286,7 @@ impl Shared {
                 ttl: ttl.unwrap_or(0),
             });
         }
-        Ok((rows, next.into_paging_control_flow()))
+        Ok(rows)
     }
 
     async fn index_rows(

@@ -10,12 +10,11 @@ use std::ops::ControlFlow;
 use futures::FutureExt;
 use scylla::response::query_result::QueryRowsResult;
 
-use super::super::executor::all;
+use super::super::executor::{Failure, all};
 use super::super::identity::Identity;
 use super::super::index_row::each_row;
 use super::super::routing::Route;
 use super::super::shared::Shared;
-use super::super::statements::Prepared;
 use super::super::window::WindowKey;
 use super::route::{Candidate, candidates};
 use crate::kairos::DataType;
@@ -85,7 +84,8 @@ impl Shared {
         Ok(Some(reading.finish(best, found)))
     }
 
-    /// Type and tags of the rows of one value.
+    /// Type and tags of the rows of one value, some twice where a server gave up on the read; at most so many, where
+    /// it did not.
     pub(super) async fn rows_of_pair(
         &self,
         key: WindowKey<'_>,
@@ -94,25 +94,29 @@ impl Shared {
         mut take: impl FnMut(DataType, &[(&str, &str)]),
     ) -> Result<(), StoreError> {
         let (metric, table_name, row_time) = key.values();
-        let mut visit = |select: &Prepared, page: &QueryRowsResult| {
-            each_row(page, select.name, |data_type, tags| {
+        let statements = self.statements.tag_rows()?;
+        let mut visit = |page: &QueryRowsResult, statement| {
+            each_row(page, statement, |data_type, tags| {
                 take(data_type, tags);
                 Ok(ControlFlow::Continue(()))
             })
         };
-        match limit {
-            None => {
-                let select = &self.statements.tag_rows()?.select;
-                let values = (metric, table_name, row_time, pair);
-                self.executor.pages(select, values, |page| visit(select, &page)).await
-            }
-            Some(limit) => {
-                let probe = &self.statements.tag_rows()?.probe;
-                let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-                let values = (metric, table_name, row_time, pair, limit);
-                self.executor.pages(probe, values, |page| visit(probe, &page)).await
+        if let Some(limit) = limit {
+            let probe = &statements.probe;
+            let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+            let values = (metric, table_name, row_time, pair, limit);
+            let probed = self.executor.pages_as_far(probe, values, |page| visit(&page, probe.name));
+            match probed.await {
+                // What it costs to find the first rows, it costs to read them all.
+                Err(Failure::Unread(_)) => {}
+                probed => return Ok(probed?),
             }
         }
+        let mut pages = self.index_pages(&statements.select, key.pair_columns(pair));
+        while let Some(page) = pages.next().await? {
+            let _all = visit(&page, statements.select.name())?;
+        }
+        Ok(())
     }
 }
 

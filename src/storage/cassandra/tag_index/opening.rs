@@ -16,7 +16,6 @@ use super::super::stamp::now_ms;
 use super::super::window::WindowKey;
 use super::document::ALL;
 use crate::kairos::TableName;
-use crate::kairos::index::StringIndexRow;
 use crate::storage::StoreError;
 
 impl Shared {
@@ -83,18 +82,15 @@ impl Shared {
     }
 
     async fn has_any_name(&self) -> Result<bool, StoreError> {
-        let list = &self.statements.names.select;
-        let mut any = false;
         for table_name in TableName::ALL {
-            let values = (StringIndexRow::key(table_name), self.names.value(""));
-            self.executor
-                .pages(list, values, |page| {
-                    any |= page.rows_num() > 0;
-                    Ok(ControlFlow::Break(()))
-                })
-                .await?;
+            let mut pages = self.name_pages(table_name, "");
+            while let Some(page) = pages.next().await? {
+                if page.rows_num() > 0 {
+                    return Ok(true);
+                }
+            }
         }
-        Ok(any)
+        Ok(false)
     }
 
     async fn has_any_row_key(&self) -> Result<bool, StoreError> {

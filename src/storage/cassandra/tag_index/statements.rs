@@ -6,6 +6,8 @@
 
 use scylla::statement::SerialConsistency;
 
+use super::super::border::Order;
+use super::super::index_pages::Sliced;
 use super::super::statements::{Batches, Prepared, Preparer};
 use crate::storage::StoreError;
 
@@ -27,16 +29,18 @@ pub(in super::super) struct TagIndexStatements {
 pub(in super::super) struct TagRowStatements {
     /// stamp, ttl, metric, table name, row time, pair, data type, hash, tags
     pub(super) insert: Batches,
-    /// metric, table name, row time, pair
-    pub(super) select: Prepared,
-    /// then the most rows
+    /// metric, table name, row time, pair; then data type and hash of two places
+    pub(super) select: Sliced,
+    /// metric, table name, row time, pair, the most rows
     pub(super) probe: Prepared,
-    /// metric, table name, row time, pair, data type; with the hash
-    pub(super) select_hashes: Prepared,
     /// stamp, metric, table name, row time, pair, data type, hash, tags
     pub(super) delete: Prepared,
-    /// metric, table name, row time, pair; the key of each row, and what we wrote of it
-    pub(super) select_pair: Prepared,
+    /// stamp, metric, table name, row time, pairs; all their rows
+    pub(super) delete_pairs: Prepared,
+    /// one row of the table, if there is any
+    pub(super) any: Prepared,
+    /// the same as `select`; the key of each row, and what we wrote of it
+    pub(super) select_pair: Sliced,
 }
 
 /// On `service_index`; all begin with service, service key, key, after what is noted.
@@ -97,20 +101,24 @@ impl Preparer<'_> {
             "UPDATE {table} USING TIMESTAMP ? AND TTL ? SET mtime = now(), value = '' WHERE {row}"
         );
         let insert = self.write("insert_tag_row", insert).await?.of_index();
-        let select = format!("SELECT data_type, tags FROM {table} WHERE {pair}");
-        let hashes = format!(
-            "SELECT data_type, tag_collection_hash, tags FROM {table} WHERE {pair} AND data_type = ?"
-        );
+        let tags = format!("SELECT data_type, tags FROM {table} WHERE {pair}");
+        let slice = "(data_type, tag_collection_hash) >= (?, ?) AND (data_type, tag_collection_hash) < (?, ?)";
+        let select = format!("{tags} AND {slice}");
         let delete = format!("DELETE value FROM {table} USING TIMESTAMP ? WHERE {row}");
-        let whole =
-            format!("SELECT data_type, tag_collection_hash, tags, value FROM {table} WHERE {pair}");
+        let delete_pairs = format!(
+            "DELETE FROM {table} USING TIMESTAMP ? WHERE {window} AND single_tag_pair IN ?"
+        );
+        let whole = format!(
+            "SELECT data_type, tag_collection_hash, tags, value FROM {table} WHERE {pair} AND {slice}"
+        );
         Ok(TagRowStatements {
             insert: Batches::new(insert),
-            probe: self.read("probe_tag_rows", format!("{select} LIMIT ?")).await?,
-            select: self.read("select_tag_rows", select).await?,
-            select_hashes: self.read("select_tag_hashes", hashes).await?,
+            probe: self.read("probe_tag_rows", format!("{tags} LIMIT ?")).await?,
+            select: Sliced::new(self.read("select_tag_rows", select).await?, Order::Hashes),
             delete: self.write("delete_tag_row", delete).await?,
-            select_pair: self.read("select_tag_pair", whole).await?,
+            delete_pairs: self.write("delete_tag_pairs", delete_pairs).await?,
+            any: self.read("any_tag_row", format!("SELECT data_type FROM {table} LIMIT 1")).await?,
+            select_pair: Sliced::new(self.read("select_tag_pair", whole).await?, Order::Hashes),
         })
     }
 

@@ -65,8 +65,8 @@ impl Shared {
         indexed: &IndexedTags,
         deadline: Deadline,
     ) -> Result<RefusedSeries, StoreError> {
-        let select = &self.statements.tag_rows()?.select.statement;
-        let batches = self.tag_batches(select, key, tag_rows(key, tagged, indexed));
+        let probe = &self.statements.tag_rows()?.probe.statement;
+        let batches = self.tag_batches(probe, key, tag_rows(key, tagged, indexed));
         let send = |batch| self.send_tag_rows(key, batch, deadline).boxed();
         let refused = all(BATCHES_AT_ONCE, Box::new(batches.into_iter().map(send))).await?;
         Ok(refused.into_iter().flatten().collect())
@@ -74,14 +74,14 @@ impl Shared {
 
     fn tag_batches<'a>(
         &self,
-        select: &PreparedStatement,
+        probe: &PreparedStatement,
         key: WindowKey<'_>,
         mut rows: Vec<TagRow<'a>>,
     ) -> Vec<Vec<TagRow<'a>>> {
         let replicas = Replicas::new(self);
         let (metric, table_name, row_time) = key.values();
         let place_of = |pair: &str| {
-            let token = select.calculate_token(&(metric, table_name, row_time, pair));
+            let token = probe.calculate_token(&(metric, table_name, row_time, pair, 1));
             token.ok().flatten().map_or(0, |token| replicas.of_token("tag_indexed_row_keys", token))
         };
         rows.sort_by(|a, b| a.pair.cmp(&b.pair));

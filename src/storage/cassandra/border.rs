@@ -1,0 +1,385 @@
+//! Places between the rows of an index partition, in clustering order, for slices of it.
+//!
+//! A place is a list of digits that are compared one by one, so one between two others can always be made. Any place
+//! has values for the clustering columns, and of two places the later one never has the earlier values: every row lies
+//! in exactly one of the slices between places, whatever tags it has.
+//!
+//! Cassandra compares texts by their bytes, which is the order of their characters, and frozen maps pair by pair:
+//! name, then value; a map that is the beginning of another one comes first (`MapType.compareMaps`).
+
+use scylla::value::CqlValue;
+
+use super::tables::NameColumn;
+use crate::kairos::DataType;
+
+/// What stands between two texts, below each character.
+const END: u32 = 0;
+/// Most texts have no character beyond: one cut tells.
+const ASCII: i64 = 0x80;
+/// Parts that a slice is cut into. Most of them hold no dead rows and cost little. So the digits that the dead rows
+/// have in common cost one read in vain each, or two; in halves they cost seven.
+const PARTS: usize = 64;
+/// Behind the last character.
+const CHARACTERS: i64 = 0x11_0001;
+
+/// What the clustering columns of an index are that a slice is cut by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// `row_keys`: type and tags.
+    Tags,
+    /// `tag_indexed_row_keys`: type and hash of the tags.
+    Hashes,
+    /// `string_index`: a name.
+    Names(NameColumn),
+    /// The legacy `row_key_index`: bytes.
+    Bytes,
+}
+
+/// A place between rows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Border(Vec<u32>);
+
+impl Border {
+    /// Before every row.
+    pub(super) const FIRST: Self = Self(Vec::new());
+
+    /// Just before the row with this name.
+    pub(super) fn of_name(name: &str) -> Self {
+        Self(name.chars().map(digit).collect())
+    }
+
+    /// Just before the row with this column.
+    pub(super) fn of_bytes(column: &[u8]) -> Self {
+        Self(column.iter().map(|byte| u32::from(*byte)).collect())
+    }
+
+    /// Just behind the row with this column.
+    pub(super) fn behind_bytes(column: &[u8]) -> Self {
+        Self::of_bytes(column).behind()
+    }
+
+    /// Just before the rows of a type.
+    fn of_type(data_type: &str) -> Self {
+        let mut border = Self::of_name(data_type);
+        border.0.push(END);
+        border
+    }
+
+    /// Just behind the row that this is just before.
+    fn behind(mut self) -> Self {
+        self.0.push(0);
+        self
+    }
+}
+
+impl Order {
+    /// Behind every row.
+    pub(super) fn last(self) -> Border {
+        match self {
+            // No text begins with so many of the last character.
+            Self::Tags | Self::Hashes | Self::Names(_) => Border(vec![u32::MAX; 16]),
+            Self::Bytes => Border(vec![255; 64]),
+        }
+    }
+
+    /// Values for the clustering columns.
+    pub(super) fn values(self, border: &Border) -> Vec<CqlValue> {
+        match self {
+            Self::Tags => {
+                let mut texts = border.0.split(|digit| *digit == END).map(text);
+                let data_type = texts.next().unwrap_or_default();
+                vec![CqlValue::Text(data_type), CqlValue::Map(tags(texts))]
+            }
+            Self::Hashes => {
+                let end = border.0.iter().position(|digit| *digit == END);
+                let (data_type, rest) = match end {
+                    Some(end) => (&border.0[..end], &border.0[end + 1..]),
+                    None => (&border.0[..], &[][..]),
+                };
+                let hash = rest.first().map_or(i32::MIN, |hash| (hash ^ 1 << 31).cast_signed());
+                vec![CqlValue::Text(text(data_type)), CqlValue::Int(hash)]
+            }
+            Self::Names(NameColumn::Blob) if *border == self.last() => {
+                vec![CqlValue::Blob(vec![u8::MAX; 64])]
+            }
+            Self::Names(column) => {
+                let mut texts = border.0.split(|digit| *digit == END).map(text);
+                let mut name = texts.next().unwrap_or_default();
+                if texts.next().is_some() {
+                    name.push('\0');
+                }
+                vec![column.value(&name)]
+            }
+            Self::Bytes => {
+                let bytes = border.0.iter().map(|digit| u8::try_from(*digit).unwrap_or(u8::MAX));
+                vec![CqlValue::Blob(bytes.collect())]
+            }
+        }
+    }
+
+    /// The place just behind a row, of which these are the clustering columns. None where the order does not say.
+    pub(super) fn behind(self, row: &[Option<CqlValue>]) -> Option<Border> {
+        match (self, row) {
+            (Self::Tags, [Some(CqlValue::Text(data_type)), Some(CqlValue::Map(tags)), ..]) => {
+                let mut border = Border::of_type(data_type);
+                for part in tags.iter().flat_map(|(name, value)| [name, value]) {
+                    border.0.extend(part.as_text()?.chars().map(digit));
+                    border.0.push(END);
+                }
+                Some(border.behind())
+            }
+            (Self::Names(_), [Some(CqlValue::Text(name)), ..]) => {
+                Some(Border::of_name(name).behind())
+            }
+            (Self::Names(_), [Some(CqlValue::Blob(name)), ..]) => {
+                Some(Border::of_name(std::str::from_utf8(name).ok()?).behind())
+            }
+            (Self::Bytes, [Some(CqlValue::Blob(column)), ..]) => Some(Border::behind_bytes(column)),
+            _ => None,
+        }
+    }
+
+    /// Places between two others at which what lies between them is cut, in order: at the known types first.
+    pub(super) fn between(self, start: &Border, end: &Border) -> Vec<Border> {
+        if matches!(self, Self::Tags | Self::Hashes) && start.0.is_empty() && *end == self.last() {
+            let types = DataType::KNOWN.iter().map(|known| Border::of_type(known.as_str()));
+            let mut places: Vec<Border> = types
+                .flat_map(|begin| {
+                    let mut behind = begin.clone();
+                    *behind.0.last_mut().expect("not empty") = END + 1;
+                    [begin, behind]
+                })
+                .collect();
+            places.sort_unstable();
+            return places;
+        }
+        self.digits_between(&start.0, &end.0)
+    }
+
+    fn digits_between(self, start: &[u32], end: &[u32]) -> Vec<Border> {
+        let same = start.iter().zip(end).take_while(|(a, b)| a == b).count();
+        let of_start = |at: usize| start.get(at).map_or(-1, |digit| i64::from(*digit));
+        if start.len() > same + 2 {
+            // Rows that follow one begin with a part of its digits. With how many?
+            let lengths = (same + 1..start.len() - 1).rev();
+            let step = lengths.len().div_ceil(PARTS);
+            let places = lengths.step_by(step).filter_map(|at| {
+                let next = self.digit(&start[..at], of_start(at) + 1);
+                (next < self.top(&start[..at])).then(|| with(&start[..at], next))
+            });
+            let places: Vec<Border> = places.collect();
+            if !places.is_empty() {
+                return places;
+            }
+        }
+        let Some(high) = end.get(same) else { return Vec::new() };
+        let places = self.places(&start[..same], of_start(same), i64::from(*high));
+        if !places.is_empty() {
+            return places;
+        }
+        if end.len() > same + 1 {
+            return vec![Border(end[..=same].to_vec())];
+        }
+        let behind = (same..start.len()).map(|at| {
+            let before = &start[..=at];
+            self.places(before, of_start(at + 1), self.top(before))
+        });
+        behind.into_iter().find(|places| !places.is_empty()).unwrap_or_default()
+    }
+
+    /// Behind the last digit that may follow these.
+    fn top(self, before: &[u32]) -> i64 {
+        match self {
+            Self::Hashes if is_behind_type(before) => i64::from(u32::MAX) + 1,
+            Self::Bytes => 256,
+            _ => CHARACTERS,
+        }
+    }
+
+    /// Places that begin with these digits, then one between two others.
+    fn places(self, before: &[u32], low: i64, high: i64) -> Vec<Border> {
+        let high = high.min(self.top(before));
+        let below = if self.is_text(before) && low < ASCII - 2 { high.min(ASCII) } else { high };
+        let count = usize::try_from(below - low - 1).unwrap_or(0).min(PARTS - 1);
+        let mut digits: Vec<i64> = (1..=count)
+            .map(|n| low + (below - low) * n as i64 / (count as i64 + 1))
+            .map(|digit| self.digit(before, digit))
+            .filter(|digit| *digit < below)
+            .collect();
+        digits.dedup();
+        digits.into_iter().map(|digit| with(before, digit)).collect()
+    }
+
+    /// This digit, or the next one that may follow these.
+    fn digit(self, before: &[u32], digit: i64) -> i64 {
+        // Surrogates are no characters.
+        if self.is_text(before) && (0xd801..0xe001).contains(&digit) { 0xe001 } else { digit }
+    }
+
+    fn is_text(self, before: &[u32]) -> bool {
+        self != Self::Bytes && !(self == Self::Hashes && is_behind_type(before))
+    }
+}
+
+fn is_behind_type(before: &[u32]) -> bool {
+    before.contains(&END)
+}
+
+/// A digit that is none stands behind all.
+fn with(before: &[u32], digit: i64) -> Border {
+    Border([before, &[u32::try_from(digit).unwrap_or(u32::MAX)]].concat())
+}
+
+fn digit(character: char) -> u32 {
+    u32::from(character) + 1
+}
+
+/// The text with these digits; one that stands for no character is the last one.
+fn text(digits: &[u32]) -> String {
+    digits.iter().map(|digit| char::from_u32(digit - 1).unwrap_or(char::MAX)).collect()
+}
+
+/// Tags from names and values in turn. Their names rise, as in every map: one that does not becomes the next that could.
+fn tags(mut texts: impl Iterator<Item = String>) -> Vec<(CqlValue, CqlValue)> {
+    let mut tags: Vec<(String, String)> = Vec::new();
+    while let Some(name) = texts.next() {
+        let value = texts.next();
+        if value.is_none() && name.is_empty() {
+            // The end of the text before.
+            break;
+        }
+        if let Some((last, _)) = tags.last().filter(|(last, _)| name <= *last) {
+            tags.push((format!("{last}\0"), String::new()));
+            break;
+        }
+        tags.push((name, value.unwrap_or_default()));
+    }
+    let text = |(name, value)| (CqlValue::Text(name), CqlValue::Text(value));
+    tags.into_iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::super::cuts::Cuts;
+    use super::*;
+
+    type Row = (String, Vec<(String, String)>);
+
+    fn row(values: &[CqlValue]) -> Row {
+        let [CqlValue::Text(data_type), CqlValue::Map(tags)] = values else { panic!("{values:?}") };
+        let text = |value: &CqlValue| value.as_text().expect("a text").clone();
+        (data_type.clone(), tags.iter().map(|(name, value)| (text(name), text(value))).collect())
+    }
+
+    fn behind(row: &Row) -> Border {
+        let text = |text: &String| CqlValue::Text(text.clone());
+        let tags = row.1.iter().map(|(name, value)| (text(name), text(value))).collect();
+        let columns = [Some(text(&row.0)), Some(CqlValue::Map(tags))];
+        Order::Tags.behind(&columns).expect("a row")
+    }
+
+    fn rows() -> impl Strategy<Value = BTreeSet<Row>> {
+        let tags = prop::collection::btree_map("[a-c\0é]{0,2}", "[ab1\u{10ffff}]{0,3}", 0..3);
+        let row = (
+            prop::sample::select(vec!["", "kairos_double", "kairos_long", "prom_double", "zz"]),
+            tags,
+        );
+        let row =
+            row.prop_map(|(data_type, tags)| (data_type.to_owned(), tags.into_iter().collect()));
+        prop::collection::btree_set(row, 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_is_read_once_however_few_dead_ones_a_server_bears(
+            rows in rows(),
+            is_dead in prop::collection::vec(any::<bool>(), 60),
+            (most, page) in (1_usize..6, 1_usize..4),
+        ) {
+            let order = Order::Tags;
+            let rows: Vec<(&Row, bool)> = rows.iter().zip(is_dead).collect();
+            let mut found = Vec::new();
+            let mut cuts = Cuts::of(Border::FIRST, order.last(), 5_000);
+            while let Some([start, end]) = cuts.next() {
+                let (start, end) = (row(&order.values(start)), row(&order.values(end)));
+                let (mut dead, mut last, mut of_page) = (0, None, Vec::new());
+                let slice = rows.iter().filter(|(row, _)| start <= **row && **row < end);
+                for (row, is_dead) in slice {
+                    dead += usize::from(*is_dead);
+                    if dead > most {
+                        break;
+                    }
+                    of_page.extend((!is_dead).then_some(*row));
+                    if of_page.len() == page {
+                        dead = 0;
+                        last = of_page.last().map(|row| behind(row));
+                        found.append(&mut of_page);
+                    }
+                }
+                if dead <= most {
+                    found.append(&mut of_page);
+                    cuts.read();
+                } else {
+                    let now = format!("{:?} {start:?} {end:?}", cuts.now());
+                    let is_cut = cuts.cut(last, |start, end| order.between(start, end));
+                    prop_assert!(is_cut, "{now}");
+                }
+            }
+            let want: Vec<&Row> = rows.iter().filter(|(_, dead)| !dead).map(|(row, _)| *row).collect();
+            prop_assert_eq!(found, want);
+        }
+
+        #[test]
+        fn a_later_place_has_no_earlier_values(
+            a in prop::collection::vec(prop::sample::select(vec![0, 1, 98, 99, 0xd800, 0xe001, 0x11_0000]), 0..9),
+            b in prop::collection::vec(prop::sample::select(vec![0, 1, 98, 99, 0xd800, 0xe001, 0x11_0000]), 0..9),
+        ) {
+            let (a, b) = if a <= b { (Border(a), Border(b)) } else { (Border(b), Border(a)) };
+            let values = |border| row(&Order::Tags.values(border));
+            prop_assert!(values(&a) <= values(&b), "{a:?} {b:?}");
+            prop_assert!(values(&b) < values(&Order::Tags.last()), "{b:?}");
+            let places = Order::Tags.between(&a, &b);
+            let all = [std::slice::from_ref(&a), &places, std::slice::from_ref(&b)].concat();
+            prop_assert!(a == b || all.is_sorted_by(|a, b| a < b), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn hashes_are_cut_evenly() {
+        let order = Order::Hashes;
+        let start = Border::of_type("kairos_double");
+        let mut end = start.clone();
+        *end.0.last_mut().expect("not empty") = 1;
+        let places = order.between(&start, &end);
+        assert_eq!(places.len(), PARTS - 1);
+        let want = [CqlValue::Text("kairos_double".into()), CqlValue::Int(-1)];
+        assert_eq!(order.values(&places[PARTS / 2 - 1]), want);
+        assert_eq!(order.values(&end)[0], CqlValue::Text("kairos_double\0".into()));
+        let places = order.between(&places[0], &places[1]);
+        assert_eq!(places.len(), PARTS - 1);
+    }
+
+    #[test]
+    fn names_and_columns_are_cut_by_their_bytes() {
+        let text = Order::Names(NameColumn::Text);
+        let name = |border: &Border| text.values(border)[0].as_text().expect("a text").clone();
+        let after = text.behind(&[Some(CqlValue::Text("up".into()))]).expect("a name");
+        assert_eq!(name(&after), "up\0");
+        assert_eq!(
+            (name(&Border::FIRST), name(&Border::of_name("u"))),
+            (String::new(), "u".into())
+        );
+        assert!(name(&text.last()) > char::MAX.to_string());
+        let blob = Order::Names(NameColumn::Blob);
+        assert_eq!(blob.values(&Border::of_name("u")), [CqlValue::Blob(b"u".to_vec())]);
+        let bytes = Order::Bytes;
+        let places = bytes.between(&Border::of_bytes(&[1, 2]), &Border::of_bytes(&[1, 9]));
+        let columns: Vec<_> = places.iter().flat_map(|place| bytes.values(place)).collect();
+        assert_eq!(columns, (3..9).map(|last| CqlValue::Blob(vec![1, last])).collect::<Vec<_>>());
+        assert!(bytes.between(&Border::of_bytes(&[1]), &Border::of_bytes(&[1, 0])).is_empty());
+    }
+}

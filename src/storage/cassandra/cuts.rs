@@ -1,0 +1,106 @@
+//! What is left to read of a row or partition that a server does not read in one: slices in order, each of which is
+//! cut where the server gives up on it. Every place lies in exactly one slice. The number of cuts is bounded.
+
+/// Slices from a first place to before another one, in order.
+#[derive(Debug)]
+pub(super) struct Cuts<B> {
+    /// The next is the last.
+    left: Vec<[B; 2]>,
+    /// The one that is being read.
+    now: Option<[B; 2]>,
+    cuts: u32,
+    most_cuts: u32,
+}
+
+impl<B: Clone + Ord> Cuts<B> {
+    /// All from `start` to before `end`.
+    pub(super) fn of(start: B, end: B, most_cuts: u32) -> Self {
+        let mut cuts = Self { left: Vec::new(), now: None, cuts: 0, most_cuts };
+        cuts.push(start, end, []);
+        cuts
+    }
+
+    /// The slices of `start` to before `end` between these places, which rise; the first of them is next.
+    pub(super) fn push(&mut self, start: B, end: B, at: impl IntoIterator<Item = B>) {
+        let begin = self.left.len();
+        let mut from = start;
+        for place in at.into_iter().filter(|place| *place < end) {
+            if from < place {
+                self.left.push([std::mem::replace(&mut from, place.clone()), place]);
+            }
+        }
+        if from < end {
+            self.left.push([from, end]);
+        }
+        self.left[begin..].reverse();
+    }
+
+    /// The next slice; `None` = all is read.
+    pub(super) fn next(&mut self) -> Option<&[B; 2]> {
+        self.now = self.left.pop();
+        self.now.as_ref()
+    }
+
+    /// The slice that is being read.
+    pub(super) fn now(&self) -> Option<&[B; 2]> {
+        self.now.as_ref()
+    }
+
+    /// It was read.
+    pub(super) fn read(&mut self) -> Option<[B; 2]> {
+        self.now.take()
+    }
+
+    /// The server gave up on it; it was read up to before `from`, where that is given. What is left of it comes in
+    /// parts, cut at the places between its ends that `at` gives. False where there is none, or were too many cuts.
+    pub(super) fn cut(&mut self, from: Option<B>, at: impl FnOnce(&B, &B) -> Vec<B>) -> bool {
+        let Some([start, end]) = self.now.take() else { return false };
+        self.cuts += 1;
+        let start = from.unwrap_or(start);
+        if start >= end {
+            return true;
+        }
+        let places = at(&start, &end);
+        if places.is_empty() || self.cuts > self.most_cuts {
+            return false;
+        }
+        self.push(start, end, places);
+        true
+    }
+
+    /// Where the slices that are not read yet begin, the one that is being read included.
+    pub(super) fn starts(&self) -> impl Iterator<Item = &B> {
+        self.now.iter().chain(self.left.iter().rev()).map(|[start, _]| start)
+    }
+
+    /// Whether any slice was cut.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cuts > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_without_a_gap() {
+        let mut cuts = Cuts::of(0, 100, 3);
+        assert_eq!(cuts.next(), Some(&[0, 100]));
+        assert!(cuts.cut(None, |_, _| vec![0, 40, 70, 100, 120]));
+        assert_eq!(cuts.starts().copied().collect::<Vec<_>>(), [0, 40, 70]);
+        assert_eq!(cuts.next(), Some(&[0, 40]));
+        assert_eq!(cuts.read(), Some([0, 40]));
+        assert_eq!(cuts.next(), Some(&[40, 70]));
+        assert!(cuts.cut(Some(55), |start, end| vec![(start + end) / 2]));
+        assert_eq!(cuts.next(), Some(&[55, 62]));
+        assert_eq!(cuts.read(), Some([55, 62]));
+        assert_eq!(cuts.next(), Some(&[62, 70]));
+        assert!(!cuts.cut(None, |_, _| Vec::new()), "no place between");
+        assert_eq!(cuts.next(), Some(&[70, 100]));
+        assert!(cuts.is_cut());
+        assert!(!cuts.cut(None, |_, _| vec![80]), "too many cuts");
+        assert_eq!(cuts.next(), None);
+        assert_eq!(Cuts::of(5, 5, 1).next(), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Reads the rows of a partition of an index page by page, in slices where Cassandra does not read it in one.
+//!
+//! Cassandra gives up on a read that passes over more deleted or expired rows than `tombstone_failure_threshold`
+//! (100,000) which are not compacted away. Such a slice is cut at a [`Border`] and its parts are read for themselves,
+//! again and again, so what lives is found. A row comes once, but where the order of the index does not say what
+//! follows a row ([`Order::Hashes`]): there it may come again.
+//!
+//! Where a partition had to be cut is remembered for [`LASTS`], and the next read begins with these slices. That hides
+//! nothing: all slices are read each time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use scylla::deserialize::row::ColumnIterator;
+use scylla::deserialize::value::DeserializeValue;
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryRowsResult;
+use scylla::value::CqlValue;
+
+use super::border::{Border, Order};
+use super::cuts::Cuts;
+use super::executor::{Executor, Failure, unreadable};
+use super::identity::Identity;
+use super::statements::Prepared;
+use crate::model::ShownTime;
+use crate::storage::StoreError;
+
+/// How long it is remembered where a partition was cut.
+const LASTS: Duration = Duration::from_secs(3600);
+/// Partitions of which that is remembered.
+const MOST_PARTITIONS: usize = 1_000;
+/// Places in one that are remembered.
+const MOST_PLACES: usize = 4_000;
+/// Cuts of one read: one or two for each character that the first tags of dead rows have in common.
+const MOST_CUTS: u32 = 500;
+/// A slice that is read sooner has few dead rows: it and such a neighbour are one slice the next time.
+const SOON: Duration = Duration::from_millis(10);
+
+/// A statement for the rows of a partition from one place to before another: the partition, then the values for both.
+#[derive(Debug, Clone)]
+pub(super) struct Sliced {
+    pub(super) select: Prepared,
+    pub(super) order: Order,
+}
+
+impl Sliced {
+    /// The name of the statement.
+    pub(super) fn name(&self) -> &'static str {
+        self.select.name
+    }
+
+    /// The statement, whose clustering columns have this order.
+    pub(super) fn new(select: Prepared, order: Order) -> Self {
+        Self { select, order }
+    }
+}
+
+/// Where partitions had to be cut.
+#[derive(Default)]
+pub(super) struct IndexCuts {
+    partitions: Mutex<HashMap<Identity, (Instant, Vec<Border>)>>,
+    /// How many, for readers that mostly find none.
+    count: AtomicUsize,
+}
+
+impl IndexCuts {
+    fn places(&self, partition: &Partition) -> Vec<Border> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let partitions = self.partitions.lock();
+        let known = partitions.get(&partition.identity());
+        known
+            .filter(|(at, _)| at.elapsed() < LASTS)
+            .map_or_else(Vec::new, |(_, places)| places.clone())
+    }
+
+    fn learn(&self, partition: &Partition, places: Vec<Border>) {
+        let mut partitions = self.partitions.lock();
+        if partitions.len() >= MOST_PARTITIONS || places.len() > MOST_PLACES {
+            partitions.clear();
+        }
+        if places.len() <= MOST_PLACES {
+            partitions.insert(partition.identity(), (Instant::now(), places));
+        }
+        self.count.store(partitions.len(), Ordering::Relaxed);
+    }
+}
+
+/// The partition key of an index, with its table.
+struct Partition {
+    table: String,
+    key: Vec<CqlValue>,
+}
+
+impl Partition {
+    fn identity(&self) -> Identity {
+        let identity = Identity::of(&[self.table.as_bytes()]);
+        self.key.iter().fold(identity, |identity, value| match value {
+            CqlValue::Text(text) => identity.and(&[text.as_bytes()]),
+            CqlValue::Blob(bytes) => identity.and(&[bytes]),
+            CqlValue::Timestamp(time) => identity.with(time.0),
+            other => identity.and(&[other.to_string().as_bytes()]),
+        })
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (value, before) in self.key.iter().zip(["", ", ", ", ", ", "]) {
+            f.write_str(before)?;
+            match value {
+                CqlValue::Text(text) => write!(f, "{}", text.escape_debug())?,
+                CqlValue::Blob(bytes) => write!(f, "{}", bytes.escape_ascii())?,
+                CqlValue::Timestamp(time) => write!(f, "{}", ShownTime(time.0))?,
+                other => write!(f, "{other}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pages of a partition, or of a range of its rows.
+pub(super) struct IndexPages<'a> {
+    executor: &'a Executor,
+    known: &'a IndexCuts,
+    sliced: &'a Sliced,
+    partition: Partition,
+    cuts: Cuts<Border>,
+    /// Where the slices that were read begin, and how long they took.
+    read: Vec<(Border, Duration)>,
+    /// Where the slice that is being read goes on.
+    state: Option<PagingState>,
+    /// Up to before this place it was read.
+    behind: Option<Border>,
+    /// How long the slice took up to now.
+    took: Duration,
+}
+
+impl Drop for IndexPages<'_> {
+    fn drop(&mut self) {
+        // Also of a read that is not ended: the next one goes on cutting where this one was.
+        if self.cuts.is_cut() {
+            let mut before = Duration::MAX;
+            self.read.retain(|(_, took)| {
+                let is_apart = *took >= SOON || before >= SOON;
+                before = *took;
+                is_apart
+            });
+            let read = self.read.drain(..).map(|(start, _)| start);
+            self.known.learn(&self.partition, read.chain(self.cuts.starts().cloned()).collect());
+        }
+    }
+}
+
+impl<'a> IndexPages<'a> {
+    /// All rows of a partition with this key.
+    pub(super) fn of(
+        (executor, known): (&'a Executor, &'a IndexCuts),
+        sliced: &'a Sliced,
+        key: Vec<CqlValue>,
+    ) -> Self {
+        let all = [Border::FIRST, sliced.order.last()];
+        Self::of_range((executor, known), sliced, key, all)
+    }
+
+    /// Those from one place to before another.
+    pub(super) fn of_range(
+        (executor, known): (&'a Executor, &'a IndexCuts),
+        sliced: &'a Sliced,
+        key: Vec<CqlValue>,
+        [start, end]: [Border; 2],
+    ) -> Self {
+        let table = sliced.select.statement.get_table_spec();
+        let table = table.map_or_else(String::new, |table| table.table_name().to_owned());
+        let partition = Partition { table, key };
+        let mut cuts = Cuts::of(end.clone(), end.clone(), MOST_CUTS);
+        cuts.push(start, end, known.places(&partition));
+        let (read, state, behind, took) = (Vec::new(), None, None, Duration::ZERO);
+        Self { executor, known, sliced, partition, cuts, read, state, behind, took }
+    }
+
+    /// The next page. `None` = all is read.
+    pub(super) async fn next(&mut self) -> Result<Option<QueryRowsResult>, StoreError> {
+        let Sliced { select, order } = self.sliced;
+        loop {
+            if self.state.is_none() && self.cuts.next().is_none() {
+                return Ok(None);
+            }
+            let state = self.state.take().unwrap_or_else(PagingState::start);
+            let Some([start, end]) = self.cuts.now() else { return Ok(None) };
+            let mut values = self.partition.key.clone();
+            values.extend(order.values(start));
+            values.extend(order.values(end));
+            let begin = Instant::now();
+            match self.executor.page(select, values, &state).await {
+                Ok((result, next)) => {
+                    self.took += begin.elapsed();
+                    let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+                    match next.into_paging_control_flow() {
+                        ControlFlow::Continue(next) => {
+                            self.state = Some(next);
+                            self.behind = self.behind_page(&page)?.or(self.behind.take());
+                        }
+                        ControlFlow::Break(()) => {
+                            let took = std::mem::take(&mut self.took);
+                            self.read.extend(self.cuts.read().map(|[start, _]| (start, took)));
+                            self.behind = None;
+                        }
+                    }
+                    return Ok(Some(page));
+                }
+                Err(Failure::Unread(why)) => {
+                    let (behind, took) = (self.behind.take(), std::mem::take(&mut self.took));
+                    if behind.is_some() {
+                        self.read.extend(self.cuts.now().map(|[start, _]| (start.clone(), took)));
+                    }
+                    if !self.cuts.cut(behind, |start, end| order.between(start, end)) {
+                        let why = format!("{why}; the partition is {}", self.partition);
+                        return Err(Failure::Unread(why).into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The place behind the last row of a page.
+    fn behind_page(&self, page: &QueryRowsResult) -> Result<Option<Border>, StoreError> {
+        let Sliced { select, order } = self.sliced;
+        let rows = page.rows::<ColumnIterator<'_, '_>>().map_err(|e| unreadable(select.name, e))?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        let mut columns = Vec::new();
+        for column in last.map_err(|e| unreadable(select.name, e))? {
+            let column = column.map_err(|e| unreadable(select.name, e))?;
+            let value = Option::<CqlValue>::deserialize(column.spec.typ(), column.slice);
+            columns.push(value.map_err(|e| unreadable(select.name, e))?);
+        }
+        Ok(order.behind(&columns))
+    }
+}
