@@ -23,13 +23,15 @@ pub enum StatementOutcome {
     Unavailable,
     /// Refused by the server for good.
     Refused,
+    /// A read that the server gave up on: in slices it may be read.
+    GivenUp,
     /// Failed in another way.
     Failed,
 }
 
 impl StatementOutcome {
-    const ALL: [Self; 5] =
-        [Self::Ok, Self::Retried, Self::Unavailable, Self::Refused, Self::Failed];
+    const ALL: [Self; 6] =
+        [Self::Ok, Self::Retried, Self::Unavailable, Self::Refused, Self::GivenUp, Self::Failed];
 
     fn name(self) -> &'static str {
         match self {
@@ -37,6 +39,7 @@ impl StatementOutcome {
             Self::Retried => "retried",
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
+            Self::GivenUp => "given_up",
             Self::Failed => "failed",
         }
     }
@@ -89,6 +92,8 @@ pub struct CassandraMetrics {
     pub rows_read: Counter,
     /// Reads that a server gave up.
     pub reads_given_up: Counter,
+    /// Warnings of servers that a read passed over many deleted or expired cells.
+    pub tombstone_warnings: Counter,
     /// Points that lost the digits below a second, as the keyspace counts seconds.
     pub floored: Counter,
     /// Index rows written.
@@ -145,6 +150,7 @@ impl Default for CassandraMetrics {
             rows_written: Counter::default(),
             rows_read: Counter::default(),
             reads_given_up: Counter::default(),
+            tombstone_warnings: Counter::default(),
             floored: Counter::default(),
             index_rows_written: Counter::default(),
             index_rows_ahead: Counter::default(),
@@ -204,6 +210,11 @@ impl CassandraMetrics {
                 "reads_given_up",
                 "Reads that a server gave up, as a rule for what was deleted or has expired on their way",
                 &self.reads_given_up,
+            ),
+            (
+                "tombstone_warnings",
+                "Warnings of servers that a read passed over more deleted or expired cells than tombstone_warn_threshold",
+                &self.tombstone_warnings,
             ),
             (
                 "floored",
@@ -333,7 +344,9 @@ impl CassandraMetrics {
             }
         }
         match outcome {
-            StatementOutcome::Ok | StatementOutcome::Refused => self.answered(),
+            StatementOutcome::Ok | StatementOutcome::Refused | StatementOutcome::GivenUp => {
+                self.answered();
+            }
             StatementOutcome::Unavailable => self.unanswered(),
             StatementOutcome::Retried | StatementOutcome::Failed => {}
         }
@@ -422,7 +435,7 @@ mod tests {
         for count in 1..3 {
             metrics.cassandra.attempt("insert_point", StatementOutcome::Ok, Duration::ZERO);
             let line = |outcome, count| format!("outcome=\"{outcome}\"}} {count}");
-            let failed = ["failed", "refused", "retried", "unavailable"];
+            let failed = ["failed", "given_up", "refused", "retried", "unavailable"];
             let mut want: std::collections::BTreeSet<_> =
                 failed.map(|outcome| line(outcome, 0)).into();
             want.insert(line("ok", count));

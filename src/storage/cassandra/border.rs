@@ -239,7 +239,8 @@ fn text(digits: &[u32]) -> String {
     digits.iter().map(|digit| char::from_u32(digit - 1).unwrap_or(char::MAX)).collect()
 }
 
-/// Tags from names and values in turn. Their names rise, as in every map: one that does not becomes the next that could.
+/// Tags from names and values in turn. Their names rise, as in every map: one that does not becomes the next that
+/// could.
 fn tags(mut texts: impl Iterator<Item = String>) -> Vec<(CqlValue, CqlValue)> {
     let mut tags: Vec<(String, String)> = Vec::new();
     while let Some(name) = texts.next() {

@@ -165,6 +165,7 @@ impl Executor {
             let result = self.session.execute_unpaged(&prepared.statement, &values);
             let result = attempts.within(result).await;
             if let Some(result) = attempts.end(turn, result).await? {
+                self.count_warnings(&result);
                 return Ok(result);
             }
         }
@@ -260,9 +261,18 @@ impl Executor {
                 self.session.execute_single_page(&prepared.statement, &values, state.clone());
             let page = attempts.within(page).await;
             if let Some(page) = attempts.end(turn, page).await? {
+                self.count_warnings(&page.0);
                 return Ok(page);
             }
         }
+    }
+}
+
+impl Executor {
+    /// A server says so where it passed over more than its `tombstone_warn_threshold`.
+    fn count_warnings(&self, result: &QueryResult) {
+        let warnings = result.warnings().filter(|warning| warning.contains("tombstone"));
+        self.metrics.tombstone_warnings.inc_by(warnings.count() as u64);
     }
 }
 
@@ -437,7 +447,7 @@ impl<'a> Attempts<'a> {
                      tombstone_failure_threshold allows, and is not compacted away yet",
                     self.what()
                 );
-                (StatementOutcome::Failed, Failure::Unread(what))
+                (StatementOutcome::GivenUp, Failure::Unread(what))
             }
             Verdict::Denied => {
                 let what = format!("{}: {}", self.what(), cause::of_execution(&error));
