@@ -86,6 +86,7 @@ permissions_update_interval: 100ms
 max_mutation_size: 256KiB
 column_value_size_fail_threshold: 1KiB
 partition_keys_in_select_fail_threshold: 3
+page_size_fail_threshold: 2000
 client_encryption_options:
   enabled: true
   optional: false

@@ -7,9 +7,11 @@
 //! do not hold up the data of known ones. Those that write points take no more than the servers keep up
 //! with (`write_turns`). It knows no table.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -54,6 +56,8 @@ pub(super) struct Executor {
     points: WriteTurns,
     pub(super) key_lists: KeyLists,
     left_out: Option<Arc<LeftOut>>,
+    /// Rows that a page may have: fewer than a statement asks for where an operator has set a limit.
+    most_rows: AtomicI32,
     patience: Duration,
     contact_points: String,
 }
@@ -108,6 +112,7 @@ impl Executor {
             points: WriteTurns::new(options.in_flight, metrics.clone()),
             key_lists: KeyLists::default(),
             left_out: options.left_out.clone(),
+            most_rows: AtomicI32::new(i32::MAX),
             metrics,
             permits: Semaphore::new(options.in_flight.max(1)),
             index_permits: Semaphore::new((options.in_flight / INDEX_SHARE).max(1)),
@@ -256,13 +261,28 @@ impl Executor {
     ) -> Result<(QueryResult, PagingStateResponse), Failure> {
         let mut attempts = Attempts::new(self, prepared, self.deadline());
         loop {
+            let rows = prepared.statement.get_page_size().min(self.most_rows.load(Relaxed));
+            let mut statement = Cow::Borrowed(&prepared.statement);
+            if rows < statement.get_page_size() {
+                statement.to_mut().set_page_size(rows);
+            }
             let turn = attempts.begin().await?;
-            let page =
-                self.session.execute_single_page(&prepared.statement, &values, state.clone());
+            let page = self.session.execute_single_page(&statement, &values, state.clone());
             let page = attempts.within(page).await;
-            if let Some(page) = attempts.end(turn, page).await? {
-                self.count_warnings(&page.0);
-                return Ok(page);
+            match attempts.end(turn, page).await {
+                Ok(Some(page)) => {
+                    self.count_warnings(&page.0);
+                    return Ok(page);
+                }
+                Ok(None) => {}
+                Err(Failure::Refused(why)) => match retry::rows_of_page(&why) {
+                    Some(most) if most < rows => {
+                        tracing::info!(most, "Cassandra limits the rows of a page");
+                        self.most_rows.fetch_min(most, Relaxed);
+                    }
+                    _ => return Err(Failure::Refused(why)),
+                },
+                Err(failure) => return Err(failure),
             }
         }
     }

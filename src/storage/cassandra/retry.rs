@@ -108,7 +108,20 @@ const TOO_MANY_KEYS: [&str; 2] = [
     "Guardrail in_select_cartesian_product violated",
 ];
 
+/// The same of those about the rows of a page.
+const TOO_LARGE_PAGE: &str = "Guardrail page_size violated";
+
+/// The rows that a page may have, of an error that says so: the last number of its text.
+pub(super) fn rows_of_page(why: &str) -> Option<i32> {
+    let about_pages = why.find(TOO_LARGE_PAGE).map(|at| &why[at..])?;
+    let number = about_pages.rsplit(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty());
+    number?.parse().ok().filter(|rows| *rows > 0)
+}
+
 fn judge_invalid(why: &str) -> Verdict {
+    if why.starts_with(TOO_LARGE_PAGE) {
+        return Verdict::Refused;
+    }
     if TOO_LARGE.iter().chain(&TOO_MANY_KEYS).any(|beginning| why.starts_with(beginning)) {
         Verdict::Refused
     } else {
@@ -136,6 +149,15 @@ mod tests {
     use scylla::errors::{ConnectionPoolError, WriteType};
 
     use super::*;
+
+    #[test]
+    fn a_limit_of_pages_says_how_many_rows() {
+        let why = "Guardrail page_size violated: Query for table row_keys with page size 5000 exceeds fail threshold \
+                   of 700.";
+        assert_eq!(rows_of_page(why), Some(700));
+        assert_eq!(rows_of_page("Guardrail page_size violated"), None);
+        assert_eq!(rows_of_page("Key length of 70000 is longer than maximum of 65535"), None);
+    }
 
     #[test]
     fn verdicts() {

@@ -60,6 +60,22 @@ async fn queries_of_many_metrics_are_answered_by_statements_of_one() {
     assert_eq!(asked, [asked[0]; 3]);
 }
 
+#[tokio::test]
+async fn pages_are_as_large_as_an_operator_lets_them_be() {
+    let store =
+        crate::support::cassandra::open(ordinary().await, &CassandraMetrics::default()).await;
+    let points: Vec<(i64, f64)> = (0..5_001).map(|at| (at, at as f64)).collect();
+    let series = labels(&[("__name__", "long")]);
+    Request::default().floats(&series, &points).write(&store).await;
+    for _ in 0..2 {
+        let found = read(&store, &[Matcher::equal("__name__", "long")], TimeRange::ALL).await;
+        assert_eq!(found[&series].len(), points.len());
+    }
+    // Twice three pages; the first page was refused once, if no page of an index was before.
+    let pages = statements(&metrics.encode(), "select_points");
+    assert!((6..=7).contains(&pages), "{pages}");
+}
+
 /// A float histogram whose cell has eight bytes a bucket.
 fn histogram(buckets: u32) -> Histogram {
     Histogram {
