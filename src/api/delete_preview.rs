@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::exemplars::too_many;
-use super::selected::{Points, of_each_series};
+use super::selected::{Made, Points, of_each_series};
 use super::{ApiError, AppState};
 use crate::limits::MAX_PREVIEW_SERIES;
 use crate::model::{Labels, Matcher, TimeRange};
@@ -82,6 +82,8 @@ async fn exemplars_of_each(
     }
     Ok(counts)
 }
+
+impl Made for (Labels, u64) {}
 
 /// A series and its points in the range, if it has any.
 fn points_of(labels: &Labels, points: Points<'_>) -> Result<Option<(Labels, u64)>, ApiError> {

@@ -1,5 +1,5 @@
-//! The messages of `proto/`, generated. Remote read decodes its requests with them, and tests use
-//! them as an encoder and decoder that shares no code with ours.
+//! The messages of `proto/`, generated. Remote read decodes its requests with them, federation encodes
+//! its pages, and tests use them as an encoder and decoder that shares no code with ours.
 
 #![allow(missing_docs, reason = "the messages are described by the protocols")]
 
@@ -13,4 +13,10 @@ pub mod v1 {
 #[allow(clippy::all, reason = "generated")]
 pub mod v2 {
     include!(concat!(env!("OUT_DIR"), "/io.prometheus.write.v2.rs"));
+}
+
+/// The exposition format in protocol buffers.
+#[allow(clippy::all, reason = "generated")]
+pub mod client {
+    include!(concat!(env!("OUT_DIR"), "/io.prometheus.client.rs"));
 }

@@ -20,9 +20,17 @@ const SERIES_BYTES: usize = 128;
 /// What is made of one series; `None` = nothing.
 pub(super) type Make<T> = fn(&Labels, Points<'_>) -> Result<Option<T>, ApiError>;
 
-/// What `make` gives for the series that match, in the order of their labels; and what their labels take, as that of a
-/// query.
-pub(super) async fn of_each_series<T: Send + 'static>(
+/// What may be made of a series.
+pub(super) trait Made: Send + 'static {
+    /// Bytes that it takes beside [`SERIES_BYTES`].
+    fn more_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// What `make` gives for the series that match, in the order of their labels; and what that and their labels take, as
+/// that of a query.
+pub(super) async fn of_each_series<T: Made>(
     state: &AppState,
     matchers: &[Matcher],
     range: TimeRange,
@@ -48,29 +56,38 @@ pub(super) async fn of_each_series<T: Send + 'static>(
         start = run.end;
         let chunks = selection.reader.read(run.clone()).await?;
         length.note(run.len(), chunk_bytes(&chunks));
-        let series = selection.series[run].iter().cloned();
-        let run: Vec<(Labels, Vec<Chunk>)> = series.zip(chunks).collect();
-        let work = move |caller: &Caller<'_>| of_run(&run, range, make, caller);
-        made.extend(state.workers.run(work).await?);
+        let series = selection.series[run].iter().cloned().zip(chunks).collect();
+        let run = Run { series, range, make, held };
+        let (more, held_now) = state.workers.run(|caller: &Caller<'_>| run.make(caller)).await?;
+        held = held_now;
+        made.extend(more);
     }
     Ok((made, held))
 }
 
-fn of_run<T>(
-    run: &[(Labels, Vec<Chunk>)],
+/// Series with their chunks, and what is held by then.
+struct Run<T> {
+    series: Vec<(Labels, Vec<Chunk>)>,
     range: TimeRange,
     make: Make<T>,
-    caller: &Caller<'_>,
-) -> Result<Vec<T>, ApiError> {
-    let mut made = Vec::new();
-    for (labels, chunks) in run {
-        caller.check()?;
-        let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
-        let points = chunks.iter().flat_map(|chunk| chunk.points());
-        let mut points = points
-            .map(|point| point.map_err(damaged))
-            .filter(|point| point.as_ref().map_or(true, |point| range.contains(point.timestamp)));
-        made.extend(make(labels, &mut points)?);
+    held: Held,
+}
+
+impl<T: Made> Run<T> {
+    fn make(mut self, caller: &Caller<'_>) -> Result<(Vec<T>, Held), ApiError> {
+        let mut made = Vec::new();
+        for (labels, chunks) in &self.series {
+            caller.check()?;
+            let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
+            let points = chunks.iter().flat_map(|chunk| chunk.points());
+            let in_range = |point: &Result<Point, ApiError>| {
+                point.as_ref().map_or(true, |point| self.range.contains(point.timestamp))
+            };
+            let mut points = points.map(|point| point.map_err(damaged)).filter(in_range);
+            let one = (self.make)(labels, &mut points)?;
+            self.held.take(0, one.as_ref().map_or(0, T::more_bytes))?;
+            made.extend(one);
+        }
+        Ok((made, self.held))
     }
-    Ok(made)
 }

@@ -5,6 +5,7 @@
 //! One test a store. In each, the first Prometheus writes to two servers at once, to one with
 //! remote write 1.0 and to the other with 2.0.
 
+mod federate;
 mod kept;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -112,6 +112,21 @@ pub(crate) fn varints(mut packed: &[u8]) -> Vec<u64> {
     values
 }
 
+/// The number of a `sint` field.
+pub(crate) fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+/// Messages that follow each other, each with its length before it.
+pub(crate) fn delimited(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let length = take_varint(&mut bytes);
+        messages.push(take(&mut bytes, usize::try_from(length).expect("a length")));
+    }
+    messages
+}
+
 /// The fields of a message, in their order. Panics on anything that is not a message.
 pub(crate) fn fields(mut message: &[u8]) -> Vec<(u32, Value<'_>)> {
     let mut fields = Vec::new();

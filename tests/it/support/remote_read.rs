@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::proto::{Message, fields, varints};
+use super::proto::{Message, fields, unzigzag, varints};
 
 /// Labels by name.
 pub(crate) type LabelMap = BTreeMap<String, String>;
@@ -195,8 +195,4 @@ fn packed_bits(packed: &[u8]) -> Vec<u64> {
     let (values, rest) = packed.as_chunks();
     assert!(rest.is_empty(), "doubles have 8 bytes");
     values.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()
-}
-
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }

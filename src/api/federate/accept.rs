@@ -1,0 +1,204 @@
+//! The format of the page, and how its names are escaped, as a header `Accept` requests.
+//!
+//! The rules are those of Prometheus: clauses are read by falling weight, and the first clause that a format answers
+//! decides. `*/*` alone is answered by no format, so that a client which takes anything gets text. Not written are
+//! protocol buffers as text (`encoding=text` and `compact-text`), which are for people.
+
+use std::cmp::Ordering;
+
+use crate::api::escaping::Escaping;
+
+/// The version of the text format.
+const TEXT_VERSION: &str = "0.0.4";
+/// The message of the format in protocol buffers.
+const MESSAGE: &str = "io.prometheus.client.MetricFamily";
+
+/// How the page is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Format {
+    pub(super) encoding: Encoding,
+    pub(super) escaping: Escaping,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// The text format of Prometheus.
+    Text,
+    /// Messages `MetricFamily`, each with its length before it.
+    Protobuf,
+}
+
+impl Format {
+    /// What a header `Accept` asks for. The last clause that names a way of escaping decides that, up to the clause
+    /// that is answered.
+    pub(super) fn asked_for(accept: &str) -> Self {
+        let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
+        clauses.sort_by(Clause::order);
+        let mut escaping = Escaping::Underscores;
+        for clause in clauses {
+            let named = Escaping::ALL.into_iter().find(|scheme| scheme.name() == clause.escaping);
+            escaping = named.unwrap_or(escaping);
+            if let Some(encoding) = clause.encoding() {
+                return Self { encoding, escaping };
+            }
+        }
+        Self { encoding: Encoding::Text, escaping }
+    }
+
+    /// The header `Content-Type` of the page.
+    pub(super) fn content_type(self) -> String {
+        let escaping = self.escaping.name();
+        match self.encoding {
+            Encoding::Text => {
+                format!("text/plain; version={TEXT_VERSION}; charset=utf-8; escaping={escaping}")
+            }
+            Encoding::Protobuf => format!(
+                "application/vnd.google.protobuf; proto={MESSAGE}; encoding=delimited; escaping={escaping}"
+            ),
+        }
+    }
+}
+
+/// A clause of a header `Accept`; parameters that are not there are empty.
+#[derive(Default)]
+struct Clause<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    weight: f64,
+    version: &'a str,
+    escaping: &'a str,
+    proto: &'a str,
+    encoding: &'a str,
+}
+
+impl<'a> Clause<'a> {
+    /// `None` where it names no type.
+    fn parse(text: &'a str) -> Option<Self> {
+        let blank = |text: &'a str| text.trim_matches(' ');
+        let mut parts = blank(text).split(';');
+        let range = parts.next().unwrap_or_default();
+        let (kind, subtype) = match range.split_once('/') {
+            Some((kind, subtype)) if !subtype.is_empty() => (blank(kind), blank(subtype)),
+            _ if blank(range.trim_end_matches('/')) == "*" => ("*", "*"),
+            _ => return None,
+        };
+        if subtype.contains('/') {
+            return None;
+        }
+        let mut clause = Self { kind, subtype, weight: 1.0, ..Self::default() };
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            if value.is_empty() || value.contains('=') {
+                continue;
+            }
+            match blank(key) {
+                "q" => clause.weight = value.parse().unwrap_or(0.0),
+                "version" => clause.version = blank(value),
+                "escaping" => clause.escaping = blank(value),
+                "proto" => clause.proto = blank(value),
+                "encoding" => clause.encoding = blank(value),
+                _ => {}
+            }
+        }
+        Some(clause)
+    }
+
+    /// The weightiest first; of equal ones those that name their type.
+    fn order(&self, other: &Self) -> Ordering {
+        let open = |clause: &Self| (clause.kind == "*", clause.subtype == "*");
+        other.weight.total_cmp(&self.weight).then_with(|| open(self).cmp(&open(other)))
+    }
+
+    /// The format that answers it.
+    fn encoding(&self) -> Option<Encoding> {
+        if self.takes("application", "vnd.google.protobuf")
+            && (self.proto, self.encoding) == (MESSAGE, "delimited")
+        {
+            return Some(Encoding::Protobuf);
+        }
+        // Who names the type may leave out the version.
+        let is_named = (self.kind, self.subtype) == ("text", "plain");
+        let version = if is_named && self.version.is_empty() { TEXT_VERSION } else { self.version };
+        (self.takes("text", "plain") && version == TEXT_VERSION).then_some(Encoding::Text)
+    }
+
+    fn takes(&self, kind: &str, subtype: &str) -> bool {
+        ["*", kind].contains(&self.kind) && ["*", subtype].contains(&self.subtype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_is_that_of_the_clause_that_is_answered() {
+        use Escaping::{Dots, Underscores, Utf8, Values};
+        let openmetrics = "application/openmetrics-text;version=1.0.0";
+        let own = format!(
+            "{openmetrics};escaping=dots;q=0.6,text/plain;version=1.0.0;escaping=values;q=0.5"
+        );
+        for (accept, want) in [
+            ("", Underscores),
+            ("text/plain", Underscores),
+            ("text/plain;version=0.0.4;escaping=values", Values),
+            ("text/plain; version=1.0.0; escaping=allow-utf-8", Utf8),
+            ("text/plain; version=1.0.0; escaping=nonsense", Underscores),
+            ("*/*;escaping=values;q=0.1,text/plain;version=0.0.4;escaping=dots", Dots),
+            ("*/*;escaping=values,text/plain;version=0.0.4;q=0.5", Values),
+            (&own, Values),
+            ("text/html;escaping=values", Values),
+            ("*;escaping=dots", Dots),
+            ("text;escaping=dots", Underscores),
+            ("text/plain/x;escaping=dots", Underscores),
+            ("text/plain;escaping=dots=values", Underscores),
+            ("text/plain;q=0.1;escaping=dots,text/html;q=much;escaping=values", Dots),
+        ] {
+            assert_eq!(
+                Format::asked_for(accept),
+                Format { encoding: Encoding::Text, escaping: want },
+                "{accept}"
+            );
+        }
+    }
+
+    #[test]
+    fn protocol_buffers_are_for_who_names_the_message_and_its_encoding() {
+        use Encoding::{Protobuf, Text};
+        use Escaping::{Dots, Underscores, Utf8, Values};
+        let message = "proto=io.prometheus.client.MetricFamily";
+        let delimited = format!("application/vnd.google.protobuf;{message};encoding=delimited");
+        // What Prometheus 3 asks for, with native histograms and without.
+        let native = format!(
+            "{delimited};escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=1.0.0;\
+             escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
+             text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+        );
+        let classic = format!(
+            "application/openmetrics-text;version=1.0.0;escaping=values;q=0.6,text/plain;version=0.0.4;q=0.4,\
+             {delimited};q=0.3,*/*;q=0.2"
+        );
+        for (accept, encoding, escaping) in [
+            (delimited.clone(), Protobuf, Underscores),
+            (delimited.replace(';', " ; "), Protobuf, Underscores),
+            (format!("{delimited};escaping=dots"), Protobuf, Dots),
+            (native, Protobuf, Utf8),
+            (classic, Text, Values),
+            (format!("{delimited};q=0.4,text/plain;q=0.5"), Text, Underscores),
+            (format!("text/plain;q=0.4;escaping=dots,{delimited};q=0.5"), Protobuf, Underscores),
+            (format!("{delimited},text/plain"), Protobuf, Underscores),
+            (format!("text/plain,{delimited}"), Text, Underscores),
+            (format!("text/html;escaping=values,{delimited};q=0.1"), Protobuf, Values),
+            (format!("application/*;{message};encoding=delimited"), Protobuf, Underscores),
+            (format!("*/*;{message};encoding=delimited"), Protobuf, Underscores),
+            (format!("*/*,{delimited};q=0.1"), Protobuf, Underscores),
+            ("*/*".to_owned(), Text, Underscores),
+            ("application/vnd.google.protobuf".to_owned(), Text, Underscores),
+            (format!("application/vnd.google.protobuf;{message}"), Text, Underscores),
+            ("application/vnd.google.protobuf;encoding=delimited".to_owned(), Text, Underscores),
+            (format!("application/vnd.google.protobuf;{message};encoding=text"), Text, Underscores),
+            (delimited.replace("MetricFamily", "Metric"), Text, Underscores),
+        ] {
+            assert_eq!(Format::asked_for(&accept), Format { encoding, escaping }, "{accept}");
+        }
+    }
+}

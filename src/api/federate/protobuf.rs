@@ -1,0 +1,111 @@
+//! The page in protocol buffers: messages `MetricFamily`, each with its length before it.
+//!
+//! Floats have no type. A native histogram has the spans that it was stored with, and its counts are floats whatever
+//! they were. One with custom bounds is written as a classic histogram.
+
+use prost::{Message, encode_length_delimiter};
+
+use super::classic::Classic;
+use super::newest::{Kind, Newest};
+use crate::api::escaping::Escaping;
+use crate::api::proto::client::{
+    Bucket, BucketSpan, Histogram as ClientHistogram, LabelPair, Metric, MetricFamily, MetricType,
+    Untyped,
+};
+use crate::model::{Counts, Histogram, Span, Value};
+
+/// The page of these families, each of which has a name and a sample.
+pub(super) fn page<'a>(
+    families: impl Iterator<Item = &'a [Newest]>,
+    escaping: Escaping,
+) -> Vec<u8> {
+    let (mut page, mut message) = (Vec::new(), Vec::new());
+    for family in families {
+        let (metric, kind) = family[0].family();
+        let kind = match kind {
+            Kind::Float => MetricType::Untyped,
+            Kind::Histogram => MetricType::Histogram,
+            Kind::GaugeHistogram => MetricType::GaugeHistogram,
+        };
+        message.clear();
+        let name = Some(escaping.escaped(metric).into_owned());
+        append(&mut message, &MetricFamily { name, r#type: Some(kind.into()), metric: Vec::new() });
+        // A message may come in parts: of the metrics, one is in memory at a time.
+        for sample in family {
+            let metric = vec![of_sample(sample, escaping)];
+            append(&mut message, &MetricFamily { metric, ..MetricFamily::default() });
+        }
+        encode_length_delimiter(message.len(), &mut page).expect("a vector grows");
+        page.extend_from_slice(&message);
+    }
+    page
+}
+
+fn append(message: &mut Vec<u8>, part: &MetricFamily) {
+    part.encode(message).expect("a vector grows");
+}
+
+fn of_sample(sample: &Newest, escaping: Escaping) -> Metric {
+    let label = sample.pairs(escaping).map(|(name, value)| LabelPair {
+        name: Some(name.into_owned()),
+        value: Some(value.to_owned()),
+    });
+    let (untyped, histogram) = match &sample.value {
+        Value::Float(value) => (Some(Untyped { value: Some(*value) }), None),
+        Value::Histogram(histogram) if histogram.has_custom_buckets() => {
+            (None, Some(classic(&Classic::from(&**histogram))))
+        }
+        Value::Histogram(histogram) => (None, Some(native(histogram))),
+    };
+    Metric { label: label.collect(), untyped, histogram, timestamp_ms: Some(sample.time) }
+}
+
+fn native(histogram: &Histogram) -> ClientHistogram {
+    let (count, zero_count, positive_count, negative_count) = match &histogram.counts {
+        Counts::Integer { count, zero_count, positive, negative } => {
+            (*count as f64, *zero_count as f64, absolute(positive), absolute(negative))
+        }
+        Counts::Float { count, zero_count, positive, negative } => {
+            (*count, *zero_count, positive.clone(), negative.clone())
+        }
+    };
+    ClientHistogram {
+        sample_count_float: Some(count),
+        sample_sum: Some(histogram.sum),
+        schema: Some(histogram.schema),
+        zero_threshold: Some(histogram.zero_threshold),
+        zero_count_float: Some(zero_count),
+        negative_span: spans(&histogram.negative_spans),
+        negative_count,
+        positive_span: spans(&histogram.positive_spans),
+        positive_count,
+        bucket: Vec::new(),
+    }
+}
+
+fn classic(histogram: &Classic) -> ClientHistogram {
+    let bucket = histogram.buckets.iter().map(|(bound, count)| Bucket {
+        upper_bound: Some(*bound),
+        cumulative_count_float: Some(*count),
+    });
+    ClientHistogram {
+        sample_count_float: Some(histogram.count),
+        sample_sum: Some(histogram.sum),
+        bucket: bucket.collect(),
+        ..ClientHistogram::default()
+    }
+}
+
+/// Counts of buckets that are stored as differences.
+fn absolute(deltas: &[i64]) -> Vec<f64> {
+    let counts = deltas.iter().scan(0i64, |count, delta| {
+        *count = count.wrapping_add(*delta);
+        Some(*count as f64)
+    });
+    counts.collect()
+}
+
+fn spans(spans: &[Span]) -> Vec<BucketSpan> {
+    let span = |span: &Span| BucketSpan { offset: Some(span.offset), length: Some(span.length) };
+    spans.iter().map(span).collect()
+}
