@@ -38,6 +38,7 @@ mod query_cost;
 mod query_result;
 mod remote_read;
 mod remote_write;
+mod router;
 mod routes;
 mod selected;
 mod slow;
@@ -61,7 +62,8 @@ pub use concurrency::{SharedConnection, SpareConnection};
 pub use error::ApiError;
 pub use moment::parse_time;
 pub use pieces::Pieces;
-pub use routes::router;
+pub use router::router;
+pub use routes::{Methods, ROUTES, Route};
 pub use unsent::{AnswerTo, Taker};
 
 use access::Access;

@@ -1,7 +1,7 @@
 //! `/api/v1/openapi.yaml`: what can be asked under `/api/v1`, as an OpenAPI document.
 //!
-//! One table of endpoints with their methods and parameters, written as JSON, which every reader of YAML reads.
-//! What answers look like inside is that of Prometheus and not described here.
+//! A table of endpoints with their parameters, whose methods are those of the routes, written as JSON, which every
+//! reader of YAML reads. What answers look like inside is that of Prometheus and not described here.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -9,11 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::pages::API_LEVEL;
 use super::parameters::Parameters;
+use super::routes::{Methods, ROUTES, Route};
 
 /// What can be asked at a path, all methods alike.
 struct Endpoint {
+    /// Below [`BASE`].
     path: &'static str,
-    methods: &'static [&'static str],
     /// What it is about.
     tag: &'static str,
     summary: &'static str,
@@ -41,10 +42,8 @@ enum Kind {
 
 use Kind::{Duration, InPath, Needed, Number, Text, Texts, Time};
 
-const READ: &[&str] = &["get"];
-const READ_OR_POST: &[&str] = &["get", "post"];
-const SEND: &[&str] = &["post"];
-const CHANGE: &[&str] = &["post", "put"];
+/// What all paths begin with.
+const BASE: &str = "/api/v1";
 
 const INSTANT: &[Parameter] = &[
     ("query", Needed),
@@ -77,88 +76,74 @@ const SELECTED: &[Parameter] =
 
 const fn endpoint(
     path: &'static str,
-    methods: &'static [&'static str],
     tag: &'static str,
     summary: &'static str,
     parameters: &'static [Parameter],
 ) -> Endpoint {
-    Endpoint { path, methods, tag, summary, parameters }
+    Endpoint { path, tag, summary, parameters }
 }
 
 /// All endpoints, but for those of what this program does not have.
 const ENDPOINTS: &[Endpoint] = &[
-    endpoint("/query", READ_OR_POST, "query", "Evaluate an expression at one time", INSTANT),
-    endpoint("/query_range", READ_OR_POST, "query", "Evaluate an expression at many times", RANGE),
-    endpoint("/query_cost", READ_OR_POST, "query", "What one time of an expression costs", INSTANT),
-    endpoint("/query_range_cost", READ_OR_POST, "query", "What many times of it cost", RANGE),
+    endpoint("/query", "query", "Evaluate an expression at one time", INSTANT),
+    endpoint("/query_range", "query", "Evaluate an expression at many times", RANGE),
+    endpoint("/query_cost", "query", "What one time of an expression costs", INSTANT),
+    endpoint("/query_range_cost", "query", "What many times of it cost", RANGE),
     endpoint(
         "/query_exemplars",
-        READ_OR_POST,
         "query",
         "Exemplars of the series of an expression",
         &[("query", Needed), ("start", Time), ("end", Time)],
     ),
-    endpoint("/format_query", READ_OR_POST, "query", "Format an expression", &[("query", Needed)]),
-    endpoint("/parse_query", READ_OR_POST, "query", "Parse an expression", &[("query", Needed)]),
-    endpoint("/labels", READ_OR_POST, "labels", "Names of labels", SELECTED),
+    endpoint("/format_query", "query", "Format an expression", &[("query", Needed)]),
+    endpoint("/parse_query", "query", "Parse an expression", &[("query", Needed)]),
+    endpoint("/labels", "labels", "Names of labels", SELECTED),
     endpoint(
         "/label/{name}/values",
-        READ,
         "labels",
         "Values of a label",
         &[("name", InPath), ("match[]", Texts), ("start", Time), ("end", Time), ("limit", Number)],
     ),
-    endpoint("/series", READ_OR_POST, "series", "Label sets of series", SELECTED),
+    endpoint("/series", "series", "Label sets of series", SELECTED),
     endpoint(
         "/metadata",
-        READ,
         "metadata",
         "Type, unit and help of metrics",
         &[("metric", Text), ("limit", Number), ("limit_per_metric", Number)],
     ),
-    endpoint("/features", READ, "status", "What of Prometheus is offered", &[]),
-    endpoint("/openapi.yaml", READ, "status", "This document", &[("openapi_version", Text)]),
-    endpoint("/status/buildinfo", READ, "status", "Version", &[]),
-    endpoint("/status/runtimeinfo", READ, "status", "The process", &[]),
-    endpoint("/status/config", READ, "status", "The configuration file, which there is not", &[]),
-    endpoint("/status/flags", READ, "status", "Flags of Prometheus, of which there are none", &[]),
-    endpoint("/status/walreplay", READ, "status", "Whether the log has been replayed", &[]),
-    endpoint("/status/tsdb", READ, "status", "Counts of series", &[("limit", Number)]),
-    endpoint(
-        "/status/tsdb/blocks",
-        READ,
-        "status",
-        "Blocks of Prometheus, of which there are none",
-        &[],
-    ),
-    endpoint("/status/tag_index", READ, "status", "The tag index over Cassandra", &[]),
+    endpoint("/features", "status", "What of Prometheus is offered", &[]),
+    endpoint("/openapi.yaml", "status", "This document", &[("openapi_version", Text)]),
+    endpoint("/status/buildinfo", "status", "Version", &[]),
+    endpoint("/status/runtimeinfo", "status", "The process", &[]),
+    endpoint("/status/config", "status", "The configuration file, which there is not", &[]),
+    endpoint("/status/flags", "status", "Flags of Prometheus, of which there are none", &[]),
+    endpoint("/status/walreplay", "status", "Whether the log has been replayed", &[]),
+    endpoint("/status/tsdb", "status", "Counts of series", &[("limit", Number)]),
+    endpoint("/status/tsdb/blocks", "status", "Blocks of Prometheus, of which there are none", &[]),
+    endpoint("/status/tag_index", "status", "The tag index over Cassandra", &[]),
     endpoint(
         "/explain",
-        READ,
         "status",
         "The path that a selection takes over Cassandra",
         &[("match[]", Texts), ("start", Time), ("end", Time)],
     ),
-    endpoint("/read", SEND, "remote", "Remote read", &[]),
-    endpoint("/write", SEND, "remote", "Remote write", &[]),
+    endpoint("/read", "remote", "Remote read", &[]),
+    endpoint("/write", "remote", "Remote write", &[]),
     endpoint(
         "/admin/tsdb/delete_series",
-        CHANGE,
         "admin",
         "Delete points",
         &[("match[]", Texts), ("start", Time), ("end", Time), ("dry_run", Text)],
     ),
-    endpoint("/admin/tsdb/clean_tombstones", CHANGE, "admin", "Nothing is left to clean", &[]),
+    endpoint("/admin/tsdb/clean_tombstones", "admin", "Nothing is left to clean", &[]),
     endpoint(
         "/admin/tag_index/build",
-        SEND,
         "admin",
         "Begin a build of the tag index",
         &[("metric", Needed), ("rows_per_second", Number)],
     ),
     endpoint(
         "/admin/tag_index/drop",
-        SEND,
         "admin",
         "Begin a drop of the tag index",
         &[("metric", Needed)],
@@ -189,7 +174,7 @@ fn document(version: &str) -> Value {
             "description": "The HTTP API of Prometheus over the stores of promkairos.",
             "version": API_LEVEL,
         },
-        "servers": [{ "url": "/api/v1" }],
+        "servers": [{ "url": BASE }],
         "paths": paths,
         "components": { "schemas": {
             "Answer": {
@@ -209,17 +194,28 @@ fn document(version: &str) -> Value {
 }
 
 fn operations(endpoint: &Endpoint) -> Value {
-    let of = |method: &&str| ((*method).to_owned(), operation(endpoint, method));
-    Value::Object(endpoint.methods.iter().map(of).collect())
+    let Some(methods) = methods(endpoint) else { return Value::Null };
+    let names = methods.names().iter().map(|name| name.to_lowercase());
+    let of = |name: String| {
+        let operation = operation(endpoint, methods, &name);
+        (name, operation)
+    };
+    Value::Object(names.map(of).collect())
 }
 
-fn operation(endpoint: &Endpoint, method: &str) -> Value {
+/// The methods that its route takes.
+fn methods(endpoint: &Endpoint) -> Option<Methods> {
+    let is_its = |route: &&Route| route.path.strip_prefix(BASE) == Some(endpoint.path);
+    ROUTES.iter().find(is_its).map(|route| route.methods)
+}
+
+fn operation(endpoint: &Endpoint, methods: Methods, method: &str) -> Value {
     let words = endpoint.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
     let name = words.collect::<Vec<_>>().join("-");
     let answer = json!({ "schema": { "$ref": "#/components/schemas/Answer" } });
     let answered = |what: &str| json!({ "description": what, "content": { "application/json": answer.clone() } });
     // A form has the parameters of a query that is too long for a URL.
-    let form = method == "post" && endpoint.methods == READ_OR_POST;
+    let form = method == "post" && methods == Methods::GetOrPost;
     let in_url = endpoint.parameters.iter().filter(|(_, kind)| !form || *kind == InPath);
     let mut operation = json!({
         "operationId": format!("{method}-{name}"),
@@ -264,17 +260,17 @@ mod tests {
 
     #[test]
     fn every_route_is_described() {
-        let routes = include_str!("routes.rs").split("\"/api/v1").skip(1);
-        let routes = routes.filter_map(|rest| rest.split('"').next()).filter(|path| {
+        let paths = ROUTES.iter().filter_map(|route| route.path.strip_prefix(BASE));
+        let described = paths.filter(|path| {
             let absent = NOT_HERE.iter().any(|name| path.starts_with(&format!("/{name}")));
             !absent && !["/notifications", "/admin/tsdb/snapshot"].contains(path)
         });
-        let mut count = 0;
-        for path in routes {
-            assert!(ENDPOINTS.iter().any(|one| one.path == path), "{path}");
-            count += 1;
+        let described: Vec<&str> = described.collect();
+        for path in &described {
+            assert!(ENDPOINTS.iter().any(|one| one.path == *path), "{path}");
         }
-        assert!(count >= ENDPOINTS.len(), "{count}");
+        assert_eq!(described.len(), ENDPOINTS.len());
+        assert!(ENDPOINTS.iter().all(|one| methods(one).is_some()), "each has its route");
     }
 
     #[test]

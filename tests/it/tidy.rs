@@ -121,6 +121,25 @@ fn reserved_crates_stay_where_they_belong() {
     none(&wrong);
 }
 
+/// What is added beside it would need no right.
+#[test]
+fn routes_are_made_from_the_table_alone() {
+    const MADE: &str = "src/api/router.rs";
+    const ADDS: [&str; 4] = [".route(", ".route_service(", ".nest(", ".nest_service("];
+    let (mut wrong, mut found) = (Vec::new(), 0);
+    for file in sources("src") {
+        let adds = |line: &&str| ADDS.iter().any(|call| line.contains(call));
+        for line in code_lines(file.code()).filter(adds) {
+            match file.path == MADE {
+                true => found += 1,
+                false => wrong.push(format!("{}: {}", file.path, line.trim())),
+            }
+        }
+    }
+    assert_eq!(found, 2, "a path of the table, and the same with a slash");
+    none(&wrong);
+}
+
 #[test]
 fn files_open_with_what_they_are() {
     let mut wrong = Vec::new();

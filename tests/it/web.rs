@@ -6,6 +6,7 @@ mod commands;
 mod pki;
 mod prometheus;
 mod renewed;
+mod rights;
 mod toolkit;
 
 use std::net::SocketAddr;

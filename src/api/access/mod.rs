@@ -25,16 +25,13 @@ use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
-use super::AppState;
+use super::{AppState, routes};
 use crate::config::{Right, Rights, WebConfig};
 use crate::limits::RETRY_AFTER;
 use crate::telemetry::{LoginOutcome, Throttle};
 use passwords::{Busy, Passwords};
 use rate::Bucket;
 pub(super) use rate::limit;
-
-/// What answers to anybody.
-const HEALTH: [&str; 2] = ["/-/healthy", "/-/ready"];
 
 /// Headers of every answer where nothing else is said: answers are data, and no page that a browser
 /// may run or show within another.
@@ -174,7 +171,7 @@ pub(super) async fn admit(
 ) -> Response {
     let web = state.access.web.borrow().clone();
     let path = request.extensions().get::<MatchedPath>();
-    let is_for_health = path.is_some_and(|path| HEALTH.contains(&path.as_str()));
+    let is_for_health = path.is_some_and(|path| routes::is_open(path.as_str()));
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let rights = match (is_for_health, web.is_open()) {
         (true, _) => Ok(Rights::NONE),
@@ -251,44 +248,19 @@ mod tests {
     use tower::Service;
 
     use super::*;
-    use crate::api::router;
+    use crate::api::{ROUTES, router};
     use crate::config::{AdminApi, AllowedOrigins, RateLimit};
     use crate::storage::memory::MemoryStore;
     use crate::telemetry::Metrics;
 
-    /// Each path, a method that it takes, and the right that it needs; `None` = nothing at all.
-    const ROUTES: &[(&str, &str, Option<Right>)] = &[
-        ("GET", "/-/healthy", None),
-        ("GET", "/-/ready", None),
-        ("GET", "/", Some(Right::Read)),
-        ("GET", "/metrics", Some(Right::Read)),
-        ("GET", "/version", Some(Right::Read)),
-        ("GET", "/federate", Some(Right::Read)),
-        ("GET", "/api/v1/query", Some(Right::Read)),
-        ("POST", "/api/v1/query_range", Some(Right::Read)),
-        ("GET", "/api/v1/query_exemplars", Some(Right::Read)),
-        ("GET", "/api/v1/format_query", Some(Right::Read)),
-        ("GET", "/api/v1/parse_query", Some(Right::Read)),
-        ("GET", "/api/v1/labels", Some(Right::Read)),
-        ("GET", "/api/v1/label/a/values", Some(Right::Read)),
-        ("GET", "/api/v1/series", Some(Right::Read)),
-        ("GET", "/api/v1/metadata", Some(Right::Read)),
-        ("GET", "/api/v1/status/tsdb", Some(Right::Read)),
-        ("GET", "/api/v1/status/flags", Some(Right::Read)),
-        ("GET", "/api/v1/status/config", Some(Right::Read)),
-        ("GET", "/api/v1/status/tag_index", Some(Right::Read)),
-        ("GET", "/api/v1/rules", Some(Right::Read)),
-        ("GET", "/api/v1/explain", Some(Right::Read)),
-        ("POST", "/api/v1/read", Some(Right::Read)),
-        ("POST", "/api/v1/write", Some(Right::Write)),
-        ("POST", "/-/reload", Some(Right::Admin)),
-        ("POST", "/-/quit", Some(Right::Admin)),
-        ("POST", "/api/v1/admin/tsdb/delete_series", Some(Right::Admin)),
-        ("POST", "/api/v1/admin/tsdb/clean_tombstones", Some(Right::Admin)),
-        ("POST", "/api/v1/admin/tsdb/snapshot", Some(Right::Admin)),
-        ("POST", "/api/v1/admin/tag_index/build", Some(Right::Admin)),
-        ("POST", "/api/v1/admin/tag_index/drop", Some(Right::Admin)),
-    ];
+    /// Each route by each method that has an answer with a body: method, path, and the right that is needed.
+    fn requests() -> impl Iterator<Item = (&'static str, String, Option<Right>)> {
+        ROUTES.iter().flat_map(|route| {
+            let methods = route.methods.names().iter().filter(|method| **method != "HEAD");
+            let path = route.path.replace("{name}", "a");
+            methods.map(move |method| (*method, path.clone(), route.right))
+        })
+    }
 
     const RIGHTS: [Right; 3] = [Right::Read, Right::Write, Right::Admin];
 
@@ -324,7 +296,8 @@ mod tests {
     #[tokio::test]
     async fn each_route_asks_for_its_right() {
         let web = configured();
-        for (method, path, needed) in ROUTES {
+        for (method, path, needed) in requests() {
+            let path = path.as_str();
             let status = ask(web.clone(), method, path, None).await.status();
             assert_eq!(status == 401, needed.is_some(), "{method} {path} without a word: {status}");
             for right in RIGHTS {
@@ -355,7 +328,8 @@ mod tests {
                 .expect("UTF-8")
                 .contains("a page of another site")
         };
-        for (method, path, needed) in ROUTES {
+        for (method, path, needed) in requests() {
+            let path = path.as_str();
             let changes = matches!(needed, Some(Right::Write | Right::Admin));
             assert_eq!(from(method, path, "http://evil.example", "").await, changes, "{path}");
             assert!(!from(method, path, "http://here:9201", "").await, "{path}");
@@ -391,7 +365,7 @@ mod tests {
     #[tokio::test]
     async fn a_path_that_is_not_clean_gives_nothing_but_the_clean_one() {
         let web = configured();
-        for (method, path, needed) in ROUTES.iter().filter(|(_, path, _)| *path != "/") {
+        for (method, path, needed) in requests().filter(|(_, path, _)| path != "/") {
             for unclean in [format!("/{path}"), format!("/.{path}"), format!("{path}/")] {
                 let stranger = ask(web.clone(), method, &unclean, None).await.status();
                 assert_eq!(stranger, 401, "{method} {unclean}");
@@ -409,7 +383,7 @@ mod tests {
                         );
                     } else {
                         assert_eq!(response.status(), 307, "{method} {unclean} with {right:?}");
-                        assert_eq!(location.expect("a path"), path);
+                        assert_eq!(location.expect("a path"), path.as_str());
                     }
                 }
             }
@@ -418,8 +392,8 @@ mod tests {
 
     #[tokio::test]
     async fn without_credentials_set_everybody_may_do_everything() {
-        for (method, path, _) in ROUTES {
-            let response = ask(WebConfig::default(), method, path, None).await;
+        for (method, path, _) in requests() {
+            let response = ask(WebConfig::default(), method, &path, None).await;
             let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
             assert!(!body.starts_with(b"Forbidden: "), "{method} {path}");
         }

@@ -13,8 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 
-use super::super::AppState;
-use super::HEALTH;
+use super::super::{AppState, routes};
 use crate::config::RateLimit;
 use crate::telemetry::RATE;
 
@@ -56,7 +55,7 @@ pub(in crate::api) async fn limit(
 ) -> Response {
     let access = &state.access;
     let limit = access.web.borrow().rate_limit;
-    let is_for_health = HEALTH.contains(&request.uri().path());
+    let is_for_health = routes::is_open(request.uri().path());
     let taken = match limit.filter(|_| !is_for_health) {
         Some(limit) => access.bucket.take(limit, Instant::now()),
         None => Ok(()),

@@ -1,0 +1,163 @@
+//! The table of routes on a real server: each path by each method, with and without a slash at its end, for each that
+//! may come.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use promkairos::api::{Methods, ROUTES, Route};
+use promkairos::config::Right;
+use reqwest::redirect::Policy;
+
+use super::{HASH, start};
+use crate::support::promkairos::Promkairos;
+
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+const RIGHTS: [Right; 3] = [Right::Read, Right::Write, Right::Admin];
+
+/// Who comes.
+#[derive(Debug, Clone, Copy)]
+enum Who {
+    /// Without a word.
+    Nobody,
+    /// A user of ours with another password.
+    Guesser,
+    /// A user that has all rights but this one.
+    Without(Right),
+    /// A user that has this right alone.
+    With(Right),
+    /// A user of whom no line of rights says anything.
+    Unsaid,
+}
+
+impl Who {
+    /// What it says, if it says anything.
+    fn says(self) -> Option<String> {
+        let (user, password) = match self {
+            Self::Nobody => return None,
+            Self::Guesser => ("unsaid".to_owned(), "guess-47"),
+            Self::Without(right) => (format!("but-{}", right.name()), "pass-47"),
+            Self::With(right) => (format!("only-{}", right.name()), "pass-47"),
+            Self::Unsaid => ("unsaid".to_owned(), "pass-47"),
+        };
+        Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+    }
+}
+
+/// A web configuration with all of them.
+fn everybody() -> String {
+    let [mut users, mut rights] = ["basic_auth_users:\n", "basic_auth_rights:\n"].map(String::from);
+    users += &format!("  unsaid: {HASH}\n");
+    for right in RIGHTS {
+        let others = RIGHTS.iter().filter(|other| **other != right).map(|other| other.name());
+        let others = others.collect::<Vec<_>>().join(", ");
+        let right = right.name();
+        users += &format!("  only-{right}: {HASH}\n  but-{right}: {HASH}\n");
+        rights += &format!("  only-{right}: [{right}]\n  but-{right}: [{others}]\n");
+    }
+    users + &rights
+}
+
+/// An answer.
+#[derive(Debug)]
+struct Got {
+    /// To what, and to whom.
+    #[expect(dead_code, reason = "it is shown where something is wrong")]
+    asked: String,
+    status: u16,
+    allow: Option<String>,
+    location: Option<String>,
+    body: String,
+}
+
+async fn ask(
+    client: &reqwest::Client,
+    server: &Promkairos,
+    who: Who,
+    (method, path): (&str, &str),
+) -> Got {
+    let mut request = client.request(method.parse().expect("a method"), server.url(path));
+    if let Some(said) = who.says() {
+        request = request.header("Authorization", said);
+    }
+    let answer = request.send().await.expect("an answer");
+    let header = |name: &str| {
+        let value = answer.headers().get(name)?;
+        Some(value.to_str().expect("ASCII").to_owned())
+    };
+    let (allow, location) = (header("allow"), header("location"));
+    let status = answer.status().as_u16();
+    let asked = format!("{method} {path} by {who:?}");
+    Got { asked, status, allow, location, body: answer.text().await.expect("a text") }
+}
+
+/// That what was answered to who may take this route is what its methods say.
+fn check_let_in(route: &Route, method: &str, with_slash: bool, got: &Got) {
+    let is_api = route.path.starts_with("/api/v1/");
+    let refused = got.body.starts_with("Forbidden: this needs the right ");
+    assert!(got.status != 401 && !refused, "{got:?}");
+    if is_api && method == "OPTIONS" {
+        assert_eq!(got.status, 204, "a browser asks: {got:?}");
+    } else if with_slash {
+        let clean = route.path.replace("{name}", "a");
+        assert_eq!((got.status, got.location.as_deref()), (307, Some(clean.as_str())), "{got:?}");
+    } else if route.methods.names().contains(&method) {
+        assert!(![404, 405].contains(&got.status), "{got:?}");
+    } else if route.methods == Methods::Steer {
+        assert_eq!(got.status, 405, "{got:?}");
+    } else {
+        let want = if method == "OPTIONS" { 200 } else { 405 };
+        assert_eq!(got.status, want, "{got:?}");
+        let allowed = got.allow.as_deref().expect("the methods that it takes");
+        let mut allowed: Vec<&str> = allowed.split(", ").collect();
+        allowed.retain(|method| *method != "OPTIONS");
+        assert_eq!(allowed, route.methods.names(), "{got:?}");
+    }
+}
+
+/// That who lacks the right of this route gets nothing of it.
+fn check_kept_out(route: &Route, right: Right, method: &str, got: &Got) {
+    if route.path.starts_with("/api/v1/") && method == "OPTIONS" {
+        // It says what a browser may send, and not what is answered to it.
+        assert_eq!(got.status, 204, "{got:?}");
+        return;
+    }
+    assert_eq!(got.status, 403, "{got:?}");
+    let why = format!("Forbidden: this needs the right \"{}\"\n", right.name());
+    assert!(got.body == why || method == "HEAD" && got.body.is_empty(), "{got:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_route_asks_each_that_comes_for_its_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut server = start(folder.path(), &everybody(), &["--enable-admin-api"]);
+    server.wait_ready().await;
+    let client = reqwest::Client::builder().redirect(Policy::none()).build().expect("a client");
+    let mut count = 0;
+    for route in ROUTES {
+        let path = route.path.replace("{name}", "a");
+        let slashes = if path == "/" { &[false][..] } else { &[false, true] };
+        for (method, &with_slash) in
+            METHODS.iter().flat_map(|m| slashes.iter().map(move |s| (m, s)))
+        {
+            let path = if with_slash { format!("{path}/") } else { path.clone() };
+            // Health alone is for anybody, and not the way to it.
+            let asks = route.right.is_some() || with_slash;
+            let some = route.right.unwrap_or(Right::Read);
+            for who in [Who::Nobody, Who::Guesser, Who::Without(some), Who::With(some), Who::Unsaid]
+            {
+                let got = ask(&client, &server, who, (method, &path)).await;
+                match (who, route.right) {
+                    (Who::Nobody | Who::Guesser, _) if asks => {
+                        assert_eq!(got.status, 401, "{got:?}");
+                        assert!(got.body == "Unauthorized\n" || *method == "HEAD", "{got:?}");
+                    }
+                    (Who::Without(_), Some(right)) => check_kept_out(route, right, method, &got),
+                    _ => check_let_in(route, method, with_slash, &got),
+                }
+                count += 1;
+            }
+        }
+    }
+    println!("{count} requests");
+    assert!(count > 3000, "{count}");
+}
