@@ -258,7 +258,13 @@ pub async fn run(
 /// Takes the data folder, where the process keeps files in it, for as long as the process lives: threads whose work
 /// is given up at the end may touch files until then.
 fn own_data_dir(config: &Config) -> Result<(), ServerError> {
-    let lock = config.keeps_files().then(|| DataLock::acquire(&config.data_dir)).transpose()?;
+    let lock = match config.keeps_files() {
+        true => {
+            refuse_foreign(&config.data_dir)?;
+            Some(DataLock::acquire(&config.data_dir)?)
+        }
+        false => None,
+    };
     check(config)?;
     unserved::check(config, lock.as_ref())?;
     std::mem::forget(lock);
@@ -274,13 +280,6 @@ pub fn fit_allocator(memory: &MemoryConfig) {
 fn prepare(config: &Config) {
     machine::take_descriptors();
     warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
-    if let Some(user) = owner::foreign(&config.data_dir).filter(|_| config.keeps_files()) {
-        tracing::warn!(
-            "{} belongs to the user {user}, who cannot use what root writes there: a server of that user does \
-             not start on it afterwards",
-            config.data_dir.display()
-        );
-    }
 }
 
 /// What the handlers share, as the configuration has it.

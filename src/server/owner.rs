@@ -1,5 +1,5 @@
 //! Whose a data folder is. What root writes into the folder of another user that user's process cannot
-//! read or replace afterwards: a command refuses, a server warns.
+//! read or replace afterwards, so it is refused.
 //!
 //! A folder that is not there yet has no owner; any other user than root is refused by the system itself.
 
@@ -23,7 +23,7 @@ pub fn refuse_foreign(folder: &Path) -> Result<(), ServerError> {
 
 /// The other user whose folder it is, where this process is root's; a name, or `'#1234'` with its number: as a
 /// shell hands them to `sudo -u`.
-pub(super) fn foreign(folder: &Path) -> Option<String> {
+fn foreign(folder: &Path) -> Option<String> {
     let owner = std::fs::metadata(folder).ok()?.uid();
     if !geteuid().is_root() || owner == 0 {
         return None;
