@@ -18,6 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::config::{CassandraConfig, Config, parse_duration};
 use crate::storage::StoreError;
 use crate::storage::cassandra::doctor::{Depth, Doctor, Kind, Progress, Settings};
+use crate::storage::disk::{Disk, replace};
 use crate::{server, telemetry};
 
 use super::CliError;
@@ -163,13 +164,14 @@ fn load(path: &Path, start: Progress) -> Result<Progress, CliError> {
     }
 }
 
-/// Replaces the file as a whole.
+/// Replaces the file as a whole, durably.
 fn save(path: &Path, progress: &Progress) -> Result<(), StoreError> {
     let failed = |source| StoreError::Io { path: path.to_owned(), source };
     let json = serde_json::to_vec(progress).map_err(|error| failed(error.into()))?;
     let mut next = path.as_os_str().to_owned();
     next.push(".next");
-    std::fs::write(&next, json).and_then(|()| std::fs::rename(&next, path)).map_err(failed)
+    let write = |path: &Path| Disk::write_new(path, &json);
+    replace(&Disk, path, next.as_ref(), write).map_err(|error| failed(error.into()))
 }
 
 fn settings(matches: &ArgMatches) -> Result<Settings, CliError> {

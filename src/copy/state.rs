@@ -140,4 +140,18 @@ mod tests {
         let error = StateFile::open(folder.path(), job()).expect_err("a folder");
         assert!(matches!(error, CopyError::State(_)), "{error:?}");
     }
+
+    #[test]
+    fn what_stands_at_the_name_of_the_next_file_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, next, target] =
+            ["state", "state.next", "target"].map(|name| folder.path().join(name));
+        std::fs::write(&target, "of somebody else").expect("written");
+        std::os::unix::fs::symlink(&target, &next).expect("made");
+        let (file, progress) = StateFile::open(&path, job()).expect("new");
+        file.save(&progress).expect("saved");
+        assert_eq!(StateFile::open(&path, job()).expect("the same").1, progress);
+        assert_eq!(std::fs::read_to_string(&target).expect("there"), "of somebody else");
+        assert!(next.symlink_metadata().is_err(), "it was replaced, and renamed");
+    }
 }

@@ -4,12 +4,23 @@
 //! the part files, [`LogFiles`](super::log_files::LogFiles) for the log and the quarantine file. They are this narrow
 //! so that a test can stand a failing or forgetful disk in their place. Not behind them are the locks of folders, the
 //! read cache, which may be lost, and small files that are read at a start (the keyspace of a log, how far a copy
-//! is); these are written by [`replace`] as others are. Paths are whole paths. No operation is repeated here: a
-//! failed one is the caller's to give up.
+//! is); these are written by [`replace`] as others are. Every file that is written is opened here, so that none is
+//! written through a link, and none is open to everybody. Paths are whole paths, looked up anew each time: who may
+//! replace a folder above may replace the data itself. No operation is repeated here: a failed one is the caller's to
+//! give up.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// Who may read and write a file that is made, at most; the umask may take more away.
+const FILE_MODE: u32 = 0o640;
+/// The same of a folder.
+const FOLDER_MODE: u32 = 0o750;
 
 /// Names of files in folders.
 pub trait Folders: Send + Sync {
@@ -41,8 +52,8 @@ impl Folders for Disk {
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         self.create_dir(parent)?;
-        match std::fs::create_dir(dir) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        match DirBuilder::new().mode(FOLDER_MODE).create(dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
             _ => self.sync_dir(parent),
         }
     }
@@ -73,11 +84,51 @@ impl Folders for Disk {
 }
 
 impl Disk {
+    /// A new, empty file. What has its name is removed first: what an earlier process left there, or a link, which is
+    /// not followed.
+    pub(crate) fn make(path: &Path) -> io::Result<File> {
+        let mut options = writing();
+        options.create_new(true);
+        match options.open(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                std::fs::remove_file(path)?;
+                options.open(path)
+            }
+            made => made,
+        }
+    }
+
+    /// A file that is there; a link to one is an error.
+    pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+        writing().open(path).map_err(of_link)
+    }
+
+    /// The same, made where it is not there.
+    pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
+        writing().create(true).truncate(false).open(path).map_err(of_link)
+    }
+
     /// A new file of these bytes, synced.
     pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut file = File::create(path)?;
+        let mut file = Self::make(path)?;
         file.write_all(bytes)?;
         file.sync_all()
+    }
+}
+
+/// Reading and writing, not through a link.
+fn writing() -> OpenOptions {
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).expect("a flag of the system");
+    let mut options = File::options();
+    options.read(true).write(true).mode(FILE_MODE).custom_flags(flags);
+    options
+}
+
+/// The system's words for a link that is not followed are about too many of them.
+fn of_link(error: io::Error) -> io::Error {
+    match error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+        true => io::Error::other("a symbolic link, which is not followed: a file has to be there"),
+        false => error,
     }
 }
 
@@ -135,6 +186,8 @@ pub(crate) fn place(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     #[test]
@@ -147,7 +200,7 @@ mod tests {
         put(b"two").expect("replaced");
         let torn = replace(&Disk, &path, &unfinished, |path| {
             std::fs::write(path, b"th")?;
-            Err(io::ErrorKind::StorageFull.into())
+            Err(ErrorKind::StorageFull.into())
         });
         assert!(matches!(torn, Err(NotReplaced::Write(_))), "{torn:?}");
         assert_eq!(std::fs::read(&path).expect("there"), b"two");
@@ -156,5 +209,68 @@ mod tests {
         let lost = replace(&Disk, &gone, &unfinished, |path| Disk::write_new(path, b"x"));
         assert!(matches!(lost, Err(NotReplaced::Rename(_))), "{lost:?}");
         assert_eq!(Disk.list(folder.path()).expect("listed"), ["a"]);
+    }
+
+    #[test]
+    fn what_stands_at_the_name_of_a_new_file_is_replaced_and_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [target, path, gone] = ["target", "a.new", "gone"].map(|name| folder.path().join(name));
+        std::fs::write(&target, b"of somebody else").expect("written");
+        type Plant<'a> = &'a dyn Fn() -> io::Result<()>;
+        let plants: [(&str, Plant<'_>); 5] = [
+            ("a link", &|| symlink(&target, &path)),
+            ("a link to nothing", &|| symlink(&gone, &path)),
+            ("a link to a folder", &|| symlink(folder.path(), &path)),
+            ("a second name", &|| std::fs::hard_link(&target, &path)),
+            ("what an earlier process left", &|| std::fs::write(&path, b"a longer text")),
+        ];
+        for (what, plant) in plants {
+            plant().expect(what);
+            Disk::write_new(&path, b"mine").expect(what);
+            assert!(path.symlink_metadata().expect("there").is_file(), "{what}");
+            assert_eq!(std::fs::read(&path).expect("there"), b"mine", "{what}");
+            assert_eq!(std::fs::read(&target).expect("there"), b"of somebody else", "{what}");
+            assert!(!gone.exists(), "{what}");
+            Disk.remove(&path).expect("removed");
+        }
+        std::fs::create_dir(&path).expect("made");
+        Disk::write_new(&path, b"mine").expect_err("a folder is nothing left over");
+    }
+
+    #[test]
+    fn no_link_is_opened_for_writing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [target, path, gone] = ["target", "a", "gone"].map(|name| folder.path().join(name));
+        std::fs::write(&target, b"of somebody else").expect("written");
+        for target in [&target, &gone] {
+            symlink(target, &path).expect("made");
+            for open in [Disk::open_to_write, Disk::open_or_make] {
+                let error = open(&path).expect_err("a link").to_string();
+                assert!(error.starts_with("a symbolic link, which is not followed"), "{error}");
+            }
+            Disk.remove(&path).expect("removed");
+        }
+        assert!(!gone.exists());
+        let absent = Disk::open_to_write(&path).expect_err("absent");
+        assert_eq!(absent.kind(), ErrorKind::NotFound);
+        Disk::open_or_make(&path).expect("made");
+        Disk::open_to_write(&path).expect("there");
+    }
+
+    #[test]
+    fn nothing_that_is_made_is_open_to_everybody() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = folder.path().join("a/b");
+        Disk.create_dir(&below).expect("made");
+        let (made, opened) = (below.join("made"), below.join("opened"));
+        Disk::make(&made).expect("made");
+        Disk::open_or_make(&opened).expect("made");
+        // The umask of who runs the tests may take more away.
+        for (path, most) in
+            [(&below, 0o750), (&folder.path().join("a"), 0o750), (&made, 0o640), (&opened, 0o640)]
+        {
+            let mode = path.metadata().expect("there").permissions().mode() & 0o7777;
+            assert_eq!(mode & !most, 0, "{}: {mode:o}", path.display());
+        }
     }
 }

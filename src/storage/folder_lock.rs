@@ -8,6 +8,8 @@ use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use super::disk::Disk;
+
 /// The file in the folder.
 const NAME: &str = "lock";
 
@@ -30,8 +32,7 @@ impl FolderLock {
     /// Locks a folder that is there.
     pub(crate) fn acquire(folder: &Path) -> Result<Self, NotLocked> {
         let path = folder.join(NAME);
-        let open = File::options().write(true).create(true).truncate(false).open(&path);
-        let file = open.map_err(|error| NotLocked::Failed(path, error))?;
+        let file = Disk::open_or_make(&path).map_err(|error| NotLocked::Failed(path, error))?;
         Self { locked: Vec::with_capacity(2) }.with(folder, Some(file))
     }
 
@@ -109,5 +110,18 @@ mod tests {
         assert!(matches!(owner, Err(NotLocked::InUse)), "{owner:?}");
         drop(look);
         FolderLock::acquire(folder.path()).expect("free again");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_file_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, target) = (folder.path().join(NAME), folder.path().join("target"));
+        std::os::unix::fs::symlink(&target, &path).expect("made");
+        let Err(NotLocked::Failed(named, error)) = FolderLock::acquire(folder.path()) else {
+            panic!("it is followed");
+        };
+        assert_eq!(named, path);
+        assert!(error.to_string().starts_with("a symbolic link"), "{error}");
+        assert!(!target.exists());
     }
 }

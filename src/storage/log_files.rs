@@ -1,7 +1,7 @@
 //! Files that are appended to, as those of the log: made with their space, written and read at any place. Names
 //! and folders are [`Folders`]. Nothing here retries or decides.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -12,11 +12,11 @@ use super::disk::{Disk, Folders};
 
 /// A place where such files are.
 pub trait LogFiles: Folders {
-    /// Creates `path` with `bytes` zeros, the space reserved where the file system can. An old
-    /// file of that name is replaced.
+    /// Creates `path` with `bytes` zeros, the space reserved where the file system can. What has that name is replaced:
+    /// an old file, or a link, which is not followed.
     fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn LogFile>>;
 
-    /// Opens an existing file.
+    /// Opens an existing file; a link to one is an error.
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>>;
 
     /// Gives the file `from` a second name.
@@ -41,8 +41,7 @@ pub trait LogFile: Send + Sync {
 
 impl LogFiles for Disk {
     fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn LogFile>> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
+        let file = Self::make(path)?;
         match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => {}
             // Not every file system can reserve space; the length alone is then what we get.
@@ -53,8 +52,7 @@ impl LogFiles for Disk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Box::new(OpenLogFile(file)))
+        Ok(Box::new(OpenLogFile(Self::open_to_write(path)?)))
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -17,6 +17,7 @@ mod crowd;
 mod delete_command;
 mod docs;
 mod embedded;
+mod files;
 mod full_disk;
 mod fuzz;
 mod grafana;

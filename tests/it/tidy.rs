@@ -121,6 +121,36 @@ fn reserved_crates_stay_where_they_belong() {
     none(&wrong);
 }
 
+/// What is opened elsewhere could be written through a link, or be open to everybody.
+#[test]
+fn one_file_opens_files_for_writing() {
+    const THE_ONE: &str = "src/storage/disk.rs";
+    // Settings, which are only read.
+    const READS: &str = "src/config/file.rs";
+    const OPENS: [&str; 7] = [
+        "File::create",
+        "File::options",
+        "OpenOptions",
+        "DirBuilder",
+        "fs::write",
+        "fs::copy",
+        "fs::create_dir",
+    ];
+    let (mut wrong, mut found) = (Vec::new(), 0);
+    for file in sources("src") {
+        let opens = |line: &&str| OPENS.iter().any(|call| line.contains(call));
+        for line in code_lines(file.code()).filter(opens) {
+            match file.path.as_str() {
+                THE_ONE => found += 1,
+                READS => {}
+                _ => wrong.push(format!("{}: {}", file.path, line.trim())),
+            }
+        }
+    }
+    assert!(found > 0, "looks for nothing that is there");
+    none(&wrong);
+}
+
 /// What is added beside it would need no right.
 #[test]
 fn routes_are_made_from_the_table_alone() {

@@ -308,4 +308,24 @@ mod tests {
         assert_eq!([keep(&b), keep(&b), keep(&a)].map(|kept| kept.expect("kept")), [1, 0, 1]);
         assert_eq!(std::fs::read_to_string(&path).expect("text"), b + &a);
     }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, unfinished, target] = ["quarantine.jsonl", "quarantine.jsonl.new", "target"]
+            .map(|name| folder.path().join(name));
+        let keep = || {
+            let quarantine = Quarantine::new(path.clone(), Arc::new(Disk));
+            quarantine.file.lock().keep(&[line("a", 1, 1.0, "no")])
+        };
+        std::fs::write(&target, "of somebody else").expect("written");
+        std::os::unix::fs::symlink(&target, &unfinished).expect("made");
+        assert_eq!(keep().expect("kept"), 1);
+        assert!(path.symlink_metadata().expect("there").is_file());
+        std::fs::remove_file(&path).expect("removed");
+        std::os::unix::fs::symlink(&target, &path).expect("made");
+        let error = keep().expect_err("a link").to_string();
+        assert!(error.starts_with("a symbolic link, which is not followed"), "{error}");
+        assert_eq!(std::fs::read_to_string(&target).expect("there"), "of somebody else");
+    }
 }

@@ -10,7 +10,7 @@ use crate::storage::disk::{Disk, Folders};
 
 /// A place where part files are.
 pub trait Files: Folders {
-    /// A new empty file for writing; one of the same name is emptied.
+    /// A new empty file for writing. What has that name is replaced: an old file, or a link, which is not followed.
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>>;
 
     /// A file for reading.
@@ -37,7 +37,7 @@ pub trait OpenFile: Send + Sync {
 
 impl Files for Disk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
-        Ok(Box::new(File::create(path)?))
+        Ok(Box::new(Self::make(path)?))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {

@@ -4,7 +4,7 @@
 //! of it on disk, and no other process can take it for its own. What is read of it is checked:
 //! frames by their checksum, and that their points lie where they should.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -18,6 +18,7 @@ use crate::chunk::Chunk;
 use crate::model::TimeRange;
 use crate::storage::cassandra::identity::Identity;
 use crate::storage::cassandra::mtime::random;
+use crate::storage::disk::{Disk, Folders};
 use crate::storage::frame;
 
 /// A file with its index.
@@ -88,10 +89,10 @@ impl Segment {
 
 /// A new file without a name.
 fn nameless(dir: &Path) -> io::Result<File> {
-    fs::create_dir_all(dir)?;
+    Disk.create_dir(dir)?;
     let path = dir.join(format!("{:016x}.frames", random()));
-    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
+    let file = Disk::make(&path)?;
+    Disk.remove(&path)?;
     Ok(file)
 }
 
