@@ -41,6 +41,7 @@ mod lock;
 mod machine;
 mod memory;
 mod obstacles;
+mod open_to_others;
 mod owner;
 mod phase;
 mod places;
@@ -178,6 +179,8 @@ pub fn warnings(config: &Config) -> Vec<String> {
     let mut all = machine::missing(config);
     all.extend(stores::warnings(config));
     all.extend(tls_not_taken(config));
+    all.extend(open_to_others::open_admin_api(config));
+    all.extend(config.exposed_files());
     all.extend(config.web.warnings.iter().cloned());
     all.extend(config.web.certificate_warning(Clock::default().now_ms() / 1_000));
     all
@@ -280,6 +283,9 @@ pub fn fit_allocator(memory: &MemoryConfig) {
 fn prepare(config: &Config) {
     machine::take_descriptors();
     warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
+    if let Some(told) = config.web.users_without_line() {
+        tracing::info!("{told}");
+    }
 }
 
 /// What the handlers share, as the configuration has it.

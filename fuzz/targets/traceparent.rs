@@ -12,7 +12,7 @@ static TRACES: LazyLock<[Traces; 2]> = LazyLock::new(|| {
     [0.0, 1.0].map(|sampling| {
         // Nothing is sent: there are no spans.
         let url = "http://127.0.0.1:9/v1/traces".into();
-        let config = TracesConfig { url, sampling, headers: Vec::new() };
+        let config = TracesConfig { url, sampling, headers: Vec::new(), headers_file: None };
         Traces::start(Some(&config)).expect("started")
     })
 });

@@ -2,7 +2,7 @@
 
 pub(super) mod tls;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -92,6 +92,8 @@ pub struct Credentials {
     pub username: String,
     /// The password.
     pub password: Secret,
+    /// Where it is from.
+    pub file: PathBuf,
 }
 
 /// Compression of the connections.
@@ -282,9 +284,10 @@ fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
     match (raw.get("cassandra-username"), raw.get("cassandra-password-file")) {
         (None, None) => Ok(None),
         (Some(username), Some(path)) => {
-            let password = Secret::from_file(Path::new(path))
+            let file = PathBuf::from(path);
+            let password = Secret::from_file(&file)
                 .map_err(|why| raw.refuse("cassandra-password-file", why))?;
-            Ok(Some(Credentials { username: username.to_owned(), password }))
+            Ok(Some(Credentials { username: username.to_owned(), password, file }))
         }
         (Some(_), None) => Err(raw.refuse("cassandra-username", "needs --cassandra-password-file")),
         (None, Some(_)) => Err(raw.refuse("cassandra-password-file", "needs --cassandra-username")),

@@ -14,6 +14,7 @@ mod choices;
 mod clusters;
 mod digest;
 mod environment;
+mod exposed;
 mod file;
 mod http;
 mod kairosdb_conf;
@@ -571,6 +572,7 @@ mod tests {
             url: "http://a:4318/v1/traces".into(),
             sampling: 1.0,
             headers: Vec::new(),
+            headers_file: None,
         };
         assert_eq!(config.traces, Some(want));
         let error = load(&["--trace-sampling=2"]).expect_err("refused");

@@ -4,7 +4,7 @@
 //! sends the traces reads them from `OTEL_EXPORTER_OTLP_HEADERS`. For the same reason a URL with a user or a
 //! query is refused, and nothing of any of them is repeated.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
@@ -27,6 +27,8 @@ pub struct TracesConfig {
     pub sampling: f64,
     /// Headers of what is sent there.
     pub headers: Vec<(String, Secret)>,
+    /// Where they are from, where a setting names a file.
+    pub headers_file: Option<PathBuf>,
 }
 
 impl TracesConfig {
@@ -47,7 +49,8 @@ impl TracesConfig {
                 _ => return Ok(None),
             },
         };
-        Ok(Some(Self { url, sampling, headers }))
+        let headers_file = raw.get(HEADERS).map(PathBuf::from);
+        Ok(Some(Self { url, sampling, headers, headers_file }))
     }
 
     /// One header a line, `name=value`, to the end of the line as it is. Errors say in which line, and nothing of

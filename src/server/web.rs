@@ -104,8 +104,11 @@ fn take_over(
     });
     if taken {
         let of_now = new.certificate_warning(Clock::default().now_ms() / 1_000);
-        for warning in new.warnings.iter().chain(&of_now) {
+        for warning in new.warnings.iter().chain(&of_now).chain(&new.exposed_files()) {
             tracing::warn!("{warning}");
+        }
+        if let Some(told) = new.users_without_line() {
+            tracing::info!("{told}");
         }
         metrics.certificate_ends(new.certificate_not_after);
         metrics.reload_successful.set(1);

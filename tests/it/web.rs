@@ -3,6 +3,7 @@
 
 mod client;
 mod commands;
+mod open;
 mod pki;
 mod prometheus;
 mod renewed;

@@ -34,6 +34,8 @@ pub struct TlsConfig {
     pub servers: Arc<WebPkiServerVerifier>,
     /// The client's certificate and its key, for servers that ask.
     pub client: Option<Arc<CertifiedKey>>,
+    /// PEM file with that key.
+    pub key_file: Option<PathBuf>,
     /// SHA-256 of the files with authorities, certificate and key.
     digests: [Option<Digest>; 3],
 }
@@ -56,6 +58,7 @@ impl TlsConfig {
                 .build()
                 .map_err(|why| (CA, why.to_string()))?;
         let mut digests = [Some(sha256(&ca)), None, None];
+        let key_file = client.map(|(_, key_file)| key_file.to_owned());
         let client = match client {
             None => None,
             Some((cert_file, key_file)) => {
@@ -69,7 +72,7 @@ impl TlsConfig {
                 Some(Arc::new(both))
             }
         };
-        Ok(Self { ca_file: ca_file.to_owned(), servers, client, digests })
+        Ok(Self { ca_file: ca_file.to_owned(), servers, client, key_file, digests })
     }
 
     pub(super) fn from_raw(raw: &Raw) -> Result<Option<Self>, ConfigError> {

@@ -77,6 +77,8 @@ pub struct User {
     pub cost: u32,
     /// What the user may do.
     pub rights: Rights,
+    /// Whether `basic_auth_rights` says so.
+    pub has_line: bool,
 }
 
 /// Who may come with a token.
@@ -118,12 +120,12 @@ pub(super) fn users(
         let parts = hash.parse::<HashParts>();
         let parts = parts.map_err(|_| entry.refuse("is not a bcrypt hash"))?;
         let (hash, cost) = (Secret::new(hash.into_owned()), parts.get_cost());
-        users.push(User { name, hash, cost, rights: Rights::ALL });
+        users.push(User { name, hash, cost, rights: Rights::ALL, has_line: false });
     }
     for (name, entry) in rights.map(Entry::entries).transpose()?.unwrap_or_default() {
         let rights = rights_of(&entry)?;
         match users.iter_mut().find(|user| user.name == name) {
-            Some(user) => user.rights = rights,
+            Some(user) => (user.rights, user.has_line) = (rights, true),
             None => return Err(entry.refuse("is not a user of basic_auth_users")),
         }
     }
@@ -177,6 +179,7 @@ fn token(entry: &Entry<'_>, files: &mut Files) -> Result<Token, ConfigError> {
 
 fn digest_of_file(entry: &Entry<'_>, files: &mut Files) -> Result<Digest, ConfigError> {
     let bytes = read_named(entry, files)?;
+    files.holds_secret(named(entry)?);
     let token = bytes.trim_ascii();
     match !token.is_empty() && token.iter().all(u8::is_ascii_graphic) {
         true => Ok(sha256(token)),

@@ -13,6 +13,8 @@ use super::super::file;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Files {
     read: Vec<(PathBuf, Digest)>,
+    /// Those of them that hold a secret.
+    secret: Vec<PathBuf>,
 }
 
 impl Files {
@@ -21,6 +23,18 @@ impl Files {
         let bytes = file::read(path)?;
         self.read.push((path.to_owned(), sha256(&bytes)));
         Ok(bytes)
+    }
+
+    /// Notes that one of them holds a secret.
+    pub(super) fn holds_secret(&mut self, path: PathBuf) {
+        if !self.secret.contains(&path) {
+            self.secret.push(path);
+        }
+    }
+
+    /// Those that hold a secret.
+    pub(super) fn secret(&self) -> impl Iterator<Item = &Path> {
+        self.secret.iter().map(PathBuf::as_path)
     }
 
     /// The file that was read first.

@@ -21,6 +21,7 @@ pub use rate_limit::RateLimit;
 pub use tls_clients::certificate_names;
 
 use super::ConfigError;
+use super::exposed::exposed;
 use super::keys::{Key, KeyTable};
 use files::Files;
 use yaml::{Entry, Table};
@@ -34,6 +35,8 @@ pub struct WebConfig {
     pub certificate_not_after: Option<i64>,
     /// When the last one of it begins, likewise.
     pub certificate_not_before: Option<i64>,
+    /// Whether TLS lets in only clients with a certificate by an authority of ours.
+    pub keeps_strangers_out: bool,
     /// Headers of every answer: a name in small letters, and a value. An empty value is no header.
     pub headers: Vec<(&'static str, String)>,
     /// How many requests are answered; `None` = all.
@@ -117,10 +120,16 @@ impl WebConfig {
         };
         let users = access::users(table.get("basic_auth_users"), table.get("basic_auth_rights"))?;
         let tokens = access::tokens(table.get("bearer_tokens"), files)?;
-        let (tls, validity) = tls.unzip();
+        if !users.is_empty() {
+            // Who has the hashes can guess the passwords.
+            let file = files.first().map(Path::to_owned);
+            file.into_iter().for_each(|file| files.holds_secret(file));
+        }
+        let validity = tls.as_ref().map(|tls| tls.validity);
         let (certificate_not_before, certificate_not_after) = validity.unzip();
         Ok(Self {
-            tls,
+            keeps_strangers_out: tls.as_ref().is_some_and(|tls| tls.keeps_strangers_out),
+            tls: tls.map(|tls| tls.config),
             certificate_not_after,
             certificate_not_before,
             headers,
@@ -159,6 +168,21 @@ impl WebConfig {
         let begins = self.certificate_not_before.filter(|begin| *begin > now);
         let ended = ended.map(|end| told(end, "has ended at"));
         ended.or_else(|| begins.map(|begin| told(begin, "is not valid before")))
+    }
+
+    /// A warning for each file with a secret that every user of the machine can read.
+    pub fn exposed_files(&self) -> Vec<String> {
+        self.files.secret().filter_map(exposed).collect()
+    }
+
+    /// That users have all rights of whom no line of rights says anything; `None` = there are none.
+    pub fn users_without_line(&self) -> Option<String> {
+        let names = self.users.iter().filter(|user| !user.has_line).map(|user| user.name.as_str());
+        let names: Vec<&str> = names.collect();
+        (!names.is_empty()).then(|| {
+            let names = names.join(", ");
+            format!("users without a line in basic_auth_rights have all rights, as in Prometheus: {names}")
+        })
     }
 
     /// Whether nobody has to say who they are.

@@ -19,7 +19,7 @@ use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 use super::super::ConfigError;
 use super::super::keys::Key;
-use super::access::read_named;
+use super::access::{named, read_named};
 use super::files::Files;
 use super::yaml::{Entry, Table};
 use super::{Http2, tls_clients};
@@ -109,14 +109,22 @@ type Versions = Vec<&'static SupportedProtocolVersion>;
 /// From when until when all certificates of a chain hold, in seconds since 1970.
 type Validity = (i64, i64);
 
-/// TLS of the listener, and when its certificates hold; `None`
-/// where nothing says that it is wanted, as in Prometheus.
+/// TLS of the listener.
+pub(super) struct Tls {
+    pub(super) config: Arc<ServerConfig>,
+    /// When its certificates hold.
+    pub(super) validity: Validity,
+    /// Whether only clients with a certificate by an authority of ours get in.
+    pub(super) keeps_strangers_out: bool,
+}
+
+/// TLS of the listener; `None` where nothing says that it is wanted, as in Prometheus.
 pub(super) fn server_config(
     entry: &Entry<'_>,
     http2: Http2,
     files: &mut Files,
     warnings: &mut Vec<String>,
-) -> Result<Option<(Arc<ServerConfig>, Validity)>, ConfigError> {
+) -> Result<Option<Tls>, ConfigError> {
     let table = entry.table(&KEYS)?;
     let mut otherwise = Vec::new();
     let versions = versions(&table, &mut otherwise)?;
@@ -142,6 +150,10 @@ pub(super) fn server_config(
         .ok_or_else(|| entry.refuse("needs cert_file (or cert) for TLS"))?;
     let (key, key_pem) = pem(&table, "key", files)?
         .ok_or_else(|| entry.refuse("needs key_file (or key) for TLS"))?;
+    files.holds_secret(match table.get("key_file") {
+        Some(file) => named(file)?,
+        None => key.file().to_owned(),
+    });
     let chain = certificates(cert, &cert_pem)?;
     let validity = validity(cert, &chain)?;
     // The error has no part of the key in it.
@@ -163,7 +175,8 @@ pub(super) fn server_config(
         Some(entry) => entry.switch()?,
         None => true,
     };
-    Ok(Some((Arc::new(config), validity)))
+    let keeps_strangers_out = tls_clients::keep_strangers_out(&table)?;
+    Ok(Some(Tls { config: Arc::new(config), validity, keeps_strangers_out }))
 }
 
 /// The PEM that stands under a key, or in the file under the key with `_file`; and the key's entry.

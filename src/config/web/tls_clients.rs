@@ -87,6 +87,12 @@ pub(super) fn verifier(
     Ok(Some(Arc::new(Clients { demand, signers, names, algorithms })))
 }
 
+/// Whether only clients with a certificate by an authority of ours get in.
+pub(super) fn keep_strangers_out(table: &Table<'_>) -> Result<bool, ConfigError> {
+    let demand = table.get("client_auth_type").map(demand).transpose()?.flatten();
+    Ok(demand.is_some_and(|demand| demand.is_needed && demand.is_verified))
+}
+
 fn demand(entry: &Entry<'_>) -> Result<Option<Demand>, ConfigError> {
     let kind = entry.text()?;
     match TYPES.iter().find(|(name, _)| *name == kind) {

@@ -227,7 +227,7 @@ mod tests {
     fn traces(sampling: f64) -> Traces {
         // Nobody takes them there, and nobody waits for them.
         let url = "http://127.0.0.1:9/v1/traces".into();
-        let config = TracesConfig { url, sampling, headers: Vec::new() };
+        let config = TracesConfig { url, sampling, headers: Vec::new(), headers_file: None };
         Traces::start(Some(&config)).expect("started")
     }
 

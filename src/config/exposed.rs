@@ -1,0 +1,79 @@
+//! Files with secrets that every user of the machine can read: a warning for each, and no refusal, as a volume of a
+//! container may show its files in no other way.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::Config;
+
+impl Config {
+    /// A warning for each file with a password, a key, a token or the hashes of passwords that every user of the machine
+    /// can read.
+    pub fn exposed_files(&self) -> Vec<String> {
+        let mut paths: Vec<&Path> = Vec::new();
+        for (_, cluster) in self.clusters() {
+            paths.extend(cluster.credentials.as_ref().map(|login| login.file.as_path()));
+            paths.extend(cluster.tls.as_ref().and_then(|tls| tls.key_file.as_deref()));
+        }
+        paths.extend(self.traces.as_ref().and_then(|traces| traces.headers_file.as_deref()));
+        paths.sort_unstable();
+        paths.dedup();
+        let mut all: Vec<String> = paths.into_iter().filter_map(exposed).collect();
+        all.extend(self.web.exposed_files());
+        all
+    }
+}
+
+/// What is to be said of a file with a secret that every user of the machine can read. `None` = some folder on the way
+/// or the file itself keeps others out, or it is gone.
+pub(super) fn exposed(path: &Path) -> Option<String> {
+    const TO_READ: u32 = 0o004;
+    const TO_PASS: u32 = 0o001;
+    let whole = path.canonicalize().ok()?;
+    let lets = |path: &Path, bit: u32| {
+        path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & bit != 0)
+    };
+    let is_open =
+        lets(&whole, TO_READ) && whole.ancestors().skip(1).all(|folder| lets(folder, TO_PASS));
+    is_open.then(|| {
+        let path = path.display();
+        format!(
+            "{path} holds a secret, and every user of this machine can read it: chmod o= {path}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_everybody_can_read_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, link) = (folder.path().join("password"), folder.path().join("link"));
+        std::fs::write(&path, "p").expect("written");
+        std::os::unix::fs::symlink(&path, &link).expect("made");
+        let set = |path: &Path, mode| {
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
+        };
+        for (of_folder, of_file, is_open) in [
+            (0o755, 0o644, true),
+            (0o751, 0o604, true),
+            (0o755, 0o640, false),
+            (0o755, 0o600, false),
+            (0o750, 0o644, false),
+            (0o700, 0o666, false),
+        ] {
+            set(folder.path(), of_folder);
+            set(&path, of_file);
+            for named in [&path, &link] {
+                let said = exposed(named);
+                assert_eq!(said.is_some(), is_open, "{of_folder:o} {of_file:o}: {said:?}");
+                assert!(said.is_none_or(|said| said.starts_with(&named.display().to_string())));
+            }
+        }
+        assert_eq!(exposed(&folder.path().join("gone")), None);
+    }
+}
