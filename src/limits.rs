@@ -15,8 +15,20 @@ pub const MAX_CONNECTIONS: usize = 512;
 pub const SPARE_CONNECTIONS: usize = 16;
 /// Requests of one HTTP/2 connection at a time.
 pub const MAX_HTTP2_STREAMS: u32 = 200;
-/// Bytes of the head of an HTTP/2 request: twice what a path with its query may have, which `http` takes.
-pub const MAX_HTTP2_HEAD_BYTES: u32 = 128 << 10;
+/// Bytes of the head of a request: twice what its path and query may have. Each header counts [`HEADER_BYTES`] beside
+/// its name and value, as HTTP/2 has it.
+pub const MAX_HEAD_BYTES: usize = 128 << 10;
+/// See [`MAX_HEAD_BYTES`].
+pub const HEADER_BYTES: usize = 32;
+/// Bytes of the path and query of a request: what the crate `http` can hold.
+pub const MAX_TARGET_BYTES: usize = (u16::MAX - 1) as usize;
+/// Headers of a request over HTTP/1: what hyper takes without memory for more.
+pub const MAX_HEADERS: usize = 100;
+/// Bytes of the head of a request that hyper takes over HTTP/2. Up to these we refuse a head ourselves, with a text;
+/// hyper has none.
+pub const MAX_READ_HEAD_BYTES: u32 = 4 * MAX_HEAD_BYTES as u32;
+/// What a refusal at a limit says that is no setting.
+pub const NO_SETTING: &str = "no setting changes that";
 /// Bytes that are read and dropped of the body of a request which is refused without it, so that its client reads the
 /// answer: one that is closed while it sends sees a broken connection, and repeats.
 pub const DRAINED_BODY_BYTES: usize = 32 << 20;

@@ -33,6 +33,8 @@ mod cassandra;
 mod clusters;
 mod connection;
 mod copying;
+mod frames;
+mod heads;
 pub mod home;
 mod http;
 mod later;

@@ -16,7 +16,7 @@ use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
 use super::routes::{Kind, Methods, ROUTES, Route, Shared};
-use super::{access, clean_path, concurrency, cors, origin, pages, traced, unsent};
+use super::{access, clean_path, concurrency, cors, heads, origin, pages, traced, unsent};
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::InFlight;
@@ -43,6 +43,7 @@ pub fn router(state: Shared) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), concurrency::bound))
         .layer(middleware::from_fn_with_state(state.clone(), access::limit))
         .layer(middleware::from_fn_with_state(state.clone(), unsent::keep))
+        .layer(middleware::from_fn_with_state(state.clone(), heads::decide))
         .layer(middleware::from_fn_with_state(state.clone(), access::dress))
         .layer(middleware::from_fn_with_state(state.clone(), observe))
         .with_state(state)

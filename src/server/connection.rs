@@ -4,8 +4,8 @@
 //! given up, which `answer` looks after. What nobody has read of a body when its request is answered is read and
 //! dropped first, within bounds, so that the client reads the answer. Nothing else is decided here: a request says
 //! whether its place is a spare one, and `api` what is answered there. An answer over HTTP/1 says when its
-//! connection ends with it: on a spare place, where the body of its request has not been read to its end, and where
-//! very many requests were refused for want of credentials.
+//! connection ends with it: on a spare place, where the body of its request has not been read to its end, where the
+//! request is malformed, and where very many requests were refused for want of credentials.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -30,8 +30,9 @@ use tokio::time::timeout;
 use tower::Service;
 
 use super::answer::Exchange;
+use super::heads::Lingers;
 use super::places::{BodyOwed, Multiplexed, Place};
-use crate::api::{AnswerTo, SharedConnection, SpareConnection};
+use crate::api::{AnswerTo, RefusedHead, SharedConnection, SpareConnection};
 use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
 use crate::telemetry::HttpMetrics;
 
@@ -113,6 +114,7 @@ pub(super) struct Requests {
     pub(super) metrics: Arc<HttpMetrics>,
     /// Who is at the other end, as the handlers are told; `None` = it is gone already.
     pub(super) peer: Option<SocketAddr>,
+    pub(super) lingers: Lingers,
 }
 
 impl<B> Service<Request<B>> for Requests
@@ -141,6 +143,11 @@ where
         // Who waits for leave to send a body sends none where there is an answer.
         let waits = request.headers().contains_key(header::EXPECT);
         let left = Left::<B>::default();
+        let refused = RefusedHead::of(&request);
+        let is_malformed = refused.is_some_and(RefusedHead::ends_connection);
+        if is_malformed {
+            self.lingers.store(true, Ordering::Relaxed);
+        }
         let mut request = request.map(|body| {
             let owed = (!body.is_end_stream()).then_some(owed);
             let (is_read, left) = (Arc::clone(&is_read), Arc::clone(&left));
@@ -150,6 +157,9 @@ where
             request.extensions_mut().insert(ConnectInfo(peer));
         }
         request.extensions_mut().insert(AnswerTo(exchange.clone()));
+        if let Some(refused) = refused {
+            request.extensions_mut().insert(refused);
+        }
         if let Some(beyond) = spare_beyond {
             request.extensions_mut().insert(SpareConnection { beyond });
         }
@@ -165,12 +175,15 @@ where
                 place.judged(*login);
             }
             let rest = left.lock().take();
-            if let Some(rest) = rest.filter(|_| !waits && spare_beyond.is_none()) {
+            // Where a malformed request has its end is not known.
+            let is_drained = !waits && spare_beyond.is_none() && !is_malformed;
+            if let Some(rest) = rest.filter(|_| is_drained) {
                 drain(rest).await;
             }
             // A spare place is soon free again, and what follows an unread body is not looked for, be it there already.
             // HTTP/2 has no such header.
             let ends = spare_beyond.is_some()
+                || is_malformed
                 || !is_read.load(Ordering::Relaxed)
                 || place.is_refused_for_good();
             if ends && multiplexed == Multiplexed::No {

@@ -53,7 +53,7 @@ const ELSEWHERE: [&str; 22] = [
     "cassandra-max-in-flight",
 ];
 
-/// What a head of HTTP/1 passes that is too large: the HTTP library's own limit.
+/// What a head passes that is too large.
 pub const HEAD_SIZE: &str = "http-head-size";
 /// That of requests by time: a key of the web configuration.
 pub const RATE: &str = "rate_limit";

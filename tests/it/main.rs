@@ -22,6 +22,7 @@ mod full_disk;
 mod fuzz;
 mod grafana;
 mod head;
+mod heads;
 mod kairos;
 mod kairosdb;
 mod kill;
