@@ -11,6 +11,7 @@ mod clean_path;
 mod concurrency;
 mod cors;
 mod delete_preview;
+mod encodings;
 mod error;
 mod escaping;
 mod evaluator;

@@ -16,7 +16,7 @@ use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
 use super::routes::{Kind, Methods, ROUTES, Route, Shared};
-use super::{access, clean_path, concurrency, cors, heads, origin, pages, traced, unsent};
+use super::{access, clean_path, concurrency, cors, encodings, heads, origin, pages, traced, unsent};
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::InFlight;
@@ -53,10 +53,10 @@ pub fn router(state: Shared) -> Router {
 fn routed(route: &Route, state: &Shared) -> Router<Shared> {
     let routes = with_slash(route);
     let routes = match route.kind {
-        Kind::Page => routes.route_layer(CompressionLayer::new()),
-        Kind::Query => routes
-            .route_layer(middleware::from_fn_with_state(state.clone(), when_open))
-            .route_layer(CompressionLayer::new()),
+        Kind::Page => compressed(routes),
+        Kind::Query => compressed(
+            routes.route_layer(middleware::from_fn_with_state(state.clone(), when_open)),
+        ),
         Kind::Call => routes,
     };
     let routes = match route.right {
@@ -67,6 +67,13 @@ fn routed(route: &Route, state: &Shared) -> Router<Shared> {
         Kind::Page => routes,
         Kind::Query | Kind::Call => routes.route_layer(middleware::from_fn(cors::share)),
     }
+}
+
+/// Routes whose answers are compressed where their clients accept it.
+fn compressed(routes: Router<Shared>) -> Router<Shared> {
+    routes
+        .route_layer(CompressionLayer::new())
+        .route_layer(middleware::from_fn(encodings::take_uncompressed))
 }
 
 /// A path under which something is answered; with a slash at the end it leads there.

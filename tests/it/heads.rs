@@ -232,3 +232,28 @@ async fn heads_are_answered_as_go_answers_them() {
     let answer = all_of(server.address, options).await;
     assert!(answer.contains("\r\ncontent-length: 0\r\n"), "{answer}");
 }
+
+/// Go's server looks for the names of compressions alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_refuses_an_answer_that_is_not_compressed_has_it_all_the_same() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(&data).await;
+    for (accepted, is_compressed) in [
+        ("identity;q=0", false),
+        ("*;q=0", false),
+        ("identity;q=0, *;q=0", false),
+        ("gzip;q=0, identity;q=0", false),
+        ("identity;q=0, gzip", true),
+        ("gzip", true),
+    ] {
+        for path in ["/metrics", "/api/v1/query?query=1", "/api/v1/status/buildinfo"] {
+            let request = format!(
+                "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAccept-Encoding: {accepted}\r\n\r\n"
+            );
+            let answer = all_of(server.address, request.as_bytes()).await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{accepted} {path}: {answer}");
+            let said = answer.contains("\r\ncontent-encoding: gzip\r\n");
+            assert_eq!(said, is_compressed, "{accepted} {path}");
+        }
+    }
+}
