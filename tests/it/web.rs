@@ -213,6 +213,49 @@ async fn guesses_from_one_address_keep_nobody_else_out() {
     .await;
 }
 
+/// Nobody else who asks a cache on the way may have what a login let one see.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_a_login_is_kept_by_no_cache() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secured = start(folder.path(), &format!("basic_auth_users: {{alice: {HASH}}}\n"), &[]);
+    let data = tempfile::tempdir().expect("a folder");
+    let open = Promkairos::start(data.path(), &Backend::Embedded, &[]);
+    let client = reqwest::Client::new();
+    let kept = async |server: &Promkairos, path: &str, said: &str| {
+        let request = client.get(server.url(path)).header("Authorization", said);
+        let answer = request.send().await.expect("an answer");
+        let cache = answer.headers().get("Cache-Control").cloned();
+        let cache = cache.map(|value| value.to_str().expect("ASCII").to_owned());
+        (answer.status().as_u16(), cache.unwrap_or_default())
+    };
+    for path in [
+        "/",
+        "/metrics",
+        "/version",
+        "/federate?match[]=a",
+        "/api/v1/query?query=1",
+        "/api/v1/query?query=(",
+        "/api/v1/label/a/values",
+        "/api/v1/status/config",
+        "/api/v1/openapi.yaml",
+        "/api/v1/read",
+        "//metrics",
+        "/nowhere",
+        "/-/reload",
+    ] {
+        let (_, cache) = kept(&secured, path, ALICE).await;
+        assert!(cache.contains("no-store"), "{path}: {cache:?}");
+        let (status, cache) = kept(&secured, path, "Basic none").await;
+        assert_eq!((status, cache.as_str()), (401, "no-store"), "{path}");
+        let (status, cache) = kept(&open, path, "").await;
+        let says_so_itself = path == "/api/v1/openapi.yaml";
+        assert!(status != 401 && cache.contains("no-store") == says_so_itself, "{path}: {cache:?}");
+    }
+    for server in [&secured, &open] {
+        assert_eq!(kept(server, "/-/healthy", "").await, (200, String::new()));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_speak_tls_is_told_so_and_gets_nothing() {
     let secured = Secured::start(&everything(), &[]);

@@ -143,15 +143,27 @@ fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
     found
 }
 
-/// Adds what every answer has, whoever gave it.
+/// Adds what every answer has, whoever gave it. One that needed a login is kept by no cache.
 pub(super) async fn dress(
     State(state): State<Arc<AppState>>,
     request: Request,
     next: Next,
 ) -> Response {
+    let is_for_health = is_for_health(&request);
     let mut response = next.run(request).await;
-    add_headers(&state.access.web.borrow(), response.headers_mut());
+    let (web, headers) = (state.access.web.borrow(), response.headers_mut());
+    add_headers(&web, headers);
+    if !web.is_open() && !is_for_health {
+        let no_store = HeaderValue::from_static("no-store");
+        headers.entry(header::CACHE_CONTROL).or_insert(no_store);
+    }
+    drop(web);
     response
+}
+
+fn is_for_health(request: &Request) -> bool {
+    let path = request.extensions().get::<MatchedPath>();
+    path.is_some_and(|path| routes::is_open(path.as_str()))
 }
 
 /// Stands with an answer: whether its request showed credentials that hold, where it needed some.
@@ -170,8 +182,7 @@ pub(super) async fn admit(
     next: Next,
 ) -> Response {
     let web = state.access.web.borrow().clone();
-    let path = request.extensions().get::<MatchedPath>();
-    let is_for_health = path.is_some_and(|path| routes::is_open(path.as_str()));
+    let is_for_health = is_for_health(&request);
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let rights = match (is_for_health, web.is_open()) {
         (true, _) => Ok(Rights::NONE),
