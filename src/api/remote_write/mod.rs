@@ -121,11 +121,13 @@ impl Refusal {
         }
     }
 
-    /// What the request is counted under where its sender is to blame; one whose body did not come to its end
-    /// is not, as it is sent again.
+    /// What the request is counted under where its sender is to blame. One whose body did not come to its end is not:
+    /// it is sent again. Nor is one of a type or compression that is not taken, which says nothing of its samples: some
+    /// senders ask so what is taken, and of the others the status tells.
     fn reason(&self) -> Option<&'static str> {
         match self {
-            Self::Wire(_) | Self::UnsupportedType(_) => Some(BODY_REFUSED),
+            Self::UnsupportedType(_) | Self::Wire(WireError::Zstd) => None,
+            Self::Wire(_) => Some(BODY_REFUSED),
             refusal => refusal.setting(),
         }
     }
@@ -137,6 +139,7 @@ impl Refusal {
             Self::Api(ApiError::Store(StoreError::Unavailable { .. } | StoreError::Denied(_))) => {
                 Some("unavailable")
             }
+            Self::UnsupportedType(_) | Self::Wire(WireError::Zstd) => Some("form"),
             refusal => refusal.reason(),
         }
     }
