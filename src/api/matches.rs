@@ -5,7 +5,7 @@
 use super::parameters::{Parameters, invalid};
 use super::workers::Caller;
 use super::{ApiError, AppState, patterns};
-use crate::limits::{MAX_QUERY_BYTES, MAX_READ_QUERIES};
+use crate::limits::{MAX_QUERY_BYTES, MAX_READ_QUERIES, NO_SETTING};
 use crate::model::{Matcher, PatternSet};
 use crate::promql::{PatternRoom, parse_selector_with};
 
@@ -60,11 +60,11 @@ pub(super) async fn parse_any(
     selectors: Vec<String>,
 ) -> Result<Matches, ApiError> {
     if selectors.len() > MAX_READ_QUERIES {
-        return Ok(Err(format!("more than {MAX_READ_QUERIES} of them")));
+        return Ok(Err(format!("more than {MAX_READ_QUERIES} of them; {NO_SETTING}")));
     }
     let bytes = selectors.iter().map(String::len).sum::<usize>();
     if bytes > MAX_QUERY_BYTES {
-        return Ok(Err(format!("more than {MAX_QUERY_BYTES} bytes of them")));
+        return Ok(Err(format!("more than {MAX_QUERY_BYTES} bytes of them; {NO_SETTING}")));
     }
     let syntax = state.evaluator().syntax;
     let parse = move |set: &mut PatternSet, caller: &Caller<'_>| {
@@ -104,10 +104,10 @@ mod tests {
         assert_eq!(error, "1:2: parse error: unexpected end of input inside braces");
         assert_eq!(parsed(&["up"; MAX_READ_QUERIES]).await, Ok(MAX_READ_QUERIES));
         let error = parsed(&["up"; MAX_READ_QUERIES + 1]).await.expect_err("refused");
-        assert_eq!(error, "more than 256 of them");
+        assert_eq!(error, "more than 256 of them; no setting changes that");
         let long = format!("{{a=\"{}\"}}", "x".repeat(MAX_QUERY_BYTES / 2));
         let error = parsed(&[&long, &long]).await.expect_err("refused");
-        assert_eq!(error, "more than 1048576 bytes of them");
+        assert_eq!(error, "more than 1048576 bytes of them; no setting changes that");
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::workers::Caller;
 use super::{ApiError, AppState};
-use crate::limits::MAX_READ_PATTERN_BYTES;
+use crate::limits::{MAX_READ_PATTERN_BYTES, NO_SETTING};
 use crate::model::{MatchOp, Matcher, PatternSet};
 use crate::promql::{LimitSource, Patience, PatternRoom};
 
@@ -86,7 +86,7 @@ impl<'a> Patterns<'a> {
             self.bytes += value.len();
             if self.bytes > MAX_READ_PATTERN_BYTES {
                 return Err(ApiError::BadRequest(format!(
-                    "more than {MAX_READ_PATTERN_BYTES} bytes of regular expressions in a request"
+                    "more than {MAX_READ_PATTERN_BYTES} bytes of regular expressions in a request; {NO_SETTING}"
                 )));
             }
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::sample_times::{MAX_SAMPLE_LEAD, ShownDuration};
 use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample, ShownTime};
+use crate::limits::{MAX_EXEMPLAR_CHARS, MAX_METADATA_TEXT_BYTES, NO_SETTING};
 
 /// Which message a body holds, and how its series get their labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +160,7 @@ pub enum RejectReason {
     #[error("series has neither samples nor histograms")]
     NoPoints,
     /// Outside the years 1 to 9999.
-    #[error("timestamp {0} is outside the years 1 to 9999")]
+    #[error("timestamp {0} is outside the years 1 to 9999; {NO_SETTING}")]
     TimestampOutOfRange(i64),
     /// Older than a setting allows.
     #[error(
@@ -192,11 +193,16 @@ pub enum RejectReason {
     #[error("{0}")]
     Histogram(#[from] HistogramError),
     /// More than 128 characters of exemplar labels.
-    #[error("exemplar labels have {0} characters, the limit is 128")]
+    #[error("exemplar labels have {0} characters, and may have {MAX_EXEMPLAR_CHARS}; {NO_SETTING}")]
     ExemplarTooLong(usize),
     /// Metadata that is none.
     #[error("metadata {0}")]
     Metadata(&'static str),
+    /// A family name, a help or a unit that is too long.
+    #[error(
+        "metadata has a text of {0} bytes, and may have {MAX_METADATA_TEXT_BYTES}; {NO_SETTING}"
+    )]
+    MetadataTooLong(usize),
     /// Beyond a limit that is a setting.
     #[error("{what}, and the setting {setting} is {most}")]
     Limit {
@@ -240,7 +246,7 @@ impl RejectReason {
             Self::TooFarAhead { .. } => MAX_SAMPLE_LEAD,
             Self::Histogram(_) => "histogram",
             Self::ExemplarTooLong(_) => "exemplar",
-            Self::Metadata(_) => "metadata",
+            Self::Metadata(_) | Self::MetadataTooLong(_) => "metadata",
             Self::Limit { setting, .. } => setting,
             Self::Store(_) => "store",
         }

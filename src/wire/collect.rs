@@ -381,7 +381,7 @@ impl<'a> Collector<'a> {
         }
         let longest = entry.family.len().max(entry.help.len()).max(entry.unit.len());
         if self.is_strict() && longest > limits::MAX_METADATA_TEXT_BYTES {
-            return Err(RejectReason::Metadata("is longer than the limit"));
+            return Err(RejectReason::MetadataTooLong(longest));
         }
         Ok(entry)
     }

@@ -17,6 +17,7 @@ mod symbols;
 pub mod v1;
 pub mod v2;
 
+use crate::limits::NO_SETTING;
 use crate::model::{Body, Protocol, SampleTimes, Target, WriteBatch};
 
 pub use encode::{encode_v1, encode_v2};
@@ -92,7 +93,7 @@ pub enum WireError {
     #[error("the body takes more than {0} bytes of memory when it is decoded")]
     Expands(usize),
     /// Too much of something in one request.
-    #[error("more than {limit} {what} in one request")]
+    #[error("more than {limit} {what} in one request; {NO_SETTING}")]
     Limit {
         /// What there is too much of.
         what: &'static str,

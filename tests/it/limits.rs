@@ -2,6 +2,7 @@
 //! program with both stores.
 
 mod metadata;
+mod named;
 mod times;
 
 use std::path::{Path, PathBuf};

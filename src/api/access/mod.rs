@@ -27,7 +27,7 @@ use tokio::sync::watch;
 
 use super::{AppState, routes};
 use crate::config::{Right, Rights, WebConfig};
-use crate::limits::RETRY_AFTER;
+use crate::limits::{NO_SETTING, RETRY_AFTER};
 use crate::telemetry::{LoginOutcome, Throttle};
 use passwords::{Busy, Passwords};
 use rate::Bucket;
@@ -49,7 +49,7 @@ const SCHEMES: [(HeaderName, &str); 2] = [
 ];
 
 /// The answer while too many passwords are being checked.
-const BUSY: &str = "Service Unavailable: too many passwords are being checked, come again\n";
+const BUSY: &str = "too many passwords are being checked";
 
 /// Characters of a user's name in a line of the log: whoever comes may say anything.
 const NAME_SHOWN: usize = 64;
@@ -204,7 +204,8 @@ pub(super) async fn admit(
         }
         Err(Denied::Busy) => {
             let later = [(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()))];
-            (StatusCode::SERVICE_UNAVAILABLE, later, BUSY).into_response()
+            let why = format!("Service Unavailable: {BUSY}; {NO_SETTING}: come again\n");
+            (StatusCode::SERVICE_UNAVAILABLE, later, why).into_response()
         }
         Err(denied) => {
             if let Denied::Wrong(user) = denied {

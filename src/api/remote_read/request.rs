@@ -10,7 +10,7 @@ use crate::api::ApiError;
 use crate::api::patterns::Patterns;
 use crate::api::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
 use crate::api::workers::Caller;
-use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES};
+use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES, NO_SETTING};
 use crate::model::{MatchOp, Matcher, PatternSet, TimeRange};
 use crate::wire::{WireError, snappy};
 
@@ -171,7 +171,7 @@ fn malformed(reason: impl std::fmt::Display) -> ApiError {
 }
 
 fn too_many(what: &str, limit: usize) -> ApiError {
-    ApiError::BadRequest(format!("read request with more than {limit} {what}"))
+    ApiError::BadRequest(format!("read request with more than {limit} {what}; {NO_SETTING}"))
 }
 
 #[cfg(test)]
@@ -214,7 +214,8 @@ mod tests {
     fn patterns_are_limited_before_they_are_read() {
         let half = "a".repeat(MAX_READ_PATTERN_BYTES / 2);
         let error = decode(&with_patterns([half.as_str(), &half, "b"].into_iter()));
-        let want = "more than 1048576 bytes of regular expressions in a request";
+        let want =
+            "more than 1048576 bytes of regular expressions in a request; no setting changes that";
         assert_eq!(error.expect_err("too long"), want);
     }
 

@@ -295,7 +295,11 @@ mod tests {
     }
 
     fn is_overloaded<T>(result: Result<T, Refusal>) -> bool {
-        matches!(result, Err(Refusal::Api(ApiError::Store(StoreError::Unavailable { .. }))))
+        let Err(Refusal::Api(ApiError::Store(error @ StoreError::Unavailable { .. }))) = result
+        else {
+            return false;
+        };
+        error.to_string().contains("the setting memory-limit")
     }
 
     async fn read(intake: &Intake, body: Body) -> Result<ReceivedBody<'_>, Refusal> {

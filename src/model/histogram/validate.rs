@@ -5,6 +5,7 @@
 //! the count and in no bucket.
 
 use super::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, Span};
+use crate::limits::NO_SETTING;
 
 /// Why a histogram is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -64,7 +65,7 @@ pub enum HistogramError {
         count: u64,
     },
     /// More spans, buckets and bounds than the limit given.
-    #[error("histogram has more than {0} spans, buckets and bounds")]
+    #[error("histogram has more than {0} spans, buckets and bounds; {NO_SETTING}")]
     TooManyBuckets(usize),
     /// A bucket count that overflows 64 bits.
     #[error("histogram bucket counts overflow")]

@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of how patterns are read.
 
-use crate::limits::{MAX_REGEX_DEPTH, MAX_REQUEST_REGEX_BYTES};
+use crate::limits::{MAX_REGEX_DEPTH, MAX_REQUEST_REGEX_BYTES, NO_SETTING};
 
 /// Why a pattern is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,7 +11,7 @@ pub enum RegexError {
     #[error("error parsing regexp: {0}")]
     Syntax(String),
     /// Nested too deeply.
-    #[error("regular expression is nested deeper than {MAX_REGEX_DEPTH}, which is the limit")]
+    #[error("regular expression is nested deeper than {MAX_REGEX_DEPTH}; {NO_SETTING}")]
     TooDeep,
     /// Compiles to more than it may.
     #[error(

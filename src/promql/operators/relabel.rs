@@ -5,7 +5,7 @@ use tokio::runtime::Handle;
 
 use super::merged::Merged;
 use super::{BoxOperator, Operator, Series};
-use crate::limits::MAX_QUERY_LABEL_VALUE_BYTES;
+use crate::limits::{MAX_QUERY_LABEL_VALUE_BYTES, NO_SETTING};
 use crate::model::{Labels, METRIC_NAME, RegexError};
 use crate::promql::ast::StringLiteral;
 use crate::promql::context::Context;
@@ -50,7 +50,8 @@ fn relabel(
         context.check()?;
         let value = value(&one.labels).map_err(|TooLong| {
             let limit = MAX_QUERY_LABEL_VALUE_BYTES;
-            QueryError::Execution(format!("value of label {name} of more than {limit} bytes"))
+            let what = format!("value of label {name} of more than {limit} bytes; {NO_SETTING}");
+            QueryError::Execution(what)
         })?;
         match value {
             Some(value) => {

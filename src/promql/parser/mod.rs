@@ -25,7 +25,7 @@ use super::lexer::Lexer;
 use super::parse_error::ParseError;
 use super::position::Span;
 use super::token::{Keyword, Kind, Token};
-use crate::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH};
+use crate::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH, NO_SETTING};
 use crate::model::{Matcher, PatternSet};
 
 type Parsed<T> = Result<T, Box<ParseError>>;
@@ -127,7 +127,10 @@ impl Context {
 impl<'a> Parser<'a> {
     fn new(query: &'a str, syntax: Syntax, patterns: &'a mut PatternSet) -> Parsed<Self> {
         if query.len() > MAX_QUERY_BYTES {
-            let message = format!("{} bytes, the limit is {MAX_QUERY_BYTES}", query.len());
+            let message = format!(
+                "{} bytes, and a query may have {MAX_QUERY_BYTES}; {NO_SETTING}",
+                query.len()
+            );
             return Err(ParseError::at(query, Span::default(), message));
         }
         // At most so many regular expressions: in a string it need not be an operator.
@@ -229,7 +232,7 @@ impl<'a> Parser<'a> {
     }
 
     fn too_deep(&self, span: Span) -> Box<ParseError> {
-        let message = format!("expressions are nested deeper than {MAX_QUERY_DEPTH}");
+        let message = format!("expressions are nested deeper than {MAX_QUERY_DEPTH}; {NO_SETTING}");
         self.error(span, message)
     }
 

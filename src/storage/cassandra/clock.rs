@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::executor::{Executor, unreadable};
 use super::stamp::now_ms;
 use super::statements::Prepared;
-use crate::limits::RETRY_AFTER;
+use crate::limits::{NO_SETTING, RETRY_AFTER};
 use crate::storage::StoreError;
 
 /// Beyond this a warning is logged, in milliseconds.
@@ -61,8 +61,8 @@ impl Skew {
             return Ok(());
         }
         let what = format!(
-            "our clock is {skew} ms ahead of Cassandra's (clock skew limit {REFUSE_MS} ms): \
-             writes would hide others or be hidden"
+            "our clock is {skew} ms ahead of Cassandra's, and the most is {REFUSE_MS} ms: writes \
+             would hide others or be hidden; {NO_SETTING}"
         );
         Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
     }
