@@ -50,6 +50,7 @@ mod plan;
 pub mod quarantine;
 mod read_cache;
 mod reader;
+mod refused_writes;
 mod retry;
 mod routing;
 mod schema;
@@ -71,7 +72,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::future::try_join;
@@ -106,6 +107,7 @@ use self::lifetime::Lifetimes;
 use self::mtime::Mtimes;
 use self::read_cache::ReadCache;
 use self::reader::CassandraReader;
+use self::refused_writes::{Brings, RefusedWrites};
 use self::series_cache::SeriesCache;
 use self::shared::Shared;
 use self::spacing::Spacings;
@@ -133,6 +135,8 @@ pub struct CassandraStore {
     cluster: String,
     clock_watch: JoinHandle<()>,
     tasks: Mutex<JoinSet<()>>,
+    /// For readiness: how writes that wait for Cassandra were refused.
+    refused: RefusedWrites,
 }
 
 impl CassandraStore {
@@ -198,7 +202,8 @@ impl CassandraStore {
             tasks.spawn(async move { ahead.write_ahead().await });
         }
         let clock_watch = tokio::spawn(watch_clock(Arc::clone(&shared)));
-        Ok(Self { shared, cluster, clock_watch, tasks: Mutex::new(tasks) })
+        let refused = RefusedWrites::default();
+        Ok(Self { shared, cluster, clock_watch, tasks: Mutex::new(tasks), refused })
     }
 
     /// How a selection is carried out, found by carrying out its reads of the index.
@@ -303,7 +308,10 @@ pub fn refuse(labels: LabelsRef<'_>) -> Option<RejectReason> {
 #[async_trait]
 impl Store for CassandraStore {
     async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
-        self.shared.write(batch).await
+        let brings = if batch.series.is_empty() { Brings::Metadata } else { Brings::Points };
+        let written = self.shared.write(batch).await;
+        self.refused.note(brings, &written, Instant::now());
+        written
     }
 
     async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
@@ -398,7 +406,8 @@ impl Store for CassandraStore {
         self.shared.skew.measure(&self.shared.executor, &self.shared.statements.clock).await?;
         self.shared.skew.check()?;
         let Shared { executor, statements, options, .. } = &*self.shared;
-        schema::check_tables(executor, &statements.tables, &options.keyspace).await
+        schema::check_tables(executor, &statements.tables, &options.keyspace).await?;
+        self.refused.check(Instant::now())
     }
 
     /// A clock that is far off lets no write through until somebody sets it.

@@ -1,15 +1,16 @@
 //! A Cassandra whose disk is full, so that its commit log finds no room: what it must acknowledge is refused with its
-//! name, the log of `--ack wal` takes writes, and nothing acknowledged is lost when there is room and it is started
-//! again.
+//! name and makes the server not ready, the log of `--ack wal` takes writes, and nothing acknowledged is lost when
+//! there is room and it is started again.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::task::spawn_blocking;
 
+use crate::limits::metric;
 use crate::support::cassandra::OwnCassandra;
 use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
-use crate::support::seed;
+use crate::support::{eventually, seed};
 
 /// Small segments are full soon.
 const SETTINGS: &str = "commitlog_segment_size: 2MiB\nmax_mutation_size: 512KiB";
@@ -39,6 +40,22 @@ async fn a_commit_log_without_room_costs_no_acknowledged_sample() {
     assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.body.contains(&cassandra.address()), "{refused:?}");
     assert!(refused.retry_after.is_some(), "{refused:?}");
+    // It answers all that is asked of it but a write.
+    let why = loop {
+        let (status, why) = direct.get("/-/ready").await.expect("it answers");
+        if status == 503 {
+            break why;
+        }
+        let answer = by_store.attempt(&direct, &mut random).await.expect("it answers");
+        assert_eq!(answer.status, 503, "{answer:?}");
+    };
+    assert!(why.contains("no write has been stored for "), "{why}");
+    assert!(why.contains(&cassandra.address()), "{why}");
+    eventually("the gauge of readiness", async || match metric(&direct, "ready").await {
+        Some(0.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
     for _ in 0..20 {
         assert_eq!(by_wal.send(&behind, &mut random).await.expect("it answers"), 204);
     }
@@ -51,15 +68,13 @@ async fn a_commit_log_without_room_costs_no_acknowledged_sample() {
     });
     let cassandra = cassandra.await.expect("it starts again");
     for (server, load) in [(&mut direct, &by_store), (&mut behind, &by_wal)] {
-        server.wait_ready().await;
-        load.check_soon(server).await;
-        crate::support::eventually("a write is taken", async || {
-            match load.send(server, &mut random).await {
-                Ok(204) => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
+        eventually("a write is taken", async || match load.send(server, &mut random).await {
+            Ok(204) => Ok(()),
+            other => Err(format!("{other:?}")),
         })
         .await;
+        server.wait_ready().await;
+        load.check_soon(server).await;
         assert!(server.process.terminate().success(), "{}", server.process.log());
     }
     // By processes that have nothing in a log.
