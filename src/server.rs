@@ -65,7 +65,7 @@ use tls::Tls;
 pub use copying::{EmbeddedFolder, Purpose, open_cassandra, open_embedded};
 pub use owner::refuse_foreign;
 pub use reload::Rereading;
-pub use stores::wal_dir;
+pub use stores::{give_up_log, wal_dir};
 
 /// Why the server did not start, or broke.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +126,13 @@ fn remedy(error: &StoreError) -> &'static str {
         StoreError::Io { path, source } if source.kind() == std::io::ErrorKind::NotFound => path,
         _ => return "",
     };
+    if path.ends_with("embedded/wal") {
+        return "; put it back, or promkairos wal repair --apply begins a new one (see docs/recovering.md)";
+    }
+    if path.ends_with("cassandra/wal") {
+        return "; put it back, or promkairos wal repair --store cassandra --apply begins a new one (see \
+                docs/recovering.md)";
+    }
     let is_of_log = path.extension().is_some_and(|extension| extension == "wal")
         || path.file_name().is_some_and(|name| name == "checkpoint");
     let is_of_parts = [Some(path.as_path()), path.parent()]
@@ -425,6 +432,8 @@ mod tests {
             (damaged("d/embedded/parts/MANIFEST"), copy),
             (damaged("d/embedded/parts"), copy),
             (gone("d/embedded/parts/2026-11-21.0000000012.part"), copy),
+            (gone("d/embedded/wal"), "wal repair --apply begins a new one"),
+            (gone("d/cassandra/wal"), "wal repair --store cassandra --apply begins a new one"),
             (damaged("d/cassandra/keyspace"), ""),
             (StoreError::Invalid("x".into()), ""),
         ] {

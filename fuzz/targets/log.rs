@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use promkairos::storage::StoreError;
-use promkairos::storage::head::wal::{self, RepairMode, WalOptions};
+use promkairos::storage::head::wal::{self, Mark, RepairMode, WalOptions};
 use promkairos::telemetry::HeadMetrics;
 use tempfile::TempDir;
 
@@ -52,7 +52,7 @@ pub(super) fn replay_or_repair(disk: &MemoryDisk) {
     let open = || {
         let mut last = 0;
         let disk = Arc::new(disk.clone());
-        let options = WalOptions { dir: dir(), segment_bytes: BYTES, disk };
+        let options = WalOptions { dir: dir(), mark: Mark::None, segment_bytes: BYTES, disk };
         wal::open(options, HeadMetrics::default(), 0, &mut |entry| {
             assert!(entry.sequence > last, "{} after {last}", entry.sequence);
             last = entry.sequence;

@@ -1,15 +1,18 @@
 //! `promkairos wal repair`: shows what of a damaged log would be lost and, with `--apply`, takes
-//! the damage out. The exit code is 1 when damage is left.
+//! the damage out; a log that is gone is given up. The exit code is 1 when damage is left.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{Config, StoreConfig};
 use crate::model::ShownTime;
-use crate::server::{refuse_foreign, wal_dir};
-use crate::storage::head::wal::{Contents, Loss, RepairMode, RepairReport, repair};
+use crate::server::{give_up_log, refuse_foreign, wal_dir};
+use crate::storage::StoreError;
+use crate::storage::disk::Disk;
+use crate::storage::head::wal::{Contents, Loss, RepairMode, RepairReport, is_gone, repair};
 
 use super::output::print;
 use super::{CliError, FAULT};
@@ -19,7 +22,10 @@ pub(super) fn command() -> Command {
     let apply = Arg::new("apply")
         .long("apply")
         .action(ArgAction::SetTrue)
-        .help("Take the damage out; without it only say what would be lost");
+        .help(
+            "Take the damage out, or begin a new log where it is gone; without it only say what would be \
+             lost",
+        );
     Command::new("wal").about("Look after the log").subcommand_required(true).subcommand(
         Command::new("repair")
             .about("Show what of a damaged log would be lost, and take the damage out")
@@ -45,17 +51,43 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         StoreConfig::Cassandra { .. } => "cassandra",
     };
     let folder = wal_dir(&config.data_dir, &config.store);
+    let failed = |error: StoreError| CliError::Command(error.to_string());
+    if is_gone(&folder, &Disk).map_err(failed)? {
+        return give_up(&config, &folder, mode);
+    }
     if !folder.is_dir() {
         let what = format!("no log of the {store} store at {}", folder.display());
         return Err(CliError::Refused(what));
     }
     refuse_foreign(&config.data_dir)?;
-    let report = repair(&folder, mode).map_err(|error| CliError::Command(error.to_string()))?;
+    let report = repair(&folder, mode).map_err(failed)?;
     print(&describe(&report, mode))?;
     Ok(match (report.losses.is_empty(), mode) {
         (true, _) | (false, RepairMode::Apply) => ExitCode::SUCCESS,
         (false, RepairMode::Show) => ExitCode::from(FAULT),
     })
+}
+
+/// Shows that the log is gone, and begins a new one if it is told to.
+fn give_up(config: &Config, folder: &Path, mode: RepairMode) -> Result<ExitCode, CliError> {
+    refuse_foreign(&config.data_dir)?;
+    let lost = format!(
+        "{}: the log is gone. What it held and the store does not have is lost, and how much that is cannot be told.\n",
+        folder.display()
+    );
+    match mode {
+        RepairMode::Show => {
+            print(
+                &(lost + "Nothing was changed. Put the folder back; --apply begins a new log.\n"),
+            )?;
+            Ok(ExitCode::from(FAULT))
+        }
+        RepairMode::Apply => {
+            give_up_log(config)?;
+            print(&(lost + "The next start begins a new log.\n"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }
 
 /// The report as text, a line a loss.

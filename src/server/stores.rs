@@ -7,16 +7,19 @@ use crate::api::AppState;
 use crate::config::{Ack, CassandraConfig, Cluster, Config, HeadConfig, StoreConfig};
 use crate::limits::SERIES_STAY;
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
+use crate::storage::disk::Disk;
 use crate::storage::embedded::{self, Parts};
-use crate::storage::head::{self, Head, Stamps, wal};
+use crate::storage::head::wal::{self, Mark};
+use crate::storage::head::{self, Head, Stamps};
 use crate::storage::{Pressure, SharedStore, Store, StoreError};
 use crate::telemetry::{CassandraMetrics, HeadMetrics, Metrics};
 
 use super::home::Home;
 use super::later::{Later, Opening};
 use super::live::Live;
+use super::lock::DataLock;
 use super::obstacles::Obstacles;
-use super::{cassandra, clusters};
+use super::{ServerError, cassandra, clusters};
 
 /// Folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
@@ -162,6 +165,8 @@ pub(super) async fn open_embedded(
     pressure: &Arc<Pressure>,
 ) -> Result<(SharedStore, Arc<Parts>), StoreError> {
     let log = wal_dir(&config.data_dir, &StoreConfig::Embedded);
+    // Before a part file is touched.
+    wal::check_there(&log, &Disk)?;
     let options = head_options(log, &config.head, &metrics.head, pressure);
     let through = wal::checkpoint(&options.dir, options.disk.as_ref())?;
     let parts = open_parts(config, upkeep, through, metrics).await?;
@@ -189,6 +194,8 @@ fn home(
     }
     let folder = config.data_dir.join("cassandra");
     let log = wal_dir(&config.data_dir, &config.store);
+    // Before it is written down whose an empty one is.
+    wal::check_there(&log, &Disk)?;
     Home::settle(&folder, &log, &cassandra.keyspace).map(Some)
 }
 
@@ -234,7 +241,8 @@ async fn open_parts(
     }
 }
 
-/// Log and part files go together: the log may not be taken away from the others unnoticed.
+/// Log and part files go together: the log may not be taken away from the others unnoticed. Of one that has no mark, as
+/// in a folder of version 0.1 or a copy of the part files alone, no more is known than that.
 fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<(), StoreError> {
     if flushed > 0 && wal::is_new(&log.dir, log.disk.as_ref())? {
         tracing::error!(
@@ -244,6 +252,14 @@ fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<
         );
     }
     Ok(())
+}
+
+/// Gives up the log of the configured store, which is gone: the next start begins a new one.
+pub fn give_up_log(config: &Config) -> Result<(), ServerError> {
+    let _lock = DataLock::acquire(&config.data_dir)?;
+    let log = wal_dir(&config.data_dir, &config.store);
+    wal::forget_mark(&log, &Disk)
+        .map_err(|source| ServerError::Store { what: "cannot give the log up", source })
 }
 
 fn head_options(
@@ -263,6 +279,7 @@ fn head_options(
         wal_limit,
         flush_memory,
         pressure,
+        mark: Mark::Beside,
         ..head::Options::new(dir)
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn check(config: &Config, lock: Option<&DataLock>) -> Result<(), Serv
     let serves_log = matches!(config.store, StoreConfig::Cassandra { ack: Ack::Wal, .. });
     if !serves_log {
         let failed = |source| ServerError::Store { what: "cannot leave the log out", source };
+        wal::check_there(&log, &Disk).map_err(failed)?;
         match wal::unflushed(&log, &Disk).map_err(failed)? {
             Unflushed::Nothing => {}
             Unflushed::Something => return Err(ServerError::Unserved { log }),

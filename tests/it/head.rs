@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use promkairos::limits::REFUSE_AT;
 use promkairos::model::{Matcher, Point, TimeRange, Value};
 use promkairos::storage::clusters::{Clusters, ReadCluster};
-use promkairos::storage::head::wal::{self as log, Record, WalOptions};
+use promkairos::storage::head::wal::{self as log, Mark, Record, WalOptions};
 use promkairos::storage::head::{Head, Options, Stamps};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{
@@ -435,7 +435,7 @@ async fn no_write_shares_its_time_with_one_of_an_earlier_flush() {
     options.stamps = Stamps::Kept;
     let later = 5_000_000_000_000;
     let disk = options.disk.clone();
-    let wal = WalOptions { dir: dir.path().into(), segment_bytes: 1 << 16, disk };
+    let wal = WalOptions { dir: dir.path().into(), mark: Mark::None, segment_bytes: 1 << 16, disk };
     let wal = log::open(wal, HeadMetrics::default(), 0, &mut |_| Ok(())).expect("a log is made");
     let room = wal.admit(1).await;
     let record = Record::Delete { range: TimeRange::ALL, matchers: vec![] };

@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
+use crate::api::run;
 use crate::limits::logged;
 use crate::support::load::{Load, compress};
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
@@ -205,10 +206,72 @@ async fn a_part_of_the_embedded_store_that_is_gone_is_missed() {
 
     // What the log held is in the part files too, but nobody can know that.
     std::fs::remove_dir_all(copied.join("embedded/wal")).expect("removed");
+    let log = refused_start(&copied, &Backend::Embedded).await;
+    assert!(log.contains("embedded/wal: the log is gone"), "{log}");
+    // Version 0.1 had no mark.
+    std::fs::remove_file(copied.join("embedded/wal.begun")).expect("removed");
     let server = Promkairos::ready(&copied, &Backend::Embedded, &[]).await;
     let log = server.process.log();
     assert!(log.contains("ERROR") && log.contains("embedded/wal is gone"), "{log}");
     load.check(&server).await;
+}
+
+/// The log of a start that ends with 1.
+async fn refused_start(data: &Path, backend: &Backend) -> String {
+    match Promkairos::try_start(data, backend, &[]) {
+        Ok(mut server) => {
+            let status = server.ready_or_ended().await.expect_err("it cannot serve");
+            assert_eq!(status.code(), Some(1), "{}", server.process.log());
+            server.process.log()
+        }
+        Err(log) => {
+            assert!(log.contains("exit status: 1"), "{log}");
+            log
+        }
+    }
+}
+
+/// Nothing was flushed: only the mark beside it tells that there was a log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_gone_before_the_first_flush_is_missed() {
+    // Nobody listens there: the log takes writes all the same.
+    let (address, keyspace) = ("127.0.0.1:1".to_owned(), "k".to_owned());
+    let wal = Backend::CassandraWal { address: address.clone(), keyspace: keyspace.clone() };
+    let store = Backend::CassandraStore { address, keyspace };
+    for (backend, others, place) in [
+        (Backend::Embedded, vec![], "embedded/wal"),
+        (wal, vec![store, Backend::Embedded], "cassandra/wal"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (load, mut random) = (Load::default(), StdRng::seed_from_u64(seed()));
+        let mut server = Promkairos::ready(folder.path(), &backend, &[]).await;
+        assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+        server.process.kill();
+        let (log, mark) = (folder.path().join(place), folder.path().join(format!("{place}.begun")));
+        std::fs::remove_dir_all(&log).expect("removed");
+        for backend in others.iter().chain([&backend]) {
+            let said = refused_start(folder.path(), backend).await;
+            let want = format!("{}: the log is gone", log.display());
+            assert!(said.contains(&want) && said.contains("promkairos wal repair"), "{said}");
+        }
+        let flags: Vec<String> = backend.flags().into_iter().collect();
+        let data = folder.path().to_str().expect("UTF-8");
+        for (more, code, want) in [
+            (None, 1, "Nothing was changed. "),
+            (Some("--apply"), 0, "The next start begins a new log.\n"),
+        ] {
+            let arguments = ["wal", "repair", "--data-dir", data].into_iter().chain(more);
+            let arguments = arguments.chain(flags.iter().map(String::as_str));
+            let output = run(folder.path(), &arguments.collect::<Vec<_>>(), &[]);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(code), "{output:?}");
+            assert!(said.contains("the log is gone. ") && said.contains(want), "{said}");
+            assert_eq!(mark.exists(), code == 1, "{output:?}");
+        }
+        let server = Promkairos::ready(folder.path(), &backend, &[]).await;
+        assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
+        assert!(mark.is_file());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,7 +18,7 @@ use promkairos::chunk::{Appended, Chunk, Floats, OpenChunk, pack};
 use promkairos::model::{Body, Labels, MatchOp, Matcher, Protocol};
 use promkairos::promql::{Engine, Features, QueryOptions, QueryValue, Settings, Steps, parse};
 use promkairos::storage::embedded::{self, Parts};
-use promkairos::storage::head::wal::{self, Record, WalOptions};
+use promkairos::storage::head::wal::{self, Mark, Record, WalOptions};
 use promkairos::storage::head::{Head, Options};
 use promkairos::storage::index::{MemoryIndex, evaluate};
 use promkairos::storage::memory::MemoryStore;
@@ -113,7 +113,7 @@ fn log(criterion: &mut Criterion) {
     let (runtime, dir) =
         (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
     let (dir, disk) = (dir.path().to_owned(), Arc::new(Unsynced));
-    let options = WalOptions { dir, segment_bytes: 16 << 20, disk };
+    let options = WalOptions { dir, mark: Mark::None, segment_bytes: 16 << 20, disk };
     let log = wal::open(options, HeadMetrics::default(), 0, &mut |_| Ok(())).expect("it opens");
     let (protocol, block) = (Protocol::V1, body(Protocol::V1, &series(), 0));
     let mut group = criterion.benchmark_group("log");

@@ -58,7 +58,7 @@ use flush::{Flusher, WhenEmpty};
 use held::HeldRecords;
 use memory::{Memory, Resolved};
 use prepared::Judge;
-use wal::{Record, Wal};
+use wal::{Mark, Record, Wal};
 
 pub use prepared::Refuse;
 
@@ -86,6 +86,8 @@ impl Stamps {
 pub struct Options {
     /// Folder of the log; made when absent.
     pub dir: PathBuf,
+    /// Whether a file beside it says that the log has acknowledged records.
+    pub mark: Mark,
     /// Bytes that the log may have; beyond it writes are refused until a flush succeeds.
     pub wal_limit: u64,
     /// Bytes of a segment file of the log.
@@ -117,6 +119,7 @@ impl Options {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
+            mark: Mark::None,
             wal_limit: 8 << 30,
             segment_bytes: 128 << 20,
             flush_interval: Duration::from_secs(2 * 3600),

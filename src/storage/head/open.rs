@@ -173,6 +173,7 @@ impl Replay {
     fn read(mut self, options: &Options, flushed: u64) -> Result<(Wal, ReadBack), StoreError> {
         let wal_options = WalOptions {
             dir: options.dir.clone(),
+            mark: options.mark,
             segment_bytes: options.segment_bytes.min(options.wal_limit / 8).max(1 << 16),
             disk: options.disk.clone(),
         };

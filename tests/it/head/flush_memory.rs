@@ -102,7 +102,7 @@ impl Front for Watched {
 /// same time, and in the middle a delete.
 async fn fill(dir: &TempDir) {
     let disk = options(dir).disk;
-    let wal = WalOptions { dir: dir.path().into(), segment_bytes: 1 << 12, disk };
+    let wal = WalOptions { dir: dir.path().into(), mark: Mark::None, segment_bytes: 1 << 12, disk };
     let wal = log::open(wal, HeadMetrics::default(), 0, &mut |_| Ok(())).expect("a log is made");
     for number in 0..RECORDS {
         let name = format!("m{}", number % 4);

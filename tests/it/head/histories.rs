@@ -7,7 +7,7 @@ use std::sync::Arc;
 use promkairos::model::{Protocol, Target};
 use promkairos::storage::StoreError;
 use promkairos::storage::disk::{Disk, Folders};
-use promkairos::storage::head::wal::{self, Record, Wal, WalOptions};
+use promkairos::storage::head::wal::{self, Mark, Record, Wal, WalOptions};
 use promkairos::storage::log_files::LogFiles;
 use promkairos::telemetry::HeadMetrics;
 use rand::rngs::StdRng;
@@ -71,7 +71,7 @@ async fn what_was_synced_is_read_back_in_order_or_an_error_names_the_file() {
 
 fn open(dir: &Path, disk: Arc<dyn LogFiles>) -> Result<(Wal, u64, Vec<Written>), StoreError> {
     let through = wal::checkpoint(dir, disk.as_ref())?;
-    let options = WalOptions { dir: dir.into(), segment_bytes: 2048, disk };
+    let options = WalOptions { dir: dir.into(), mark: Mark::None, segment_bytes: 2048, disk };
     let mut read = Vec::new();
     let wal = wal::open(options, HeadMetrics::default(), through, &mut |entry| {
         let Record::Write { rejected, body, .. } = &entry.record else { return Ok(()) };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use promkairos::model::{Matcher, Protocol, Target, TimeRange};
 use promkairos::storage::StoreError;
 use promkairos::storage::disk::{Disk, Folders};
-use promkairos::storage::head::wal::{self, Loss, Record, RepairMode, Wal, WalOptions};
+use promkairos::storage::head::wal::{self, Loss, Mark, Record, RepairMode, Wal, WalOptions};
 use promkairos::storage::log_files::{LogFile, LogFiles};
 use promkairos::telemetry::HeadMetrics;
 use tempfile::TempDir;
@@ -214,7 +214,7 @@ impl Log {
 
     fn options(&self, segment_bytes: u64) -> WalOptions {
         let disk = Arc::new(self.disk.clone());
-        WalOptions { dir: self.dir.path().into(), segment_bytes, disk }
+        WalOptions { dir: self.dir.path().into(), mark: Mark::None, segment_bytes, disk }
     }
 
     fn open(&self) -> Result<(Wal, Vec<Seen>), StoreError> {
@@ -545,6 +545,52 @@ async fn a_disk_without_room_for_a_segment_is_known_before_the_first_write() {
 }
 
 #[tokio::test]
+async fn a_log_that_is_gone_is_told_from_one_that_never_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (dir, mark) = (folder.path().join("wal"), folder.path().join("wal.begun"));
+    let open = |mark| {
+        let options =
+            WalOptions { dir: dir.clone(), mark, segment_bytes: 1 << 16, disk: Arc::new(Disk) };
+        wal::open(options, HeadMetrics::default(), 0, &mut |_| Ok(()))
+    };
+    drop(open(Mark::Beside).expect("a log is made"));
+    std::fs::remove_dir_all(&dir).expect("removed");
+    let wal = open(Mark::Beside).expect("nothing was acknowledged");
+    // No mark, no acknowledgement.
+    let in_the_way = folder.path().join("wal.begun.new");
+    std::fs::create_dir(&in_the_way).expect("made");
+    let error = put(&wal, b"refused").await.expect_err("no mark").to_string();
+    assert!(error.contains("wal.begun") && !mark.exists(), "{error}");
+    wal.ready().expect_err("it would be refused again");
+    std::fs::remove_dir(&in_the_way).expect("removed");
+    eventually("it is ready", async || wal.ready().map_err(|error| error.to_string())).await;
+    put(&wal, b"first").await.expect("acknowledged");
+    assert!(mark.is_file());
+    drop(wal);
+    drop(open(Mark::Beside).expect("it is there"));
+    // Emptied, and removed.
+    for name in std::fs::read_dir(&dir).expect("a folder") {
+        std::fs::remove_file(name.expect("a file").path()).expect("removed");
+    }
+    for _ in 0..2 {
+        assert!(wal::is_gone(&dir, &Disk).expect("readable"));
+        let error = open(Mark::Beside).err().expect("it is gone").to_string();
+        assert!(error.starts_with(&format!("{}: the log is gone", dir.display())), "{error}");
+        if dir.exists() {
+            std::fs::remove_dir_all(&dir).expect("removed");
+        }
+    }
+    wal::forget_mark(&dir, &Disk).expect("removed");
+    // One of version 0.1 gets its mark when it is opened.
+    let wal = open(Mark::None).expect("a log is made");
+    put(&wal, b"first").await.expect("acknowledged");
+    drop(wal);
+    assert!(!mark.exists());
+    drop(open(Mark::Beside).expect("it is there"));
+    assert!(mark.is_file());
+}
+
+#[tokio::test]
 async fn a_segment_reserves_what_there_is_room_for_and_a_full_disk_is_named() {
     let log = Log::new();
     let open = || {
@@ -629,7 +675,9 @@ async fn a_log_that_was_taken_away_accepts_nothing_any_more() {
     for take in takes {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = folder.path().join("wal");
-        let options = WalOptions { dir: dir.clone(), segment_bytes: 1 << 20, disk: Arc::new(Disk) };
+        let disk = Arc::new(Disk);
+        let options =
+            WalOptions { dir: dir.clone(), mark: Mark::None, segment_bytes: 1 << 20, disk };
         let read = wal::read(options, 0, &mut |_| Ok(())).expect("a log is made");
         let wal = read.start(HeadMetrics::default()).expect("it starts");
         put(&wal, b"first").await.expect("acknowledged");

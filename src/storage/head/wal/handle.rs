@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
@@ -20,6 +20,7 @@ use tracing::error;
 use super::WalOptions;
 use super::checkpoint::Checkpoint;
 use super::log::{Log, Round, State, Waiter};
+use super::mark::{self, Mark};
 use super::record::{self, Entry, Record};
 use super::replay::Found;
 use super::segment::{self, Closed, io_error};
@@ -97,9 +98,15 @@ impl Wal {
         let key = found.key.or(known).unwrap_or_else(random);
         let through = stored.unwrap_or_default().through;
         let checkpoint = Checkpoint { through, newest: found.newest, key };
+        let is_marked = match options.mark {
+            Mark::Beside => mark::is_there(options.disk.as_ref(), &options.dir)?,
+            Mark::None => true,
+        };
+        let has_records = !found.segments.is_empty();
         let log = Arc::new(Log {
             options,
             key,
+            is_marked: AtomicBool::new(is_marked),
             checkpoint: Mutex::new(checkpoint),
             metrics,
             state: Mutex::new(State {
@@ -120,6 +127,9 @@ impl Wal {
         log.publish_size();
         if stored != Some(checkpoint) {
             log.begin_checkpoint(checkpoint);
+        }
+        if has_records {
+            log.begin_mark();
         }
         let mut writer = Writer::new(log.clone(), last);
         writer.begin();

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use tracing::warn;
 use super::WalOptions;
 use super::checkpoint::{self, Checkpoint};
 use super::handle::Admission;
+use super::mark;
 use super::record::{HEADER_LEN, Header, SEAL_LEN};
 use super::segment::{self, AppendError, Closed, Segment};
 use crate::storage::StoreError;
@@ -24,6 +25,8 @@ use crate::telemetry::HeadMetrics;
 pub(super) struct Log {
     pub(super) options: WalOptions,
     pub(super) key: u64,
+    /// Whether the mark is there, or none is to be made.
+    pub(super) is_marked: AtomicBool,
     /// As it lies on the disk, or shall lie there next.
     pub(super) checkpoint: Mutex<Checkpoint>,
     pub(super) metrics: HeadMetrics,
@@ -97,20 +100,43 @@ impl Log {
         }
     }
 
+    /// Says beside a log that was there before there were marks that it is there.
+    pub(super) fn begin_mark(&self) {
+        let checkpoint = self.checkpoint.lock();
+        if let Err(AppendError::Write(error) | AppendError::Sync(error)) = self.mark(*checkpoint) {
+            // It is made before anything is acknowledged.
+            warn!("the log cannot be marked yet: {error}");
+        }
+    }
+
+    /// Says durably, if that is not said yet, that there is a log which has acknowledged records. By its checkpoint a
+    /// start sees that it is still there.
+    fn mark(&self, checkpoint: Checkpoint) -> Result<(), AppendError> {
+        let WalOptions { dir, disk, .. } = &self.options;
+        if !self.is_marked.load(Ordering::Relaxed) {
+            checkpoint::write(disk.as_ref(), dir, checkpoint)?;
+            mark::write(disk.as_ref(), dir)?;
+            self.is_marked.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Notes durably that the segment has a record.
     pub(super) fn know_segment(&self, first: u64) -> Result<(), AppendError> {
         let WalOptions { dir, disk, .. } = &self.options;
         let mut checkpoint = self.checkpoint.lock();
+        self.mark(*checkpoint)?;
         let next = Checkpoint { newest: first, ..*checkpoint };
         checkpoint::write(disk.as_ref(), dir, next)?;
         *checkpoint = next;
         Ok(())
     }
 
-    /// Tries whether the checkpoint could be written, by writing it as it is.
+    /// Tries whether the checkpoint could be written, by writing it as it is, and the mark.
     pub(super) fn repeat_checkpoint(&self) -> Result<(), AppendError> {
         let WalOptions { dir, disk, .. } = &self.options;
         let checkpoint = self.checkpoint.lock();
+        self.mark(*checkpoint)?;
         checkpoint::write(disk.as_ref(), dir, *checkpoint)
     }
 
@@ -151,7 +177,7 @@ impl Log {
         previous: u64,
     ) -> Result<Segment, AppendError> {
         let needed = (HEADER_LEN + round.bytes.len().max(round.room) + SEAL_LEN) as u64;
-        let WalOptions { dir, disk, segment_bytes } = &self.options;
+        let WalOptions { dir, disk, segment_bytes, .. } = &self.options;
         let bytes = needed.max(*segment_bytes);
         let header = Header { first: round.first, previous, key: self.key, bytes };
         Segment::create(disk.as_ref(), dir, header, needed)

@@ -6,7 +6,7 @@
 //! two have in common. [`replay`] decides at start what is a torn tail and what is damage,
 //! [`again`] reads what is kept longer once more,
 //! [`repair`](fn@repair) is the way out of damage; it looks around with [`survey`] and counts what is
-//! lost with [`contents`]. What writes the log goes through [`log_files`](crate::storage::log_files). But for
+//! lost with [`contents`]. [`mark`] tells a log that is gone from one that never was. What writes the log goes through [`log_files`](crate::storage::log_files). But for
 //! that count the log knows no samples: it keeps request bodies as they came.
 
 mod again;
@@ -14,6 +14,7 @@ mod checkpoint;
 mod contents;
 mod handle;
 mod log;
+mod mark;
 mod record;
 mod repair;
 mod replay;
@@ -35,6 +36,7 @@ use replay::OUT_OF_ORDER;
 
 pub use contents::Contents;
 pub use handle::{Admission, Commit, Wal};
+pub use mark::{Mark, check_there, forget_mark, is_gone};
 pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair, repair_on};
 pub use unflushed::{Unflushed, unflushed};
@@ -44,6 +46,8 @@ pub use unflushed::{Unflushed, unflushed};
 pub struct WalOptions {
     /// Its folder; made when absent.
     pub dir: PathBuf,
+    /// Whether a file beside the folder says that the log has acknowledged records.
+    pub mark: Mark,
     /// Bytes reserved for a segment file.
     pub segment_bytes: u64,
     /// The file layer.
@@ -78,9 +82,12 @@ pub struct LogRead {
 }
 
 /// Locks the log and hands every record after `after` to `visit` in order. Fails with
-/// [`StoreError::Corrupt`] when an acknowledged record is damaged.
+/// [`StoreError::Corrupt`] when an acknowledged record is damaged, and where all of them are gone.
 pub fn read(options: WalOptions, after: u64, visit: &mut Visit<'_>) -> Result<LogRead, StoreError> {
-    let WalOptions { dir, disk, .. } = &options;
+    let WalOptions { dir, mark, disk, .. } = &options;
+    if *mark == Mark::Beside {
+        check_there(dir, disk.as_ref())?;
+    }
     disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
     let lock = lock(dir)?;
     let stored = checkpoint::read(disk.as_ref(), dir)?;

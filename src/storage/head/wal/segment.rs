@@ -13,7 +13,7 @@ use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, KEY_AT, Record, 
 use crate::storage::StoreError;
 use crate::storage::log_files::{LogFile, LogFiles, write_all};
 
-const SUFFIX: &str = ".wal";
+pub(super) const SUFFIX: &str = ".wal";
 /// Suffix of a segment that is being made; leftovers are removed at start.
 pub(super) const UNFINISHED: &str = ".wal.new";
 /// Bytes read at once.

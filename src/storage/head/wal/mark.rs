@@ -1,0 +1,92 @@
+//! The mark of a log: a file beside its folder that says the log has acknowledged records. Without it a folder that is
+//! gone, or was emptied, looks like that of a log which was never there.
+//!
+//! It is written once, durably, before the first acknowledgement, and only when the log has a checkpoint, which stays
+//! as long as the log does. So a log is gone where there is a mark and neither a checkpoint nor a segment. Logs of
+//! version 0.1 have no mark until they are written to. Its text is for people; only whether it is there counts.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::checkpoint;
+use super::segment::{self, AppendError, explain, io_error};
+use crate::storage::StoreError;
+use crate::storage::disk::{NotReplaced, replace};
+use crate::storage::log_files::{LogFiles, write_new};
+
+const TEXT: &[u8] =
+    b"The folder wal beside this file is the log of promkairos, and has acknowledged samples.\n\
+                      Where it is gone: promkairos wal repair\n";
+
+/// Whether a log gets a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// Beside its folder.
+    Beside,
+    /// It gets none.
+    None,
+}
+
+fn mark_of(dir: &Path) -> PathBuf {
+    dir.with_extension("begun")
+}
+
+/// Whether the log in `dir` has a mark.
+pub(super) fn is_there(disk: &dyn LogFiles, dir: &Path) -> Result<bool, StoreError> {
+    let mark = mark_of(dir);
+    let folder = folder_of(&mark);
+    match disk.list(folder) {
+        Ok(files) => Ok(files.iter().any(|file| mark.ends_with(file))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(io_error(folder, source)),
+    }
+}
+
+/// Whether the log in `dir` is gone though it has acknowledged records.
+pub fn is_gone(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
+    if !is_there(disk, dir)? {
+        return Ok(false);
+    }
+    match disk.list(dir) {
+        Ok(files) => Ok(!files.iter().any(|file| is_of_log(file))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(source) => Err(io_error(dir, source)),
+    }
+}
+
+/// Fails where the log in `dir` is gone though it has acknowledged records.
+pub fn check_there(dir: &Path, disk: &dyn LogFiles) -> Result<(), StoreError> {
+    if !is_gone(dir, disk)? {
+        return Ok(());
+    }
+    let what = "the log is gone, and with it what was acknowledged and not flushed yet";
+    Err(io_error(dir, io::Error::new(ErrorKind::NotFound, what)))
+}
+
+/// Takes the mark of a log away, durably: the next one to be made in `dir` is new.
+pub fn forget_mark(dir: &Path, disk: &dyn LogFiles) -> Result<(), StoreError> {
+    let mark = mark_of(dir);
+    let removed = disk.remove(&mark).and_then(|()| disk.sync_dir(folder_of(&mark)));
+    removed.map_err(|source| io_error(&mark, source))
+}
+
+/// Makes the mark of the log in `dir`, durably.
+pub(super) fn write(disk: &dyn LogFiles, dir: &Path) -> Result<(), AppendError> {
+    let (mark, unfinished) = (mark_of(dir), dir.with_extension("begun.new"));
+    let explain = |error: &io::Error| explain(error, &mark.display().to_string());
+    let write = |path: &Path| write_new(disk, path, TEXT);
+    replace(disk, &mark, &unfinished, write).map_err(|error| match error {
+        NotReplaced::Write(error) | NotReplaced::Rename(error) => {
+            AppendError::Write(explain(&error))
+        }
+        NotReplaced::Sync(error) => AppendError::Sync(explain(&error)),
+    })
+}
+
+fn is_of_log(file: &str) -> bool {
+    file == checkpoint::NAME || file.ends_with(segment::SUFFIX)
+}
+
+fn folder_of(mark: &Path) -> &Path {
+    mark.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
