@@ -178,6 +178,8 @@ pub const LEAST_FLUSH_RETRY: Duration = Duration::from_secs(1);
 pub const MOST_FLUSH_RETRY: Duration = Duration::from_secs(60);
 /// How often a store that is away is asked meanwhile whether it is back.
 pub const RETURN_PROBE: Duration = Duration::from_secs(1);
+/// How often it is tried whether the disk has room for the first record of a segment of the log, while none comes.
+pub const LOG_PROBE: Duration = Duration::from_secs(10);
 /// How many times the limit at which a flush begins points in memory may have; then writes are
 /// refused.
 pub const REFUSE_AT: u64 = 4;

@@ -544,6 +544,26 @@ async fn a_disk_without_room_for_a_segment_is_known_before_the_first_write() {
     assert_eq!(seen.len(), 1);
 }
 
+/// The first record of a segment needs a new checkpoint, for which a full disk has no room either.
+#[tokio::test]
+async fn a_disk_that_fills_up_behind_the_first_segment_is_known_before_the_first_write() {
+    let log = Log::new();
+    let (wal, _) = log.open().expect("the log opens");
+    assert_eq!((wal.ready().is_ok(), log.files().len()), (true, 1));
+    log.disk.set(|faults| faults.space = Some(0));
+    eventually("it is known", async || match wal.ready() {
+        Ok(()) => Err("it is ready".into()),
+        Err(_) => Ok(()),
+    })
+    .await;
+    put(&wal, b"refused").await.expect_err("no room");
+    log.disk.set(|faults| faults.space = None);
+    eventually("there is room", async || wal.ready().map_err(|error| error.to_string())).await;
+    put(&wal, b"first").await.expect("there is room");
+    drop(wal);
+    assert_eq!(log.bodies(), [b"first"]);
+}
+
 #[tokio::test]
 async fn a_log_that_is_gone_is_told_from_one_that_never_was() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot::{self, error::RecvError};
@@ -117,6 +118,8 @@ impl Wal {
                 full: None,
                 refused_bytes: 0,
                 is_laid_out: false,
+                is_known: false,
+                probed: Instant::now(),
                 stop: false,
                 failed: None,
             }),
@@ -200,14 +203,16 @@ impl Wal {
     /// Whether records are accepted. While the disk is full each call also lets the writer try
     /// again, so that a server that nobody writes to becomes ready by itself. And where no segment is laid out for
     /// the next record it lets the writer make one, so that a disk without room for it is known before anyone
-    /// relies on it.
+    /// relies on it. A segment without a record needs a little room more with the first one, for which it lets the
+    /// writer look now and then.
     pub fn ready(&self) -> Result<(), StoreError> {
         let mut state = self.log.state.lock();
         if let Some(what) = &state.failed {
             return Err(unavailable(what));
         }
         let full = state.full.clone();
-        if full.is_none() && state.is_laid_out {
+        let is_due = !state.is_known && state.probed.elapsed() >= limits::LOG_PROBE;
+        if full.is_none() && state.is_laid_out && !is_due {
             return Ok(());
         }
         state.probe = true;

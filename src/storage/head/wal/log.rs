@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
@@ -53,6 +54,10 @@ pub(super) struct State {
     pub(super) refused_bytes: usize,
     /// Whether there is a segment for the next record.
     pub(super) is_laid_out: bool,
+    /// Whether the checkpoint knows of that segment: then a record takes no more room than there is in it.
+    pub(super) is_known: bool,
+    /// When it was last tried whether a record could be written.
+    pub(super) probed: Instant,
     pub(super) stop: bool,
     /// Why nothing is accepted any more.
     pub(super) failed: Option<Arc<str>>,

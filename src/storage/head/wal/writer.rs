@@ -47,7 +47,8 @@ impl Writer {
             // One without a record goes on: nothing in it is to be cut off.
             if roll && self.segment.as_ref().is_some_and(|segment| segment.first() <= self.last) {
                 self.close_segment();
-                self.log.state.lock().is_laid_out = false;
+                let mut state = self.log.state.lock();
+                (state.is_laid_out, state.is_known) = (false, false);
             }
             if let Some(round) = round {
                 self.settle(round);
@@ -69,6 +70,7 @@ impl Writer {
         state.full = answer.as_ref().err().cloned();
         state.refused_bytes = if answer.is_ok() { 0 } else { round.bytes.len().max(round.room) };
         state.is_laid_out = self.segment.is_some();
+        state.is_known = self.known && state.is_laid_out;
         drop(state);
         if let Err(what) = &answer {
             self.log.metrics.wal_failures.inc();
@@ -90,9 +92,9 @@ impl Writer {
         self.log.publish_size();
     }
 
-    /// A round without records: only tries whether one could be written.
+    /// A round without records: only tries whether one could be written, of any size where none was refused.
     fn probe(&self, state: &State) -> Round {
-        let room = state.refused_bytes;
+        let room = state.refused_bytes.max(usize::from(state.is_laid_out));
         Round { first: state.next, last: self.last, room, ..Round::default() }
     }
 
@@ -102,11 +104,12 @@ impl Writer {
         loop {
             let roll = std::mem::take(&mut state.roll);
             let probe = std::mem::take(&mut state.probe);
-            let probe = probe && (state.full.is_some() || !state.is_laid_out);
+            let probe = probe && (state.full.is_some() || !state.is_known);
             if !state.round.waiters.is_empty() {
                 return Some((Some(std::mem::take(&mut state.round)), roll));
             }
             if probe {
+                state.probed = Instant::now();
                 return Some((Some(self.probe(&state)), roll));
             }
             if roll {
