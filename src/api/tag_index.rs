@@ -144,6 +144,7 @@ fn job_json(job: &Job) -> Value {
         "windows": job.windows,
         "windows_done": job.windows_done,
         "rows": job.rows,
+        "deleted": job.deleted,
         "rows_per_second": job.rows_per_second,
     })
 }

@@ -140,9 +140,15 @@ fn shown(metric: &str) -> String {
 
 fn describe_job(job: &Value) -> String {
     let name = |key: &str| job[key].as_str().unwrap_or_default();
-    let (done, windows, rows) = (&job["windows_done"], &job["windows"], &job["rows"]);
+    let (done, windows) = (&job["windows_done"], &job["windows"]);
+    let rows = match job["kind"].as_str() {
+        // A server of version 0.1 does not count them.
+        Some("drop") => job["deleted"].as_u64().map(|rows| format!("{rows} index rows deleted")),
+        _ => Some(format!("{} rows", job["rows"])),
+    };
+    let rows = rows.map(|rows| format!(", {rows}")).unwrap_or_default();
     let error = job["error"].as_str().map_or_else(String::new, |error| format!(": {error}"));
-    format!("{} {}, {done} of {windows} windows, {rows} rows{error}", name("kind"), name("state"))
+    format!("{} {}, {done} of {windows} windows{rows}{error}", name("kind"), name("state"))
 }
 
 #[cfg(test)]
@@ -169,5 +175,10 @@ mod tests {
         assert_eq!(describe(&data, Some("m")), format!("{first}{all}{job}"));
         assert_eq!(describe(&data, None), format!("{first}n tag *: writing\n{all}{job}"));
         assert_eq!(describe(&serde_json::json!({}), Some("o")), "not indexed\n");
+        let mut job = serde_json::json!({ "kind": "drop", "state": "done", "error": null, "windows": 4,
+                                          "windows_done": 4, "rows": 7, "deleted": 3 });
+        assert_eq!(describe_job(&job), "drop done, 4 of 4 windows, 3 index rows deleted");
+        job["deleted"].take();
+        assert_eq!(describe_job(&job), "drop done, 4 of 4 windows");
     }
 }

@@ -85,13 +85,13 @@ impl Shared {
         all(PAIRS_AT_ONCE, Box::new(deletes)).await.map(drop)
     }
 
-    /// Deletes what we wrote of the tag rows of a pair of a window.
+    /// Deletes what we wrote of the tag rows of a pair of a window. Gives how many rows that was.
     pub(super) async fn delete_pair(
         &self,
         key: WindowKey<'_>,
         pair: &str,
         stamp: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         self.delete_rows_of_pair(key, pair, stamp, |_| true).await
     }
 
@@ -102,11 +102,11 @@ impl Shared {
         pair: &str,
         stamp: i64,
         is_deleted: impl Fn(&OurRow) -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let statements = self.statements.tag_rows()?;
         let (select, delete) = (&statements.select_pair, &statements.delete);
         let (metric, table_name, row_time) = key.values();
-        let mut pages = self.index_pages(select, key.pair_columns(pair));
+        let (mut deleted, mut pages) = (0, self.index_pages(select, key.pair_columns(pair)));
         while let Some(page) = pages.next().await? {
             let mut rows = our_rows(select.name(), &page)?;
             rows.retain(&is_deleted);
@@ -120,8 +120,9 @@ impl Shared {
                 .boxed()
             };
             all(ROWS_AT_ONCE, Box::new(rows.iter().map(delete))).await?;
+            deleted += rows.len() as u64;
         }
-        Ok(())
+        Ok(deleted)
     }
 }
 

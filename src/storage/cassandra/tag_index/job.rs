@@ -46,6 +46,9 @@ pub struct Job {
     pub windows: u64,
     /// Rows of `row_keys` done.
     pub rows: u64,
+    /// Rows of the index that a drop has deleted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deleted: u64,
     /// Rows a second at most.
     pub rows_per_second: u32,
     pub(super) owner: String,
@@ -62,6 +65,10 @@ pub struct Job {
     pub(super) refused: BTreeSet<i64>,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Job {
     pub(super) fn new(kind: JobKind, rows_per_second: u32) -> Self {
         Self {
@@ -72,6 +79,7 @@ impl Job {
             windows_done: 0,
             windows: 0,
             rows: 0,
+            deleted: 0,
             rows_per_second,
             owner: String::new(),
             touched: 0,

@@ -251,7 +251,7 @@ impl Shared {
             let rows = self.rows_to_do(&page)?;
             match job.kind {
                 JobKind::Build => self.index_rows(key, &rows, job).await?,
-                JobKind::Drop => self.drop_pairs(key, &rows, &mut pairs).await?,
+                JobKind::Drop => job.deleted += self.drop_pairs(key, &rows, &mut pairs).await?,
             }
             job.rows += rows.len() as u64;
             let pace = Duration::from_secs_f64(rows.len() as f64 / f64::from(job.rows_per_second));
@@ -313,17 +313,18 @@ impl Shared {
         key: WindowKey<'_>,
         rows: &[FoundRow],
         dropped: &mut BTreeSet<Box<str>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
+        let mut deleted = 0;
         for (name, value) in rows.iter().flat_map(|row| &row.tags) {
             let pair = single_tag_pair(name, value);
             if dropped.contains(&pair) {
                 continue;
             }
             let (stamp, _) = self.stamps.for_delete(now_ms());
-            self.delete_pair(key, &pair, stamp).await?;
+            deleted += self.delete_pair(key, &pair, stamp).await?;
             dropped.insert(pair);
         }
-        Ok(())
+        Ok(deleted)
     }
 
     async fn touch(&self, metric: &str, job: &Job) -> Result<(), StoreError> {
