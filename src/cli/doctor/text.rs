@@ -40,7 +40,7 @@ fn write_all(
         let Some(total) = report.total(kind) else { continue };
         write_kind(text, kind, &total, report)?;
         if kind.remedy().is_some() && !settings.fix.contains(&kind) {
-            mendable += total.left();
+            mendable += total.left().saturating_sub(total.by_hand);
         }
     }
     write_facts(text, facts)?;
@@ -67,6 +67,9 @@ fn write_kind(text: &mut String, kind: Kind, total: &Group, report: &Report) -> 
     }
     writeln!(text, "\n  {}", kind.meaning())?;
     match kind.remedy() {
+        Some(_) if total.by_hand == total.found => {
+            writeln!(text, "  --fix does not mend it: see docs/doctor.md")?;
+        }
         Some(remedy) => writeln!(text, "  --fix {remedy}")?,
         None => writeln!(text, "  for information: nothing can mend it")?,
     }

@@ -275,7 +275,8 @@ impl Doctor {
                     false => Outcome::Resisted,
                 }
             }
-            _ => Outcome::Found,
+            Some(_) => Outcome::Found,
+            None => Outcome::ByHand,
         };
         match finding.identity() {
             Some(identity) => drop(part.shared.entry(identity).or_insert((finding, outcome))),

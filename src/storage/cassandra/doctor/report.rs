@@ -35,6 +35,9 @@ pub struct Group {
     pub fixed: u64,
     /// How many resisted: a tombstone or a cell with a later write time stands over them.
     pub resisted: u64,
+    /// How many `--fix` does not try: they have to be mended by hand, or nothing can.
+    #[serde(default)]
+    pub by_hand: u64,
     /// The first few.
     pub examples: Vec<String>,
 }
@@ -48,6 +51,8 @@ pub enum Outcome {
     Fixed,
     /// It was tried in vain.
     Resisted,
+    /// Nothing here would mend it.
+    ByHand,
 }
 
 impl Group {
@@ -57,6 +62,7 @@ impl Group {
             Outcome::Found => {}
             Outcome::Fixed => self.fixed += 1,
             Outcome::Resisted => self.resisted += 1,
+            Outcome::ByHand => self.by_hand += 1,
         }
         if self.examples.len() < MOST_EXAMPLES {
             self.examples.push(example);
@@ -67,6 +73,7 @@ impl Group {
         self.found += other.found;
         self.fixed += other.fixed;
         self.resisted += other.resisted;
+        self.by_hand += other.by_hand;
         let room = MOST_EXAMPLES - self.examples.len();
         self.examples.extend(other.examples.into_iter().take(room));
     }
