@@ -16,6 +16,9 @@ use crate::server;
 use super::CliError;
 use super::output;
 
+/// Longest setting beside which the comments of all are lined up.
+const MOST_WIDTH: usize = 60;
+
 /// The command's definition.
 pub(super) fn command() -> Command {
     Command::new("check-config")
@@ -35,7 +38,9 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
 fn describe(said: &[Said], ignored: &[String], warnings: &[String]) -> String {
     let mut text = String::from("The settings are valid.\n");
     let pair = |one: &Said| format!("{} = {:?}", one.name.replace('-', "_"), one.value);
-    let width = said.iter().map(|one| pair(one).chars().count()).max().unwrap_or_default();
+    // A table of clusters is far longer than all others, and would move their comments out of sight.
+    let widths = said.iter().map(|one| pair(one).chars().count());
+    let width = widths.filter(|width| *width <= MOST_WIDTH).max().unwrap_or_default();
     for one in said {
         let pair = pair(one);
         writeln!(text, "{pair:width$}  # {}", one.origin)
@@ -80,6 +85,15 @@ mod tests {
              cassandra_keyspace = \"k\"  # write_cluster.keyspace in k.conf:7\n\
              retention = \"2y\"          # p.toml:3\n\
              All others have their defaults.\n"
+        );
+        let long = "x".repeat(MOST_WIDTH);
+        let all = [said("store", "a", Origin::Flag), said("listen", &long, Origin::Flag)];
+        assert_eq!(
+            describe(&all, &[], &[]),
+            format!(
+                "The settings are valid.\nstore = \"a\"  # the command line\n\
+                 listen = \"{long}\"  # the command line\nAll others have their defaults.\n"
+            )
         );
         assert_eq!(
             describe(&[], &["a".into(), "b".into()], &["c".into(), "d".into()]),
