@@ -1,6 +1,7 @@
 //! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT. On SIGHUP the server reads the
 //! settings again.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
@@ -62,15 +63,26 @@ fn say_what_was_taken_over(kairosdb: &KairosDbConf) {
     }
 }
 
+/// Why nobody can listen there. A port that is not for this user stays so until somebody changes something; one in use,
+/// an address that this machine does not have and a name that is not known may come.
+fn cannot_listen(address: &str, source: std::io::Error) -> CliError {
+    let what = format!("cannot listen on {address}");
+    match source.kind() {
+        ErrorKind::PermissionDenied => CliError::Refused(format!("{what}: {source}")),
+        ErrorKind::AddrNotAvailable => {
+            CliError::Command(format!("{what}: it is no address of this machine ({source})"))
+        }
+        _ => CliError::System { what, source },
+    }
+}
+
 async fn serve_on_runtime(
     config: Config,
     (log, traces): (LogFilter, &Traces),
     matches: ArgMatches,
 ) -> Result<(), CliError> {
-    let listener = TcpListener::bind(&config.listen).await.map_err(|source| CliError::System {
-        what: format!("cannot listen on {}", config.listen),
-        source,
-    })?;
+    let bound = TcpListener::bind(&config.listen).await;
+    let listener = bound.map_err(|source| cannot_listen(&config.listen, source))?;
     // Asked for before the store is opened, so that a signal during the replay is not lost.
     let no_signals = |source| CliError::System { what: "cannot wait for signals".into(), source };
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;

@@ -20,6 +20,7 @@ mod http;
 mod kairosdb_conf;
 mod keys;
 mod limits;
+mod listen;
 mod memory;
 mod origins;
 mod pem;
@@ -311,7 +312,7 @@ impl Config {
         let unless_zero = |name| duration(&raw, name).map(|time| (!time.is_zero()).then_some(time));
         let memory = MemoryConfig::from_raw(&raw)?;
         Ok(Self {
-            listen: listen(&raw)?,
+            listen: listen::listen(&raw)?,
             web: WebConfig::default(),
             data_dir: data_dir(&raw)?,
             store: store(&raw)?,
@@ -358,23 +359,7 @@ fn is_of_cassandra(name: &str) -> bool {
 
 /// Where a server of these settings listens, for who asks it; no other setting is looked at.
 pub fn listen_address(matches: &ArgMatches) -> Result<String, ConfigError> {
-    listen(&Raw::gather(matches)?)
-}
-
-fn listen(raw: &Raw) -> Result<String, ConfigError> {
-    let text = raw.required("listen");
-    let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-    match port {
-        Some(Ok(port)) if text.starts_with(':') => {
-            let reason = format!("the host is missing; 0.0.0.0:{port} is every address");
-            Err(raw.refuse("listen", reason))
-        }
-        Some(Ok(_)) if text.contains(',') => {
-            Err(raw.refuse("listen", "must be one address of the form host:port"))
-        }
-        Some(Ok(_)) => Ok(text.to_owned()),
-        _ => Err(raw.refuse("listen", "not of the form host:port")),
-    }
+    listen::listen(&Raw::gather(matches)?)
 }
 
 fn web(raw: &Raw) -> Result<WebConfig, ConfigError> {

@@ -299,6 +299,19 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
+fn an_address_that_can_never_be_bound_is_told_from_one_that_may_come() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = run(folder.path(), &["--listen=300.0.0.1:1"], &[]);
+    let want = "--listen \"300.0.0.1:1\": 300.0.0.1 is no IPv4 address";
+    assert_eq!(refusal(&output), want);
+    // Of the addresses for documents, which no machine has.
+    let output = run(folder.path(), &["--listen=192.0.2.1:1"], &[]);
+    let said = fault(&output);
+    let want = "cannot listen on 192.0.2.1:1: it is no address of this machine (";
+    assert!(said.starts_with(want), "{said}");
+}
+
+#[test]
 fn help_and_version_are_no_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = run(folder.path(), &["--version"], &[]);

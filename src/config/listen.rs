@@ -1,0 +1,93 @@
+//! The address to listen on, as far as it can be known to be wrong: what can never be bound is refused here. Whether
+//! it is free, and an address of this machine by now, shows when it is bound.
+
+use std::net::{Ipv6Addr, SocketAddr};
+
+use super::ConfigError;
+use super::raw::Raw;
+
+pub(super) fn listen(raw: &Raw) -> Result<String, ConfigError> {
+    let text = raw.required("listen");
+    check(text).map_err(|why| raw.refuse("listen", why))?;
+    Ok(text.to_owned())
+}
+
+fn check(text: &str) -> Result<(), String> {
+    const FORM: &str = "not of the form host:port";
+    let (host, port) = text.rsplit_once(':').ok_or(FORM)?;
+    let port: u16 = port.parse().map_err(|_| FORM)?;
+    if text.parse::<SocketAddr>().is_ok() {
+        return Ok(());
+    }
+    if host.is_empty() {
+        return Err(format!("the host is missing; 0.0.0.0:{port} is every address"));
+    }
+    if text.contains(',') {
+        return Err("must be one address of the form host:port".into());
+    }
+    if host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@?#\\".contains(c)) {
+        return Err(FORM.into());
+    }
+    // The zone of an address, as in fe80::1%eth0, is for the system to know.
+    let address = host.split('%').next().unwrap_or_default();
+    if host.starts_with('[') || host.contains(':') && address.parse::<Ipv6Addr>().is_err() {
+        return Err(format!("{host} is no IPv6 address"));
+    }
+    match is_number(host) && !is_ipv4(host) {
+        true => Err(format!("{host} is no IPv4 address")),
+        false => Ok(()),
+    }
+}
+
+/// Whether a host is made of numbers, as no name is.
+fn is_number(host: &str) -> bool {
+    host.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether numbers are an address, of which the last one may stand for several, as in 127.1.
+fn is_ipv4(host: &str) -> bool {
+    let parts: Vec<u64> = host.split('.').filter_map(|part| part.parse().ok()).collect();
+    let count = host.split('.').count();
+    let Some((last, others)) = parts.split_last().filter(|_| parts.len() == count && count <= 4)
+    else {
+        return false;
+    };
+    others.iter().all(|part| *part < 256) && *last < 1 << (8 * (5 - count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn what_can_never_be_bound_is_refused() {
+        for good in [
+            "127.0.0.1:9201",
+            "0.0.0.0:0",
+            "[::1]:80",
+            "::1:80",
+            "fe80::1%eth0:80",
+            "127.1:80",
+            "localhost:1",
+            "3com.example:1",
+            "a:1",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for (bad, why) in [
+            ("9201", "not of the form host:port"),
+            ("a:99999", "not of the form host:port"),
+            ("http://a:1", "not of the form host:port"),
+            ("a b:1", "not of the form host:port"),
+            (":9201", "the host is missing; 0.0.0.0:9201 is every address"),
+            ("a:1,b:2", "must be one address of the form host:port"),
+            ("300.0.0.1:1", "300.0.0.1 is no IPv4 address"),
+            ("1.2.3.4.5:1", "1.2.3.4.5 is no IPv4 address"),
+            ("127.16777216:1", "127.16777216 is no IPv4 address"),
+            ("[::g]:1", "[::g] is no IPv6 address"),
+            ("1:2:1", "1:2 is no IPv6 address"),
+        ] {
+            assert_eq!(check(bad).expect_err(bad), why, "{bad}");
+        }
+    }
+}
