@@ -81,10 +81,10 @@ impl Client {
         };
         let url = url.as_str();
         if has_login(url) {
-            return Err(CliError::Usage(format!("--server: {NO_LOGIN}")));
+            return Err(CliError::usage(format!("--server: {NO_LOGIN}")));
         }
         if !is_url(url) {
-            return Err(CliError::Usage(format!("--server {url:?}: must be http://HOST:PORT")));
+            return Err(CliError::usage(format!("--server {url:?}: must be http://HOST:PORT")));
         }
         let Access { tls, authorization } = Access::of(matches)?;
         let agent = ureq::Agent::config_builder()
@@ -158,6 +158,17 @@ impl Client {
             None if answer.status() == 204 => Ok(Value::Null),
             None => Err(failed(format!("{}: {}", answer.status(), text.trim()))),
         }
+    }
+}
+
+/// What a server says of a parameter, said of the argument that it came from.
+pub(super) fn of_argument(error: CliError, parameter: &str, argument: &str) -> CliError {
+    match error {
+        CliError::Refused(why) => {
+            let why = why.replace(&format!("invalid parameter {parameter:?}"), argument);
+            CliError::Refused(why.replace(parameter, argument))
+        }
+        other => other,
     }
 }
 

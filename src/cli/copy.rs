@@ -207,13 +207,13 @@ pub(super) fn run_copy(matches: &ArgMatches) -> Result<ExitCode, CliError> {
 fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, CliError> {
     let get = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let refuse = |name: &str, text: &str, why: &dyn std::fmt::Display| {
-        CliError::Usage(format!("--{name} {text:?}: {why}"))
+        CliError::usage(format!("--{name} {text:?}: {why}"))
     };
     let access = Access::of(matches)?;
     let place = |name: &'static str, rank| {
         let text = get(name).unwrap_or_default();
         if let Some(why) = Place::login(text) {
-            return Err(CliError::Usage(format!("--{name}: {why}")));
+            return Err(CliError::usage(format!("--{name}: {why}")));
         }
         Place::parse(text, cassandra, &access, rank).map_err(|why| refuse(name, text, &why))
     };

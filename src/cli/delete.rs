@@ -72,7 +72,8 @@ pub(super) fn run_delete(matches: &ArgMatches) -> Result<(), CliError> {
     form.extend(selectors.map(|selector| ("match[]", selector.as_str())));
     let is_dry = matches.get_flag("dry-run");
     form.push((if is_dry { "dry_run" } else { "count_series" }, "true"));
-    let data = Client::of(matches)?.post("/api/v1/admin/tsdb/delete_series", &form)?;
+    let data = Client::of(matches)?.post("/api/v1/admin/tsdb/delete_series", &form);
+    let data = data.map_err(|error| client::of_argument(error, "match[]", "--match"))?;
     let wrong = |error| CliError::Command(format!("not the expected answer: {error}"));
     if !is_dry {
         // A Prometheus says nothing.

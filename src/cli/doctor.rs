@@ -177,7 +177,7 @@ fn save(path: &Path, progress: &Progress) -> Result<(), StoreError> {
 fn settings(matches: &ArgMatches) -> Result<Settings, CliError> {
     let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
     let refuse = |name: &str, why: &dyn std::fmt::Display| {
-        CliError::Usage(format!("--{name} {:?}: {why}", text(name)))
+        CliError::usage(format!("--{name} {:?}: {why}", text(name)))
     };
     let duration = |name: &str| parse_duration(text(name)).map_err(|error| refuse(name, &error));
     let count = |name: &str| text(name).parse().map_err(|_| refuse(name, &"not a number"));

@@ -16,7 +16,12 @@ pub(super) fn command() -> Command {
     let time = |name: &'static str, help| Arg::new(name).long(name).value_name("TIME").help(help);
     Command::new("explain")
         .about("Show which path a selection takes in the cluster for writes, and what it reads")
-        .arg(Arg::new("selector").value_name("SELECTOR").required(true).help("As in PromQL"))
+        .arg(
+            Arg::new("selector")
+                .value_name("SELECTOR")
+                .required(true)
+                .help("Series as in PromQL, such as 'up{job=\"a\"}'; no function, no range"),
+        )
         .arg(time("start", "Unix seconds or RFC 3339; without it from the beginning"))
         .arg(time("end", "Unix seconds or RFC 3339; without it to the end"))
         .args(client::arguments())
@@ -28,7 +33,9 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let names = [("match[]", "selector"), ("start", "start"), ("end", "end")];
     let query = names.into_iter().filter_map(|(name, argument)| Some((name, get(argument)?)));
     let query: Vec<_> = query.collect();
-    let data = Client::of(matches)?.get("/api/v1/explain", &query)?;
+    let data = Client::of(matches)?.get("/api/v1/explain", &query);
+    let data =
+        data.map_err(|error| client::of_argument(error, "match[]", "SELECTOR (no function)"))?;
     output::print(&describe(&data))
 }
 

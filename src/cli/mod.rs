@@ -36,8 +36,13 @@ pub fn describe(error: &CliError) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// A wrong command line.
-    #[error("{0}; see promkairos --help")]
-    Usage(String),
+    #[error("{what}; see promkairos {command}--help")]
+    Usage {
+        /// What is wrong.
+        what: String,
+        /// The command that it is of, with a space behind it; empty = none.
+        command: String,
+    },
     /// Refused settings.
     #[error("{0}")]
     Config(#[from] ConfigError),
@@ -70,10 +75,23 @@ impl CliError {
     /// same command may succeed.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Usage(_) | Self::Config(_) | Self::Refused(_) => WRONG,
+            Self::Usage { .. } | Self::Config(_) | Self::Refused(_) => WRONG,
             Self::Server(error) => of_server(error),
             Self::Command(_) | Self::System { .. } => FAULT,
         })
+    }
+
+    /// A wrong command line.
+    fn usage(what: String) -> Self {
+        Self::Usage { what, command: String::new() }
+    }
+
+    /// The same of a command.
+    fn of(self, command: &str) -> Self {
+        match self {
+            Self::Usage { what, .. } => Self::Usage { what, command: command.to_owned() },
+            other => other,
+        }
     }
 
     /// What a store said to a command; `whose` stands before it where there are several.
@@ -116,7 +134,13 @@ fn of_store(error: &StoreError) -> u8 {
 /// Runs the command that `arguments` ask for; the first one is the program's name. The exit code is
 /// that of a command that did its work; [`CliError::exit_code`] has those of the others.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, CliError> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let asked = asked(&arguments);
     let Some(matches) = parse(arguments)? else { return Ok(ExitCode::SUCCESS) };
+    run_command(&matches).map_err(|error| error.of(&asked))
+}
+
+fn run_command(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     match matches.subcommand() {
         // Flags are global: they are found in the matches of the command too.
         Some(("copy", matches)) => return copy::run_copy(matches),
@@ -131,13 +155,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Cl
         Some(("settings", _)) => reference::run_settings(),
         Some(("completions", matches)) => reference::run_completions(matches, command()),
         Some(("man", matches)) => reference::run_man(matches, command()),
-        _ => serve::run(&matches),
+        _ => serve::run(matches),
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The command line, taken apart; `None` when it asked for help, which is printed.
-fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<ArgMatches>, CliError> {
+fn parse(arguments: Vec<OsString>) -> Result<Option<ArgMatches>, CliError> {
+    let asked = asked(&arguments);
     match command().try_get_matches_from(arguments) {
         Ok(matches) => Ok(Some(matches)),
         Err(error)
@@ -146,8 +171,20 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<ArgMatc
             output::print(&error.render().to_string())?;
             Ok(None)
         }
-        Err(error) => Err(CliError::Usage(one_line(&error.render().to_string()))),
+        Err(error) => Err(CliError::usage(one_line(&error.render().to_string())).of(&asked)),
     }
+}
+
+/// The command that arguments name, and the one below it, each with a space behind it. They may be wrong.
+fn asked(arguments: &[OsString]) -> String {
+    let (mut command, mut asked) = (command(), String::new());
+    for argument in arguments.iter().skip(1).filter_map(|argument| argument.to_str()) {
+        if let Some(below) = command.find_subcommand(argument).cloned() {
+            asked += &format!("{argument} ");
+            command = below;
+        }
+    }
+    asked
 }
 
 /// What the help and the manual page end with.
@@ -225,7 +262,7 @@ mod tests {
             CliError::Server(ServerError::DataDir { path: "d".into(), source: kind.into() })
         };
         for (error, want) in [
-            (CliError::Usage("x".into()), WRONG),
+            (CliError::usage("x".into()), WRONG),
             (server(StoreError::Invalid("x".into())), WRONG),
             (server(StoreError::Denied("x".into())), FAULT),
             (CliError::of_store("", &away), FAULT),
@@ -250,7 +287,8 @@ mod tests {
     fn a_wrong_command_line_is_one_line() {
         let check = |arguments: &[&str], want: &str| {
             let arguments = std::iter::once("promkairos").chain(arguments.iter().copied());
-            let error = parse(arguments.map(OsString::from)).expect_err("refused").to_string();
+            let arguments = arguments.map(OsString::from).collect();
+            let error = parse(arguments).expect_err("refused").to_string();
             assert_eq!(error, want);
         };
         check(
@@ -261,7 +299,11 @@ mod tests {
         check(
             &["delete", "--match=up"],
             "the following required arguments were not provided: --start <TIME>, --end <TIME>; \
-             see promkairos --help",
+             see promkairos delete --help",
+        );
+        check(
+            &["--listen=a:1", "index", "drop", "a", "b"],
+            "unexpected argument 'b' found; see promkairos index drop --help",
         );
         check(&["nonsense"], "unrecognized subcommand 'nonsense'; see promkairos --help");
     }
@@ -271,7 +313,8 @@ mod tests {
         for arguments in
             [["promkairos", "serve", "--listen=a:1"], ["promkairos", "--listen=a:1", "serve"]]
         {
-            let matches = parse(arguments.map(OsString::from)).expect("valid").expect("no help");
+            let arguments = arguments.map(OsString::from).to_vec();
+            let matches = parse(arguments).expect("valid").expect("no help");
             let (name, matches) = matches.subcommand().expect("a command");
             assert_eq!(name, "serve");
             assert_eq!(Config::load(matches).expect("valid").listen, "a:1");

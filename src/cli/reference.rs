@@ -105,7 +105,7 @@ pub(super) fn run_man(matches: &ArgMatches, mut whole: Command) -> Result<(), Cl
     for name in matches.get_many::<String>("page").into_iter().flatten() {
         command = command
             .find_subcommand(name)
-            .ok_or_else(|| CliError::Usage(format!("{name:?} is no command")))?;
+            .ok_or_else(|| CliError::usage(format!("{name:?} is no command")))?;
     }
     let source = format!("promkairos {}", whole.get_version().unwrap_or_default());
     let mut page = Vec::new();

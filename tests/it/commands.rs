@@ -256,7 +256,7 @@ fn health_sends_no_credentials_and_refuses_wrong_arguments() {
     }
     let output = run(folder.path(), &["health", "--server=127.0.0.1:9201"], &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let why = "--server \"127.0.0.1:9201\": must be http://HOST:PORT; see promkairos --help";
+    let why = "--server \"127.0.0.1:9201\": must be http://HOST:PORT; see promkairos health --help";
     assert_eq!(String::from_utf8_lossy(&output.stderr), format!("promkairos: {why}\n"));
 }
 
@@ -265,12 +265,14 @@ fn a_login_in_a_url_is_refused_and_not_repeated() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |arguments: &[&str], flag: &str| {
         let output = run(folder.path(), arguments, &[]);
+        let command = arguments.iter().take_while(|word| !word.starts_with('-'));
+        let command = command.copied().collect::<Vec<_>>().join(" ");
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
         let said = String::from_utf8(output.stderr).expect("UTF-8");
         let why = "no user and no password may stand in a URL: --server-username and \
-                   --server-password-file log in; see promkairos --help";
-        assert_eq!(said, format!("promkairos: {flag}: {why}\n"));
+                   --server-password-file log in; see promkairos";
+        assert_eq!(said, format!("promkairos: {flag}: {why} {command} --help\n"));
     };
     for url in ["http://op:hunter2@127.0.0.1:1", "https://op:hunter2@127.0.0.1:1/x"] {
         check(&["health", "--server", url], "--server");
@@ -363,5 +365,5 @@ fn manual_pages_describe_what_help_describes() {
     let output = run(root(), &["man", "nonsense"], &[]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(said, "promkairos: \"nonsense\" is no command; see promkairos --help\n");
+    assert_eq!(said, "promkairos: \"nonsense\" is no command; see promkairos man --help\n");
 }

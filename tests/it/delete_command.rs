@@ -99,7 +99,7 @@ async fn refusals_say_what_to_do() {
     let url = server.url("");
     let ask = |arguments: &[&str]| delete(data.path(), &[arguments, &["--server", &url]].concat());
     for (arguments, reason) in [
-        (&["--match=up{", "--start=0", "--end=1"][..], "invalid parameter \"match[]\""),
+        (&["--match=up{", "--start=0", "--end=1"][..], ": --match: 1:"),
         (&["--match=up", "--start=yesterday", "--end=1"], "invalid parameter \"start\""),
         (&["--match=up", "--start=Inf", "--end=1"], "\"Inf\" is beyond all times"),
         (&["--match=up", "--start=0", "--end=1e30"], "\"1e30\" is beyond all times"),

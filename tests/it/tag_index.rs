@@ -141,7 +141,9 @@ async fn the_embedded_store_has_no_tag_index() {
         assert!(error.contains("this is about --store cassandra"), "{error}");
     }
     let error = ask(&server, &["explain", "{"]).expect_err("refused");
-    assert!(error.contains("invalid parameter \"match[]\""), "{error}");
+    assert!(error.contains(": SELECTOR (no function): 1:2: parse error: "), "{error}");
+    let error = ask(&server, &["explain", "rate(x[5m])"]).expect_err("refused");
+    assert!(error.contains(": SELECTOR (no function): 1:"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
