@@ -18,7 +18,7 @@ use super::turns::Turn;
 use super::unsent::holding;
 use super::{ApiError, AppState, json, label_name, matches};
 use crate::config::ListLimits;
-use crate::model::{Labels, TimeRange};
+use crate::model::{Labels, ShownSize, TimeRange};
 use crate::promql::annotations::Shown;
 use crate::promql::quoted_bytes;
 use crate::storage::{Limited, ListSize, Listed, SeriesQuery, SharedStore, StoreError};
@@ -131,7 +131,7 @@ impl Limit {
         let (most, setting) = match found.items.len() == items {
             true if !self.of_setting => return vec![TRUNCATED.to_owned()],
             true => (items.to_string(), RESULTS),
-            false => (format!("{bytes} bytes"), SIZE),
+            false => (ShownSize::of(bytes).to_string(), SIZE),
         };
         state.metrics.http.limits.reached(setting);
         vec![format!("{TRUNCATED}: more than {most}, which is the setting {setting}")]

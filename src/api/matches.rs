@@ -6,7 +6,7 @@ use super::parameters::{Parameters, invalid};
 use super::workers::Caller;
 use super::{ApiError, AppState, patterns};
 use crate::limits::{MAX_QUERY_BYTES, MAX_READ_QUERIES, NO_SETTING};
-use crate::model::{Matcher, PatternSet};
+use crate::model::{Matcher, PatternSet, ShownSize};
 use crate::promql::{PatternRoom, parse_selector_with};
 
 /// The matchers of each selector, or why one is none.
@@ -64,7 +64,8 @@ pub(super) async fn parse_any(
     }
     let bytes = selectors.iter().map(String::len).sum::<usize>();
     if bytes > MAX_QUERY_BYTES {
-        return Ok(Err(format!("more than {MAX_QUERY_BYTES} bytes of them; {NO_SETTING}")));
+        let most = ShownSize::of(MAX_QUERY_BYTES);
+        return Ok(Err(format!("more than {most} of them; {NO_SETTING}")));
     }
     let syntax = state.evaluator().syntax;
     let parse = move |set: &mut PatternSet, caller: &Caller<'_>| {
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(error, "more than 256 of them; no setting changes that");
         let long = format!("{{a=\"{}\"}}", "x".repeat(MAX_QUERY_BYTES / 2));
         let error = parsed(&[&long, &long]).await.expect_err("refused");
-        assert_eq!(error, "more than 1048576 bytes of them; no setting changes that");
+        assert_eq!(error, "more than 1MiB of them; no setting changes that");
     }
 
     #[tokio::test]

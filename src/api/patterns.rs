@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::{MAX_READ_PATTERN_BYTES, NO_SETTING};
-use crate::model::{MatchOp, Matcher, PatternSet};
+use crate::model::{MatchOp, Matcher, PatternSet, ShownSize};
 use crate::promql::{LimitSource, Patience, PatternRoom};
 
 /// Bytes of a request that is read where it comes.
@@ -86,7 +86,8 @@ impl<'a> Patterns<'a> {
             self.bytes += value.len();
             if self.bytes > MAX_READ_PATTERN_BYTES {
                 return Err(ApiError::BadRequest(format!(
-                    "more than {MAX_READ_PATTERN_BYTES} bytes of regular expressions in a request; {NO_SETTING}"
+                    "more than {} of regular expressions in a request; {NO_SETTING}",
+                    ShownSize::of(MAX_READ_PATTERN_BYTES)
                 )));
             }
         }

@@ -2,6 +2,7 @@
 //! and the reference page say. Bounds that depend on other settings stand where these are read.
 
 use crate::limits;
+use crate::model::ShownSize;
 
 /// The bounds of a setting.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +58,7 @@ impl Bounds {
         }
     }
 
-    /// In words, as in `at least 8B, at most 1KiB`.
+    /// In words, as in `at least 8 bytes, at most 1KiB`.
     pub(super) fn told(self) -> String {
         let is_open = self.most == ANY as u64;
         let least = format!("at least {}", self.unit.shown(self.least));
@@ -72,12 +73,9 @@ impl Bounds {
 
 impl Unit {
     fn shown(self, value: u64) -> String {
-        const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let fits = UNITS.iter().find(|(unit, _)| value.is_multiple_of(*unit));
-        match (self, fits) {
-            (Self::Number, _) => value.to_string(),
-            (Self::Size, None) => format!("{value}B"),
-            (Self::Size, Some((unit, name))) => format!("{}{name}", value / unit),
+        match self {
+            Self::Number => value.to_string(),
+            Self::Size => ShownSize::of(value).to_string(),
         }
     }
 }
@@ -103,9 +101,9 @@ mod tests {
 
     #[test]
     fn they_are_told_in_the_units_of_people() {
-        assert_eq!(size(8, 1 << 10).told(), "at least 8B, at most 1KiB");
+        assert_eq!(size(8, 1 << 10).told(), "at least 8 bytes, at most 1KiB");
         assert_eq!(size(16 << 20, ANY).told(), "at least 16MiB");
         assert_eq!(number(128).told(), "at most 128");
-        assert_eq!(size(1500, 3 << 30).told(), "at least 1500B, at most 3GiB");
+        assert_eq!(size(1500, 3 << 30).told(), "at least 1500 bytes, at most 3GiB");
     }
 }

@@ -7,7 +7,7 @@ use super::bounds::Bounds;
 use super::raw::Raw;
 use super::{ConfigError, HttpConfig, MemoryConfig, choice, count, duration, parse_size, positive};
 use crate::limits;
-use crate::model::{LabelLimits, MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, TimeLimits};
+use crate::model::{LabelLimits, MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, ShownSize, TimeLimits};
 
 /// What one process takes of its senders and askers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,13 +84,13 @@ impl ListLimits {
         let at_once = count(raw, AT_ONCE, 1)?;
         let most = memory.queries() / at_once as u64;
         if most < LEAST {
-            let why =
-                format!("as many answers of {LEAST} bytes must fit into half of memory-limit");
+            let least = ShownSize::of(LEAST);
+            let why = format!("as many answers of {least} must fit into half of memory-limit");
             return Err(raw.refuse(AT_ONCE, why));
         }
         let bytes = memory.size_or(raw, SIZE, memory.list().clamp(LEAST, most), at_once as u64)?;
         if bytes < LEAST {
-            return Err(raw.refuse(SIZE, format!("must be at least {LEAST} bytes")));
+            return Err(raw.refuse(SIZE, format!("must be at least {}", ShownSize::of(LEAST))));
         }
         Ok(Self {
             results: count(raw, "max-label-results", 1)?,
@@ -281,7 +281,7 @@ mod tests {
         );
         check(
             "--label-max-concurrency=4000000000",
-            "--label-max-concurrency \"4000000000\": as many answers of 65536 bytes must fit into half \
+            "--label-max-concurrency \"4000000000\": as many answers of 64KiB must fit into half \
              of memory-limit",
         );
         check(
@@ -291,7 +291,7 @@ mod tests {
         check("--label-max-wait=0", "--label-max-wait \"0\": must be more than 0");
         check(
             "--max-label-results-size=65535B",
-            "--max-label-results-size \"65535B\": must be at least 65536 bytes",
+            "--max-label-results-size \"65535B\": must be at least 64KiB",
         );
         check("--http-body-timeout=0", "--http-body-timeout \"0\": must be more than 0");
         check("--max-http2-streams=4294967296", "--max-http2-streams \"4294967296\": is too large");

@@ -12,6 +12,7 @@ use crate::limits::{
     MAX_BODY_BYTES, MAX_BODY_BYTES_IN_FLIGHT, MAX_DECODED_BYTES, MAX_DECODED_BYTES_IN_FLIGHT,
     MAX_LIST_BYTES, MAX_METADATA_BYTES, MAX_READ_RESPONSE_BYTES, MAX_REQUEST_REGEX_BYTES,
 };
+use crate::model::ShownSize;
 
 /// Least memory that the program works with.
 const LEAST: u64 = 128 << 20;
@@ -116,8 +117,9 @@ impl MemoryConfig {
         }
         let what = if times == 1 { "it".to_owned() } else { format!("{times} times as much") };
         let reason = format!(
-            "{what} must fit into half of the setting {LIMIT}, which is {} here: {half} bytes",
-            raw.required(LIMIT)
+            "{what} must fit into half of the setting {LIMIT}, which is {} here: {}",
+            raw.required(LIMIT),
+            ShownSize::of(half)
         );
         Err(raw.refuse(name, reason))
     }
@@ -133,16 +135,18 @@ fn limit_of(text: &str, available: impl FnOnce() -> u64) -> Result<u64, String> 
             let percent = percent.ok_or("a part must be from 1% to 100%")?;
             let available = available();
             if available / 8 * 7 < LEAST {
+                let (available, least) = (ShownSize::of(available), ShownSize::of(LEAST));
                 return Err(format!(
-                    "is of {available} bytes, which the machine or the control group has: the program \
-                     needs {LEAST}, and an eighth for what else is there"
+                    "is of {available}, which the machine or the control group has: the program \
+                     needs {least}, and an eighth for what else is there"
                 ));
             }
             Ok((available / 100 * percent).max(LEAST))
         }
         None => match parse_size(text) {
             Ok(bytes) if bytes < LEAST => {
-                Err(format!("is {bytes} bytes and must be at least {LEAST}"))
+                let (bytes, least) = (ShownSize::of(bytes), ShownSize::of(LEAST));
+                Err(format!("is {bytes} and must be at least {least}"))
             }
             bytes => bytes.map_err(|error| format!("{error}; or a part such as 60%")),
         },
@@ -205,12 +209,12 @@ mod tests {
         check("0%", Err("a part must be from 1% to 100%"));
         check("101%", Err("a part must be from 1% to 100%"));
         check("1%", Ok(LEAST));
-        check("64MiB", Err("is 67108864 bytes and must be at least 134217728"));
+        check("64MiB", Err("is 64MiB and must be at least 128MiB"));
         let small = |available| limit_of("60%", || available);
         let least = LEAST / 7 * 8 + 8;
         assert_eq!([least, 200 << 20].map(small), [Ok(LEAST), Ok(LEAST)]);
-        let error = "is of 134217728 bytes, which the machine or the control group has: the program \
-                     needs 134217728, and an eighth for what else is there";
+        let error = "is of 128MiB, which the machine or the control group has: the program \
+                     needs 128MiB, and an eighth for what else is there";
         assert_eq!(small(128 << 20), Err(error.to_owned()));
         assert!(limit_of("lots", || 0).expect_err("no size").ends_with("or a part such as 60%"));
     }
@@ -256,17 +260,17 @@ mod tests {
         check(
             "--query-max-memory=1GiB",
             "--query-max-memory \"1GiB\": it must fit into half of the setting memory-limit, \
-             which is 1GiB here: 536870912 bytes",
+             which is 1GiB here: 512MiB",
         );
         check(
             "--flush-memory=200MiB",
             "--flush-memory \"200MiB\": 4 times as much must fit into half of the setting \
-             memory-limit, which is 1GiB here: 536870912 bytes",
+             memory-limit, which is 1GiB here: 512MiB",
         );
         check(
             "--max-label-results-size=1GiB",
             "--max-label-results-size \"1GiB\": 4 times as much must fit into half of the setting \
-             memory-limit, which is 1GiB here: 536870912 bytes",
+             memory-limit, which is 1GiB here: 512MiB",
         );
         let both = ["--memory-limit=1GiB", "--flush-memory=100MiB", "--query-max-memory=500MiB"];
         let config = load(&both).expect("they fit");

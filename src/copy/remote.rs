@@ -18,7 +18,7 @@ use super::answers;
 use super::runs::{RUN_BYTES, Run};
 use crate::chunk::{Chunk, ChunkKind, ColumnBytes};
 use crate::limits::RETRY_AFTER;
-use crate::model::{Exemplar, Labels, Matcher, Metadata, RawLabels, TimeRange, varint};
+use crate::model::{Exemplar, Labels, Matcher, Metadata, RawLabels, ShownSize, TimeRange, varint};
 use crate::promql::format::timestamp;
 use crate::storage::StoreError;
 use crate::wire::read::{
@@ -123,7 +123,8 @@ impl Remote {
             let body = answer.body_mut().with_config().limit(max_bytes).read_to_vec();
             let body = body.map_err(|error| match error {
                 ureq::Error::BodyExceedsLimit(_) => {
-                    StoreError::Limit(format!("{path}: an answer of more than {max_bytes} bytes"))
+                    let most = ShownSize::of(max_bytes);
+                    StoreError::Limit(format!("{path}: an answer of more than {most}"))
                 }
                 error => away(&error.to_string()),
             })?;
@@ -221,7 +222,7 @@ fn frame(body: &mut impl Read) -> Result<Option<Vec<u8>>, StoreError> {
     let too_long = std::io::Error::from(ErrorKind::InvalidData);
     let length = varint::read(&mut byte, too_long).map_err(cut)?;
     if length > MAX_FRAME_MESSAGE as u64 {
-        return Err(broken(&format!("a frame of {length} bytes")));
+        return Err(broken(&format!("a frame of {}", ShownSize::of(length))));
     }
     let mut checksum = [0; 4];
     body.read_exact(&mut checksum).map_err(cut)?;

@@ -210,8 +210,8 @@ pub enum RejectReason {
         what: String,
         /// The setting.
         setting: &'static str,
-        /// Its value.
-        most: u64,
+        /// Its value, as people read it.
+        most: String,
     },
     /// The store below cannot represent it.
     #[error("{0}")]

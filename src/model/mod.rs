@@ -23,6 +23,7 @@ mod re2;
 mod sample;
 mod sample_times;
 mod shown;
+mod size;
 mod time;
 pub mod varint;
 
@@ -48,4 +49,5 @@ pub use re2::{RegexError, anchored as anchored_re2, compiled_bytes, translate as
 pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
 pub use sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RETENTION, SampleTimes, TimeLimits};
 pub use shown::{ShownLabel, ShownMetric, ShownSeries, ShownText};
+pub use size::ShownSize;
 pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};

@@ -192,7 +192,7 @@ mod tests {
         let wrong = "(a|".repeat(CHEAP_TEXT);
         for (text, most, want) in [
             (wrong.as_str(), 1 << 20, "nested deeper than"),
-            (&costly(1), 1 << 10, "takes more than 1024 bytes compiled"),
+            (&costly(1), 1 << 10, "takes more than 1KiB compiled"),
         ] {
             let read = |set: &mut PatternSet| set.matcher(most, MatchOp::Regex, "l", text);
             assert!(read(&mut set).is_ok());

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::error::QueryError;
 use super::query_memory::{Opening, QueryMemory};
 use super::settings::{MAX_BYTES, MAX_SAMPLES, Settings};
+use crate::model::ShownSize;
 
 /// More than a query can hold at all.
 const BEYOND: usize = 1 << 52;
@@ -112,8 +113,8 @@ impl Held {
         }
         if bytes_now > budget.max_bytes {
             let what = format!(
-                "query would hold more than {} bytes in memory, which is the setting {MAX_BYTES}",
-                budget.max_bytes
+                "query would hold more than {} in memory, which is the setting {MAX_BYTES}",
+                ShownSize::of(budget.max_bytes)
             );
             return Err(QueryError::Limit { what, setting: MAX_BYTES });
         }
@@ -219,8 +220,8 @@ mod tests {
         let mut held = budget.nothing();
         held.take(0, 3_300).expect("less than 85 %, though it counts twice");
         let error = budget.nothing().take(0, 100).expect_err("as much").to_string();
-        let want = "the process has 15000 bytes in memory, and the setting memory-limit is 25600, and queries took \
-                    3400 more since it was looked at: no query may hold more than 100 bytes now";
+        let want = "the process has 15000 bytes in memory, and the setting memory-limit is 25KiB, and queries took \
+                    3400 bytes more since it was looked at: no query may hold more than 100 bytes now";
         assert_eq!(error, want);
         // They hold it, and the process does not have it: it was there before.
         pressure.note(15_000);
@@ -239,7 +240,7 @@ mod tests {
         let mut held = budget.nothing();
         held.take(0, 100).expect("a little");
         let error = held.take(0, 1).expect_err("more than that").to_string();
-        let want = "the process has 25000 bytes in memory, and the setting memory-limit is 25600: no \
+        let want = "the process has 25000 bytes in memory, and the setting memory-limit is 25KiB: no \
                     query may hold more than 100 bytes now";
         assert_eq!(error, want);
         assert_eq!(pressure.take_refused(Refused::Query), 1);

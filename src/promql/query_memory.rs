@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::QueryError;
+use crate::model::ShownSize;
 use crate::storage::{MEMORY_LIMIT, Pressure, Refused};
 
 /// A query that holds no more than this part of what the process may have goes on when memory is short.
@@ -87,9 +88,9 @@ impl QueryMemory {
         }
         if now > self.max_bytes {
             return Err(format!(
-                "all queries would hold more than {} bytes in memory, which is half of the setting \
+                "all queries would hold more than {} in memory, which is half of the setting \
                  {MEMORY_LIMIT}",
-                self.max_bytes
+                ShownSize::of(self.max_bytes)
             ));
         }
         if self.is_short(now) { Err(self.short(now)) } else { Ok(()) }
@@ -118,12 +119,15 @@ impl QueryMemory {
 
     /// Why a query may not hold more than a little while memory is short.
     fn short(&self, now: usize) -> String {
-        let (text, little) = (self.pressure.text(), self.little());
+        let (text, little) = (self.pressure.text(), ShownSize::of(self.little()));
         let more = match self.taken(now) {
             _ if !self.pressure.has_room_for_answers(0) => String::new(),
-            taken => format!(", and queries took {taken} more since it was looked at"),
+            taken => {
+                let taken = ShownSize::of(taken);
+                format!(", and queries took {taken} more since it was looked at")
+            }
         };
-        format!("{text}{more}: no query may hold more than {little} bytes now")
+        format!("{text}{more}: no query may hold more than {little} now")
     }
 
     /// Gives bytes back.

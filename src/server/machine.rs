@@ -5,6 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::{Config, memory_of_machine};
 use crate::limits::SPARE_CONNECTIONS;
+use crate::model::ShownSize;
 
 /// Descriptors for what is no connection: the log, part files being read and written, a cluster's connections.
 const OF_STORE: u64 = 384;
@@ -56,8 +57,9 @@ fn few_descriptors(descriptors: u64, connections: u64) -> Option<String> {
 
 fn little_memory(available: u64, limit: u64) -> Option<String> {
     (limit > available).then(|| {
+        let (limit, available) = (ShownSize::of(limit), ShownSize::of(available));
         format!(
-            "the setting memory-limit is {limit} bytes, and the machine or the control group has \
+            "the setting memory-limit is {limit}, and the machine or the control group has \
              {available}: the system may end the process before the limit does anything"
         )
     })
@@ -74,7 +76,7 @@ mod tests {
         assert!(told.contains("may open 256 files") && told.contains("max-connections"), "{told}");
         assert_eq!(little_memory(1 << 30, 1 << 30), None);
         let told = little_memory(1 << 30, 1 << 31).expect("little");
-        assert!(told.contains("memory-limit is 2147483648 bytes"), "{told}");
+        assert!(told.contains("memory-limit is 2GiB"), "{told}");
     }
 
     #[test]

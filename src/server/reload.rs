@@ -13,6 +13,7 @@ use crate::api::{AppState, Reload};
 use crate::config::{
     Config, ConfigError, LimitsConfig, METADATA_COPIES, MemoryConfig, WebConfig, changed, is_live,
 };
+use crate::model::ShownSize;
 use crate::storage::Clock;
 use crate::storage::embedded::Expired;
 use crate::telemetry::LogFilter;
@@ -150,7 +151,8 @@ fn hold_back(config: &mut Config, of_start: MemoryConfig) -> Option<String> {
     let mut told = Vec::new();
     for (setting, wanted, most, why) in wishes {
         if *wanted > most {
-            told.push(format!("{setting} is not {wanted} but {most} bytes, {why}"));
+            let (read, taken) = (ShownSize::of(*wanted), ShownSize::of(most));
+            told.push(format!("{setting} is not {read} but {taken}, {why}"));
             *wanted = most;
         }
     }
@@ -174,13 +176,12 @@ mod tests {
         };
         check(&["--memory-limit=1GiB"], 256 << 20, None);
         check(&["--memory-limit=1GiB", "--query-max-memory=512MiB"], 512 << 20, None);
-        let told = "query-max-memory is not 1073741824 but 536870912 bytes, half of the memory-limit \
-                    of the start";
+        let told = "query-max-memory is not 1GiB but 512MiB, half of the memory-limit of the start";
         check(&["--memory-limit=4GiB", "--query-max-memory=1GiB"], 512 << 20, Some(told));
         check(&["--memory-limit=4GiB"], 512 << 20, Some(told));
         let list = "--max-label-results-size=512MiB";
-        let told = "query-max-memory is not 1073741824 but 536870912 bytes, half of the memory-limit \
-                    of the start, and max-label-results-size is not 536870912 but 134217728 bytes, half \
+        let told = "query-max-memory is not 1GiB but 512MiB, half of the memory-limit \
+                    of the start, and max-label-results-size is not 512MiB but 128MiB, half \
                     of the memory-limit of the start over label-max-concurrency";
         check(&["--memory-limit=4GiB", list], 512 << 20, Some(told));
     }

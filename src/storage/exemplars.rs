@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::StoreError;
-use crate::model::{Exemplar, Labels, TimeRange};
+use crate::model::{Exemplar, Labels, ShownSize, TimeRange};
 
 /// Series with their exemplars, sorted: series by labels, exemplars by time and then by labels.
 pub type ExemplarList = Vec<(Labels, Vec<Exemplar>)>;
@@ -61,7 +61,7 @@ impl Budget {
     fn take(&mut self, bytes: usize) -> Result<(), StoreError> {
         let left = self.left.checked_sub(bytes);
         self.left = left.ok_or_else(|| {
-            StoreError::Limit(format!("exemplars of more than {} bytes", self.most))
+            StoreError::Limit(format!("exemplars of more than {}", ShownSize::of(self.most)))
         })?;
         Ok(())
     }

@@ -49,7 +49,9 @@ use self::run_length::bytes_of_chunk;
 pub use self::run_length::{RunLength, chunk_bytes};
 pub use self::unsynced::{Since, Starts, Unsynced};
 use crate::chunk::Chunk;
-use crate::model::{Exemplar, Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use crate::model::{
+    Exemplar, Labels, Matcher, Metadata, ShownSize, TimeRange, WriteBatch, WriteOutcome,
+};
 
 /// A shared handle to a store.
 pub type SharedStore = Arc<dyn Store>;
@@ -213,7 +215,8 @@ impl SelectHints {
 /// Fails when the label sets of a selection have more bytes than `limit`, as its hints have it.
 fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
-        return Err(StoreError::Limit(format!("label sets of more than {limit} bytes selected")));
+        let limit = ShownSize::of(limit);
+        return Err(StoreError::Limit(format!("label sets of more than {limit} selected")));
     }
     Ok(())
 }
@@ -222,7 +225,8 @@ fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
 fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
         let what = format!(
-            "label sets and what is kept to read their points of more than {limit} bytes selected"
+            "label sets and what is kept to read their points of more than {} selected",
+            ShownSize::of(limit)
         );
         return Err(StoreError::Limit(what));
     }
@@ -232,7 +236,8 @@ fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
 /// Fails when reading a series brings more bytes of points than `limit`, its [`SelectHints::max_series_bytes`].
 fn check_series_bytes(labels: &Labels, bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
-        let what = format!("{labels} has points of more than {limit} bytes in this range");
+        let limit = ShownSize::of(limit);
+        let what = format!("{labels} has points of more than {limit} in this range");
         return Err(StoreError::Limit(what));
     }
     Ok(())

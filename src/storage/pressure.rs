@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::StoreError;
 use crate::limits::RETRY_AFTER;
-use crate::model::RejectReason;
+use crate::model::{RejectReason, ShownSize};
 
 /// The setting that says how much memory the process may take.
 pub const MEMORY_LIMIT: &str = "memory-limit";
@@ -165,11 +165,9 @@ impl Pressure {
 
     /// What the process has of what it may have, in words that name the setting.
     pub fn text(&self) -> String {
-        let resident = self.resident.load(Relaxed);
-        let limit = self.limit;
-        format!(
-            "the process has {resident} bytes in memory, and the setting {MEMORY_LIMIT} is {limit}"
-        )
+        let resident = ShownSize::of(self.resident.load(Relaxed));
+        let limit = ShownSize::of(self.limit);
+        format!("the process has {resident} in memory, and the setting {MEMORY_LIMIT} is {limit}")
     }
 
     /// Whether a remote write may be taken.
@@ -241,12 +239,14 @@ impl Pressure {
                 self.expected.fetch_add(bytes, Relaxed);
                 return None;
             }
+            let need = ShownSize::of(need);
             more = format!(", and {need} more with new series and the next flush");
         }
         self.count(Refused::Series);
-        let resident = self.resident.load(Relaxed);
-        let what = format!("the process has {resident} bytes in memory{more}");
-        Some(RejectReason::Limit { what, setting: MEMORY_LIMIT, most: self.limit })
+        let resident = ShownSize::of(self.resident.load(Relaxed));
+        let what = format!("the process has {resident} in memory{more}");
+        let most = ShownSize::of(self.limit).to_string();
+        Some(RejectReason::Limit { what, setting: MEMORY_LIMIT, most })
     }
 
     fn check(&self, level: Level, what: Refused) -> Result<(), StoreError> {
@@ -366,7 +366,8 @@ mod tests {
         assert_eq!(counts, [1, 2, 0, 4]);
         assert_eq!(pressure.take_refused(Refused::Series), 0, "taken");
         let text = pressure.check_write().expect_err("over").to_string();
-        let want = "the process has 2000 bytes in memory, and the setting memory-limit is 1000";
+        let want =
+            "the process has 2000 bytes in memory, and the setting memory-limit is 1000 bytes";
         assert_eq!(text, want);
         pressure.note(10);
         assert_eq!(refused(), (false, false, false));
@@ -408,8 +409,7 @@ mod tests {
         let mut room = SeriesRoom::new(&pressure);
         assert_eq!(let_in(&mut room), 1);
         let refused = room.refuse(50).expect("refused").to_string();
-        let text =
-            "the process has 700 bytes in memory, and 200 more with new series and the next flush";
+        let text = "the process has 700 bytes in memory, and 200 bytes more with new series and the next flush";
         assert!(refused.contains(text), "{refused}");
         drop(room);
         pressure.note(799);

@@ -18,7 +18,7 @@ pub mod v1;
 pub mod v2;
 
 use crate::limits::NO_SETTING;
-use crate::model::{Body, Protocol, SampleTimes, Target, WriteBatch};
+use crate::model::{Body, Protocol, SampleTimes, ShownSize, Target, WriteBatch};
 
 pub use encode::{encode_v1, encode_v2};
 
@@ -71,7 +71,7 @@ pub enum WireError {
     #[error("body is not a zstd frame that says how large its content is")]
     Zstd,
     /// More bytes than a body may have when decoded.
-    #[error("decoded size of {declared} bytes exceeds the limit of {limit} bytes")]
+    #[error("decoded size of {} exceeds the limit of {}", ShownSize::of(*declared), ShownSize::of(*limit))]
     TooLarge {
         /// The length the block declares.
         declared: usize,
@@ -90,7 +90,7 @@ pub enum WireError {
     )]
     Version(&'static str),
     /// What it says takes more memory than it may, and far more than the message: see [`Policy::AcceptWithin`].
-    #[error("the body takes more than {0} bytes of memory when it is decoded")]
+    #[error("the body takes more than {} of memory when it is decoded", ShownSize::of(*.0))]
     Expands(usize),
     /// Too much of something in one request.
     #[error("more than {limit} {what} in one request; {NO_SETTING}")]

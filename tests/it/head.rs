@@ -236,7 +236,7 @@ async fn a_store_below_that_is_away_loses_nothing_and_ends_at_the_limit() {
         written += 1;
     };
     assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused}");
-    let why = "of at most 200000 bytes not in the store below yet, which is the setting wal-limit";
+    let why = "of at most 195.3KiB not in the store below yet, which is the setting wal-limit";
     assert!(refused.to_string().contains(why), "{refused}");
     assert_eq!(reached(&metrics, "wal-limit"), 1);
     assert!(written > 50);

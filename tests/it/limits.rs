@@ -188,7 +188,7 @@ async fn requests_beyond_a_setting_are_told_which() {
     let why = "6 samples in one request, and the setting max-samples-per-request is 5\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let answer = server.write(Message::V1, vec![0; 2049]).await.expect("an answer");
-    let why = "body has more than 2048 bytes, which is the setting max-request-body-size\n";
+    let why = "body has more than 2KiB, which is the setting max-request-body-size\n";
     assert_eq!((answer.status, answer.body.as_str()), (413, why));
     let answer = send(&server, &[series("m", "0123456789", 1), series("m", "a", 1)]).await;
     let why = "value of label \"host\" of 10 bytes, and the setting max-label-value-size is 9 for \
@@ -207,7 +207,7 @@ async fn requests_beyond_a_setting_are_told_which() {
     assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
     let large = compress(&proto::Message(vec![0; 1025]));
     let answer = server.write(Message::V1, large.clone()).await.expect("an answer");
-    let why = "1025 decoded bytes in one request, and the setting max-decoded-body-size is 1024\n";
+    let why = "1025 bytes decoded in one request, and the setting max-decoded-body-size is 1KiB\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let client = reqwest::Client::new();
     let read = client.post(server.url("/api/v1/read")).body(large).send().await.expect("an answer");
@@ -270,7 +270,7 @@ async fn answers_of_label_endpoints_end_at_their_bytes() {
         let answer: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         answer["warnings"].clone()
     };
-    let why = "results truncated due to limit: more than 65536 bytes, which is the setting \
+    let why = "results truncated due to limit: more than 64KiB, which is the setting \
                max-label-results-size";
     for path in
         ["/api/v1/series?match[]=m", "/api/v1/label/host/values?limit=7", "/api/v1/status/tsdb"]
@@ -301,7 +301,7 @@ async fn more_exemplars_than_an_answer_may_have_are_an_error() {
         let path = format!("/api/v1/query_exemplars?query=m&start={start}&end={end}");
         server.get(&path).await.expect("an answer")
     };
-    let why = "exemplars of more than 65536 bytes, which is the setting max-label-results-size";
+    let why = "exemplars of more than 64KiB, which is the setting max-label-results-size";
     let want = format!("{{\"status\":\"error\",\"errorType\":\"execution\",\"error\":\"{why}\"}}");
     assert_eq!(ask(999).await, (422, want));
     let (status, text) = ask(299).await;
@@ -328,7 +328,7 @@ async fn bodies_that_are_no_writes_end_at_the_setting_too() {
         let answer = request.send().await.expect("an answer");
         (answer.status().as_u16(), answer.text().await.expect("a text"))
     };
-    let why = "body has more than 2048 bytes, which is the setting max-request-body-size\n";
+    let why = "body has more than 2KiB, which is the setting max-request-body-size\n";
     let refused = (413, why.to_owned());
     let form = |bytes: usize| format!("query=1&x={}", "y".repeat(bytes - 10));
     let forms = "application/x-www-form-urlencoded";
@@ -378,7 +378,7 @@ async fn answers_of_remote_read_without_streaming_end_at_settings() {
     assert_eq!(read("more").await, Ok(1));
     assert_eq!(reached(&server, "query-max-samples").await, Some(1.0));
     let why = read("many").await.expect_err("too many bytes");
-    let want = "400 Bad Request: exceeded response limit (16777216 bytes), which is a share of \
+    let want = "400 Bad Request: exceeded response limit (16MiB), which is a share of \
                 the setting memory-limit, use STREAMED_XOR_CHUNKS\n";
     assert_eq!(why, want);
     assert_eq!(reached(&server, "memory-limit").await, Some(1.0));
@@ -478,7 +478,7 @@ async fn limits_at_their_defaults_name_their_settings() {
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     let answer = send(&server, &[series("m", &"v".repeat(17_000), 1)]).await;
     let why =
-        "value of label \"host\" of 17000 bytes, and the setting max-label-value-size is 16384";
+        "value of label \"host\" of 17000 bytes, and the setting max-label-value-size is 16KiB";
     assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
     let label = |name: &str| proto::Message::default().bytes(1, name).bytes(2, "v");
     let labels = (0..129).map(|number| label(&format!("l{number:03}")));
@@ -505,12 +505,11 @@ async fn limits_at_their_defaults_name_their_settings() {
     let one = proto::Message::default().bytes(1, [1, 2, 3, 4, 5, 6, 7, 8]).messages(2, [point]);
     let body = compress(&request.messages(5, [one]));
     let answer = server.write(Message::V2, body).await.expect("an answer");
-    let why = "labels of 33012 bytes in all, and the setting max-labels-size is 32768";
+    let why = "labels of 33012 bytes in all, and the setting max-labels-size is 32KiB";
     assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
     let bomb = [&b"\x81\x80\x80\x10"[..], &[0; 9]].concat();
     let answer = server.write(Message::V1, bomb).await.expect("an answer");
-    let why = "33554433 decoded bytes in one request, and the setting max-decoded-body-size is \
-               33554432\n";
+    let why = "32.0MiB decoded in one request, and the setting max-decoded-body-size is 32MiB\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     assert_eq!(server.write(Message::V1, vec![0xff; 9]).await.expect("an answer").status, 400);
     for reason in [

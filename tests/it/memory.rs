@@ -358,10 +358,7 @@ async fn what_the_machine_does_not_have_is_told_at_the_start() {
     let mut server = Promkairos::start_under(&few, data.path(), &Backend::Embedded, &flags);
     server.wait_ready().await;
     let log = server.process.log();
-    assert!(
-        log.contains("the setting memory-limit is 70368744177664 bytes, and the machine"),
-        "{log}"
-    );
+    assert!(log.contains("the setting memory-limit is 64TiB, and the machine"), "{log}");
     assert!(log.contains("the process may open 2048 files, and with the setting"), "{log}");
 }
 

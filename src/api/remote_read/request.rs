@@ -206,7 +206,7 @@ mod tests {
         decode(&with_patterns([small; MAX_READ_MATCHERS].into_iter())).expect("small ones fit");
         let error = decode(&with_patterns([large; MAX_READ_MATCHERS].into_iter()));
         let error = error.expect_err("over the budget");
-        let want = "regular expression takes more than 524288 bytes compiled, its share of the 67108864 bytes";
+        let want = "regular expression takes more than 512KiB compiled, its share of the 64MiB";
         assert!(error.starts_with(want) && error.contains("the setting memory-limit"), "{error}");
     }
 
@@ -214,8 +214,7 @@ mod tests {
     fn patterns_are_limited_before_they_are_read() {
         let half = "a".repeat(MAX_READ_PATTERN_BYTES / 2);
         let error = decode(&with_patterns([half.as_str(), &half, "b"].into_iter()));
-        let want =
-            "more than 1048576 bytes of regular expressions in a request; no setting changes that";
+        let want = "more than 1MiB of regular expressions in a request; no setting changes that";
         assert_eq!(error.expect_err("too long"), want);
     }
 

@@ -14,7 +14,7 @@ use futures::stream::FuturesOrdered;
 
 use crate::chunk::Chunk;
 use crate::limits::{READ_AHEAD_RUNS, READ_RUN_BYTES, READ_RUN_SERIES};
-use crate::model::Labels;
+use crate::model::{Labels, ShownSize};
 use crate::storage::{RunLength, Selection, SeriesReader, StoreError, chunk_bytes};
 
 type Pending = Pin<Box<dyn Future<Output = (Range<usize>, ReadResult)> + Send>>;
@@ -88,8 +88,9 @@ impl Runs {
         };
         match run.clone().find(too_large) {
             Some(at) => Err(StoreError::Limit(format!(
-                "{} has points of more than {} bytes in this range",
-                self.series[at], self.most_bytes
+                "{} has points of more than {} in this range",
+                self.series[at],
+                ShownSize::of(self.most_bytes)
             ))),
             None => Ok(()),
         }

@@ -7,7 +7,7 @@
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::chunk::Chunk;
-use crate::model::{Counts, Histogram, Labels, ResetHint, Span, TimeRange, Value};
+use crate::model::{Counts, Histogram, Labels, ResetHint, ShownSize, Span, TimeRange, Value};
 use crate::storage::{MEMORY_LIMIT, SelectHints, SharedStore};
 use crate::telemetry::LimitMetrics;
 use crate::wire::snappy;
@@ -169,8 +169,9 @@ impl Response {
         if self.bytes.len() > *max_bytes {
             self.reached.reached(MEMORY_LIMIT);
             return Err(ApiError::BadRequest(format!(
-                "exceeded response limit ({max_bytes} bytes), which is a share of the setting \
-                 {MEMORY_LIMIT}, use STREAMED_XOR_CHUNKS"
+                "exceeded response limit ({}), which is a share of the setting {MEMORY_LIMIT}, use \
+                 STREAMED_XOR_CHUNKS",
+                ShownSize::of(*max_bytes)
             )));
         }
         Ok(())

@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use parking_lot::RwLock;
 
 use crate::limits::FAMILY_BYTES;
-use crate::model::{Metadata, RejectReason, Rejections, WriteBatch};
+use crate::model::{Metadata, RejectReason, Rejections, ShownSize, WriteBatch};
 
 /// The setting of how much metadata there may be.
 const SETTING: &str = "max-metadata-size";
@@ -68,12 +68,16 @@ impl Families {
             position += 1;
             let is_taken = known.take(hash, size, most as u64);
             if !is_taken && let Some(target) = target {
-                let (families, bytes) = (known.sizes.len(), known.bytes);
+                let (families, bytes) = (known.sizes.len(), ShownSize::of(known.bytes));
                 let what = format!(
-                    "no metadata of {}: {families} metric families have {bytes} bytes of it",
+                    "no metadata of {}: {families} metric families have {bytes} of it",
                     entry.family
                 );
-                let reason = RejectReason::Limit { what, setting: SETTING, most: most as u64 };
+                let reason = RejectReason::Limit {
+                    what,
+                    setting: SETTING,
+                    most: ShownSize::of(most).to_string(),
+                };
                 rejections.push(*target, reason, String::new);
             }
             is_taken
@@ -161,7 +165,7 @@ mod tests {
         let refused = families.judge(50, &mut batch);
         assert_eq!(refused.targets(), [Target::Family(7)]);
         let want = "no metadata of up: 0 metric families have 0 bytes of it, and the setting \
-                    max-metadata-size is 50";
+                    max-metadata-size is 50 bytes";
         assert_eq!(refused.kept()[0].to_string(), want);
     }
 }

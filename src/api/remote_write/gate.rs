@@ -130,7 +130,7 @@ impl Gate {
                 return Ok(());
             }
             metrics.ingest.refuse(setting, samples as u64);
-            Err(Refusal::Limit { what: format!("{count} {what}"), setting, most })
+            Err(Refusal::Limit { what: format!("{count} {what}"), setting, most: most.to_string() })
         };
         check(series, "series", SERIES_PER_REQUEST, limits.series_per_request)?;
         check(samples, "samples", SAMPLES_PER_REQUEST, limits.samples_per_request)?;

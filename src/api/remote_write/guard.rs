@@ -16,7 +16,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::active::ActiveSeries;
 use crate::config::WriteLimits;
 use crate::model::{
-    LabelError, LabelLimits, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, WriteBatch,
+    LabelError, LabelLimits, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, ShownSize,
+    WriteBatch,
 };
 
 /// How long a series stays active, in minutes.
@@ -258,7 +259,7 @@ impl Beyond {
                 (what, OF_METRIC, limits.active_series_per_metric)
             }
         };
-        RejectReason::Limit { what, setting, most: most.unwrap_or(0) }
+        RejectReason::Limit { what, setting, most: most.unwrap_or(0).to_string() }
     }
 }
 
@@ -271,20 +272,21 @@ fn hashes(labels: &Labels) -> (u64, u64) {
 /// What is beyond the most that a setting can be is beyond the setting.
 pub(super) fn beyond_setting(why: &RejectReason, limits: &LabelLimits) -> Option<RejectReason> {
     let RejectReason::Labels(error) = why else { return None };
+    let size = |bytes: usize| ShownSize::of(bytes).to_string();
     let (what, most) = match error {
-        LabelError::TooMany { count, .. } => (format!("{count} labels"), limits.labels),
+        LabelError::TooMany { count, .. } => (format!("{count} labels"), limits.labels.to_string()),
         LabelError::NameTooLong { bytes, .. } => {
-            (format!("label name of {bytes} bytes"), limits.name_bytes)
+            (format!("label name of {}", size(*bytes)), size(limits.name_bytes))
         }
         LabelError::ValueTooLong { name, bytes, .. } => {
-            (format!("value of label {name:?} of {bytes} bytes"), limits.value_bytes)
+            (format!("value of label {name:?} of {}", size(*bytes)), size(limits.value_bytes))
         }
         LabelError::TooLong { bytes, .. } => {
-            (format!("labels of {bytes} bytes in all"), limits.total_bytes)
+            (format!("labels of {} in all", size(*bytes)), size(limits.total_bytes))
         }
         _ => return None,
     };
-    Some(RejectReason::Limit { what, setting: why.as_str(), most: most as u64 })
+    Some(RejectReason::Limit { what, setting: why.as_str(), most })
 }
 
 #[cfg(test)]

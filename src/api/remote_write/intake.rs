@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::Refusal;
 use crate::limits;
-use crate::model::Protocol;
+use crate::model::{Protocol, ShownSize};
 use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::HttpMetrics;
 use crate::wire::{Scratch, WireError, snappy};
@@ -260,7 +260,8 @@ pub(crate) fn check_decoded(block: &[u8], most: usize) -> Result<(), Refusal> {
 
 /// Why a body of so many decoded bytes is refused.
 pub(super) fn beyond_decoded(declared: u64, most: usize) -> Refusal {
-    Refusal::Limit { what: format!("{declared} decoded bytes"), setting: DECODED_SIZE, most }
+    let what = format!("{} decoded", ShownSize::of(declared));
+    Refusal::Limit { what, setting: DECODED_SIZE, most: ShownSize::of(most).to_string() }
 }
 
 /// Runs `decode` on a message of `length` bytes, beside the runtime's tasks when it is long.

@@ -28,7 +28,7 @@ use tracing::{Instrument, info_span};
 
 use super::{ApiError, AppState, unsent};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
-use crate::model::{self, Protocol, Rejections, SampleTimes, WriteOutcome};
+use crate::model::{self, Protocol, Rejections, SampleTimes, ShownSize, WriteOutcome};
 use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::{BODY_REFUSED, InFlight, IngestMetrics, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
@@ -90,10 +90,10 @@ fn note(state: &AppState, refusal: &Refusal) {
 pub(crate) enum Refusal {
     #[error("{0}")]
     UnsupportedType(String),
-    #[error("body has more than {0} bytes, which is the setting {name}", name = intake::BODY_SIZE)]
+    #[error("body has more than {}, which is the setting {name}", ShownSize::of(*.0), name = intake::BODY_SIZE)]
     BodyTooLarge(usize),
     #[error("{what} in one request, and the setting {setting} is {most}")]
-    Limit { what: String, setting: &'static str, most: usize },
+    Limit { what: String, setting: &'static str, most: String },
     #[error("more samples than the {most} a second of the setting max-samples-per-second")]
     TooFast { most: u64, retry_after: Duration },
     #[error("body did not arrive within {0:?}, which is the setting http-body-timeout")]
@@ -222,7 +222,7 @@ fn undecoded(error: WireError, limits: &WriteLimits) -> Refusal {
         wire::SAMPLES => (gate::SAMPLES_PER_REQUEST, limits.samples_per_request),
         _ => return error.into(),
     };
-    Refusal::Limit { what: format!("more than {limit} {what}"), setting, most }
+    Refusal::Limit { what: format!("more than {limit} {what}"), setting, most: most.to_string() }
 }
 
 fn respond(

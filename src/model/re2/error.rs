@@ -3,6 +3,7 @@
 //! Knows nothing of how patterns are read.
 
 use crate::limits::{MAX_REGEX_DEPTH, MAX_REQUEST_REGEX_BYTES, NO_SETTING};
+use crate::model::ShownSize;
 
 /// Why a pattern is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,8 +16,11 @@ pub enum RegexError {
     TooDeep,
     /// Compiles to more than it may.
     #[error(
-        "regular expression takes more than {most} bytes compiled, its share of the {whole} bytes that those of \
-         a request may take: a sixteenth of the setting memory-limit, at most {MAX_REQUEST_REGEX_BYTES}"
+        "regular expression takes more than {} compiled, its share of the {} that those of a request may take: \
+         a sixteenth of the setting memory-limit, at most {}",
+        ShownSize::of(*most),
+        ShownSize::of(*whole),
+        ShownSize::of(MAX_REQUEST_REGEX_BYTES)
     )]
     TooLarge {
         /// Bytes that it may take.

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use super::merged::Merged;
 use super::{BoxOperator, Operator, Series};
 use crate::limits::{MAX_QUERY_LABEL_VALUE_BYTES, NO_SETTING};
-use crate::model::{Labels, METRIC_NAME, RegexError};
+use crate::model::{Labels, METRIC_NAME, RegexError, ShownSize};
 use crate::promql::ast::StringLiteral;
 use crate::promql::context::Context;
 use crate::promql::error::QueryError;
@@ -49,8 +49,8 @@ fn relabel(
     for one in input.series() {
         context.check()?;
         let value = value(&one.labels).map_err(|TooLong| {
-            let limit = MAX_QUERY_LABEL_VALUE_BYTES;
-            let what = format!("value of label {name} of more than {limit} bytes; {NO_SETTING}");
+            let limit = ShownSize::of(MAX_QUERY_LABEL_VALUE_BYTES);
+            let what = format!("value of label {name} of more than {limit}; {NO_SETTING}");
             QueryError::Execution(what)
         })?;
         match value {

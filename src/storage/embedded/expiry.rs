@@ -11,7 +11,7 @@ use super::manifest::Tombstone;
 use super::names::{self, WIDE};
 use super::part::Part;
 use super::state::{PartStore, State};
-use crate::model::TimeRange;
+use crate::model::{ShownSize, TimeRange};
 use crate::storage::StoreError;
 
 /// Whole days that are beyond the retention; at least one file.
@@ -43,7 +43,8 @@ impl fmt::Display for Expired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { days: (first, last), files, bytes } = *self;
         let (first, last) = (names::day(first), names::day(last));
-        write!(f, "{first} to {last} (part files: {files}, bytes: {bytes})")
+        let bytes = ShownSize::of(bytes);
+        write!(f, "{first} to {last} (part files: {files}, size: {bytes})")
     }
 }
 

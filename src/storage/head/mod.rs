@@ -44,8 +44,8 @@ use super::{
 };
 use crate::limits::{FULL_RETRY_AFTER, LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY, REFUSE_AT};
 use crate::model::{
-    Body, Labels, Matcher, Metadata, Protocol, Rejections, Target, TimeRange, WriteBatch,
-    WriteOutcome,
+    Body, Labels, Matcher, Metadata, Protocol, Rejections, ShownSize, Target, TimeRange,
+    WriteBatch, WriteOutcome,
 };
 use crate::storage::disk::Disk;
 use crate::storage::failures::Failures;
@@ -230,14 +230,16 @@ impl Inner {
         // A log that is small can hold many points.
         let (points, most) = (self.memory.bytes(), self.options.flush_memory * REFUSE_AT);
         let (setting, what) = if used + bytes as u64 > limit {
+            let (used, limit) = (ShownSize::of(used), ShownSize::of(limit));
             let what = format!(
-                "the log has {used} of at most {limit} bytes not in the store below yet, which is \
-                 the setting wal-limit"
+                "the log has {used} of at most {limit} not in the store below yet, which is the \
+                 setting wal-limit"
             );
             ("wal-limit", what)
         } else if points > most {
+            let (points, most) = (ShownSize::of(points), ShownSize::of(most));
             let what = format!(
-                "{points} bytes of points wait for a flush, and at most {most} may, which is \
+                "{points} of points wait for a flush, and at most {most} may, which is \
                  {REFUSE_AT} times the setting flush-memory"
             );
             ("flush-memory", what)

@@ -29,7 +29,7 @@ use super::prepared::{Judge, Prepared};
 use super::repeater::Repeater;
 use super::wal::{self, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
-use crate::model::{Protocol, Target};
+use crate::model::{Protocol, ShownSize, Target};
 use crate::storage::failures::Failures;
 use crate::storage::{Level, Pace, Pressure, SharedStore, Starts, StoreError};
 use crate::telemetry::HeadMetrics;
@@ -308,8 +308,8 @@ impl Replay {
                 // Tried again, but not with every record.
                 self.full_at = bytes + self.flush_memory;
                 warn!(
-                    bytes,
-                    limit = self.flush_memory,
+                    memory = %ShownSize::of(bytes),
+                    limit = %ShownSize::of(self.flush_memory),
                     "the log is read back over the memory limit, a flush failed: {error}"
                 );
             }

@@ -32,7 +32,7 @@ async fn known_series_go_on_and_new_ones_leave_no_trace() {
     assert_eq!((outcome.samples, outcome.rejections.len()), (1, 1));
     assert_eq!(outcome.rejections.counts(), [(MEMORY_LIMIT, 1)]);
     let text = outcome.rejections.kept()[0].to_string();
-    let want = "the process has 950000 bytes in memory, and the setting memory-limit is 1000000 for \
+    let want = "the process has 927.7KiB in memory, and the setting memory-limit is 976.6KiB for \
                 series {__name__=\"new\"}";
     assert_eq!(text, want);
     let check = async |head: &dyn Store| {

@@ -633,7 +633,7 @@ async fn a_segment_reserves_what_there_is_room_for_and_a_full_disk_is_named() {
     log.disk.set(|faults| faults.largest = Some(1000));
     let error = put(&wal, b"refused").await.expect_err("no room").to_string();
     let place = log.dir.path().display().to_string();
-    assert!(error.contains("1048576 bytes") && error.contains(&place), "{error}");
+    assert!(error.contains("no segment of 1MiB in") && error.contains(&place), "{error}");
     log.disk.set(|faults| faults.largest = None);
     put(&wal, b"last").await.expect("there is room again");
     drop(wal);

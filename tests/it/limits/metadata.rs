@@ -60,7 +60,7 @@ async fn new_families_are_refused_and_the_rest_is_stored(backend: Backend) {
     assert_eq!(metric(&server, "metadata_bytes").await, Some(212.0));
     let answer = send(&server, &[two[0], ("cc", "1234"), two[1]], &[series("cc", "x", 1)]).await;
     let why = "no metadata of cc: 2 metric families have 212 bytes of it, and the setting \
-               max-metadata-size is 250\n";
+               max-metadata-size is 250 bytes\n";
     assert_eq!((answer.status, &*answer.body), (400, why));
     logged(&server, "metadata entries are refused: no metadata of cc").await;
     // Of version 2 a series says it that is not the first of its family.

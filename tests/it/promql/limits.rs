@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use promkairos::model::ShownSize;
 use promkairos::promql::{
     Engine, Features, QueryError, QueryOptions, QueryResult, Settings, Steps, parse,
 };
@@ -71,8 +72,10 @@ async fn what_operators_work_with_counts() {
         let few = if query.contains("1ms") || query.contains("n)") { 8 << 20 } else { 100 << 10 };
         let settings = Settings { max_bytes: few, ..Settings::default() };
         let answer = ask(settings, Arc::clone(&store), query).await.map(|_| ()).expect_err(query);
-        let text =
-            format!("more than {few} bytes in memory, which is the setting query-max-memory");
+        let text = format!(
+            "more than {} in memory, which is the setting query-max-memory",
+            ShownSize::of(few)
+        );
         assert!(answer.to_string().contains(&text), "{query}: {answer}");
     }
     // One side has no series for its own: that is told, however many pairs there are.
@@ -83,7 +86,7 @@ async fn what_operators_work_with_counts() {
         format!("label_join({inner}, \"i\", \"-\", \"i\", \"i\")")
     });
     let error = error(&doubled).await;
-    assert!(error.contains("label i of more than 1048576 bytes"), "{error}");
+    assert!(error.contains("label i of more than 1MiB"), "{error}");
     // Of what is selected only a little stays, and only that is held.
     ask(settings, store, "topk(2, m)").await.expect("within");
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, KEY_AT, Record, SEAL_LEN};
+use crate::model::ShownSize;
 use crate::storage::StoreError;
 use crate::storage::log_files::{LogFile, LogFiles, write_all};
 
@@ -87,7 +88,8 @@ impl Segment {
                     bytes = (bytes / 2).max(least);
                 }
                 Err(AppendError::Write(error)) => {
-                    let what = format!("no segment of {bytes} bytes in {}", dir.display());
+                    let size = ShownSize::of(bytes);
+                    let what = format!("no segment of {size} in {}", dir.display());
                     return Err(AppendError::Write(explain(&error, &what)));
                 }
                 result => return result,
