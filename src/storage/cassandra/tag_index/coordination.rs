@@ -21,6 +21,7 @@ use super::document::{
 };
 use super::steps::{self, Opening};
 use crate::kairos::{RowTime, TableName};
+use crate::model::ShownTime;
 use crate::storage::StoreError;
 
 /// Steps taken by one look at most; the next look goes on.
@@ -185,7 +186,16 @@ impl Shared {
         next.version += 1;
         for Opening { metric, tag } in openings {
             let from = self.first_new_window(&metric).await?;
-            tracing::info!(metric, tag, from, "the tag index is read from this row time on");
+            let shown = match from {
+                i64::MIN => "the beginning".to_owned(),
+                from => ShownTime(from).to_string(),
+            };
+            tracing::info!(
+                metric,
+                tag,
+                from = shown,
+                "the tag index is read from this row time on"
+            );
             if let Some(entry) = next.entry_mut(&metric, &tag) {
                 (entry.state, entry.from) = (State::Readable, Some(from));
                 entry.since = next_version(document);

@@ -118,7 +118,12 @@ impl Shared {
     }
 
     async fn do_job(&self, metric: &str, mut job: Job) {
-        tracing::info!(metric, kind = ?job.kind, windows = job.windows_done, "a job on the tag index");
+        tracing::info!(
+            metric,
+            kind = ?job.kind,
+            windows_done = job.windows_done,
+            "a job on the tag index"
+        );
         let ended = match job.kind {
             JobKind::Build => self.build(metric, &mut job).await,
             JobKind::Drop => self.do_windows(metric, &mut job).await,
