@@ -5,7 +5,8 @@
 use clap::{Arg, ArgAction};
 
 use super::bounds::Bounds;
-use super::settings::{SETTINGS, Setting};
+use super::setting::Setting;
+use super::settings::SETTINGS;
 
 /// What the value of a setting may be in the file, besides a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Settings whose values are a few words, for completions: whether a value is valid is decided where it
 //! is read.
 
-use super::settings::Setting;
+use super::setting::Setting;
 
 /// The values that a setting may have, where they can be counted; else nothing.
 pub fn choices(setting: &Setting) -> &'static [&'static str] {

@@ -6,7 +6,8 @@
 
 use super::ConfigError;
 use super::arguments::nearest;
-use super::settings::{SETTINGS, Setting};
+use super::setting::Setting;
+use super::settings::SETTINGS;
 
 const PREFIX: &str = "PROMKAIROS_";
 

@@ -21,6 +21,7 @@ mod kairosdb_conf;
 mod keys;
 mod limits;
 mod listen;
+mod log;
 mod memory;
 mod origins;
 mod pem;
@@ -28,6 +29,7 @@ mod queries;
 mod raw;
 mod read_cache;
 mod secret;
+mod setting;
 mod settings;
 mod table;
 mod tag_index;
@@ -53,13 +55,15 @@ pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use keys::{Key, KeyTable, key_tables};
 pub use limits::{LimitsConfig, ListLimits, METADATA_COPIES, SeriesAnswer, WriteLimits};
+pub use log::{LogConfig, LogFormat};
 pub use memory::{MemoryConfig, available as memory_of_machine};
 pub use origins::AllowedOrigins;
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};
 pub use read_cache::{FIRST_CACHE_AGE, LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
 pub use secret::Secret;
-pub use settings::{SETTINGS, Setting};
+pub use setting::Setting;
+pub use settings::SETTINGS;
 pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
 pub use traces::TracesConfig;
 pub use units::{UnitError, parse_duration, parse_size};
@@ -161,24 +165,6 @@ pub enum AdminApi {
     Enabled,
     /// It refuses.
     Disabled,
-}
-
-/// The program's own log.
-#[derive(Debug, Clone)]
-pub struct LogConfig {
-    /// Its format.
-    pub format: LogFormat,
-    /// What is logged: a level, or a filter of `tracing`.
-    pub filter: String,
-}
-
-/// Format of the program's own log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 /// Why the settings are refused. Each is one line.
@@ -333,14 +319,7 @@ impl Config {
             },
             allowed_origins: AllowedOrigins::from_raw(&raw)?,
             traces: None,
-            log: LogConfig {
-                format: choice(
-                    &raw,
-                    "log-format",
-                    &[("text", LogFormat::Text), ("json", LogFormat::Json)],
-                )?,
-                filter: log_filter(&raw)?,
-            },
+            log: LogConfig::from_raw(&raw)?,
             said: raw.texts(),
             kairosdb: raw.kairosdb,
         })
@@ -409,27 +388,6 @@ fn head(raw: &Raw, memory: &MemoryConfig) -> Result<HeadConfig, ConfigError> {
     let flush_memory = memory.size_or(raw, "flush-memory", memory.flush(), REFUSE_AT)?;
     limits::within(raw, "flush-memory", flush_memory)?;
     Ok(HeadConfig { flush_interval, wal_limit, flush_memory })
-}
-
-/// A level, or levels of targets with commas between them. To `tracing` a word alone may be a target
-/// too, so that a misspelt level would be one that nothing has.
-fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
-    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    let text = raw.required("log-level");
-    let is_level = |word: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word));
-    let is_target =
-        |word: &str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '=');
-    let fits = text.split(',').all(|part| match part.split_once('=') {
-        Some((target, level)) => is_target(target) && is_level(level),
-        None => is_level(part),
-    });
-    if !fits || text.parse::<tracing_subscriber::filter::Targets>().is_err() {
-        let levels = LEVELS.join(", ");
-        let reason =
-            format!("must be one of {levels}, or a filter such as info,promkairos::storage=debug");
-        return Err(raw.refuse("log-level", reason));
-    }
-    Ok(text.to_owned())
 }
 
 fn duration(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {

@@ -13,7 +13,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::arguments::{Shape, nearest};
 use super::kairosdb_conf::{self, KairosDbConf};
-use super::settings::{SETTINGS, Setting};
+use super::setting::Setting;
+use super::settings::SETTINGS;
 use super::table::{self, EntryError, Lines};
 use super::{ConfigError, environment, file};
 

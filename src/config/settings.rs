@@ -3,26 +3,7 @@
 //! The name `a-b` stands for the flag `--a-b`, the variable `PROMKAIROS_A_B` and the key `a_b` of
 //! the file. The table makes the flags, the help and the list of keys that a file may hold (`arguments`).
 
-/// One setting.
-pub struct Setting {
-    /// Its name as a flag, without the dashes.
-    pub name: &'static str,
-    /// What the value is, for the help.
-    pub value: &'static str,
-    /// The value when nothing is said; `None` = not set, or decided by other settings.
-    pub default: Option<&'static str>,
-    /// One sentence.
-    pub help: &'static str,
-}
-
-const fn setting(
-    name: &'static str,
-    value: &'static str,
-    default: Option<&'static str>,
-    help: &'static str,
-) -> Setting {
-    Setting { name, value, default, help }
-}
+use super::setting::{Setting, setting};
 
 /// All settings, in the order of the help.
 pub const SETTINGS: &[Setting] = &[

@@ -1,0 +1,50 @@
+//! The settings of the program's own log: its format, and what of it is written.
+
+use super::raw::Raw;
+use super::{ConfigError, choice};
+
+/// The program's own log.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// Its format.
+    pub format: LogFormat,
+    /// What is logged: a level, or a filter of `tracing`.
+    pub filter: String,
+}
+
+/// Format of the program's own log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogConfig {
+    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+        Ok(Self { format: choice(raw, "log-format", &formats)?, filter: log_filter(raw)? })
+    }
+}
+
+/// A level, or levels of targets with commas between them. To `tracing` a word alone may be a target
+/// too, so that a misspelt level would be one that nothing has.
+fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let text = raw.required("log-level");
+    let is_level = |word: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word));
+    let is_target =
+        |word: &str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '=');
+    let fits = text.split(',').all(|part| match part.split_once('=') {
+        Some((target, level)) => is_target(target) && is_level(level),
+        None => is_level(part),
+    });
+    if !fits || text.parse::<tracing_subscriber::filter::Targets>().is_err() {
+        let levels = LEVELS.join(", ");
+        let reason =
+            format!("must be one of {levels}, or a filter such as info,promkairos::storage=debug");
+        return Err(raw.refuse("log-level", reason));
+    }
+    Ok(text.to_owned())
+}
