@@ -40,6 +40,7 @@ mod http;
 mod later;
 mod live;
 mod lock;
+mod lowest_time;
 mod machine;
 mod memory;
 mod obstacles;
@@ -249,10 +250,8 @@ pub async fn run(
         Some(Ok(store)) => {
             state.open(store.clone());
             tracing::info!("ready");
-            if let (Some(every), Ok(address)) = (config.self_scrape_interval, address) {
-                let instance = self_scrape::instance(address.port());
-                beside.spawn(self_scrape::run(metrics, store.clone(), every, instance));
-            }
+            let port = address.ok().map(|address| address.port());
+            keep_own_metrics(&mut beside, &config, metrics, &store, port);
             serve_until(stopped, server, &store, config.shutdown_timeout).await
         }
         Some(Err(source)) => {
@@ -264,6 +263,23 @@ pub async fn run(
             say_what_stays(&config);
             Ok(())
         }
+    }
+}
+
+/// Begins what the metrics of the process need of an open store: to look there, and to be written there.
+fn keep_own_metrics(
+    beside: &mut JoinSet<()>,
+    config: &Config,
+    metrics: Arc<Metrics>,
+    store: &SharedStore,
+    port: Option<u16>,
+) {
+    if matches!(config.store, StoreConfig::Embedded) {
+        beside.spawn(lowest_time::watch(store.clone(), metrics.store.lowest_time.clone()));
+    }
+    if let (Some(every), Some(port)) = (config.self_scrape_interval, port) {
+        let instance = self_scrape::instance(port);
+        beside.spawn(self_scrape::run(metrics, store.clone(), every, instance));
     }
 }
 
@@ -310,6 +326,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
     state.set_query_config(&config.queries);
     state.set_limits(&config.limits);
     state.set_retention(config.retention);
+    state.set_global(&config.global);
     state
 }
 

@@ -9,6 +9,7 @@ mod admin;
 mod cardinality;
 mod clean_path;
 mod concurrency;
+mod config_yaml;
 mod cors;
 mod delete_preview;
 mod encodings;
@@ -80,8 +81,8 @@ use unsent::Unsent;
 use workers::Workers;
 
 use crate::config::{
-    Ack, AdminApi, AllowedOrigins, LimitsConfig, MemoryConfig, QueryConfig, StoreConfig,
-    TypeAndUnitLabels, WebConfig,
+    Ack, AdminApi, AllowedOrigins, GlobalConfig, LimitsConfig, MemoryConfig, QueryConfig,
+    StoreConfig, TypeAndUnitLabels, WebConfig,
 };
 use crate::limits::MAX_READ_RESPONSE_BYTES;
 use crate::promql::{Patterns, QueryMemory, Settings, Syntax};
@@ -142,6 +143,8 @@ pub struct AppState {
     reloader: OnceLock<mpsc::Sender<Reload>>,
     /// How long samples are kept; none = for ever.
     retention: Mutex<Option<Duration>>,
+    /// What a Prometheus has in its section `global`.
+    global: RwLock<Arc<GlobalConfig>>,
     clock: Clock,
     /// When this state was made, in milliseconds since 1970.
     started: i64,
@@ -179,6 +182,7 @@ impl AppState {
             evaluator: RwLock::default(),
             reloader: OnceLock::new(),
             retention: Mutex::default(),
+            global: RwLock::default(),
             started: clock.now_ms(),
             clock,
         }
@@ -232,6 +236,16 @@ impl AppState {
     /// How long samples are kept from now on; none = for ever.
     pub fn set_retention(&self, retention: Option<Duration>) {
         *self.retention.lock() = retention;
+    }
+
+    /// External labels, and the intervals of the senders, from now on.
+    pub fn set_global(&self, global: &GlobalConfig) {
+        *self.global.write() = Arc::new(global.clone());
+    }
+
+    /// The same for a request that begins now.
+    fn global(&self) -> Arc<GlobalConfig> {
+        Arc::clone(&self.global.read())
     }
 
     /// Which requests are traced.

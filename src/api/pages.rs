@@ -1,5 +1,5 @@
-//! What is asked of a Prometheus about itself: build, flags, configuration, runtime, the replay of
-//! its log. Told are facts of this program, in the shape that clients expect.
+//! What is asked of a Prometheus about itself: build, flags, runtime, the replay of its log. Told are
+//! facts of this program, in the shape that clients expect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,11 +65,6 @@ pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response 
     })))
 }
 
-/// `GET /api/v1/status/config`: there is no such file.
-pub(super) async fn config() -> Response {
-    envelope::answer(Ok(json!({ "yaml": "" })))
-}
-
 /// `GET /api/v1/status/flags`: the settings that Prometheus has too, under its names and as it writes them.
 pub(super) async fn flags(State(state): State<Arc<AppState>>) -> Response {
     let evaluator = state.evaluator();
@@ -95,7 +90,7 @@ pub(super) async fn flags(State(state): State<Arc<AppState>>) -> Response {
 }
 
 /// A duration as Prometheus writes it.
-fn shown(duration: Duration) -> String {
+pub(super) fn shown(duration: Duration) -> String {
     format_duration(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    AppState, absent, admin, exemplars, exposition, features, federate, labels, metadata, openapi,
+    AppState, absent, admin, config_yaml, exemplars, exposition, features, federate, labels, metadata, openapi,
     pages, query, query_cost, remote_read, remote_write, status, tag_index,
 };
 use crate::config::Right;
@@ -103,7 +103,7 @@ pub static ROUTES: &[Route] = &[
     // What is told about this program.
     query("/api/v1/status/buildinfo", Get, READ, |m| on(m, pages::buildinfo)),
     query("/api/v1/status/runtimeinfo", Get, READ, |m| on(m, pages::runtimeinfo)),
-    query("/api/v1/status/config", Get, READ, |m| on(m, pages::config)),
+    query("/api/v1/status/config", Get, READ, |m| on(m, config_yaml::config)),
     query("/api/v1/status/flags", Get, READ, |m| on(m, pages::flags)),
     query("/api/v1/status/walreplay", Get, READ, |m| on(m, pages::walreplay)),
     query("/api/v1/status/tsdb/blocks", Get, READ, |m| on(m, pages::blocks)),

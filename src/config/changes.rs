@@ -4,7 +4,7 @@ use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
 /// Settings that hold as soon as they are read again.
-const LIVE: [&str; 44] = [
+const LIVE: [&str; 47] = [
     "cassandra-username",
     PASSWORD_FILE,
     FILES[0],
@@ -48,6 +48,9 @@ const LIVE: [&str; 44] = [
     "use-start-timestamps",
     "promql-unquoted-utf8-names",
     "slow-query-log",
+    "external-labels",
+    "scrape-interval",
+    "evaluation-interval",
     "log-level",
 ];
 

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{clusters, tag_index, ttl_by_metric, web};
+use super::{clusters, global, tag_index, ttl_by_metric, web};
 
 /// A key of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct KeyTable {
 /// All tables, in the order of the page.
 pub fn key_tables() -> Vec<KeyTable> {
     let mut tables = vec![clusters::read_table(), clusters::metadata_table()];
-    tables.extend([tag_index::table(), ttl_by_metric::table()]);
+    tables.extend([tag_index::table(), ttl_by_metric::table(), global::table()]);
     tables.extend(web::tables());
     tables
 }

@@ -16,6 +16,7 @@ mod digest;
 mod environment;
 mod exposed;
 mod file;
+mod global;
 mod http;
 mod kairosdb_conf;
 mod keys;
@@ -51,6 +52,7 @@ pub use cassandra::{
 pub use changes::{changed, is_live};
 pub use choices::choices;
 pub use clusters::{Cluster, ReadClusterConfig};
+pub use global::GlobalConfig;
 pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use keys::{Key, KeyTable, key_tables};
@@ -108,6 +110,8 @@ pub struct Config {
     pub traces: Option<TracesConfig>,
     /// The program's own log.
     pub log: LogConfig,
+    /// What a Prometheus has in its section `global`.
+    pub global: GlobalConfig,
     /// What was taken over from a KairosDB's configuration.
     pub kairosdb: KairosDbConf,
     /// The text of every setting that has one.
@@ -320,6 +324,7 @@ impl Config {
             allowed_origins: AllowedOrigins::from_raw(&raw)?,
             traces: None,
             log: LogConfig::from_raw(&raw)?,
+            global: GlobalConfig::from_raw(&raw)?,
             said: raw.texts(),
             kairosdb: raw.kairosdb,
         })

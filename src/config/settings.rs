@@ -448,6 +448,25 @@ pub const SETTINGS: &[Setting] = &[
         "How often the program's own metrics are written to its store, at least 1s; 0 = never",
     ),
     setting(
+        "external-labels",
+        "TABLE",
+        None,
+        "Labels that remote read and /federate add to each series that has none of the name, and that \
+         /api/v1/status/config shows, as external_labels of a Prometheus: {cluster = \"eu-1\"}",
+    ),
+    setting(
+        "scrape-interval",
+        "DURATION",
+        Some("1m"),
+        "How often the senders scrape, for clients that read it in /api/v1/status/config",
+    ),
+    setting(
+        "evaluation-interval",
+        "DURATION",
+        Some("1m"),
+        "How often the senders evaluate rules, for the same clients",
+    ),
+    setting(
         "otlp-endpoint",
         "URL",
         None,

@@ -1,4 +1,4 @@
-//! Some labels of a set, without an allocation: in a buffer of the caller's, or as a hash.
+//! Some labels of a set, or more than it has, without an allocation: in a buffer of the caller's, or as a hash.
 
 use hashbrown::Equivalent;
 use xxhash_rust::xxh3::xxh3_64;
@@ -41,6 +41,28 @@ impl LabelsRef<'_> {
         LabelsRef(buffer)
     }
 
+    /// The labels, and those of `more` whose name is not among them, in `buffer`: nothing else is allocated.
+    pub fn completed_in<'b>(self, more: LabelsRef<'_>, buffer: &'b mut Vec<u8>) -> LabelsRef<'b>
+    where
+        Self: 'b,
+    {
+        if more.0.is_empty() {
+            return LabelsRef(self.0);
+        }
+        buffer.clear();
+        let mut more = more.pairs().peekable();
+        for (name, value) in self.pairs() {
+            while let Some((added, value)) = more.next_if(|(added, _)| *added < name) {
+                push_label(buffer, added, value);
+            }
+            // The set's own wins.
+            let _ = more.next_if(|(added, _)| *added == name);
+            push_label(buffer, name, value);
+        }
+        more.for_each(|(name, value)| push_label(buffer, name, value));
+        LabelsRef(buffer)
+    }
+
     /// A hash of the labels but those with these names, which are sorted. That of the same labels is the same.
     pub fn hash_without(self, names: &[&str]) -> u64 {
         let (mut hash, mut rest) = (0, self.0);
@@ -74,7 +96,38 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_a_set_has_is_not_replaced() {
+        let set =
+            |pairs: &[(&str, &str)]| Labels::from_pairs(pairs.iter().copied()).expect("valid");
+        let more = set(&[("a", "1"), ("job", "2"), ("z", "3")]);
+        let mut buffer = vec![1];
+        let mut check = |own: &[(&str, &str)], want: &[(&str, &str)]| {
+            let (own, want) = (set(own), set(want));
+            assert_eq!(own.as_ref().completed_in(more.as_ref(), &mut buffer), want.as_ref());
+        };
+        check(
+            &[("__name__", "up"), ("job", "own")],
+            &[("__name__", "up"), ("a", "1"), ("job", "own"), ("z", "3")],
+        );
+        check(&[], &[("a", "1"), ("job", "2"), ("z", "3")]);
+        check(&[("z", "own"), ("zz", "4")], &[("a", "1"), ("job", "2"), ("z", "own"), ("zz", "4")]);
+    }
+
     proptest! {
+        #[test]
+        fn a_completed_set_is_that_of_both_by_name(
+            own in prop::collection::btree_map("[a-e]{1,2}", "[xy]{1,3}", 0..6),
+            more in prop::collection::btree_map("[a-e]{1,2}", "[xy]{1,3}", 0..6),
+        ) {
+            let mut both = more.clone();
+            both.extend(own.clone());
+            let set = |pairs| Labels::from_pairs(pairs).expect("valid");
+            let [own, more, both] = [own, more, both].map(set);
+            let mut buffer = Vec::new();
+            prop_assert_eq!(own.as_ref().completed_in(more.as_ref(), &mut buffer), both.as_ref());
+        }
+
         #[test]
         fn a_hash_without_labels_is_that_of_the_rest(
             a in prop::collection::btree_map("[a-e]{1,2}", "[xy]{1,3}", 0..6),

@@ -83,6 +83,12 @@ impl Matcher {
         Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
     }
 
+    /// `name =~ "|value"`, with the value taken as it is: a series passes without the label, or with this value of it.
+    pub fn absent_or_equal(name: &str, value: &str) -> Self {
+        let pattern = format!("|{}", regex_syntax::escape(value));
+        Self::of(MatchOp::Regex, name, &pattern, Some(Arc::new(Pattern::empty_or(value))))
+    }
+
     /// The label looked at.
     pub fn name(&self) -> &str {
         &self.name
@@ -162,6 +168,25 @@ mod tests {
         let all = (0..=u8::MAX).filter_map(MatchOp::from_number);
         assert_eq!(all.collect::<Vec<_>>(), [Equal, NotEqual, Regex, NotRegex]);
         assert_eq!([Equal, NotEqual, Regex, NotRegex].map(MatchOp::number), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn an_absent_label_passes_beside_one_value() {
+        for value in ["a", "eu-1 #&~", "a|b", ".*", "\\d\n", "é", ""] {
+            let matcher = Matcher::absent_or_equal("a", value);
+            // What it is written as means the same.
+            let read = Matcher::new(MatchOp::Regex, "a", matcher.value()).expect(value);
+            assert_eq!(matcher, read);
+            for matcher in [matcher, read] {
+                assert!(matcher.matches_empty() && matcher.matches(value), "{matcher}");
+                assert!(
+                    !matcher.matches("b") && !matcher.matches(&format!("{value}a")),
+                    "{matcher}"
+                );
+                let want: &[&str] = if value.is_empty() { &[""] } else { &["", value] };
+                assert_eq!(matcher.literals().as_deref(), Some(want), "{matcher}");
+            }
+        }
     }
 
     #[test]

@@ -46,6 +46,14 @@ impl Pattern {
         Self { regex: None, literals: Some(Vec::new()), prefix: String::new(), bytes: 0 }
     }
 
+    /// Matches the empty text and this one.
+    pub(super) fn empty_or(text: &str) -> Self {
+        let mut literals = vec![String::new(), text.to_owned()];
+        literals.dedup();
+        let bytes = text.len() + 2 * size_of::<String>();
+        Self { regex: None, literals: Some(literals), prefix: String::new(), bytes }
+    }
+
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes

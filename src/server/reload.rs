@@ -82,6 +82,7 @@ impl Reloader {
         };
         self.state.set_limits(&config.limits);
         self.state.set_retention(config.retention);
+        self.state.set_global(&config.global);
         self.state.set_query_config(&config.queries);
         self.rereading.log.set(&config.log);
         let web = web::take_at_once(&self.web, &config.web, &self.state.metrics.web);

@@ -39,7 +39,7 @@ use process::ProcessMetrics;
 
 pub use process::resident_bytes;
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
-pub use store::StoreMetrics;
+pub use store::{LowestTime, StoreMetrics};
 pub use throttle::Throttle;
 pub use traces::{CASSANDRA_STATEMENT, Traces, TracesMetrics, fail, flush_span};
 pub use web::{LoginOutcome, WebMetrics};
@@ -99,7 +99,7 @@ impl Metrics {
             ingest: IngestMetrics::register(&mut registry, &mut process),
             queries: QueryMetrics::register(&mut registry),
             head: HeadMetrics::register(&mut registry, limits.clone()),
-            store: StoreMetrics::register(&mut registry),
+            store: StoreMetrics::register(&mut registry, &mut process),
             cassandra: CassandraMetrics::register(&mut registry, limits),
             memory: MemoryMetrics::register(&mut registry),
             registry,

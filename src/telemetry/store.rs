@@ -1,7 +1,13 @@
 //! Metrics of the embedded store.
 
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
 /// Metrics of the embedded store.
@@ -25,12 +31,40 @@ pub struct StoreMetrics {
     pub block_cache_misses: Counter,
     /// Bytes of unpacked index blocks and directories in memory, about.
     pub block_cache_bytes: Gauge,
+    /// The least time of all samples, those of the log included.
+    pub lowest_time: LowestTime,
+}
+
+/// The least time of the samples, which is no metric until it is known: to clients a 0 would be a time.
+#[derive(Debug, Clone, Default)]
+pub struct LowestTime(Arc<Mutex<Option<i64>>>);
+
+impl LowestTime {
+    /// It is this time in milliseconds since 1970; `None` = there is no sample.
+    pub fn set(&self, millis: Option<i64>) {
+        *self.0.lock() = millis;
+    }
+}
+
+impl Collector for LowestTime {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(millis) = *self.0.lock() else { return Ok(()) };
+        let gauge = ConstGauge::new(millis as f64 / 1000.0);
+        let kind = EncodeMetric::metric_type(&gauge);
+        // Clients of Prometheus look for this name.
+        let name = "prometheus_tsdb_lowest_timestamp_seconds";
+        let help = "No sample of the embedded store is older, since 1970; absent without samples, and over Cassandra, \
+                    where it is not known";
+        gauge.encode(encoder.encode_descriptor(name, help, None, kind)?)
+    }
 }
 
 impl StoreMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+    /// In `registry`, and under a name of Prometheus in `plain`.
+    pub(super) fn register(registry: &mut Registry, plain: &mut Registry) -> Self {
         let metrics = Self::default();
         let m = metrics.clone();
+        plain.register_collector(Box::new(m.lowest_time));
         let store = registry.sub_registry_with_prefix("store");
         store.register("parts", "Part files of the embedded store", m.parts);
         store.register("part_bytes", "Bytes of all part files", m.bytes);

@@ -1,6 +1,7 @@
 //! The HTTP surface and the life of the process: methods, statuses, health, limits; settings that
 //! are refused; ports and folders in use; draining and starting again.
 
+mod external_labels;
 mod federate;
 mod paths;
 mod queries;

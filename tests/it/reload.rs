@@ -214,6 +214,9 @@ const LIVE: &[(&str, &str)] = &[
     ("use-start-timestamps", "true"),
     ("promql-unquoted-utf8-names", "true"),
     ("slow-query-log", "\"1s\""),
+    ("external-labels", "{ a = \"b\" }"),
+    ("scrape-interval", "\"15s\""),
+    ("evaluation-interval", "\"15s\""),
     ("log-level", "\"warn\""),
 ];
 

@@ -69,6 +69,8 @@ async fn written(
             // At once: the same selector may be given many times.
             found = state.workers.run(move |_: &Caller<'_>| Ok(each_once(found))).await?;
         }
+        let external = state.global().external_labels.clone();
+        found.iter_mut().for_each(|one| one.external = external.clone());
         // In protocol buffers a family is made before it is put on the page.
         let copies = if format.encoding == Encoding::Protobuf { 2 } else { 1 };
         let bytes = found.iter().map(|one: &Newest| copies * one.bytes_on_page(format.encoding));
@@ -100,6 +102,7 @@ fn newest_of(labels: &Labels, points: Points<'_>) -> Result<Option<Newest>, ApiE
     });
     Ok(last.map(|point| Newest {
         labels: labels.clone(),
+        external: Labels::default(),
         time: point.timestamp,
         value: point.value,
     }))

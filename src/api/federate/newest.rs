@@ -11,6 +11,8 @@ use crate::model::{Counts, Histogram, Labels, METRIC_NAME, ResetHint, Value};
 const SAMPLE_BYTES: usize = 64;
 /// How many times as long as they are labels may be on the page: a character of a name may be escaped by its number.
 const ESCAPED: usize = 8;
+/// The label of a target that a scrape would put its own into.
+const INSTANCE: &str = "instance";
 /// The most bytes that a bucket, a span or a bound of a histogram takes in protocol buffers.
 const ELEMENT_BYTES: usize = 24;
 /// Lines of a classic histogram beside those of its bounds: +Inf, sum and count.
@@ -19,6 +21,8 @@ const MORE_LINES: usize = 3;
 /// A series' newest sample.
 pub(super) struct Newest {
     pub(super) labels: Labels,
+    /// Those of the server, which a series gets where it has none of the name.
+    pub(super) external: Labels,
     /// Milliseconds since 1970.
     pub(super) time: i64,
     pub(super) value: Value,
@@ -51,13 +55,17 @@ impl Newest {
         (self.metric(), kind)
     }
 
-    /// Names and values of its labels, without that of the metric. There is always an `instance`, so that a scrape
-    /// does not add that of its own target.
+    /// Names and values of its labels, without that of the metric, then what it gets: external labels, and an empty
+    /// `instance`, so that a scrape does not add that of its own target.
     pub(super) fn pairs(&self, escaping: Escaping) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
         let own = self.labels.iter().filter(|(name, _)| *name != METRIC_NAME);
         let own = own.map(move |(name, value)| (escaping.escaped(name), value));
-        let no_instance = self.labels.get("instance").is_empty();
-        own.chain(no_instance.then_some((Cow::Borrowed("instance"), "")))
+        let mut added: Vec<(&str, &str)> = self.external.iter().collect();
+        if let Err(at) = added.binary_search_by_key(&INSTANCE, |(name, _)| *name) {
+            added.insert(at, (INSTANCE, ""));
+        }
+        let added = added.into_iter().filter(|(name, _)| self.labels.get(name).is_empty());
+        own.chain(added.map(move |(name, value)| (escaping.escaped(name), value)))
     }
 
     /// Whether the page can have it in this encoding: text has no native histograms but those with custom bounds,
@@ -71,7 +79,8 @@ impl Newest {
 
     /// The most bytes that it takes on the page.
     pub(super) fn bytes_on_page(&self, encoding: Encoding) -> usize {
-        let sample = ESCAPED * self.labels.as_bytes().len() + SAMPLE_BYTES;
+        let labels = self.labels.as_bytes().len() + self.external.as_bytes().len();
+        let sample = ESCAPED * labels + SAMPLE_BYTES;
         match (&self.value, encoding) {
             (Value::Float(_), _) => sample,
             (Value::Histogram(histogram), Encoding::Text) => {

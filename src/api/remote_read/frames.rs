@@ -13,13 +13,18 @@ use prost::encoding::encode_varint;
 
 use crate::chunk::Chunk;
 use crate::limits::MAX_FRAME_BYTES;
-use crate::model::Labels;
+use crate::model::LabelsRef;
 
 use super::protobuf::{bytes_len, int_len, put_bytes, put_int, put_length, put_uint};
 
 /// Appends a series in as many frames as it needs: one, unless it is huge. A series without
 /// chunks has no frame.
-pub(super) fn push_series(out: &mut Vec<u8>, labels: &Labels, chunks: &[Chunk], query: usize) {
+pub(super) fn push_series(
+    out: &mut Vec<u8>,
+    labels: LabelsRef<'_>,
+    chunks: &[Chunk],
+    query: usize,
+) {
     let mut rest = chunks;
     while !rest.is_empty() {
         let (frame, tail) = rest.split_at(frame_end(rest, MAX_FRAME_BYTES));
@@ -38,7 +43,7 @@ fn frame_end(chunks: &[Chunk], limit: usize) -> usize {
     fits.count().max(1)
 }
 
-fn push_frame(out: &mut Vec<u8>, labels: &Labels, chunks: &[Chunk], query: usize) {
+fn push_frame(out: &mut Vec<u8>, labels: LabelsRef<'_>, chunks: &[Chunk], query: usize) {
     let query = query as i64;
     let chunk_bytes: usize = chunks.iter().map(|chunk| bytes_len(chunk_len(chunk))).sum();
     let series_len = labels.as_bytes().len() + chunk_bytes;
@@ -78,6 +83,7 @@ mod tests {
     use super::*;
     use crate::api::proto::v1;
     use crate::chunk::{ChunkKind, ColumnBytes};
+    use crate::model::Labels;
 
     fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16).expect("hex")).collect();
@@ -116,14 +122,19 @@ mod tests {
                     bc311801221b";
         let mut out = Vec::new();
         let one = chunk(1_700_000_000_000, 1_700_000_045_001, hex(data));
-        push_series(&mut out, &up(), &[one], 0);
+        push_series(&mut out, up().as_ref(), &[one], 0);
         assert_eq!(out, hex(&format!("{want}{data}")));
     }
 
     #[test]
     fn the_query_index_and_odd_times_survive() {
         let mut out = Vec::new();
-        push_series(&mut out, &up(), &[chunk(-5, 0, vec![1]), chunk(1, i64::MAX, vec![])], 3);
+        push_series(
+            &mut out,
+            up().as_ref(),
+            &[chunk(-5, 0, vec![1]), chunk(1, i64::MAX, vec![])],
+            3,
+        );
         let frames = read(&out);
         assert_eq!(frames.len(), 1);
         assert_eq!(frames[0].query_index, 3);
@@ -137,12 +148,12 @@ mod tests {
     #[test]
     fn a_series_has_one_frame_until_it_is_huge() {
         let mut out = Vec::new();
-        push_series(&mut out, &up(), &[], 0);
+        push_series(&mut out, up().as_ref(), &[], 0);
         assert!(out.is_empty());
         let half = MAX_FRAME_BYTES / 2 - 100;
         let chunks: Vec<Chunk> =
             (0..5).map(|i| chunk(i * 10, i * 10 + 5, vec![i as u8; half])).collect();
-        push_series(&mut out, &up(), &chunks, 0);
+        push_series(&mut out, up().as_ref(), &chunks, 0);
         let counts: Vec<usize> =
             read(&out).iter().map(|frame| frame.chunked_series[0].chunks.len()).collect();
         assert_eq!(counts, [2, 2, 1]);

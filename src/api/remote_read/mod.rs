@@ -139,9 +139,11 @@ pub(super) async fn remote_read(
     let patience = patterns::patience(&state);
     // Whatever a body unpacks to, it is work for the workers.
     let request = patterns::read(&state, &patience, usize::MAX, decode);
-    let (request, room) = request.instrument(info_span!("decode")).await?;
+    let (mut request, room) = request.instrument(info_span!("decode")).await?;
     drop(body);
     let watch = Watch::new(&state, "/api/v1/read", request.queries.iter().map(Query::shown));
+    let global = state.global();
+    request.queries.iter_mut().for_each(|query| query.add_external(&global.external_labels));
     match request.response {
         ResponseType::Samples => {
             let alone = gate.turn(&gate.samples, deadline, &state.metrics.http).await?;
@@ -213,7 +215,8 @@ mod tests {
     }
 
     fn queries() -> Vec<Query> {
-        vec![Query { matchers: vec![Matcher::equal(METRIC_NAME, "up")], range: TimeRange::ALL }]
+        let matchers = vec![Matcher::equal(METRIC_NAME, "up")];
+        vec![Query { matchers, range: TimeRange::ALL, external: Labels::default() }]
     }
 
     fn no_place(state: &AppState) -> OwnedSemaphorePermit {

@@ -11,7 +11,7 @@ use crate::api::patterns::Patterns;
 use crate::api::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
 use crate::api::workers::Caller;
 use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES, NO_SETTING};
-use crate::model::{MatchOp, Matcher, PatternSet, TimeRange};
+use crate::model::{Labels, MatchOp, Matcher, PatternSet, TimeRange};
 use crate::wire::{WireError, snappy};
 
 /// A request that makes sense.
@@ -30,6 +30,8 @@ pub(super) struct Query {
     pub(super) matchers: Vec<Matcher>,
     /// Both ends belong to it; may end before it starts.
     pub(super) range: TimeRange,
+    /// What series get in the answer that have no labels of these names.
+    pub(super) external: Labels,
 }
 
 impl ReadRequest {
@@ -68,6 +70,18 @@ impl ReadRequest {
 }
 
 impl Query {
+    /// Has series answered with these labels, where they have none of the names, and found by them: who asks for one
+    /// of these labels gets the series that have it, and those that get it in the answer.
+    pub(super) fn add_external(&mut self, external: &Labels) {
+        for matcher in &mut self.matchers {
+            let (name, value) = (matcher.name(), matcher.value());
+            if matcher.op() == MatchOp::Equal && !value.is_empty() && external.get(name) == value {
+                *matcher = Matcher::absent_or_equal(name, value);
+            }
+        }
+        self.external = external.clone();
+    }
+
     /// What it asks for, as the log shows it.
     pub(super) fn shown(&self) -> String {
         let matchers: Vec<String> = self.matchers.iter().map(ToString::to_string).collect();
@@ -79,7 +93,7 @@ fn decode_query(query: &v1::Query, patterns: &mut Patterns<'_>) -> Result<Query,
     let matchers: Result<Vec<Matcher>, ApiError> =
         query.matchers.iter().map(|one| decode_matcher(one, patterns)).collect();
     let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);
-    Ok(Query { matchers: matchers?, range })
+    Ok(Query { matchers: matchers?, range, external: Labels::default() })
 }
 
 fn decode_matcher(
@@ -240,6 +254,29 @@ mod tests {
         assert_eq!(query.range, TimeRange::new(1_699_999_700_000, 1_700_000_000_000));
         let matchers: Vec<String> = query.matchers.iter().map(ToString::to_string).collect();
         assert_eq!(matchers, ["__name__=\"up\"", "job=~\"a|b\""]);
+    }
+
+    #[test]
+    fn who_asks_for_an_external_label_gets_series_without_it_too() {
+        let external = [("cluster", "eu-1"), ("replica", "a")];
+        let external = Labels::from_pairs(external).expect("valid");
+        let check = |op, name: &str, value: &str, want: &str| {
+            let matchers = vec![Matcher::new(op, name, value).expect("valid")];
+            let mut query = Query { matchers, range: TimeRange::ALL, external: Labels::default() };
+            query.add_external(&external);
+            assert_eq!(
+                (query.matchers[0].to_string(), query.external),
+                (want.into(), external.clone())
+            );
+        };
+        use MatchOp::{Equal, NotEqual, Regex};
+        check(Equal, "cluster", "eu-1", r#"cluster=~"|eu\\-1""#);
+        check(Equal, "cluster", "eu-2", "cluster=\"eu-2\"");
+        check(Equal, "cluster", "", "cluster=\"\"");
+        check(Equal, "job", "", "job=\"\"");
+        check(Equal, "job", "eu-1", "job=\"eu-1\"");
+        check(Regex, "cluster", "eu-1", "cluster=~\"eu-1\"");
+        check(NotEqual, "cluster", "eu-1", "cluster!=\"eu-1\"");
     }
 
     #[test]

@@ -7,7 +7,9 @@
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::chunk::Chunk;
-use crate::model::{Counts, Histogram, Labels, ResetHint, ShownSize, Span, TimeRange, Value};
+use crate::model::{
+    Counts, Histogram, Labels, LabelsRef, ResetHint, ShownSize, Span, TimeRange, Value,
+};
 use crate::storage::{MEMORY_LIMIT, SelectHints, SharedStore};
 use crate::telemetry::LimitMetrics;
 use crate::wire::snappy;
@@ -46,7 +48,8 @@ pub(super) async fn answer(
         let mut runs = Runs::new(selection.map_err(named)?, hints.max_series_bytes);
         while let Some(run) = runs.next().await {
             let (run, range) = (run.map_err(named)?, query.range);
-            let push = move |caller: &Caller<'_>| response.push_run(&run, range, caller);
+            let external = query.external.clone();
+            let push = move |caller: &Caller<'_>| response.push_run(&run, range, &external, caller);
             response = workers.run(push).await?;
         }
         let enclosed = move |_: &Caller<'_>| {
@@ -80,14 +83,17 @@ impl Response {
         Self { bytes: Vec::new(), series: 0, samples: 0, max_samples, max_bytes, reached }
     }
 
-    /// Appends the series of a run.
+    /// Appends the series of a run, with the external labels that they do not have.
     fn push_run(
         mut self,
         run: &Run,
         range: TimeRange,
+        external: &Labels,
         caller: &Caller<'_>,
     ) -> Result<Self, ApiError> {
+        let mut buffer = Vec::new();
         for (labels, chunks) in run.series() {
+            let labels = labels.as_ref().completed_in(external.as_ref(), &mut buffer);
             self.series += u64::from(self.push_series(labels, chunks, range, caller)?);
         }
         Ok(self)
@@ -97,13 +103,13 @@ impl Response {
     /// before it starts it has none, and is written if it reaches over both.
     fn push_series(
         &mut self,
-        labels: &Labels,
+        labels: LabelsRef<'_>,
         chunks: &[Chunk],
         range: TimeRange,
         caller: &Caller<'_>,
     ) -> Result<bool, ApiError> {
         caller.check()?;
-        let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
+        let damaged = |source| ApiError::Chunk { series: labels.to_owned(), source };
         let (overlap, is_wanted) = match range.is_empty() {
             true => (&[][..], reaches_over(chunks, range)),
             false => {
@@ -248,7 +254,7 @@ mod tests {
     fn the_series_of_the_reference() {
         let mut response = Response::with_limits(10, 1000, LimitMetrics::default());
         let chunks = floats(&[(1_700_000_000_000, 1.0)]);
-        response.push_series(&labels(), &chunks, TimeRange::ALL, &HERE).expect("small");
+        response.push_series(labels().as_ref(), &chunks, TimeRange::ALL, &HERE).expect("small");
         let want =
             b"\x0a\x2c\x0a\x0e\x0a\x08__name__\x12\x02up\x0a\x08\x0a\x03job\x12\x01a\x12\x10\
             \x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x10\x80\xd0\x95\xff\xbc\x31";
@@ -260,7 +266,7 @@ mod tests {
         let stale = f64::from_bits(crate::model::STALE_NAN_BITS);
         let chunks = floats(&[(-9, 5.0), (0, -0.0), (1, 0.0), (2, stale), (9, 1.0)]);
         let mut response = Response::with_limits(10, 1000, LimitMetrics::default());
-        let written = response.push_series(&labels(), &chunks, TimeRange::new(0, 2), &HERE);
+        let written = response.push_series(labels().as_ref(), &chunks, TimeRange::new(0, 2), &HERE);
         assert!(written.expect("small"));
         let series = decode(response);
         let samples: Vec<(i64, u64)> =
@@ -268,7 +274,7 @@ mod tests {
         assert_eq!(samples, [(0, (-0.0_f64).to_bits()), (1, 0), (2, stale.to_bits())]);
 
         let mut response = Response::with_limits(10, 1000, LimitMetrics::default());
-        let written = response.push_series(&labels(), &chunks, TimeRange::new(3, 8), &HERE);
+        let written = response.push_series(labels().as_ref(), &chunks, TimeRange::new(3, 8), &HERE);
         assert!(!written.expect("small") && response.bytes.is_empty());
     }
 
@@ -278,7 +284,7 @@ mod tests {
         let check = |max_samples, max_bytes, want: &str| {
             let mut response =
                 Response::with_limits(max_samples, max_bytes, LimitMetrics::default());
-            let error = response.push_series(&labels(), &chunks, TimeRange::ALL, &HERE);
+            let error = response.push_series(labels().as_ref(), &chunks, TimeRange::ALL, &HERE);
             assert_eq!(error.expect_err("too much").to_string(), want);
         };
         check(

@@ -20,7 +20,7 @@ use crate::api::slow::Watch;
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
 use crate::limits::ANSWER_PIECE_BYTES;
-use crate::model::TimeRange;
+use crate::model::{Labels, TimeRange};
 use crate::promql::PatternRoom;
 use crate::storage::{SelectHints, SharedStore};
 
@@ -129,7 +129,8 @@ async fn produce(
         let mut runs = Runs::new(selection, hints.max_series_bytes);
         while let Some(run) = runs.next().await {
             let (run, range) = (run.map_err(named)?, query.range);
-            let encode = move |caller: &Caller<'_>| encode(&run, range, index, caller);
+            let external = query.external.clone();
+            let encode = move |caller: &Caller<'_>| encode(&run, range, &external, index, caller);
             let (frames, series) = state.workers.run(encode).await?;
             if frames.is_empty() {
                 continue;
@@ -154,20 +155,23 @@ fn pieces(mut rest: Bytes) -> impl Iterator<Item = Bytes> {
     })
 }
 
-/// The frames of a run, and of how many series; those without a point in the range are left out.
+/// The frames of a run, and of how many series; those without a point in the range are left out. Series get the
+/// external labels that they do not have. Their order is that of the labels before, as in Prometheus.
 fn encode(
     run: &Run,
     range: TimeRange,
+    external: &Labels,
     index: usize,
     caller: &Caller<'_>,
 ) -> Result<(Bytes, u64), ApiError> {
     let mut out = Vec::new();
-    let mut sent = 0;
+    let (mut sent, mut buffer) = (0, Vec::new());
     for (labels, chunks) in run.series() {
         caller.check()?;
         let damaged = |source| ApiError::Chunk { series: labels.clone(), source };
         let chunks = of_protocol(chunks, range).map_err(damaged)?;
         if !chunks.is_empty() {
+            let labels = labels.as_ref().completed_in(external.as_ref(), &mut buffer);
             push_series(&mut out, labels, &chunks, index);
             sent += 1;
         }

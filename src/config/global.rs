@@ -1,0 +1,178 @@
+//! What a Prometheus has in its section `global`: external labels, and how often the senders scrape and evaluate.
+//!
+//! ```text
+//! {cluster = "eu-1", replica = "a"}
+//! ```
+//!
+//! As text, the table of labels may be written as TOML or as JSON. Nothing is scraped or evaluated here: the
+//! intervals are those of the senders, for clients that ask for them.
+
+use std::time::Duration;
+
+use super::keys::{Key, KeyTable};
+use super::raw::Raw;
+use super::table::{EntryError, below, value_of};
+use super::{ConfigError, positive};
+use crate::limits::LABEL_LIMITS;
+use crate::model::{Labels, METRIC_NAME};
+
+/// The setting of the labels.
+const LABELS: &str = "external-labels";
+
+/// What a Prometheus has in its section `global`. Changes while the server runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GlobalConfig {
+    /// Labels that series get where they leave, if they have none of that name.
+    pub external_labels: Labels,
+    /// How often the senders scrape.
+    pub scrape_interval: Duration,
+    /// How often the senders evaluate rules.
+    pub evaluation_interval: Duration,
+}
+
+impl Default for GlobalConfig {
+    /// As Prometheus has it.
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        let external_labels = Labels::default();
+        Self { external_labels, scrape_interval: minute, evaluation_interval: minute }
+    }
+}
+
+impl GlobalConfig {
+    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
+        let labels = raw.get(LABELS).map_or(Ok(Labels::default()), parse);
+        Ok(Self {
+            external_labels: labels.map_err(|error| raw.refuse_entry(LABELS, &error))?,
+            scrape_interval: positive(raw, "scrape-interval")?,
+            evaluation_interval: positive(raw, "evaluation-interval")?,
+        })
+    }
+}
+
+/// The keys of the setting: any.
+pub(super) fn table() -> KeyTable {
+    const HELP: &str = "The value of the label, as \"eu-1\". The name may have any characters, but is not __name__";
+    KeyTable {
+        setting: LABELS,
+        place: "[external_labels]",
+        help: "Names of labels, and their values",
+        keys: vec![Key::new("NAME", HELP, "no such label is added")],
+    }
+}
+
+fn parse(text: &str) -> Result<Labels, EntryError> {
+    const FORM: &str = "must be a table of names of labels with values";
+    let value = value_of(text.trim(), FORM)?;
+    let table = value.as_object().ok_or_else(|| EntryError::new("", FORM))?;
+    let (mut pairs, mut bytes) = (Vec::new(), 0);
+    for (name, value) in table {
+        let refused = |reason: String| EntryError::new(below("", name), reason);
+        let value = value.as_str().ok_or_else(|| refused("must be a string".into()))?;
+        check(name, value).map_err(refused)?;
+        bytes += name.len() + value.len();
+        pairs.push((name, value));
+    }
+    let (most, most_bytes) = (LABEL_LIMITS.labels, LABEL_LIMITS.total_bytes);
+    if pairs.len() > most {
+        return Err(EntryError::new("", format!("must have at most {most} labels")));
+    }
+    if bytes > most_bytes {
+        return Err(EntryError::new("", format!("must have at most {most_bytes} bytes in all")));
+    }
+    Labels::from_pairs(pairs).map_err(|error| EntryError::new("", error))
+}
+
+/// Refuses what no label of a series can be.
+fn check(name: &str, value: &str) -> Result<(), String> {
+    let (most_name, most_value) = (LABEL_LIMITS.name_bytes, LABEL_LIMITS.value_bytes);
+    match (name, value) {
+        ("", _) => Err("a label has a name".into()),
+        (METRIC_NAME, _) => Err("is the name of a metric, which each series has of its own".into()),
+        (_, "") => Err("must not be empty".into()),
+        (name, _) if name.len() > most_name => {
+            Err(format!("has a name of more than {most_name} bytes"))
+        }
+        (_, value) if value.len() > most_value => {
+            Err(format!("must have at most {most_value} bytes"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, arguments};
+    use super::*;
+
+    fn load(settings: &[&str]) -> Result<GlobalConfig, String> {
+        let all = std::iter::once("promkairos").chain(settings.iter().copied());
+        let command = clap::Command::new("promkairos").args(arguments());
+        let matches = command.try_get_matches_from(all).expect("known");
+        Config::load(&matches).map(|config| config.global).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_prometheus() {
+        assert_eq!(load(&[]), Ok(GlobalConfig::default()));
+    }
+
+    #[test]
+    fn labels_in_both_notations_and_intervals() {
+        let labels = Labels::from_pairs([("cluster", "eu-1"), ("a.b", "c\"d")]).expect("valid");
+        for text in ["{cluster = \"eu-1\", \"a.b\" = 'c\"d'}", r#"{"cluster":"eu-1","a.b":"c\"d"}"#]
+        {
+            let flag = format!("--external-labels={text}");
+            let config = load(&[&flag, "--scrape-interval=15s", "--evaluation-interval=30s"]);
+            let [scrape_interval, evaluation_interval] = [15, 30].map(Duration::from_secs);
+            let external_labels = labels.clone();
+            assert_eq!(
+                config,
+                Ok(GlobalConfig { external_labels, scrape_interval, evaluation_interval })
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_refused_names_the_setting_and_the_label() {
+        let check = |argument: &str, want: &str| {
+            let error = load(&[argument]).expect_err(argument);
+            assert!(error.starts_with(want), "{argument}: {error}");
+        };
+        check("--scrape-interval=15", "--scrape-interval \"15\": not a duration");
+        check("--scrape-interval=0", "--scrape-interval \"0\": must be more than 0");
+        check("--evaluation-interval=0", "--evaluation-interval \"0\": must be more than 0");
+        let form = "--external-labels: must be a table of names of labels with values";
+        for text in ["a", "a=b", "[\"a\"]", "\"a\"", "{"] {
+            check(&format!("--external-labels={text}"), form);
+        }
+        check("--external-labels={a = 7}", "--external-labels.a: must be a string");
+        check("--external-labels={\"a\": 7}", "--external-labels.a: must be a string");
+        check("--external-labels={a = \"\"}", "--external-labels.a: must not be empty");
+        check("--external-labels={\"\" = \"b\"}", "--external-labels.\"\": a label has a name");
+        check(
+            "--external-labels={__name__ = \"up\"}",
+            "--external-labels.__name__: is the name of a metric",
+        );
+        let long = "n".repeat(LABEL_LIMITS.name_bytes + 1);
+        check(
+            &format!("--external-labels={{{long} = \"b\"}}"),
+            &format!("--external-labels.{long}: has a name of more than 1024 bytes"),
+        );
+        let long = "v".repeat(LABEL_LIMITS.value_bytes + 1);
+        check(
+            &format!("--external-labels={{a = \"{long}\"}}"),
+            "--external-labels.a: must have at most 16384 bytes",
+        );
+        let fits = "v".repeat(LABEL_LIMITS.value_bytes);
+        check(
+            &format!("--external-labels={{a = \"{fits}\", b = \"{fits}\"}}"),
+            "--external-labels: must have at most 32768 bytes in all",
+        );
+        let many: Vec<String> = (0..129).map(|n| format!("l{n} = \"v\"")).collect();
+        check(
+            &format!("--external-labels={{{}}}", many.join(", ")),
+            "--external-labels: must have at most 128 labels",
+        );
+    }
+}
