@@ -11,7 +11,8 @@ use std::process::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let files = protox::compile(["metrics.proto", "prometheus.proto", "write_v2.proto"], ["proto"])?;
+    let files =
+        protox::compile(["metrics.proto", "prometheus.proto", "write_v2.proto"], ["proto"])?;
     prost_build::Config::new().compile_fds(files)?;
     println!("cargo::rerun-if-env-changed=SOURCE_DATE_EPOCH");
     let time = env::var("SOURCE_DATE_EPOCH").map_or("now".to_owned(), |epoch| format!("@{epoch}"));

@@ -16,7 +16,9 @@ use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
 use super::routes::{Kind, Methods, ROUTES, Route, Shared};
-use super::{access, clean_path, concurrency, cors, encodings, heads, origin, pages, traced, unsent};
+use super::{
+    access, clean_path, concurrency, cors, encodings, heads, origin, pages, traced, unsent,
+};
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::InFlight;
@@ -54,9 +56,9 @@ fn routed(route: &Route, state: &Shared) -> Router<Shared> {
     let routes = with_slash(route);
     let routes = match route.kind {
         Kind::Page => compressed(routes),
-        Kind::Query => compressed(
-            routes.route_layer(middleware::from_fn_with_state(state.clone(), when_open)),
-        ),
+        Kind::Query => {
+            compressed(routes.route_layer(middleware::from_fn_with_state(state.clone(), when_open)))
+        }
         Kind::Call => routes,
     };
     let routes = match route.right {

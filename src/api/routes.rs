@@ -8,8 +8,8 @@ use std::sync::Arc;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    AppState, absent, admin, config_yaml, exemplars, exposition, features, federate, labels, metadata, openapi,
-    pages, query, query_cost, remote_read, remote_write, status, tag_index,
+    AppState, absent, admin, config_yaml, exemplars, exposition, features, federate, labels,
+    metadata, openapi, pages, query, query_cost, remote_read, remote_write, status, tag_index,
 };
 use crate::config::Right;
 

@@ -62,8 +62,8 @@ async fn queries_of_many_metrics_are_answered_by_statements_of_one() {
 
 #[tokio::test]
 async fn pages_are_as_large_as_an_operator_lets_them_be() {
-    let store =
-        crate::support::cassandra::open(ordinary().await, &CassandraMetrics::default()).await;
+    let metrics = Metrics::new();
+    let store = crate::support::cassandra::open(ordinary().await, &metrics.cassandra).await;
     let points: Vec<(i64, f64)> = (0..5_001).map(|at| (at, at as f64)).collect();
     let series = labels(&[("__name__", "long")]);
     Request::default().floats(&series, &points).write(&store).await;
