@@ -309,7 +309,7 @@ mod tests {
         );
         check(
             "--max-labels-size=15B",
-            "--max-labels-size \"15B\": must be at least 16B, at most 32KiB",
+            "--max-labels-size \"15B\": must be at least 16 bytes, at most 32KiB",
         );
         check(
             "--series-limit-answer=500",

@@ -341,7 +341,7 @@ mod tests {
             assert!(error.ends_with("a frame with a wrong checksum"), "{error}");
         }
         let error = frame(&mut &[0xff, 0xff, 0xff, 0xff, 0x0f][..]).expect_err("huge").to_string();
-        assert!(error.ends_with("a frame of 4294967295 bytes"), "{error}");
+        assert!(error.ends_with("a frame of 4.0GiB"), "{error}");
     }
 
     #[test]

@@ -191,19 +191,19 @@ async fn requests_beyond_a_setting_are_told_which() {
     let why = "body has more than 2KiB, which is the setting max-request-body-size\n";
     assert_eq!((answer.status, answer.body.as_str()), (413, why));
     let answer = send(&server, &[series("m", "0123456789", 1), series("m", "a", 1)]).await;
-    let why = "value of label \"host\" of 10 bytes, and the setting max-label-value-size is 9 for \
+    let why = "value of label \"host\" of 10 bytes, and the setting max-label-value-size is 9 bytes for \
                series {__name__=\"m\", host=\"0123456789\"}\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
     let label = proto::Message::default().bytes(1, "0123456789").bytes(2, "v");
     let answer = send(&server, &[series("m", "a", 1).messages(1, [label])]).await;
-    let why = "label name of 10 bytes, and the setting max-label-name-size is 9";
+    let why = "label name of 10 bytes, and the setting max-label-name-size is 9 bytes";
     assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
     // `__name__`, m, host and a have 14 bytes.
     let label = |name: &str| proto::Message::default().bytes(1, name).bytes(2, "123456");
     let fits = send(&server, &[series("m", "a", 1).messages(1, [label("l12345")])]).await;
     assert_eq!(fits.status, 204, "{}", fits.body);
     let answer = send(&server, &[series("m", "a", 2).messages(1, [label("l123456")])]).await;
-    let why = "labels of 27 bytes in all, and the setting max-labels-size is 26 for series";
+    let why = "labels of 27 bytes in all, and the setting max-labels-size is 26 bytes for series";
     assert!(answer.status == 400 && answer.body.starts_with(why), "{}", answer.body);
     let large = compress(&proto::Message(vec![0; 1025]));
     let answer = server.write(Message::V1, large.clone()).await.expect("an answer");

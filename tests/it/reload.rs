@@ -87,7 +87,7 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     assert_eq!(stored(&server, "m").await, ["a"]);
     write_settings(&file, "retention = \"1d\"\n");
     let (status, said) = reload(&server).await;
-    let days = "2023-11-14 to 2023-11-14 (part files: 1, bytes: ";
+    let days = "2023-11-14 to 2023-11-14 (part files: 1, size: ";
     let told = format!("changed: retention; beyond the retention and removed now: {days}");
     assert!(status == 200 && said.starts_with(&told), "{status} {said}");
     let (_, page) = api::get(&server.url("/api/v1/status/runtimeinfo"), &[]).await;

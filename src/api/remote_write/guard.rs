@@ -380,7 +380,7 @@ mod tests {
         let labels = LabelLimits { value_bytes: 3, ..LABEL_LIMITS };
         let sender = Sender::new(WriteLimits { labels, ..WriteLimits::default() });
         let refused = sender.send(0, &[("m", "abc"), ("m", "abcd")]);
-        let want = "value of label \"host\" of 4 bytes, and the setting max-label-value-size is 3 \
+        let want = "value of label \"host\" of 4 bytes, and the setting max-label-value-size is 3 bytes \
                     for series {__name__=\"m\", host=\"abcd\"}";
         assert_eq!(refused, [want]);
     }

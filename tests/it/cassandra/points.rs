@@ -2,8 +2,8 @@
 
 use promkairos::kairos::DataType;
 use promkairos::model::{
-    Counts, Histogram, MatchOp, RawLabels, RejectReason, ResetHint, STALE_NAN_BITS, Span, Target,
-    TimeRange, Value,
+    Counts, Histogram, MatchOp, RawLabels, RejectReason, ResetHint, STALE_NAN_BITS, ShownSize,
+    Span, Target, TimeRange, Value,
 };
 use promkairos::storage::{ListSize, SelectHints, SeriesQuery, Store, StoreError, chunk_bytes};
 
@@ -306,7 +306,8 @@ async fn a_series_of_many_windows_is_counted_and_bounded() {
     };
     assert_eq!(chunk_bytes(&read(bytes).await.expect("just enough")), bytes);
     let error = read(bytes - 1).await.expect_err("one byte less").to_string();
-    let want = format!("{up} has points of more than {} bytes in this range", bytes - 1);
+    let most = ShownSize::of(bytes - 1);
+    let want = format!("{up} has points of more than {most} in this range");
     assert_eq!(error, want);
     keyspace.drop().await;
 }
