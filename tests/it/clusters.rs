@@ -238,9 +238,13 @@ async fn a_server_with_other_clusters() {
         assert!(error.contains("read cluster") && error.contains("2024"), "{error}");
         assert!(error.contains("no keyspace of a KairosDB"), "{error}");
         assert_eq!(error.matches("2024").count(), 1, "{error}");
-        // The sample before the range is looked for in five minutes.
-        let after = 1_735_689_600_000 + 300_000..=i64::MAX / 2;
-        server.read_range("__name__", METRIC, after).await.expect("does not ask it");
+        // Samples are read with what lies up to five minutes before them.
+        let read_from =
+            async |start: i64| server.read_range("__name__", METRIC, start..=i64::MAX / 2).await;
+        let after = 1_735_689_599_000 + 300_001;
+        read_from(after).await.expect("does not ask it");
+        let error = read_from(after - 1).await.expect_err("it may have the sample before");
+        assert!(error.starts_with("503") && error.contains("2024"), "{error}");
         assert_eq!(
             old.rows::<(String,)>(
                 "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{k}'",

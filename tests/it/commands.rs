@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use super::api::run;
@@ -23,6 +24,8 @@ fn what_is_in_force_is_shown_with_who_said_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
     write("password", "do-not-show\n").expect("written");
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(folder.path().join("password"), private).expect("ours");
     let settings = "\nstore = \"cassandra\"\ncassandra_username = \"u\"\n\
                     cassandra_password_file = \"password\"\nretention = \"2y\"\n";
     write("p.toml", settings).expect("written");

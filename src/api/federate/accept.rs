@@ -4,14 +4,14 @@
 //! decides. `*/*` alone is answered by no format, so that a client which takes anything gets text. Not written are
 //! protocol buffers as text (`encoding=text` and `compact-text`), which are for people.
 
-use std::cmp::Ordering;
-
 use crate::api::escaping::Escaping;
 
 /// The version of the text format.
 const TEXT_VERSION: &str = "0.0.4";
 /// The message of the format in protocol buffers.
 const MESSAGE: &str = "io.prometheus.client.MetricFamily";
+/// Clauses that are read; no client has as many.
+const MOST_CLAUSES: usize = 64;
 
 /// How the page is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +32,8 @@ impl Format {
     /// What a header `Accept` asks for. The last clause that names a way of escaping decides that, up to the clause
     /// that is answered.
     pub(super) fn asked_for(accept: &str) -> Self {
-        let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
-        clauses.sort_by(Clause::order);
         let mut escaping = Escaping::Underscores;
-        for clause in clauses {
+        for clause in in_order(accept) {
             let named = Escaping::ALL.into_iter().find(|scheme| scheme.name() == clause.escaping);
             escaping = named.unwrap_or(escaping);
             if let Some(encoding) = clause.encoding() {
@@ -57,6 +55,17 @@ impl Format {
             ),
         }
     }
+}
+
+/// The clauses of a header in the order of Prometheus. It is no order by weight alone: a clause that names its type
+/// passes an open one in front of it.
+fn in_order(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = Vec::new();
+    for clause in accept.split(',').filter_map(Clause::parse).take(MOST_CLAUSES) {
+        let before = clauses.iter().rposition(|other| !clause.passes(other));
+        clauses.insert(before.map_or(0, |at| at + 1), clause);
+    }
+    clauses
 }
 
 /// A clause of a header `Accept`; parameters that are not there are empty.
@@ -102,10 +111,12 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    /// The weightiest first; of equal ones those that name their type.
-    fn order(&self, other: &Self) -> Ordering {
-        let open = |clause: &Self| (clause.kind == "*", clause.subtype == "*");
-        other.weight.total_cmp(&self.weight).then_with(|| open(self).cmp(&open(other)))
+    /// Whether it goes before one that stands right in front of it.
+    fn passes(&self, other: &Self) -> bool {
+        let names = |own: &str, others: &str| own != "*" && others == "*";
+        self.weight > other.weight
+            || names(self.kind, other.kind)
+            || names(self.subtype, other.subtype)
     }
 
     /// The format that answers it.
@@ -144,7 +155,8 @@ mod tests {
             ("text/plain; version=1.0.0; escaping=allow-utf-8", Utf8),
             ("text/plain; version=1.0.0; escaping=nonsense", Underscores),
             ("*/*;escaping=values;q=0.1,text/plain;version=0.0.4;escaping=dots", Dots),
-            ("*/*;escaping=values,text/plain;version=0.0.4;q=0.5", Values),
+            ("*/*;escaping=values,text/plain;version=0.0.4;q=0.5", Underscores),
+            ("text/plain;version=0.0.4;q=0.5,*/*;escaping=values", Values),
             (&own, Values),
             ("text/html;escaping=values", Values),
             ("*;escaping=dots", Dots),
@@ -191,6 +203,11 @@ mod tests {
             (format!("application/*;{message};encoding=delimited"), Protobuf, Underscores),
             (format!("*/*;{message};encoding=delimited"), Protobuf, Underscores),
             (format!("*/*,{delimited};q=0.1"), Protobuf, Underscores),
+            (
+                format!("application/*;{message};encoding=delimited,text/plain;q=0.9"),
+                Text,
+                Underscores,
+            ),
             ("*/*".to_owned(), Text, Underscores),
             ("application/vnd.google.protobuf".to_owned(), Text, Underscores),
             (format!("application/vnd.google.protobuf;{message}"), Text, Underscores),
