@@ -7,8 +7,8 @@ use std::path::Path;
 use super::Config;
 
 impl Config {
-    /// A warning for each file with a password, a key, a token or the hashes of passwords that every user of the machine
-    /// can read.
+    /// A warning for each file with a password, a key, a token or the hashes of passwords that every user of the
+    /// machine can read.
     pub fn exposed_files(&self) -> Vec<String> {
         let mut paths: Vec<&Path> = Vec::new();
         for (_, cluster) in self.clusters() {

@@ -213,7 +213,7 @@ impl CassandraMetrics {
             ),
             (
                 "tombstone_warnings",
-                "Warnings of servers that a read passed over more deleted or expired cells than tombstone_warn_threshold",
+                "Warnings of servers of reads that pass over more dead cells than tombstone_warn_threshold",
                 &self.tombstone_warnings,
             ),
             (
@@ -353,6 +353,12 @@ impl CassandraMetrics {
         let outcome = outcome.name();
         self.statements.get_or_create(&Attempt { statement, outcome }).inc();
         self.latency.get_or_create(&kind).observe(took.as_secs_f64());
+    }
+
+    /// Counts the warnings of an answer: a server says so where it passed over more than `tombstone_warn_threshold`.
+    pub fn count_warnings<'a>(&self, warnings: impl Iterator<Item = &'a str>) {
+        let of_tombstones = warnings.filter(|warning| warning.contains("tombstone"));
+        self.tombstone_warnings.inc_by(of_tombstones.count() as u64);
     }
 
     /// Cassandra has answered, whatever it said.

@@ -170,7 +170,7 @@ impl Executor {
             let result = self.session.execute_unpaged(&prepared.statement, &values);
             let result = attempts.within(result).await;
             if let Some(result) = attempts.end(turn, result).await? {
-                self.count_warnings(&result);
+                self.metrics.count_warnings(result.warnings());
                 return Ok(result);
             }
         }
@@ -271,7 +271,7 @@ impl Executor {
             let page = attempts.within(page).await;
             match attempts.end(turn, page).await {
                 Ok(Some(page)) => {
-                    self.count_warnings(&page.0);
+                    self.metrics.count_warnings(page.0.warnings());
                     return Ok(page);
                 }
                 Ok(None) => {}
@@ -285,14 +285,6 @@ impl Executor {
                 Err(failure) => return Err(failure),
             }
         }
-    }
-}
-
-impl Executor {
-    /// A server says so where it passed over more than its `tombstone_warn_threshold`.
-    fn count_warnings(&self, result: &QueryResult) {
-        let warnings = result.warnings().filter(|warning| warning.contains("tombstone"));
-        self.metrics.tombstone_warnings.inc_by(warnings.count() as u64);
     }
 }
 
