@@ -284,7 +284,7 @@ async fn points_that_find_no_way_down_end_at_the_limit_of_memory() {
         assert!(written < 100_000, "nothing is refused");
     };
     assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused}");
-    let why = "and at most 4000 may, which is 4 times the setting flush-memory";
+    let why = "and at most 4000 bytes may, which is 4 times the setting flush-memory";
     assert!(refused.to_string().ends_with(why), "{refused}");
     assert_eq!((reached(&metrics, "flush-memory"), reached(&metrics, "wal-limit")), (1, 0));
     assert!(head.ready().await.is_err());
