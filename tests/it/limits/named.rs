@@ -86,7 +86,6 @@ fn writes() -> Vec<(&'static str, proto::Message)> {
         ("histograms", message().bytes(1, [0x22, 0].repeat((1 << 17) + 1))),
         ("exemplars", message().bytes(1, [0x1a, 0].repeat((1 << 17) + 1))),
         ("metadata", message().messages(3, repeat_n(message(), (1 << 17) + 1))),
-        ("series", message().messages(1, repeat_n(message(), 5_001))),
         ("samples", write(message().messages(2, repeat_n(float(now), 5_001)))),
         ("labels of a series", write(series(&many_labels, 2, float(now)))),
         ("a name", write(series(&[(name.as_str(), "v")], 2, float(now)))),
