@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Starts;
 use crate::chunk::{Chunk, ChunkError};
-use crate::model::{Counts, Histogram, Point, ResetHint, Span, TimeRange, Value};
+use crate::model::{Counts, Histogram, Point, ResetHint, Span, TimeRange, Value, counts_of};
 
 /// Number and checksum of points.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,12 +112,7 @@ fn put_histogram(out: &mut Vec<u8>, histogram: &Histogram) {
             put(out, *count);
             put(out, *zero_count);
             for (spans, deltas) in spans.into_iter().zip([positive, negative]) {
-                let mut running = 0_i64;
-                let counts = deltas.iter().map(|delta| {
-                    running = running.wrapping_add(*delta);
-                    running.cast_unsigned()
-                });
-                put_buckets(out, spans, counts);
+                put_buckets(out, spans, counts_of(deltas).map(i64::cast_unsigned));
             }
         }
         Counts::Float { count, zero_count, positive, negative } => {

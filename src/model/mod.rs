@@ -32,7 +32,9 @@ pub use batch::{
     Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome,
 };
 pub use exemplar::Exemplar;
-pub use histogram::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, HistogramError, ResetHint, Span};
+pub use histogram::{
+    CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, HistogramError, ResetHint, Span, counts_of,
+};
 pub use label::{Label, LabelRef};
 pub(crate) use label_order::same_bytes;
 pub(crate) use label_sort::{sorted_by_labels, sorted_places};

@@ -12,7 +12,7 @@ use crate::api::proto::client::{
     Bucket, BucketSpan, Histogram as ClientHistogram, LabelPair, Metric, MetricFamily, MetricType,
     Untyped,
 };
-use crate::model::{Counts, Histogram, Span, Value};
+use crate::model::{Counts, Histogram, Span, Value, counts_of};
 
 /// The page of these families, each of which has a name and a sample.
 pub(super) fn page<'a>(
@@ -96,13 +96,8 @@ fn classic(histogram: &Classic) -> ClientHistogram {
     }
 }
 
-/// Counts of buckets that are stored as differences.
 fn absolute(deltas: &[i64]) -> Vec<f64> {
-    let counts = deltas.iter().scan(0i64, |count, delta| {
-        *count = count.wrapping_add(*delta);
-        Some(*count as f64)
-    });
-    counts.collect()
+    counts_of(deltas).map(|count| count as f64).collect()
 }
 
 fn spans(spans: &[Span]) -> Vec<BucketSpan> {

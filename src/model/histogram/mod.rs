@@ -24,6 +24,14 @@ pub struct Span {
     pub length: u32,
 }
 
+/// The counts of buckets that are stored as differences from bucket to bucket.
+pub fn counts_of(deltas: &[i64]) -> impl Iterator<Item = i64> {
+    deltas.iter().scan(0i64, |count, delta| {
+        *count = count.wrapping_add(*delta);
+        Some(*count)
+    })
+}
+
 /// What is known of counter resets. That there was one or none is said of the sample before, and holds for no
 /// other: see [`ResetHint::alone`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

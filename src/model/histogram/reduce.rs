@@ -4,7 +4,7 @@
 //! The result has the fewest spans that hold it. Sums of counts never fail: what was
 //! validated cannot overflow, and anything else wraps.
 
-use super::{Counts, Histogram, Span};
+use super::{Counts, Histogram, Span, counts_of};
 
 /// The highest schema that is kept.
 const MAX_SCHEMA: i32 = 8;
@@ -33,14 +33,7 @@ impl Histogram {
 }
 
 fn reduce_deltas(spans: &mut Vec<Span>, deltas: &mut Vec<i64>, steps: u32) {
-    let mut count = 0i64;
-    let counts: Vec<i64> = deltas
-        .iter()
-        .map(|delta| {
-            count = count.wrapping_add(*delta);
-            count
-        })
-        .collect();
+    let counts: Vec<i64> = counts_of(deltas).collect();
     let mut before = 0i64;
     *deltas = reduce(spans, &counts, steps, i64::wrapping_add);
     for count in deltas {

@@ -37,7 +37,7 @@ pub use iterate::{Bucket, BucketRule};
 pub use quantile::{NanObservations, Quantile};
 pub use trim::Keep;
 
-use crate::model::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, ResetHint, Span};
+use crate::model::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, ResetHint, Span, counts_of};
 
 /// The finest exponential resolution that buckets have here.
 const MAX_SCHEMA: i32 = 8;
@@ -239,11 +239,7 @@ fn from_spans(spans: &[Span], counts: &[f64]) -> Buckets {
 }
 
 fn from_deltas(spans: &[Span], deltas: &[i64]) -> Buckets {
-    let counts = deltas.iter().scan(0i64, |count, delta| {
-        *count = count.wrapping_add(*delta);
-        Some(*count as f64)
-    });
-    indexes(spans).zip(counts).collect()
+    indexes(spans).zip(counts_of(deltas).map(|count| count as f64)).collect()
 }
 
 #[cfg(test)]
