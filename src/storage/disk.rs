@@ -49,8 +49,7 @@ impl Folders for Disk {
         if dir.is_dir() {
             return Ok(());
         }
-        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
+        let parent = folder_of(dir);
         self.create_dir(parent)?;
         match DirBuilder::new().mode(FOLDER_MODE).create(dir) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -162,8 +161,13 @@ pub(crate) fn replace(
     write: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(), NotReplaced> {
     place(disk, path, unfinished, write)?;
+    disk.sync_dir(folder_of(path)).map_err(NotReplaced::Sync)
+}
+
+/// The folder that a path is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    disk.sync_dir(folder.unwrap_or(Path::new("."))).map_err(NotReplaced::Sync)
+    folder.unwrap_or(Path::new("."))
 }
 
 /// The same without a sync of the folder, which is left to the caller.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::checkpoint;
 use super::segment::{self, AppendError, explain, io_error};
 use crate::storage::StoreError;
-use crate::storage::disk::{NotReplaced, replace};
+use crate::storage::disk::{NotReplaced, folder_of, replace};
 use crate::storage::log_files::{LogFiles, write_new};
 
 const TEXT: &[u8] =
@@ -85,8 +85,4 @@ pub(super) fn write(disk: &dyn LogFiles, dir: &Path) -> Result<(), AppendError> 
 
 fn is_of_log(file: &str) -> bool {
     file == checkpoint::NAME || file.ends_with(segment::SUFFIX)
-}
-
-fn folder_of(mark: &Path) -> &Path {
-    mark.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
