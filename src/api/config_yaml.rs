@@ -1,7 +1,7 @@
 //! `GET /api/v1/status/config`: what a Prometheus would have in the section `global` of its configuration, as YAML.
 //!
-//! Clients read there by which labels a server is told apart, and how often it scrapes and evaluates rules. The
-//! answer tells what the settings say of the senders: nothing is scraped or evaluated here.
+//! Clients read there the labels that identify a server, and how often it scrapes and evaluates rules. The answer
+//! has what the settings say of the senders: nothing is scraped or evaluated here.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -66,7 +66,7 @@ impl RefusedHead {
         }
     }
 
-    /// Whether where its body ends cannot be told, and nothing that follows may be taken for a request.
+    /// Whether the end of its body is unknown. What follows may not be taken for a request then.
     pub fn ends_connection(self) -> bool {
         self != Self::TooLarge
     }
@@ -172,7 +172,7 @@ mod tests {
         check(&[("host", "a"), twice[0], twice[1]], Some(TransferEncoding));
         assert_eq!(judge(Version::HTTP_10, &[]), None, "it is older than the header");
         assert_eq!(judge(Version::HTTP_10, &[("host", "a b")]), Some(MalformedHost));
-        // The authority stands in its place.
+        // The authority replaces it.
         assert_eq!(judge(Version::HTTP_2, &[]), None);
     }
 

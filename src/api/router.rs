@@ -23,7 +23,7 @@ use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::InFlight;
 
-/// By which data comes and goes. Failures here are told from the first one on.
+/// The paths by which data comes and goes. Their failures are counted from the first one on.
 const WATCHED: [&str; 4] =
     ["/api/v1/write", "/api/v1/read", "/api/v1/query", "/api/v1/query_range"];
 

@@ -100,7 +100,7 @@ pub static ROUTES: &[Route] = &[
     query("/api/v1/series", GetOrPost, READ, |m| on(m, labels::series)),
     query("/api/v1/metadata", Get, READ, |m| on(m, metadata::metadata)),
     query("/api/v1/status/tsdb", Get, READ, |m| on(m, pages::tsdb)),
-    // What is told about this program.
+    // About this program.
     query("/api/v1/status/buildinfo", Get, READ, |m| on(m, pages::buildinfo)),
     query("/api/v1/status/runtimeinfo", Get, READ, |m| on(m, pages::runtimeinfo)),
     query("/api/v1/status/config", Get, READ, |m| on(m, config_yaml::config)),

@@ -68,7 +68,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     })
 }
 
-/// Shows that the log is gone, and begins a new one if it is told to.
+/// Shows that the log is gone. With `--apply` the next start begins a new one.
 fn give_up(config: &Config, folder: &Path, mode: RepairMode) -> Result<ExitCode, CliError> {
     refuse_foreign(&config.data_dir)?;
     let lost = format!(

@@ -143,7 +143,7 @@ fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
     found
 }
 
-/// Adds what every answer has, whoever gave it. One that needed a login is kept by no cache.
+/// Adds the headers of every answer. No cache keeps an answer that needed a login.
 pub(super) async fn dress(
     State(state): State<Arc<AppState>>,
     request: Request,
