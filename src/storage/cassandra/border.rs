@@ -153,10 +153,11 @@ impl Order {
             places.sort_unstable();
             return places;
         }
-        self.digits_between(&start.0, &end.0)
+        self.places_between(&start.0, &end.0)
     }
 
-    fn digits_between(self, start: &[u32], end: &[u32]) -> Vec<Border> {
+    /// The same by the first digit in which there is room between both.
+    fn places_between(self, start: &[u32], end: &[u32]) -> Vec<Border> {
         let same = start.iter().zip(end).take_while(|(a, b)| a == b).count();
         let of_start = |at: usize| start.get(at).map_or(-1, |digit| i64::from(*digit));
         if start.len() > same + 2 {
@@ -304,7 +305,7 @@ mod tests {
             let order = Order::Tags;
             let rows: Vec<(&Row, bool)> = rows.iter().zip(is_dead).collect();
             let mut found = Vec::new();
-            let mut cuts = Cuts::of(Border::FIRST, order.last(), 5_000);
+            let mut cuts = Cuts::of(Border::FIRST, order.last(), [], 5_000);
             while let Some([start, end]) = cuts.next() {
                 let (start, end) = (row(&order.values(start)), row(&order.values(end)));
                 let (mut dead, mut last, mut of_page) = (0, None, Vec::new());

@@ -13,15 +13,15 @@ pub(super) struct Cuts<B> {
 }
 
 impl<B: Clone + Ord> Cuts<B> {
-    /// All from `start` to before `end`.
-    pub(super) fn of(start: B, end: B, most_cuts: u32) -> Self {
+    /// All from `start` to before `end`, in slices between these places, which rise.
+    pub(super) fn of(start: B, end: B, at: impl IntoIterator<Item = B>, most_cuts: u32) -> Self {
         let mut cuts = Self { left: Vec::new(), now: None, cuts: 0, most_cuts };
-        cuts.push(start, end, []);
+        cuts.push(start, end, at);
         cuts
     }
 
-    /// The slices of `start` to before `end` between these places, which rise; the first of them is next.
-    pub(super) fn push(&mut self, start: B, end: B, at: impl IntoIterator<Item = B>) {
+    /// The slices of `start` to before `end` between these places; the first of them is next.
+    fn push(&mut self, start: B, end: B, at: impl IntoIterator<Item = B>) {
         let begin = self.left.len();
         let mut from = start;
         for place in at.into_iter().filter(|place| *place < end) {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other_without_a_gap() {
-        let mut cuts = Cuts::of(0, 100, 3);
+        let mut cuts = Cuts::of(0, 100, [], 3);
         assert_eq!(cuts.next(), Some(&[0, 100]));
         assert!(cuts.cut(None, |_, _| vec![0, 40, 70, 100, 120]));
         assert_eq!(cuts.starts().copied().collect::<Vec<_>>(), [0, 40, 70]);
@@ -101,6 +101,6 @@ mod tests {
         assert!(cuts.is_cut());
         assert!(!cuts.cut(None, |_, _| vec![80]), "too many cuts");
         assert_eq!(cuts.next(), None);
-        assert_eq!(Cuts::of(5, 5, 1).next(), None);
+        assert_eq!(Cuts::of(5, 5, [], 1).next(), None);
     }
 }

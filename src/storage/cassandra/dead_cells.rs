@@ -101,7 +101,7 @@ impl<'a> Slices<'a> {
             dead,
             key,
             start,
-            cuts: Cuts::of(dead.begin(key, start), end.into(), MOST_CUTS),
+            cuts: Cuts::of(dead.begin(key, start), end.into(), [], MOST_CUTS),
             looks_since: None,
             dead_before: Box::default(),
             has_met_life: false,

@@ -21,21 +21,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use scylla::deserialize::value::MapIterator;
 
 use super::executor::{Failure, all, unreadable};
 use super::finder::{FoundRow, Visit};
 use super::identity::Identity;
 use super::index_memory::Known;
-use super::index_row::IndexRow;
+use super::index_row::{IndexRow, each_checked_row};
 use super::routing::{Route, route};
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::statements::MAX_BATCH_PARTITIONS;
 use super::window::{Window, WindowKey};
 use super::writer::pause;
-use crate::kairos::{DataType, RowKey};
+use crate::kairos::{DataType, RowKey, RowTime};
 use crate::model::{Matcher, TimeRange};
 use crate::storage::StoreError;
 
@@ -208,7 +208,7 @@ impl Shared {
         rows: &'a [FoundRow],
         range: TimeRange,
         stamp: i64,
-    ) -> impl Iterator<Item = futures::future::BoxFuture<'a, Result<(), StoreError>>> {
+    ) -> impl Iterator<Item = BoxFuture<'a, Result<(), StoreError>>> {
         let points = &self.statements.points;
         let is_whole = self.spec.covers(rows[0].row_time, range);
         let columns = self.spec.columns(rows[0].row_time, range);
@@ -342,18 +342,16 @@ impl Shared {
     ) -> Result<bool, StoreError> {
         let ours: HashSet<Identity> = rows.iter().map(|row| row.row.identity()).collect();
         let check = &self.statements.row_keys.check;
-        let wrong = |e| unreadable(check.name(), e);
-        type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
-        type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
         let mut pages = self.index_pages(check, key.columns());
         while let Some(page) = pages.next().await? {
-            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name(), e))? {
-                let (Some(data_type), Some(tags), value, _) = row.map_err(wrong)? else { continue };
-                let tags: Vec<(&str, &str)> = tags.collect::<Result<_, _>>().map_err(wrong)?;
-                let row = IndexRow::of_tags(key.metric, DataType::parse(data_type), &tags);
-                if value.is_none() || !row.is_some_and(|row| ours.contains(&row.identity())) {
-                    return Ok(false);
-                }
+            let mut are_these = true;
+            each_checked_row(&page, check.name(), |row| {
+                let is_ours = row.is_ours;
+                let row = IndexRow::of_tags(key.metric, row.data_type, row.tags);
+                are_these &= is_ours && row.is_some_and(|row| ours.contains(&row.identity()));
+            })?;
+            if !are_these {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -387,7 +385,7 @@ impl Found {
         &mut self,
         shared: &Shared,
         row: &Arc<IndexRow>,
-        row_time: crate::kairos::RowTime,
+        row_time: RowTime,
     ) -> Result<(), StoreError> {
         let row = FoundRow { row: Arc::clone(row), row_time };
         if !row.row.has_key() {

@@ -351,7 +351,7 @@ impl Shared {
         let select = &self.statements.names.select;
         let key = vec![CqlValue::Blob(StringIndexRow::key(list).to_vec())];
         let range = [Border::of_name(first), select.order.last()];
-        IndexPages::of_range((&self.executor, &self.index_cuts), select, key, range)
+        self.index_range(select, key, range)
     }
 
     /// The windows of metrics that may hold points of the range.

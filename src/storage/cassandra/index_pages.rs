@@ -158,18 +158,8 @@ impl Drop for IndexPages<'_> {
 }
 
 impl<'a> IndexPages<'a> {
-    /// All rows of a partition with this key.
-    pub(super) fn of(
-        (executor, known): (&'a Executor, &'a IndexCuts),
-        sliced: &'a Sliced,
-        key: Vec<CqlValue>,
-    ) -> Self {
-        let all = [Border::FIRST, sliced.order.last()];
-        Self::of_range((executor, known), sliced, key, all)
-    }
-
-    /// Those from one place to before another.
-    pub(super) fn of_range(
+    /// The rows of the partition with this key from one place to before another.
+    pub(super) fn new(
         (executor, known): (&'a Executor, &'a IndexCuts),
         sliced: &'a Sliced,
         key: Vec<CqlValue>,
@@ -178,8 +168,7 @@ impl<'a> IndexPages<'a> {
         let table = sliced.select.statement.get_table_spec();
         let table = table.map_or_else(String::new, |table| table.table_name().to_owned());
         let partition = Partition { table, key };
-        let mut cuts = Cuts::of(end.clone(), end.clone(), MOST_CUTS);
-        cuts.push(start, end, known.places(&partition));
+        let cuts = Cuts::of(start, end, known.places(&partition), MOST_CUTS);
         let (read, state, behind, took) = (Vec::new(), None, None, Duration::ZERO);
         Self { executor, known, sliced, partition, cuts, read, state, behind, took }
     }

@@ -136,6 +136,35 @@ pub(super) fn each_row(
     Ok(ControlFlow::Continue(()))
 }
 
+/// A row of a page that has value and TTL beside type and tags.
+pub(super) struct CheckedRow<'a> {
+    pub(super) data_type: DataType,
+    pub(super) tags: &'a [(&'a str, &'a str)],
+    /// Whether it has our cell. Beside that a neighbour may have written it too.
+    pub(super) is_ours: bool,
+    /// Seconds until our cell expires; None = never, or it is not ours.
+    pub(super) ttl: Option<i32>,
+}
+
+/// Calls `take` with each row of such a page.
+pub(super) fn each_checked_row(
+    page: &QueryRowsResult,
+    statement: &'static str,
+    mut take: impl FnMut(CheckedRow<'_>),
+) -> Result<(), StoreError> {
+    type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
+    // All null where every row is deleted and `mtime` alone is left.
+    type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
+    let wrong = |e| unreadable(statement, e);
+    for row in page.rows::<Row<'_>>().map_err(|e| unreadable(statement, e))? {
+        let (Some(data_type), Some(map), value, ttl) = row.map_err(wrong)? else { continue };
+        let tags: Vec<(&str, &str)> = map.collect::<Result<_, _>>().map_err(wrong)?;
+        let data_type = DataType::parse(data_type);
+        take(CheckedRow { data_type, tags: &tags, is_ours: value.is_some(), ttl });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

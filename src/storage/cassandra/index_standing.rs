@@ -1,16 +1,15 @@
 //! Reads which index rows of a window stand in Cassandra, and for how long. A row whose `value` is null is
 //! KairosDB's, and nobody can tell when it expires: it counts as missing, and ours is written over it.
 
-use scylla::deserialize::value::MapIterator;
-
 use super::executor::{Deadline, unreadable};
 use super::identity::Identity;
 use super::index_memory::{Expiry, Known, NEVER, Standing};
+use super::index_row::each_checked_row;
 use super::index_writer::row_identity;
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::window::WindowKey;
-use crate::kairos::{DataType, index::StringIndexRow};
+use crate::kairos::index::StringIndexRow;
 use crate::model::{Labels, METRIC_NAME};
 use crate::storage::StoreError;
 
@@ -35,24 +34,17 @@ impl Shared {
         }
         let check = &self.statements.row_keys.check;
         let most = self.options.index_memory_rows;
-        // All null where every row is deleted and `mtime` alone is left.
-        type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
-        type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
         // Page by page with patience: a large window read in vain would be read in vain again.
         let mut pages = self.index_pages(check, key.columns());
-        let wrong = |e| unreadable(check.name(), e);
         while known.row_keys.len() < most
             && let Some(page) = pages.next().await?
         {
-            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(check.name(), e))? {
-                let (data_type, tags, value, ttl) = row.map_err(wrong)?;
-                let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
-                let tags: Vec<(&str, &str)> = tags.collect::<Result<_, _>>().map_err(wrong)?;
-                if let (Some(_), Some(series)) = (value, series_identity(key.metric, &tags)) {
-                    let row = row_identity(series, &DataType::parse(data_type));
-                    known.row_keys.insert(row, Standing::until(expiry(now, ttl)));
+            each_checked_row(&page, check.name(), |row| {
+                if let (true, Some(series)) = (row.is_ours, series_identity(key.metric, row.tags)) {
+                    let until = Standing::until(expiry(now, row.ttl));
+                    known.row_keys.insert(row_identity(series, &row.data_type), until);
                 }
-            }
+            })?;
         }
         Ok(known)
     }

@@ -206,7 +206,7 @@ impl Shared {
         let key = vec![CqlValue::Blob(metric.as_bytes().to_vec())];
         let range = [Border::of_bytes(&slice.start), Border::behind_bytes(&slice.end)];
         let select = &self.statements.legacy()?.slice;
-        Ok(IndexPages::of_range((&self.executor, &self.index_cuts), select, key, range))
+        Ok(self.index_range(select, key, range))
     }
 
     /// Whether the table holds anything at all.

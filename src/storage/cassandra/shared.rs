@@ -6,6 +6,7 @@ use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlValue;
 use tokio::sync::{Mutex, RwLock};
 
+use super::border::Border;
 use super::clock::Skew;
 use super::dead_cells::DeadCells;
 use super::epochs::Epochs;
@@ -81,13 +82,23 @@ impl Shared {
         }
     }
 
-    /// The rows of a partition of an index, page by page.
+    /// All rows of a partition of an index, page by page.
     pub(super) fn index_pages<'a>(
         &'a self,
         sliced: &'a Sliced,
         key: Vec<CqlValue>,
     ) -> IndexPages<'a> {
-        IndexPages::of((&self.executor, &self.index_cuts), sliced, key)
+        self.index_range(sliced, key, [Border::FIRST, sliced.order.last()])
+    }
+
+    /// Those from one place to before another.
+    pub(super) fn index_range<'a>(
+        &'a self,
+        sliced: &'a Sliced,
+        key: Vec<CqlValue>,
+        range: [Border; 2],
+    ) -> IndexPages<'a> {
+        IndexPages::new((&self.executor, &self.index_cuts), sliced, key, range)
     }
 
     /// Whether a statement that selects one column finds a row. One that a server gives up on counts as if it did.

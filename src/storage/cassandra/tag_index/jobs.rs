@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use scylla::deserialize::value::MapIterator;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::value::CqlTimestamp;
 
 use super::super::executor::unreadable;
+use super::super::index_row::each_checked_row;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
@@ -272,25 +272,13 @@ impl Shared {
 
     /// The rows of a page of a window.
     fn rows_to_do(&self, page: &QueryRowsResult) -> Result<Vec<FoundRow>, StoreError> {
-        let name = self.statements.row_keys.check.name();
-        let wrong = |e| unreadable(name, e);
-        type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
-        type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
         let mut rows = Vec::new();
-        for row in page.rows::<Row<'_>>().map_err(|e| unreadable(name, e))? {
-            let (Some(data_type), Some(map), _, ttl) = row.map_err(wrong)? else { continue };
-            let mut tags = Vec::new();
-            for tag in map {
-                let (name, value) = tag.map_err(wrong)?;
-                tags.push((name.to_owned(), value.to_owned()));
-            }
+        each_checked_row(page, self.statements.row_keys.check.name(), |row| {
+            let tags = row.tags.iter().map(|(name, value)| ((*name).into(), (*value).into()));
             // A row of KairosDB does not say when it expires: ours must not expire before.
-            rows.push(FoundRow {
-                data_type: DataType::parse(data_type),
-                tags,
-                ttl: ttl.unwrap_or(0),
-            });
-        }
+            let ttl = row.ttl.unwrap_or(0);
+            rows.push(FoundRow { data_type: row.data_type, tags: tags.collect(), ttl });
+        })?;
         Ok(rows)
     }
 
