@@ -7,6 +7,7 @@ use std::process::Command;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::cassandra::doctor::examine_whole;
 use crate::cassandra::keyspace::TestKeyspace;
 use crate::limits::{logged, metric, send, series};
 use crate::support::load::Load;
@@ -130,6 +131,8 @@ async fn a_clock_that_steps_by_a_day_over_cassandra(backend: Backend, while_wron
     let other = tempfile::tempdir().expect("a folder");
     let server = Promkairos::ready(other.path(), &direct, &[]).await;
     load.check(&server).await;
+    drop(server);
+    examine_whole(direct.options()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,5 +174,6 @@ async fn a_server_that_is_ten_minutes_ahead_waits_and_the_other_goes_on() {
     load.check_soon(&right).await;
     assert!(ahead.process.terminate().success(), "{}", ahead.process.log());
     drop(right);
+    examine_whole(keyspace.options()).await;
     keyspace.drop().await;
 }

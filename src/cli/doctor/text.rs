@@ -43,7 +43,7 @@ fn write_all(
             mendable += total.left().saturating_sub(total.by_hand);
         }
     }
-    write_facts(text, facts)?;
+    write_facts(text, facts, settings)?;
     match (report.left(), mendable) {
         (0, _) if report.findings.is_empty() => writeln!(text, "\nNothing is wrong."),
         (0, _) => writeln!(text, "\nAll is mended."),
@@ -71,7 +71,7 @@ fn write_kind(text: &mut String, kind: Kind, total: &Group, report: &Report) -> 
             writeln!(text, "  --fix does not mend it: see docs/doctor.md")?;
         }
         Some(remedy) => writeln!(text, "  --fix {remedy}")?,
-        None => writeln!(text, "  for information: nothing can mend it")?,
+        None => writeln!(text, "  {}", kind.advice())?,
     }
     let metrics = report.findings.get(&kind).into_iter().flatten();
     let mut metrics: Vec<_> = metrics.collect();
@@ -91,7 +91,7 @@ fn write_kind(text: &mut String, kind: Kind, total: &Group, report: &Report) -> 
     Ok(())
 }
 
-fn write_facts(text: &mut String, facts: &Facts) -> fmt::Result {
+fn write_facts(text: &mut String, facts: &Facts, settings: &Settings) -> fmt::Result {
     writeln!(text, "\nFor information")?;
     for note in &facts.notes {
         writeln!(text, "  {note}")?;
@@ -99,6 +99,15 @@ fn write_facts(text: &mut String, facts: &Facts) -> fmt::Result {
     if facts.names_without_data > 0 {
         let names = facts.names_without_data;
         writeln!(text, "  {names} names of metrics without data, which harms nothing")?;
+    }
+    if facts.rows_left > 0 {
+        let rows = facts.rows_left;
+        writeln!(
+            text,
+            "  {rows} rows of the index stay that --fix was to delete: each leaves a tombstone, so it deletes no more \
+             than {} of a partition; run it again once these are compacted away",
+            settings.most_deleted
+        )?;
     }
     for wide in facts.wide.iter() {
         let (rows, partition) = (wide.size, &wide.entry);

@@ -7,7 +7,7 @@
 //! Cassandra compares texts by their bytes, which is the order of their characters, and frozen maps pair by pair:
 //! name, then value; a map that is the beginning of another one comes first (`MapType.compareMaps`).
 
-use scylla::value::CqlValue;
+use scylla::value::{CqlTimestamp, CqlValue};
 
 use super::tables::NameColumn;
 use crate::kairos::DataType;
@@ -33,6 +33,8 @@ pub(super) enum Order {
     Names(NameColumn),
     /// The legacy `row_key_index`: bytes.
     Bytes,
+    /// `row_key_time_index` of one table name: a time.
+    Times,
 }
 
 /// A place between rows.
@@ -58,6 +60,17 @@ impl Border {
         Self::of_bytes(column).behind()
     }
 
+    /// Just before the row with this time.
+    pub(super) fn of_time(time: CqlTimestamp) -> Self {
+        let bits = time.0.cast_unsigned() ^ 1 << 63;
+        Self([48, 32, 16, 0].map(|shift| (bits >> shift) as u32 & 0xffff).into())
+    }
+
+    /// Just behind the row with this time.
+    pub(super) fn behind_time(time: CqlTimestamp) -> Self {
+        Self::of_time(time).behind()
+    }
+
     /// Just before the rows of a type.
     fn of_type(data_type: &str) -> Self {
         let mut border = Self::of_name(data_type);
@@ -79,6 +92,7 @@ impl Order {
             // No text begins with so many of the last character.
             Self::Tags | Self::Hashes | Self::Names(_) => Border(vec![u32::MAX; 16]),
             Self::Bytes => Border(vec![255; 64]),
+            Self::Times => Border(vec![0x1_0000]),
         }
     }
 
@@ -114,6 +128,7 @@ impl Order {
                 let bytes = border.0.iter().map(|digit| u8::try_from(*digit).unwrap_or(u8::MAX));
                 vec![CqlValue::Blob(bytes.collect())]
             }
+            Self::Times => vec![CqlValue::Timestamp(time(&border.0))],
         }
     }
 
@@ -135,6 +150,9 @@ impl Order {
                 Some(Border::of_name(std::str::from_utf8(name).ok()?).behind())
             }
             (Self::Bytes, [Some(CqlValue::Blob(column)), ..]) => Some(Border::behind_bytes(column)),
+            (Self::Times, [Some(CqlValue::Timestamp(time)), ..]) => {
+                Some(Border::behind_time(*time))
+            }
             _ => None,
         }
     }
@@ -193,6 +211,7 @@ impl Order {
         match self {
             Self::Hashes if is_behind_type(before) => i64::from(u32::MAX) + 1,
             Self::Bytes => 256,
+            Self::Times => 0x1_0000,
             _ => CHARACTERS,
         }
     }
@@ -218,7 +237,11 @@ impl Order {
     }
 
     fn is_text(self, before: &[u32]) -> bool {
-        self != Self::Bytes && !(self == Self::Hashes && is_behind_type(before))
+        match self {
+            Self::Bytes | Self::Times => false,
+            Self::Hashes => !is_behind_type(before),
+            Self::Tags | Self::Names(_) => true,
+        }
     }
 }
 
@@ -238,6 +261,17 @@ fn digit(character: char) -> u32 {
 /// The text with these digits; one that stands for no character is the last one.
 fn text(digits: &[u32]) -> String {
     digits.iter().map(|digit| char::from_u32(digit - 1).unwrap_or(char::MAX)).collect()
+}
+
+/// The time with these digits: the first one that is not before the place.
+fn time(digits: &[u32]) -> CqlTimestamp {
+    let mut bits = 0_u128;
+    for at in 0..4 {
+        bits = bits << 16 | u128::from(digits.get(at).copied().unwrap_or(0).min(0x1_0000));
+    }
+    bits += u128::from(digits.len() > 4);
+    let bits = u64::try_from(bits).unwrap_or(u64::MAX);
+    CqlTimestamp((bits ^ 1 << 63).cast_signed())
 }
 
 /// Tags from names and values in turn. Their names rise, as in every map: one that does not becomes the next that
@@ -383,5 +417,33 @@ mod tests {
         let columns: Vec<_> = places.iter().flat_map(|place| bytes.values(place)).collect();
         assert_eq!(columns, (3..9).map(|last| CqlValue::Blob(vec![1, last])).collect::<Vec<_>>());
         assert!(bytes.between(&Border::of_bytes(&[1]), &Border::of_bytes(&[1, 0])).is_empty());
+    }
+
+    #[test]
+    fn times_are_cut_in_their_order() {
+        let order = Order::Times;
+        let value = |border: &Border| order.values(border)[0].as_cql_timestamp().expect("a time").0;
+        for time in [i64::MIN, -1, 0, 1, 1 << 48, i64::MAX - 1] {
+            let (border, time) = (Border::of_time(CqlTimestamp(time)), CqlTimestamp(time));
+            assert_eq!(value(&border), time.0);
+            assert_eq!(value(&Border::behind_time(time)), time.0 + 1);
+            let behind = order.behind(&[Some(CqlValue::Timestamp(time))]);
+            assert_eq!(behind, Some(Border::behind_time(time)));
+        }
+        assert_eq!((value(&Border::FIRST), value(&order.last())), (i64::MIN, i64::MAX));
+        // A month of rows of a minute, somewhere in all of time.
+        let (first, last) = (1_700_000_000_000, 1_702_592_000_000);
+        let (mut start, mut end, mut cuts) = (Border::FIRST, order.last(), 0);
+        while value(&end) - value(&start) > 60_000 {
+            let places = order.between(&start, &end);
+            assert!(places.is_sorted_by(|a, b| a < b) && places.len() < PARTS, "{places:?}");
+            let all = [vec![start.clone()], places, vec![end.clone()]].concat();
+            assert!(all.is_sorted_by(|a, b| value(a) <= value(b)), "{all:?}");
+            let at = all.windows(2).find(|slice| value(&slice[1]) > (first + last) / 2);
+            let [a, b] = at.expect("one of them") else { unreachable!("two each") };
+            (start, end) = (a.clone(), b.clone());
+            cuts += 1;
+        }
+        assert!(cuts <= 10, "{cuts}");
     }
 }

@@ -5,7 +5,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -422,18 +421,18 @@ impl Shared {
         let mut windows = Vec::new();
         let Some(bounds) = self.spec.row_time_bounds(range) else { return Ok(windows) };
         let select = &self.statements.row_times.select;
-        let (first, last) = (bounds.first.millis(), bounds.last.millis());
-        let values = (metric, table_name.as_str(), CqlTimestamp(first), CqlTimestamp(last));
-        self.executor
-            .pages(select, values, |page| {
-                for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name, e))? {
-                    let (row_time,) = row.map_err(|e| unreadable(select.name, e))?;
-                    let row_time = RowTime::from_stored(row_time.0);
-                    windows.push(Window { metric: metric.into(), table_name, row_time });
-                }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await?;
+        let key = vec![CqlValue::Text(metric.into()), CqlValue::Text(table_name.as_str().into())];
+        let (first, last) =
+            (CqlTimestamp(bounds.first.millis()), CqlTimestamp(bounds.last.millis()));
+        let range = [Border::of_time(first), Border::behind_time(last)];
+        let mut pages = self.index_range(select, key, range);
+        while let Some(page) = pages.next().await? {
+            for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name(), e))? {
+                let (row_time,) = row.map_err(|e| unreadable(select.name(), e))?;
+                let row_time = RowTime::from_stored(row_time.0);
+                windows.push(Window { metric: metric.into(), table_name, row_time });
+            }
+        }
         Ok(windows)
     }
 }

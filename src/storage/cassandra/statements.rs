@@ -141,8 +141,8 @@ pub(super) struct RowKeyStatements {
 pub(super) struct RowTimeStatements {
     /// stamp, ttl, metric, table name, row time
     pub(super) insert: Prepared,
-    /// metric, table name, first row time, last row time
-    pub(super) select: Prepared,
+    /// metric, table name, first row time, row time after the last
+    pub(super) select: Sliced,
     /// metrics, table names, first row time, last row time
     pub(super) select_many: Prepared,
     /// metric, table name, row time
@@ -320,7 +320,7 @@ impl Preparer<'_> {
         let insert = format!("UPDATE {table} {STAMPED_TTL} SET value = '' WHERE {INDEX_ROW}");
         let select = format!(
             "SELECT row_time FROM {table} \
-             WHERE metric = ? AND table_name = ? AND row_time >= ? AND row_time <= ?"
+             WHERE metric = ? AND table_name = ? AND row_time >= ? AND row_time < ?"
         );
         let select_many = format!(
             "SELECT metric, table_name, row_time FROM {table} \
@@ -330,7 +330,7 @@ impl Preparer<'_> {
         let delete = format!("DELETE value FROM {table} {STAMPED} WHERE {INDEX_ROW}");
         Ok(RowTimeStatements {
             insert: self.write("insert_row_time", insert).await?.of_index(),
-            select: self.read("select_row_times", select).await?,
+            select: Sliced::new(self.read("select_row_times", select).await?, Order::Times),
             select_many: self.read("select_many_row_times", select_many).await?,
             check: self.read("check_row_time", check).await?.of_index(),
             delete: self.write("delete_row_time", delete).await?,

@@ -1,17 +1,20 @@
 //! Partitions of the indexes in which more rows were deleted than Cassandra reads past: what lives among them is
-//! found and what is written there too, and our own deletes leave few tombstones behind.
+//! found and what is written there too, our own deletes leave few tombstones behind, and the doctor names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
+use promkairos::kairos::DataType;
 use promkairos::model::{Labels, MatchOp, TimeRange};
+use promkairos::storage::cassandra::doctor::{Group, Kind, Report, Settings};
 use promkairos::storage::cassandra::{CassandraStore, Options, TagIndexOptions};
 use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::value::CqlTimestamp;
 
-use super::keyspace::{Request, TestKeyspace, labels, matcher, named, read};
+use super::doctor::{examine, fixing, settings};
+use super::keyspace::{Request, TestKeyspace, key, labels, matcher, named, read};
 use crate::support;
 
 const WIDTH: i64 = 1_814_400_000;
@@ -20,9 +23,10 @@ const DEAD: i32 = 110_000;
 /// Rows of one batch.
 const A_BATCH: i32 = 250;
 
-/// Deletes [`DEAD`] rows of a partition that were never there; `values` are those of one.
+/// Deletes so many rows of a partition that were never there; `values` are those of one.
 async fn bury<V: scylla::serialize::row::SerializeRow>(
     keyspace: &TestKeyspace,
+    dead: i32,
     cql: &str,
     values: impl Fn(i32) -> V,
 ) {
@@ -30,7 +34,7 @@ async fn bury<V: scylla::serialize::row::SerializeRow>(
     let delete = keyspace.session.prepare(cql).await.expect("prepared");
     let mut batch = Batch::new(BatchType::Unlogged);
     (0..A_BATCH).for_each(|_| batch.append_statement(delete.clone()));
-    let batches = (0..DEAD / A_BATCH).map(|at| {
+    let batches = (0..dead / A_BATCH).map(|at| {
         let values: Vec<V> = (at * A_BATCH..(at + 1) * A_BATCH).map(&values).collect();
         let batch = &batch;
         async move { keyspace.session.batch(batch, values).await.map(drop) }
@@ -74,15 +78,16 @@ async fn what_lives_among_deleted_index_rows_is_found() {
     let window = ("m", "data_points", CqlTimestamp(0));
     let row_keys = "DELETE FROM {k}.row_keys WHERE metric = ? AND table_name = ? AND row_time = ? \
                     AND data_type = 'kairos_double' AND tags = ?";
-    bury(&keyspace, row_keys, |at| (window.0, window.1, window.2, dead_tags(at))).await;
+    bury(&keyspace, DEAD, row_keys, |at| (window.0, window.1, window.2, dead_tags(at))).await;
     let tag_rows = "DELETE FROM {k}.tag_indexed_row_keys WHERE metric = ? AND table_name = ? AND \
                     row_time = ? AND single_tag_pair = 'job=node' AND data_type = 'kairos_double' \
                     AND tag_collection_hash = ? AND tags = ?";
     let hash = |at: i32| at.wrapping_mul(-1_640_531_527);
-    bury(&keyspace, tag_rows, |at| (window.0, window.1, window.2, hash(at), dead_tags(at))).await;
+    bury(&keyspace, DEAD, tag_rows, |at| (window.0, window.1, window.2, hash(at), dead_tags(at)))
+        .await;
     let names =
         "DELETE FROM {k}.string_index WHERE key = 0x6d65747269635f6e616d6573 AND column1 = ?";
-    bury(&keyspace, names, |at| (format!("m_{at:06}_total"),)).await;
+    bury(&keyspace, DEAD, names, |at| (format!("m_{at:06}_total"),)).await;
     store.close().await.expect("closed");
 
     let by_name = [matcher("__name__", MatchOp::Regex, "m.*")];
@@ -109,6 +114,83 @@ async fn what_lives_among_deleted_index_rows_is_found() {
         assert!(found.keys().eq(live.iter()), "{matchers:?}: {found:?}");
         assert!(metrics.reads_given_up.get() <= before + 1, "{}", metrics.reads_given_up.get());
         store.close().await.expect("closed");
+    }
+    // The doctor comes to its end, names them, and takes nothing for wrong of which it cannot read the index.
+    let report = examine(&keyspace, settings()).await;
+    assert_eq!(report.facts.rows, live.len() as u64);
+    let total = report.total(Kind::ManyTombstones).expect("found");
+    assert_eq!(report.left(), total.found, "{report:?}");
+    let tables =
+        ["row_keys: the partition with token ", "tag_indexed_row_keys: the partition with "];
+    for table in tables {
+        assert!(total.examples.iter().any(|found| found.starts_with(table)), "{total:?}");
+    }
+    keyspace.drop().await;
+}
+
+/// The metrics with many tombstones, with what is said of each.
+fn tombstones(report: &Report) -> BTreeMap<&str, Vec<&str>> {
+    let metrics = report.findings.get(&Kind::ManyTombstones).into_iter().flatten();
+    metrics
+        .map(|(metric, Group { examples, .. })| {
+            (metric.as_str(), examples.iter().map(String::as_str).collect())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn the_doctor_names_partitions_near_the_threshold() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    let [near, apart, cells] = ["near", "apart", "cells"]
+        .map(|metric| labels(&[("__name__", metric), ("host", "zz"), ("job", "node")]));
+    let request = [&near, &apart, &cells].into_iter();
+    let request =
+        request.fold(Request::default(), |all, one| all.floats(one, &[(90_000_000, 1.0)]));
+    request.write(&store).await;
+    store.close().await.expect("closed");
+    let row_keys = "DELETE FROM {k}.row_keys WHERE metric = ? AND table_name = 'data_points' AND row_time = 0 \
+                    AND data_type = 'kairos_double' AND tags = ?";
+    bury(&keyspace, 25_000, row_keys, |at| ("near", dead_tags(at))).await;
+    bury(&keyspace, 5_000, row_keys, |at| ("apart", dead_tags(at))).await;
+    let key = key(&cells, 0, DataType::Double);
+    let points = "DELETE FROM {k}.data_points WHERE key = ? AND column1 = ?";
+    let column = |at: i32| at.cast_unsigned().to_be_bytes().to_vec();
+    bury(&keyspace, 25_000, points, |at| (key.clone(), column(at * 2))).await;
+    let report = examine(&keyspace, settings()).await;
+    let found = tombstones(&report);
+    assert!(found.keys().eq(["cells", "near"].iter()), "{found:?}");
+    let [near] = found["near"][..] else { panic!("{found:?}") };
+    let want = "row_keys: near, data_points, 1970-01-01T00:00:00Z: a page of 1,000 rows passes over 25000 tombstones";
+    assert_eq!(near, want);
+    let [cells] = found["cells"][..] else { panic!("{found:?}") };
+    let want = "data_points: cells{host=\"zz\", job=\"node\"} kairos_double, 1970-01-01T00:00:00Z: a read passes \
+                over 25000 tombstones";
+    assert_eq!(cells, want);
+    assert_eq!(report.left(), 2, "{report:?}");
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn the_doctor_deletes_a_portion_of_a_partition() {
+    const SERIES: usize = 30;
+    let (keyspace, metrics) = (TestKeyspace::new().await, CassandraMetrics::default());
+    let store = open_indexed(&keyspace, &metrics).await;
+    let request = (0..SERIES).fold(Request::default(), |request, n| {
+        let host = format!("host-{n:02}");
+        let series = labels(&[("__name__", "m"), ("host", &host), ("job", "node")]);
+        request.floats(&series, &[(WIDTH + 10, 1.0)])
+    });
+    request.write(&store).await;
+    store.close().await.expect("closed");
+    keyspace.cql("TRUNCATE {k}.data_points").await;
+    let settings = Settings { most_deleted: 20, slices: 1, ..fixing() };
+    for (stay, rows) in [(10, SERIES), (0, 10)] {
+        let report = examine(&keyspace, settings.clone()).await;
+        let left = (row_keys(&keyspace).await, count(&keyspace, "tag_indexed_row_keys").await);
+        assert_eq!(left, (stay, stay as i64), "{report:?}");
+        assert_eq!(report.facts.rows_left, 2 * stay as u64);
+        assert_eq!(report.facts.row_keys, rows as u64);
     }
     keyspace.drop().await;
 }

@@ -51,6 +51,17 @@ pub(crate) async fn examine_with(options: Options, settings: Settings) -> Report
     progress.report
 }
 
+/// The report on a keyspace in which all data must be found by its index, whatever was done to it.
+pub(crate) async fn examine_whole(options: Options) -> Report {
+    let report = examine_with(options, settings()).await;
+    assert!(report.facts.rows > 0, "{report:#?}");
+    for kind in [Kind::UnindexedData, Kind::MissingTimeIndex, Kind::MissingName, Kind::TagIndexGap]
+    {
+        assert!(report.total(kind).is_none(), "{report:#?}");
+    }
+    report
+}
+
 /// Kinds by metric of what is left.
 pub(crate) fn left(report: &Report) -> BTreeMap<String, BTreeSet<Kind>> {
     let mut left: BTreeMap<String, BTreeSet<Kind>> = BTreeMap::new();

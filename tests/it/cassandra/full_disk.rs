@@ -6,6 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::task::spawn_blocking;
 
+use super::doctor::examine_whole;
 use crate::limits::metric;
 use crate::support::cassandra::OwnCassandra;
 use crate::support::load::Load;
@@ -81,6 +82,7 @@ async fn a_commit_log_without_room_costs_no_acknowledged_sample() {
     for (backend, load) in [(&store, &by_store), (&wal, &by_wal)] {
         let data = tempfile::tempdir().expect("a folder");
         load.check(&Promkairos::ready(data.path(), backend, &flags).await).await;
+        examine_whole(backend.options()).await;
     }
     drop(cassandra);
 }

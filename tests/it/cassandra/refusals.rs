@@ -11,6 +11,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::deletes::{flush_of, quarantined};
+use super::doctor::examine_whole;
 use super::keyspace::{Request, TestKeyspace, bits, labels, named, read};
 use crate::support::load::{Load, compress};
 use crate::support::promkairos::{Backend, Message, Promkairos};
@@ -90,6 +91,7 @@ async fn a_row_that_is_too_large_is_refused_alone() {
     assert_eq!(lines.len(), 1);
     assert!(lines[0]["reason"].as_str().is_some_and(|why| why.contains("65535")), "{lines:?}");
     assert!(read(&store, &named("up"), TimeRange::ALL).await.contains_key(&good));
+    assert_eq!(examine_whole(keyspace.options()).await.facts.rows, 1);
     keyspace.drop().await;
 }
 
@@ -115,6 +117,8 @@ async fn a_key_that_is_too_long_is_the_fault_of_its_sender() {
         let found = server.read("__name__", "m").await.expect("it can be read");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].labels["b"], longest);
+        drop(server);
+        examine_whole(backend.options()).await;
     }
 }
 

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
+use promkairos::storage::cassandra::Options;
+
 use super::process::Process;
 use super::remote_read::{self, ReadSeries};
 use super::{cassandra, eventually};
@@ -56,6 +58,17 @@ impl Backend {
         let store = Self::CassandraStore { address: address.to_owned(), keyspace: a.clone() };
         let wal = Self::CassandraWal { address: address.to_owned(), keyspace: b.clone() };
         [(store, a), (wal, b)]
+    }
+
+    /// Those of its keyspace for a store in this process.
+    pub(crate) fn options(&self) -> Options {
+        match self {
+            Self::Embedded => panic!("it has no keyspace"),
+            Self::CassandraStore { address, keyspace }
+            | Self::CassandraWal { address, keyspace } => {
+                cassandra::options(address.clone(), keyspace)
+            }
+        }
     }
 
     /// The flags that choose it.

@@ -2,6 +2,7 @@
 //! and nothing done (`fix`).
 
 use super::super::identity::Identity;
+use super::super::window::WindowKey;
 use super::kind::Kind;
 use crate::kairos::index::{LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{RowKey, RowSpec};
@@ -41,6 +42,32 @@ pub(super) enum Fix {
         table: String,
         options: Vec<(String, String)>,
     },
+}
+
+impl Fix {
+    /// The partition of the index in which this leaves a tombstone.
+    pub(super) fn takes_a_row_of(&self) -> Option<Identity> {
+        let window = |row: &RowKeyRow| WindowKey::from(row).identity();
+        match self {
+            Self::DeleteRowKey(row) | Self::DeleteMisplaced(row) => {
+                Some(window(row).and(&[b"row_keys"]))
+            }
+            Self::DeleteTagIndex(tag) => {
+                Some(window(&tag.row).and(&[tag.single_tag_pair.as_bytes()]))
+            }
+            Self::DeleteTimeIndex(row) => Some(Identity::of(&[b"times", row.metric.as_bytes()])),
+            Self::DeleteLegacy(row) => {
+                Some(Identity::of(&[b"legacy", row.row_key.metric.as_bytes()]))
+            }
+            Self::DeleteData(key) => Some(window(&RowKeyRow::of(key)).and(&[b"row_keys"])),
+            Self::WriteRowKey(..)
+            | Self::WriteTimeIndex(..)
+            | Self::WriteName(_)
+            | Self::WriteTagIndex(..)
+            | Self::WriteSpec(_)
+            | Self::AlterCompaction { .. } => None,
+        }
+    }
 }
 
 impl Finding {

@@ -36,11 +36,13 @@ pub enum Kind {
     LaterStamp,
     /// A row key that is none.
     UnreadableKey,
+    /// Reads pass over many tombstones.
+    ManyTombstones,
 }
 
 impl Kind {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::UnindexedData,
         Self::MissingTimeIndex,
         Self::MissingName,
@@ -54,6 +56,7 @@ impl Kind {
         Self::CompactionResolution,
         Self::LaterStamp,
         Self::UnreadableKey,
+        Self::ManyTombstones,
     ];
 
     /// Its name in reports and on the command line.
@@ -72,6 +75,7 @@ impl Kind {
             Self::CompactionResolution => "compaction-resolution",
             Self::LaterStamp => "later-stamp",
             Self::UnreadableKey => "unreadable-key",
+            Self::ManyTombstones => "many-tombstones",
         }
     }
 
@@ -119,6 +123,10 @@ impl Kind {
             Self::UnreadableKey => {
                 "row keys that neither KairosDB nor promkairos would have written"
             }
+            Self::ManyTombstones => {
+                "partitions in which a read passes over many deleted or expired rows: it is slow, and beyond \
+                 tombstone_failure_threshold KairosDB answers 500, while promkairos reads in slices"
+            }
         }
     }
 
@@ -142,7 +150,18 @@ impl Kind {
             Self::Leftover => Some("deletes them, and then their index rows"),
             Self::MissingSpec => Some("writes what a KairosDB reads into it: LEGACY"),
             Self::CompactionResolution => Some("alters the table, all other options stay"),
-            Self::LaterStamp | Self::UnreadableKey => None,
+            Self::LaterStamp | Self::UnreadableKey | Self::ManyTombstones => None,
+        }
+    }
+
+    /// What there is to do where `--fix` does nothing.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::ManyTombstones => {
+                "compaction drops tombstones gc_grace_seconds after the delete or the expiry: see Tombstones in \
+                 docs/cassandra.md"
+            }
+            _ => "for information: nothing can mend it",
         }
     }
 }

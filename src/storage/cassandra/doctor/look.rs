@@ -1,4 +1,5 @@
-//! Looks at single rows: what leads to a row of data, and what an index row leads to.
+//! Looks at single rows: what leads to a row of data, and what an index row leads to. Where a server gives up on a read
+//! for the tombstones on its way, what is not read may be there, so nothing is reported for it.
 //!
 //! Every read waits for its turn at the pace of the scan. What leads to a whole window is kept for
 //! a while, bounded, since its rows of data lie all over the ring.
@@ -12,7 +13,8 @@ use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::row::SerializeRow;
 
-use super::super::executor::unreadable;
+use super::super::dead_cells::Slices;
+use super::super::executor::{Failure, unreadable};
 use super::super::identity::Identity;
 use super::super::stamp::now_ms;
 use super::super::statements::Prepared;
@@ -21,6 +23,7 @@ use super::super::window::WindowKey;
 use super::Doctor;
 use super::judge::{Cells, Moment, Standing};
 use super::progress::Indexed;
+use super::scan::{ROWS_A_READ, tombstones};
 use crate::kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use crate::model::STALE_NAN_BITS;
@@ -28,9 +31,13 @@ use crate::storage::StoreError;
 
 /// Entries kept of each kind.
 const MOST_KEPT: usize = 100_000;
-/// So many rows of a page cost as much as one read.
-const ROWS_A_READ: usize = 100;
+/// Before every column of a row of data.
+const FIRST_COLUMN: [u8; 1] = [0];
+/// Behind every one.
+const LAST_COLUMN: [u8; 8] = [u8::MAX; 8];
 
+/// The last column of a page of a row of data, and whether the next page is wanted.
+type Visited = (Option<Box<[u8]>>, ControlFlow<()>);
 /// `value`, its TTL and its write time.
 type StandingRow = (Option<String>, Option<i32>, Option<i64>);
 /// Data type, tags, `mtime` in milliseconds; the first two are null in a partition without rows.
@@ -56,33 +63,6 @@ impl Leads {
             kept.clear();
         }
         kept.insert(identity, value);
-    }
-}
-
-/// A scan under way.
-pub(super) struct Pages<'a> {
-    doctor: &'a Doctor,
-    prepared: &'a Prepared,
-    slice: (i64, i64),
-    state: Option<PagingState>,
-}
-
-impl Pages<'_> {
-    /// The next page; none at the end.
-    pub(super) async fn next<R>(&mut self) -> Result<Option<Vec<R>>, StoreError>
-    where
-        R: for<'f, 'm> DeserializeRow<'f, 'm>,
-    {
-        let Some(state) = self.state.take() else { return Ok(None) };
-        self.doctor.pace.take(1).await;
-        let (result, next) = self.doctor.executor.page(self.prepared, self.slice, &state).await?;
-        if let ControlFlow::Continue(next) = next.into_paging_control_flow() {
-            self.state = Some(next);
-        }
-        let wrong = self.prepared.name;
-        let rows = owned(result.into_rows_result().map_err(|e| unreadable(wrong, e))?, wrong)?;
-        self.doctor.pace.take((rows.len() / ROWS_A_READ) as u32).await;
-        Ok(Some(rows))
     }
 }
 
@@ -131,8 +111,20 @@ impl Doctor {
         }
     }
 
-    pub(super) fn pages<'a>(&'a self, prepared: &'a Prepared, slice: (i64, i64)) -> Pages<'a> {
-        Pages { doctor: self, prepared, slice, state: Some(PagingState::start()) }
+    /// Whether a statement finds a row. One that a server gives up on counts as if it did.
+    pub(super) async fn has_rows(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<bool, StoreError> {
+        self.pace.take(1).await;
+        match self.executor.run(prepared, values, self.executor.deadline()).await {
+            Err(Failure::Unread(_)) => Ok(true),
+            result => {
+                let rows = result?.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
+                Ok(rows.rows_num() > 0)
+            }
+        }
     }
 
     /// The rows of a small answer.
@@ -192,10 +184,27 @@ impl Doctor {
         Ok(!self.rows::<(Vec<u8>,)>(&legacy.get, values).await?.is_empty())
     }
 
-    /// Whether there is a cell.
+    /// Whether there is a cell. Where that cannot be read, there may be one.
     pub(super) async fn has_data(&self, key: &[u8]) -> Result<bool, StoreError> {
-        let rows = self.rows::<(Vec<u8>,)>(&self.statements.data.any, (key,)).await?;
-        Ok(!rows.is_empty())
+        let any = &self.statements.data.any;
+        self.pace.take(1).await;
+        match self.executor.run(any, (key,), self.executor.deadline()).await {
+            Ok(result) => {
+                let rows = result.into_rows_result().map_err(|e| unreadable(any.name, e))?;
+                return Ok(rows.rows_num() > 0);
+            }
+            Err(Failure::Unread(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut has_data = false;
+        let first = |_: &[u8]| {
+            has_data = true;
+            ControlFlow::Break(())
+        };
+        match self.values(key, first).await {
+            Err(Failure::Unread(_)) => Ok(true),
+            read => read.map(|()| has_data).map_err(StoreError::from),
+        }
     }
 
     /// Whether there is a cell in the row of data that an index row leads to; a key that cannot be
@@ -207,27 +216,89 @@ impl Doctor {
         }
     }
 
-    /// Reads every cell of a row of data.
-    pub(super) async fn cells(&self, key: &[u8], at: &Moment) -> Result<Cells, StoreError> {
-        let mut cells = Cells::default();
-        let (prepared, mut state) = (&self.statements.data.cells, PagingState::start());
-        loop {
-            self.pace.take(1).await;
-            let (result, next) = self.executor.page(prepared, (key,), &state).await?;
-            let name = prepared.name;
-            let rows = result.into_rows_result().map_err(|e| unreadable(name, e))?;
-            let read = rows.rows_num() / ROWS_A_READ;
+    /// Reads every cell of a row of data. Also gives the most tombstones that a page passed over.
+    pub(super) async fn cells(&self, key: &[u8], at: &Moment) -> Result<(Cells, u64), Failure> {
+        let (mut cells, prepared) = (Cells::default(), &self.statements.data.cells);
+        let tombstones = self.data_pages(prepared, key, |page| {
             type Row<'f> = (&'f [u8], Option<i64>, Option<i32>);
-            for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(name, e))? {
-                let (_, stamp, ttl) = row.map_err(|e| unreadable(name, e))?;
+            let mut last = None;
+            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(prepared.name, e))? {
+                let (column, stamp, ttl) = row.map_err(|e| unreadable(prepared.name, e))?;
                 cells.add(stamp.unwrap_or_default(), ttl, at);
+                last = Some(column);
             }
-            self.pace.take(read as u32).await;
-            match next.into_paging_control_flow() {
-                ControlFlow::Break(()) => return Ok(cells),
-                ControlFlow::Continue(next) => state = next,
+            Ok((last.map(Box::from), ControlFlow::Continue(())))
+        });
+        let tombstones = tombstones.await?;
+        Ok((cells, tombstones))
+    }
+
+    /// Calls `visit` with the value of each cell of a row of data, until it has enough.
+    async fn values(
+        &self,
+        key: &[u8],
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Failure> {
+        let prepared = &self.statements.data.values;
+        let pages = self.data_pages(prepared, key, |page| {
+            let mut last = None;
+            for row in page.rows::<(&[u8], &[u8])>().map_err(|e| unreadable(prepared.name, e))? {
+                let (column, value) = row.map_err(|e| unreadable(prepared.name, e))?;
+                if visit(value).is_break() {
+                    return Ok((None, ControlFlow::Break(())));
+                }
+                last = Some(column);
+            }
+            Ok((last.map(Box::from), ControlFlow::Continue(())))
+        });
+        pages.await.map(drop)
+    }
+
+    /// Calls `visit` with the pages of a row of data, which comes in slices where a server does not read it in one;
+    /// it gives the last column of each. Gives the most tombstones that a page passed over.
+    async fn data_pages(
+        &self,
+        prepared: &Prepared,
+        key: &[u8],
+        mut visit: impl FnMut(&QueryRowsResult) -> Result<Visited, StoreError>,
+    ) -> Result<u64, Failure> {
+        let mut slices = Slices::of(&self.dead_cells, key, &FIRST_COLUMN, &LAST_COLUMN);
+        let mut most = 0;
+        while let Some((start, end)) = slices.next() {
+            let (mut last, mut state) = (None, PagingState::start());
+            let is_read = loop {
+                self.pace.take(1).await;
+                let (result, next) =
+                    match self.executor.page(prepared, (key, start, end), &state).await {
+                        Ok(page) => page,
+                        Err(Failure::Unread(why)) => break Err(why),
+                        Err(error) => return Err(error),
+                    };
+                most = most.max(tombstones(result.warnings()));
+                let page = result.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
+                let (column, flow) = visit(&page)?;
+                if flow.is_break() {
+                    return Ok(most);
+                }
+                last = column.or(last.take());
+                self.pace.take((page.rows_num() / ROWS_A_READ) as u32).await;
+                match next.into_paging_control_flow() {
+                    ControlFlow::Break(()) => break Ok(()),
+                    ControlFlow::Continue(next) => state = next,
+                }
+            };
+            match is_read {
+                Ok(()) => slices.read(last.as_deref()),
+                Err(why) => {
+                    // More than the server bears.
+                    most = u64::MAX;
+                    if !slices.cut(last.as_deref()) {
+                        return Err(Failure::Unread(why));
+                    }
+                }
             }
         }
+        Ok(most)
     }
 
     /// Whether a stale marker or an exemplar is all there is of its series, in its window and in
@@ -262,17 +333,16 @@ impl Doctor {
         if key.data_type != DataType::PromDouble {
             return self.has_data(&bytes).await;
         }
-        let (mut found, values) = (false, &self.statements.data.values);
-        self.pace.take(1).await;
-        self.executor
-            .pages(values, (&bytes[..],), |page| {
-                for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(values.name, e))? {
-                    let (value,) = row.map_err(|e| unreadable(values.name, e))?;
-                    found |= value != STALE_NAN_BITS.to_be_bytes();
-                }
-                Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            })
-            .await?;
+        let mut found = false;
+        let is_point = |value: &[u8]| {
+            found = value != STALE_NAN_BITS.to_be_bytes();
+            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match self.values(&bytes, is_point).await {
+            // What cannot be read may be some.
+            Err(Failure::Unread(_)) => return Ok(true),
+            read => read?,
+        }
         Ok(found)
     }
 
@@ -320,7 +390,7 @@ impl Doctor {
         Ok(!self.rows::<(i32,)>(&tags.get, values).await?.is_empty())
     }
 
-    /// Whether a window leads to any data, and when it was last added to.
+    /// Whether a window leads to any data, or may do, and when it was last added to.
     pub(super) async fn window_has_data(
         &self,
         row: &TimeIndexRow,
@@ -330,7 +400,11 @@ impl Doctor {
         let values = WindowKey::from(row).values();
         loop {
             self.pace.take(1).await;
-            let (result, next) = self.executor.page(statement, values, &state).await?;
+            let (result, next) = match self.executor.page(statement, values, &state).await {
+                // What cannot be read may lead to some.
+                Err(Failure::Unread(_)) => return Ok((true, changed)),
+                page => page?,
+            };
             let name = statement.name;
             let rows = result.into_rows_result().map_err(|e| unreadable(name, e))?;
             for (data_type, tags, mtime) in owned::<WindowRow>(rows, name)? {

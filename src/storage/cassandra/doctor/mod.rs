@@ -19,13 +19,14 @@ mod kind;
 mod look;
 mod progress;
 mod report;
+mod scan;
 mod shown;
 mod slices;
 mod stages;
 mod statements;
 mod survey;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -34,13 +35,17 @@ use self::finding::Finding;
 use self::judge::Moment;
 use self::look::Leads;
 use self::progress::Gathered;
+use self::scan::many_tombstones;
 use self::slices::ReadRate;
 use self::statements::Statements;
 use super::clock::Skew;
+use super::dead_cells::DeadCells;
+use super::delete::PORTION;
 use super::epochs::Epochs;
 use super::executor::Executor;
 use super::identity::Identity;
 use super::index_memory::Expiry;
+use super::index_pages::IndexCuts;
 use super::lifetime::last_expiry;
 use super::options::Options;
 use super::schema;
@@ -83,6 +88,8 @@ pub struct Settings {
     pub wide: u64,
     /// A partition of data with more cells of the last hour is listed as hot.
     pub hot: u64,
+    /// Rows of one partition of an index that are deleted at most: each leaves a tombstone.
+    pub most_deleted: usize,
 }
 
 impl Default for Settings {
@@ -96,6 +103,7 @@ impl Default for Settings {
             slices: 256,
             wide: 100_000,
             hot: 36_000,
+            most_deleted: PORTION,
         }
     }
 }
@@ -125,8 +133,12 @@ pub struct Doctor {
     stamps: Stamps,
     pace: ReadRate,
     leads: Leads,
-    /// One at a time: what one wrote, another must see.
-    mending: tokio::sync::Mutex<()>,
+    dead_cells: DeadCells,
+    index_cuts: IndexCuts,
+    /// A page of a scan that passes over so many tombstones is reported.
+    many_tombstones: u64,
+    /// One mend at a time: what one wrote, another must see. How many rows of a partition were deleted.
+    mending: tokio::sync::Mutex<HashMap<Identity, usize>>,
 }
 
 /// What a look at a row brought.
@@ -155,11 +167,12 @@ impl Doctor {
         let found = schema::inspect(&session, &options.keyspace).await?;
         keyspace::check_partitioner(&session).await?;
         let preparer = Preparer { session: &session, options: &options };
-        let statements = Statements::prepare(&preparer, &found.missing).await?;
+        let statements = Statements::prepare(&preparer, (&found.missing, found.names)).await?;
         let epochs = Epochs::prepare(&preparer, &found.missing).await?;
         let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
         let clock = preparer.prepare("clock", clock, super::Consistency::One).await?;
         let last = last_expiry(&session).await;
+        let many_tombstones = many_tombstones(&session).await;
         let metrics = CassandraMetrics::default();
         let executor = Executor::new(session, metrics, &options);
         let skew = Skew::default();
@@ -177,6 +190,9 @@ impl Doctor {
             stamps: Stamps::default(),
             pace: ReadRate::new(settings.rate),
             leads: Leads::default(),
+            dead_cells: DeadCells::default(),
+            index_cuts: IndexCuts::default(),
+            many_tombstones,
             mending: tokio::sync::Mutex::default(),
             options,
             settings,
@@ -268,11 +284,22 @@ impl Doctor {
     async fn settle(&self, finding: Finding, part: &mut Part) -> Result<(), StoreError> {
         let outcome = match &finding.fix {
             Some(fix) if self.settings.fix.contains(&finding.kind) => {
-                let _one = self.mending.lock().await;
+                let mut deleted = self.mending.lock().await;
                 self.leads.forget();
-                match self.mend(fix).await? {
-                    true => Outcome::Fixed,
-                    false => Outcome::Resisted,
+                match fix.takes_a_row_of().map(|partition| deleted_of(&mut deleted, partition)) {
+                    Some(rows) if *rows >= self.settings.most_deleted => {
+                        part.report.facts.rows_left += 1;
+                        Outcome::Found
+                    }
+                    rows => {
+                        if let Some(rows) = rows {
+                            *rows += 1;
+                        }
+                        match self.mend(fix).await? {
+                            true => Outcome::Fixed,
+                            false => Outcome::Resisted,
+                        }
+                    }
                 }
             }
             Some(_) => Outcome::Found,
@@ -289,4 +316,13 @@ impl Doctor {
         let settled = i64::try_from(self.settings.settled.as_millis()).unwrap_or(i64::MAX);
         Moment { now: now_ms(), settled, spec: self.spec, last: self.last }
     }
+}
+
+/// How many rows of a partition were deleted. A scan goes through partitions one after the other, so few are kept.
+fn deleted_of(deleted: &mut HashMap<Identity, usize>, partition: Identity) -> &mut usize {
+    const MOST_KEPT: usize = 10_000;
+    if deleted.len() >= MOST_KEPT && !deleted.contains_key(&partition) {
+        deleted.clear();
+    }
+    deleted.entry(partition).or_default()
 }

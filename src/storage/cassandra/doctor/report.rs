@@ -99,6 +99,9 @@ pub struct Facts {
     pub legacy_rows: u64,
     /// Names of metrics that have no row time: nothing is wrong with them.
     pub names_without_data: u64,
+    /// Rows of the index that were to be deleted and stay, so that no partition gets too many tombstones.
+    #[serde(default)]
+    pub rows_left: u64,
     /// Plain sentences about tables and settings.
     pub notes: Vec<String>,
     /// Partitions with the most rows, of those above the threshold.
@@ -127,6 +130,7 @@ impl Facts {
         self.tag_index_rows += other.tag_index_rows;
         self.legacy_rows += other.legacy_rows;
         self.names_without_data += other.names_without_data;
+        self.rows_left += other.rows_left;
         self.notes.extend(other.notes);
         self.wide.merge(other.wide);
         self.hot.merge(other.hot);

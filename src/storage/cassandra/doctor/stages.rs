@@ -1,31 +1,37 @@
 //! The scans, one a table. Each hands its rows, page by page, to be looked at.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use scylla::value::{CqlTimestamp, CqlValue};
 
-use super::super::executor::unreadable;
+use super::super::border::Border;
+use super::super::executor::{Failure, unreadable};
+use super::super::index_pages::IndexPages;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
 use super::Cut;
+use super::finding::Finding;
 use super::judge::{
     DataRow, IndexRow, LegacyRow, Standing, judge_data, judge_index, judge_legacy, judge_tag,
     judge_time, key_of, unreadable as no_key,
 };
+use super::kind::Kind;
 use super::look::Expected;
 use super::progress::Gathered;
+use super::scan::{Pages, ScanRow};
 use super::shown::Shown;
 use super::survey::WindowCount;
 use super::{Depth, Doctor, Look, Part, Partition};
 use crate::kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
-use crate::model::{ShownMetric, ShownTime};
+use crate::model::{Printable, ShownMetric, ShownTime};
 use crate::storage::StoreError;
 
-/// Metric, table name, row time.
-type TimeRow = (String, String, CqlTimestamp);
-/// Metric, table name, row time, data type, tags, `mtime` in milliseconds, value, TTL, write time;
+/// Key, token.
+type DataScanRow = (Vec<u8>, i64);
+/// Metric, table name, row time, token.
+type TimeScanRow = (String, String, CqlTimestamp, i64);
+/// Metric, table name, row time, data type, tags, `mtime` in milliseconds, value, TTL, write time, token;
 /// data type and tags are null in a partition without rows.
 type RowKeyScanRow = (
     String,
@@ -37,8 +43,9 @@ type RowKeyScanRow = (
     Option<String>,
     Option<i32>,
     Option<i64>,
+    i64,
 );
-/// Metric, table name, row time, pair, hash, data type, tags, `mtime` in milliseconds.
+/// Metric, table name, row time, pair, hash, data type, tags, `mtime` in milliseconds, token.
 type TagScanRow = (
     String,
     String,
@@ -48,7 +55,90 @@ type TagScanRow = (
     Option<String>,
     Option<BTreeMap<String, String>>,
     Option<i64>,
+    i64,
 );
+/// Metric as bytes, row key, token.
+type LegacyScanRow = (Vec<u8>, Vec<u8>, i64);
+
+impl ScanRow for DataScanRow {
+    fn token(&self) -> i64 {
+        self.1
+    }
+
+    fn metric(&self) -> &str {
+        ""
+    }
+
+    fn partition(&self) -> String {
+        match RowKey::decode(&self.0) {
+            Ok(key) => Shown(&key).to_string(),
+            Err(_) => Cut(&self.0.escape_ascii().to_string()).to_string(),
+        }
+    }
+}
+
+impl ScanRow for TimeScanRow {
+    fn token(&self) -> i64 {
+        self.3
+    }
+
+    fn metric(&self) -> &str {
+        &self.0
+    }
+
+    fn partition(&self) -> String {
+        Cut(&ShownMetric(&self.0).to_string()).to_string()
+    }
+}
+
+impl ScanRow for RowKeyScanRow {
+    fn token(&self) -> i64 {
+        self.9
+    }
+
+    fn metric(&self) -> &str {
+        &self.0
+    }
+
+    fn partition(&self) -> String {
+        shown_window(&self.0, &self.1, self.2)
+    }
+}
+
+impl ScanRow for TagScanRow {
+    fn token(&self) -> i64 {
+        self.8
+    }
+
+    fn metric(&self) -> &str {
+        &self.0
+    }
+
+    fn partition(&self) -> String {
+        let pair = Printable(&self.3).to_string();
+        format!("{}, {}", shown_window(&self.0, &self.1, self.2), Cut(&pair))
+    }
+}
+
+impl ScanRow for LegacyScanRow {
+    fn token(&self) -> i64 {
+        self.2
+    }
+
+    fn metric(&self) -> &str {
+        ""
+    }
+
+    fn partition(&self) -> String {
+        Cut(&self.0.escape_ascii().to_string()).to_string()
+    }
+}
+
+/// A partition of `row_keys` as a person reads it.
+fn shown_window(metric: &str, table: &str, time: CqlTimestamp) -> String {
+    let (metric, table) = (ShownMetric(metric).to_string(), Printable(table));
+    format!("{}, {table}, {}", Cut(&metric), ShownTime(time.0))
+}
 
 /// A row of `row_keys` as scanned.
 struct ScannedRow {
@@ -73,9 +163,9 @@ struct Scanned {
 impl Doctor {
     pub(super) async fn scan_data(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
         let mut part = Part::default();
-        let mut pages = self.pages(&self.statements.data.scan, slice);
-        while let Some(keys) = pages.next::<(Vec<u8>,)>().await? {
-            self.examine(&keys, &mut part, async |(key,)| self.look_at_data(key).await).await?;
+        let mut pages = Pages::<DataScanRow>::new(self, &self.statements.data.scan, slice);
+        while let Some(keys) = pages.next(&mut part).await? {
+            self.examine(&keys, &mut part, async |(key, _)| self.look_at_data(key).await).await?;
         }
         Ok(part)
     }
@@ -98,7 +188,17 @@ impl Doctor {
         let is_found = row_key.is_some() && time.is_some();
         let is_legacy = !is_found && self.is_in_legacy(&key.metric, bytes).await?;
         let cells = match self.settings.depth {
-            Depth::Cells => Some(self.cells(bytes, &at).await?),
+            Depth::Cells => match self.cells(bytes, &at).await {
+                Ok((cells, tombstones)) => {
+                    look.findings.extend(self.judge_tombstones(&key, tombstones));
+                    Some(cells)
+                }
+                Err(Failure::Unread(_)) => {
+                    look.findings.extend(self.judge_tombstones(&key, u64::MAX));
+                    return Ok(look);
+                }
+                Err(error) => return Err(error.into()),
+            },
             Depth::Index => None,
         };
         // What is deleted or expires meanwhile needs no index.
@@ -122,8 +222,20 @@ impl Doctor {
             look.gathered.note_unindexed(WindowKey::from(&key).identity());
         }
         let row = DataRow { key: &key, row_key, time, is_named, is_legacy, cells };
-        look.findings = judge_data(&row, &at);
+        look.findings.extend(judge_data(&row, &at));
         Ok(look)
+    }
+
+    /// What there is to say of a row of data in which a page passed over so many tombstones.
+    fn judge_tombstones(&self, key: &RowKey, tombstones: u64) -> Option<Finding> {
+        let what = match tombstones {
+            u64::MAX => "more tombstones than tombstone_failure_threshold".to_owned(),
+            many if many >= self.many_tombstones => format!("{many} tombstones"),
+            _ => return None,
+        };
+        let subject = format!("data_points: {}: a read passes over {what}", Shown(key));
+        let (kind, metric) = (Kind::ManyTombstones, key.metric.to_string());
+        Some(Finding { kind, metric, subject, fix: None })
     }
 
     fn note_width(&self, look: &mut Look, table: &str, rows: u64, key: impl Fn() -> String) {
@@ -136,8 +248,8 @@ impl Doctor {
     pub(super) async fn scan_tag_index(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
         let mut part = Part::default();
         let Some(tags) = &self.statements.tags else { return Ok(part) };
-        let mut pages = self.pages(&tags.scan, slice);
-        while let Some(rows) = pages.next::<TagScanRow>().await? {
+        let mut pages = Pages::<TagScanRow>::new(self, &tags.scan, slice);
+        while let Some(rows) = pages.next(&mut part).await? {
             let rows: Vec<ScannedTag> = rows.into_iter().filter_map(scanned_tag).collect();
             self.examine(&rows, &mut part, async |row| self.look_at_tag(row).await).await?;
         }
@@ -167,8 +279,8 @@ impl Doctor {
         let configured = &self.options.tag_index.metrics;
         let recorded = self.coverage().await?;
         let expected = Expected { recorded, configured, shown: &known.indexed };
-        let mut pages = self.pages(&self.statements.row_keys.scan, slice);
-        while let Some(rows) = pages.next::<RowKeyScanRow>().await? {
+        let mut pages = Pages::<RowKeyScanRow>::new(self, &self.statements.row_keys.scan, slice);
+        while let Some(rows) = pages.next(&mut part).await? {
             let rows: Vec<ScannedRow> = rows.into_iter().filter_map(scanned_row).collect();
             for ScannedRow { row, .. } in &rows {
                 let key = WindowKey::from(row);
@@ -189,8 +301,7 @@ impl Doctor {
         let Some(Window { metric, table_name, row_time }) = window else { return };
         let facts = &mut part.report.facts;
         if count.rows() > self.settings.wide {
-            let (shown, time) = (ShownMetric(&metric).to_string(), ShownTime(row_time.millis()));
-            let key = format!("{}, {}, {time}", Cut(&shown), table_name.as_str());
+            let key = shown_window(&metric, table_name.as_str(), CqlTimestamp(row_time.millis()));
             let partition = Partition { table: "row_keys".into(), key };
             facts.wide.add(count.rows(), partition);
         }
@@ -232,11 +343,11 @@ impl Doctor {
         known: &Gathered,
     ) -> Result<Part, StoreError> {
         let mut part = Part::default();
-        let mut pages = self.pages(&self.statements.times.scan, slice);
-        while let Some(rows) = pages.next::<TimeRow>().await? {
+        let mut pages = Pages::<TimeScanRow>::new(self, &self.statements.times.scan, slice);
+        while let Some(rows) = pages.next(&mut part).await? {
             let rows: Vec<TimeIndexRow> = rows
                 .into_iter()
-                .filter_map(|(metric, table, time)| {
+                .filter_map(|(metric, table, time, _)| {
                     let (metric, row_time) = (metric.into(), RowTime::from_stored(time.0));
                     let table_name = TableName::parse(&table)?;
                     Some(TimeIndexRow { metric, table_name, row_time })
@@ -263,9 +374,10 @@ impl Doctor {
     pub(super) async fn scan_legacy_index(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
         let mut part = Part::default();
         let Some(legacy) = &self.statements.legacy else { return Ok(part) };
-        let mut pages = self.pages(&legacy.scan, slice);
-        while let Some(rows) = pages.next::<(Vec<u8>,)>().await? {
-            self.examine(&rows, &mut part, async |(key,)| self.look_at_legacy(key).await).await?;
+        let mut pages = Pages::<LegacyScanRow>::new(self, &legacy.scan, slice);
+        while let Some(rows) = pages.next(&mut part).await? {
+            let look = async |(_, key, _): &LegacyScanRow| self.look_at_legacy(key).await;
+            self.examine(&rows, &mut part, look).await?;
         }
         Ok(part)
     }
@@ -295,18 +407,18 @@ impl Doctor {
         for table in TableName::ALL {
             let mut names: Vec<String> = Vec::new();
             let list = &self.statements.names.list;
-            self.executor
-                .pages(list, (StringIndexRow::key(table),), |page| {
-                    for row in page.rows::<(CqlValue,)>().map_err(|e| unreadable(list.name, e))? {
-                        match row.map_err(|e| unreadable(list.name, e))? {
-                            (CqlValue::Text(name),) => names.push(name),
-                            (CqlValue::Blob(name),) => names.extend(String::from_utf8(name)),
-                            _ => {}
-                        }
+            let key = vec![CqlValue::Blob(StringIndexRow::key(table).to_vec())];
+            let (range, known) = ([Border::FIRST, list.order.last()], &self.index_cuts);
+            let mut pages = IndexPages::new((&self.executor, known), list, key, range);
+            while let Some(page) = pages.next().await? {
+                for row in page.rows::<(CqlValue,)>().map_err(|e| unreadable(list.name(), e))? {
+                    match row.map_err(|e| unreadable(list.name(), e))? {
+                        (CqlValue::Text(name),) => names.push(name),
+                        (CqlValue::Blob(name),) => names.extend(String::from_utf8(name)),
+                        _ => {}
                     }
-                    Ok(ControlFlow::Continue(()))
-                })
-                .await?;
+                }
+            }
             let (rows, mut look) = (names.len() as u64, Look::default());
             self.note_width(&mut look, "string_index", rows, || table.as_str().to_owned());
             part.report.facts.wide.merge(look.facts.wide);
@@ -319,11 +431,9 @@ impl Doctor {
     async fn look_at_name(&self, table: TableName, name: &str) -> Result<Look, StoreError> {
         let mut look = Look::default();
         let any = &self.statements.times.any;
-        let has_time = !self.rows::<(CqlTimestamp,)>(any, (name, table.as_str())).await?.is_empty();
+        let has_time = self.has_rows(any, (name, table.as_str())).await?;
         let is_legacy = match &self.statements.legacy {
-            Some(legacy) if !has_time => {
-                !self.rows::<(Vec<u8>,)>(&legacy.any, (name.as_bytes(),)).await?.is_empty()
-            }
+            Some(legacy) if !has_time => self.has_rows(&legacy.any, (name.as_bytes(),)).await?,
             _ => false,
         };
         look.facts.names_without_data = u64::from(!has_time && !is_legacy);
@@ -332,14 +442,14 @@ impl Doctor {
 }
 
 fn scanned_row(scanned: RowKeyScanRow) -> Option<ScannedRow> {
-    let (metric, table, time, data_type, tags, changed, value, ttl, stamp) = scanned;
+    let (metric, table, time, data_type, tags, changed, value, ttl, stamp, _) = scanned;
     let row = index_row(metric, &table, time, data_type?, tags?)?;
     let standing = Standing::of(value.as_deref(), ttl, stamp, now_ms());
     Some(ScannedRow { row, standing, changed })
 }
 
 fn scanned_tag(scanned: TagScanRow) -> Option<ScannedTag> {
-    let (metric, table, time, pair, hash, data_type, tags, changed) = scanned;
+    let (metric, table, time, pair, hash, data_type, tags, changed, _) = scanned;
     let row = index_row(metric, &table, time, data_type?, tags?)?;
     let row = TagIndexRow { single_tag_pair: pair.into(), tag_collection_hash: hash?, row };
     Some(ScannedTag { row, changed })

@@ -3,8 +3,11 @@
 //!
 //! Tables that an old KairosDB has not are not asked for: their statements are none.
 
+use super::super::border::Order;
+use super::super::index_pages::Sliced;
 use super::super::options::Options;
 use super::super::statements::{Prepared, Preparer};
+use super::super::tables::NameColumn;
 use crate::storage::StoreError;
 
 /// Rows a page of a scan.
@@ -23,9 +26,9 @@ pub(super) struct Statements {
 pub(super) struct Data {
     /// first token, last token: keys
     pub(super) scan: Prepared,
-    /// key: column1, write time, TTL
+    /// key, first column, column after the last: column1, write time, TTL
     pub(super) cells: Prepared,
-    /// key: value
+    /// the same: column1, value
     pub(super) values: Prepared,
     /// key: a column, if there is one
     pub(super) any: Prepared,
@@ -65,8 +68,8 @@ pub(super) struct Times {
 
 /// On `string_index`.
 pub(super) struct Names {
-    /// list: names
-    pub(super) list: Prepared,
+    /// list, first name, name after the last: names
+    pub(super) list: Sliced,
     /// list, name
     pub(super) get: Prepared,
     /// list, name, stamp
@@ -89,7 +92,7 @@ pub(super) struct Tags {
 
 /// On `row_key_index`; a row is metric as bytes, row key.
 pub(super) struct Legacy {
-    /// first token, last token: row keys
+    /// first token, last token: metric as bytes, row key
     pub(super) scan: Prepared,
     /// a row
     pub(super) get: Prepared,
@@ -99,6 +102,8 @@ pub(super) struct Legacy {
     pub(super) delete: Prepared,
 }
 
+/// Of `row_keys`; all columns of a row of `row_key_time_index`.
+const PARTITION: &str = "metric, table_name, row_time";
 const WINDOW: &str = "metric = ? AND table_name = ? AND row_time = ?";
 const STAMPED: &str = "USING TIMESTAMP ?";
 const STAMPED_TTL: &str = "USING TIMESTAMP ? AND TTL ?";
@@ -112,14 +117,14 @@ impl Statements {
     /// Prepares what can be asked where the tables `missing` are absent.
     pub(super) async fn prepare(
         on: &Preparer<'_>,
-        missing: &[&'static str],
+        (missing, names): (&[&'static str], NameColumn),
     ) -> Result<Self, StoreError> {
         let is_there = |table| !missing.contains(&table);
         Ok(Self {
             data: Data::prepare(on).await?,
             row_keys: RowKeys::prepare(on).await?,
             times: Times::prepare(on).await?,
-            names: Names::prepare(on).await?,
+            names: Names::prepare(on, names).await?,
             tags: match is_there("tag_indexed_row_keys") {
                 true => Some(Tags::prepare(on).await?),
                 false => None,
@@ -136,13 +141,15 @@ fn table(options: &Options, name: &str) -> String {
     options.keyspace.table(name)
 }
 
+/// The columns of a table, then the token of their partition.
 async fn scan(
     on: &Preparer<'_>,
     name: &'static str,
-    what: &str,
+    (columns, table): (&str, &str),
     key: &str,
 ) -> Result<Prepared, StoreError> {
-    let mut prepared = on.read(name, format!("SELECT {what} WHERE {}", between(key))).await?;
+    let cql = format!("SELECT {columns}, token({key}) FROM {table} WHERE {}", between(key));
+    let mut prepared = on.read(name, cql).await?;
     prepared.statement.set_page_size(PAGE);
     Ok(prepared)
 }
@@ -152,12 +159,13 @@ impl Data {
         let table = table(on.options, "data_points");
         let cells = format!("SELECT column1, WRITETIME(value), TTL(value) FROM {table}");
         let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");
-        let values = format!("SELECT value FROM {table} WHERE key = ?");
+        let slice = "key = ? AND column1 >= ? AND column1 < ?";
+        let values = format!("SELECT column1, value FROM {table} WHERE {slice}");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE key = ?");
         let sample = format!("SELECT key, column1 FROM {table} LIMIT 2000");
         Ok(Self {
-            scan: scan(on, "scan_data", &format!("DISTINCT key FROM {table}"), "key").await?,
-            cells: on.read("read_cells", format!("{cells} WHERE key = ?")).await?,
+            scan: scan(on, "scan_data", ("DISTINCT key", &table), "key").await?,
+            cells: on.read("read_cells", format!("{cells} WHERE {slice}")).await?,
             values: on.read("read_values", values).await?,
             any: on.read("any_point", any).await?,
             delete: on.write("delete_row", delete).await?,
@@ -171,8 +179,7 @@ impl RowKeys {
         let table = table(on.options, "row_keys");
         let row = format!("{WINDOW} AND data_type = ? AND tags = ?");
         let columns = format!(
-            "metric, table_name, row_time, data_type, tags, toUnixTimestamp(mtime), {STANDING} \
-             FROM {table}"
+            "metric, table_name, row_time, data_type, tags, toUnixTimestamp(mtime), {STANDING}"
         );
         let get = format!("SELECT {STANDING} FROM {table} WHERE {row}");
         let window =
@@ -181,7 +188,7 @@ impl RowKeys {
         let put = format!("UPDATE {table} {STAMPED_TTL} SET mtime = now(), value = '' WHERE {row}");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE {row}");
         Ok(Self {
-            scan: scan(on, "scan_row_keys", &columns, "metric, table_name, row_time").await?,
+            scan: scan(on, "scan_row_keys", (&columns, &table), PARTITION).await?,
             get: on.read("get_row_key", get).await?,
             window: {
                 // Mostly the first row is enough.
@@ -198,14 +205,13 @@ impl RowKeys {
 impl Times {
     async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
         let table = table(on.options, "row_key_time_index");
-        let columns = format!("metric, table_name, row_time FROM {table}");
         let get = format!("SELECT {STANDING} FROM {table} WHERE {WINDOW}");
         let any =
             format!("SELECT row_time FROM {table} WHERE metric = ? AND table_name = ? LIMIT 1");
         let put = format!("UPDATE {table} {STAMPED_TTL} SET value = '' WHERE {WINDOW}");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE {WINDOW}");
         Ok(Self {
-            scan: scan(on, "scan_row_times", &columns, "metric").await?,
+            scan: scan(on, "scan_row_times", (PARTITION, &table), "metric").await?,
             get: on.read("get_row_time", get).await?,
             any: on.read("any_row_time", any).await?,
             put: on.write("put_row_time", put).await?,
@@ -215,14 +221,17 @@ impl Times {
 }
 
 impl Names {
-    async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
+    async fn prepare(on: &Preparer<'_>, column: NameColumn) -> Result<Self, StoreError> {
         let table = table(on.options, "string_index");
-        let list = format!("SELECT column1 FROM {table} WHERE key = ?");
+        let name = format!("SELECT column1 FROM {table} WHERE key = ? AND column1");
         let put =
             format!("INSERT INTO {table} (key, column1, value) VALUES (?, ?, 0x00) {STAMPED}");
         Ok(Self {
-            get: on.read("get_name", format!("{list} AND column1 = ?")).await?,
-            list: on.read("list_names", list).await?,
+            get: on.read("get_name", format!("{name} = ?")).await?,
+            list: Sliced::new(
+                on.read("list_names", format!("{name} >= ? AND column1 < ?")).await?,
+                Order::Names(column),
+            ),
             put: on.write("put_name", put).await?,
         })
     }
@@ -232,9 +241,8 @@ impl Tags {
     async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
         let table = table(on.options, "tag_indexed_row_keys");
         let partition = "metric, table_name, row_time, single_tag_pair";
-        let columns = format!(
-            "{partition}, tag_collection_hash, data_type, tags, toUnixTimestamp(mtime) FROM {table}"
-        );
+        let columns =
+            format!("{partition}, tag_collection_hash, data_type, tags, toUnixTimestamp(mtime)");
         let pair = format!("{WINDOW} AND single_tag_pair = ? AND data_type = ?");
         let row = format!("{pair} AND tag_collection_hash = ? AND tags = ?");
         let get = format!("SELECT tag_collection_hash FROM {table} WHERE {row}");
@@ -244,7 +252,7 @@ impl Tags {
         let put = format!("UPDATE {table} {STAMPED_TTL} SET mtime = now(), value = '' WHERE {row}");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE {row}");
         Ok(Self {
-            scan: scan(on, "scan_tag_index", &columns, partition).await?,
+            scan: scan(on, "scan_tag_index", (&columns, &table), partition).await?,
             get: on.read("get_tag_row", get).await?,
             find: on.read("find_tag_row", find).await?,
             put: on.write("put_tag_row", put).await?,
@@ -259,7 +267,7 @@ impl Legacy {
         let row = "key = ? AND column1 = ?";
         let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");
         Ok(Self {
-            scan: scan(on, "scan_legacy_index", &format!("column1 FROM {table}"), "key").await?,
+            scan: scan(on, "scan_legacy_index", ("key, column1", &table), "key").await?,
             get: on
                 .read("get_legacy_row", format!("SELECT column1 FROM {table} WHERE {row}"))
                 .await?,

@@ -1,0 +1,243 @@
+//! Scans a table over a slice of the token ring, page by page, and notices how many tombstones lie on the way.
+//!
+//! Cassandra gives up on a read that passes over more of them than `tombstone_failure_threshold`. Such a slice is cut by
+//! token, down to a single partition, which is reported and left out. Every other row comes once. Where a page passed
+//! over many, each of its partitions is read for itself, at most [`MOST_PROBES`] in a slice, and reported where it is
+//! they that are many there.
+
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+
+use scylla::client::session::Session;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::response::PagingState;
+
+use super::super::executor::{Failure, unreadable};
+use super::super::schema;
+use super::super::statements::Prepared;
+use super::kind::Kind;
+use super::look::owned;
+use super::report::Outcome;
+use super::{Doctor, Part};
+use crate::storage::StoreError;
+
+/// So many rows of a page cost as much as one read.
+pub(super) const ROWS_A_READ: usize = 100;
+/// Parts that a slice is cut into.
+const PARTS: i128 = 16;
+/// Partitions of a slice that are read for themselves.
+const MOST_PROBES: u32 = 100;
+/// Pages of one that are.
+const MOST_PAGES: u32 = 20;
+/// `tombstone_failure_threshold` where nobody changed it, or the server does not say.
+const DEFAULT_THRESHOLD: u64 = 100_000;
+/// A page of a query has five times as many rows as one of a scan, so passes over five times as many tombstones.
+const SHARE: u64 = 5;
+
+/// A row of a scan.
+pub(super) trait ScanRow: for<'f, 'm> DeserializeRow<'f, 'm> {
+    /// The token of its partition.
+    fn token(&self) -> i64;
+    /// Its metric; empty where it has none.
+    fn metric(&self) -> &str;
+    /// Its partition, for people.
+    fn partition(&self) -> String;
+}
+
+/// A slice of the ring: its first and its last token, and how many of its rows came already.
+type Slice = ((i64, i64), usize);
+
+/// A scan under way.
+pub(super) struct Pages<'a, R> {
+    doctor: &'a Doctor,
+    prepared: &'a Prepared,
+    /// The next one is the last. It is being read where there is a state.
+    left: Vec<Slice>,
+    state: Option<PagingState>,
+    /// The partition of the last row that came of the slice that is being read, and how many of its rows came.
+    at: Option<(i64, usize)>,
+    probes: u32,
+    /// The partition that was read for itself last.
+    probed: Option<i64>,
+    rows: PhantomData<R>,
+}
+
+impl<'a, R: ScanRow> Pages<'a, R> {
+    pub(super) fn new(doctor: &'a Doctor, prepared: &'a Prepared, slice: (i64, i64)) -> Self {
+        let (state, at, probed) = (None, None, None);
+        Self {
+            doctor,
+            prepared,
+            left: vec![(slice, 0)],
+            state,
+            at,
+            probes: 0,
+            probed,
+            rows: PhantomData,
+        }
+    }
+
+    /// The next page; none at the end.
+    pub(super) async fn next(&mut self, part: &mut Part) -> Result<Option<Vec<R>>, StoreError> {
+        let (doctor, name) = (self.doctor, self.prepared.name);
+        while let Some((slice, known)) = self.left.last().copied() {
+            doctor.pace.take(1).await;
+            let state = self.state.take().unwrap_or_else(PagingState::start);
+            let (result, next) = match doctor.executor.page(self.prepared, slice, &state).await {
+                Ok(page) => page,
+                Err(Failure::Unread(_)) => {
+                    self.cut(part);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let tombstones = tombstones(result.warnings());
+            let mut rows: Vec<R> =
+                owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?;
+            doctor.pace.take((rows.len() / ROWS_A_READ) as u32).await;
+            for row in &rows {
+                let before = self.at.filter(|(token, _)| *token == row.token());
+                self.at = Some((row.token(), before.map_or(1, |(_, rows)| rows + 1)));
+            }
+            let again = known.min(rows.len());
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) => {
+                    self.state = Some(next);
+                    self.left.last_mut().expect("it is being read").1 -= again;
+                }
+                ControlFlow::Break(()) => {
+                    self.left.pop();
+                    self.at = None;
+                }
+            }
+            if tombstones >= doctor.many_tombstones {
+                self.probe(&rows, part).await?;
+            }
+            rows.drain(..again);
+            return Ok(Some(rows));
+        }
+        Ok(None)
+    }
+
+    /// The slice that is being read is not read to its end: what is left of it comes in parts.
+    fn cut(&mut self, part: &mut Part) {
+        let Some(((first, last), _)) = self.left.pop() else { return };
+        match self.at.take() {
+            _ if first == last => {
+                let partition = format!("the partition with token {first}");
+                self.report(part, "", &partition, "is not read by this check: too many tombstones");
+            }
+            Some((token, rows)) => {
+                if token < last {
+                    self.left.push(((token + 1, last), 0));
+                }
+                self.left.push(((token, token), rows));
+            }
+            None => self.left.extend(parts(first, last).rev().map(|slice| (slice, 0))),
+        }
+    }
+
+    /// Reads the partitions of a page, each for itself.
+    async fn probe(&mut self, rows: &[R], part: &mut Part) -> Result<(), StoreError> {
+        for row in rows {
+            let token = row.token();
+            if self.probed == Some(token) || self.probes >= MOST_PROBES {
+                continue;
+            }
+            self.probed = Some(token);
+            self.probes += 1;
+            let tombstones = self.tombstones_of(token).await?;
+            if tombstones >= self.doctor.many_tombstones {
+                let what = format!("a page of 1,000 rows passes over {tombstones} tombstones");
+                self.report(part, row.metric(), &row.partition(), &what);
+            }
+        }
+        Ok(())
+    }
+
+    /// The most tombstones that a page of one partition passes over. One that is not read counts none: the scan
+    /// itself meets it.
+    async fn tombstones_of(&self, token: i64) -> Result<u64, StoreError> {
+        let (mut most, mut state) = (0, PagingState::start());
+        for _ in 0..MOST_PAGES {
+            self.doctor.pace.take(1).await;
+            let page = self.doctor.executor.page(self.prepared, (token, token), &state).await;
+            let (result, next) = match page {
+                Ok(page) => page,
+                Err(Failure::Unread(_)) => return Ok(0),
+                Err(error) => return Err(error.into()),
+            };
+            most = most.max(tombstones(result.warnings()));
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) if most < self.doctor.many_tombstones => state = next,
+                _ => break,
+            }
+        }
+        Ok(most)
+    }
+
+    fn report(&self, part: &mut Part, metric: &str, partition: &str, what: &str) {
+        let table = self.prepared.statement.get_table_spec();
+        let table = table.map_or(self.prepared.name, |table| table.table_name());
+        let subject = format!("{table}: {partition}: {what}");
+        part.report.add(Kind::ManyTombstones, metric, subject, Outcome::ByHand);
+    }
+}
+
+/// The tokens from `first` to `last`, which lies behind it, in parts of about the same size.
+fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i64, i64)> {
+    let (begin, count) = (i128::from(first), i128::from(last) - i128::from(first) + 1);
+    let parts = PARTS.min(count);
+    let place = move |number: i128| begin + count * number / parts;
+    let token = |place: i128| i64::try_from(place).expect("it lies between two tokens");
+    (0..parts as u8).map(move |number| {
+        let number = i128::from(number);
+        (token(place(number)), token(place(number + 1) - 1))
+    })
+}
+
+/// The most tombstones that the warnings of an answer speak of: "Read 0 live rows and 1234 tombstone cells for query
+/// ..." (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." where its read thresholds are on.
+pub(super) fn tombstones<'a>(warnings: impl Iterator<Item = &'a str>) -> u64 {
+    let number = |warning: &'a str| {
+        let (before, _) = warning.split_once(" tombstone")?;
+        before.rsplit(' ').next()?.parse().ok()
+    };
+    warnings.filter_map(number).max().unwrap_or(0)
+}
+
+/// From how many tombstones in a page on there are many: where a query might fail.
+pub(super) async fn many_tombstones(session: &Session) -> u64 {
+    let cql = "SELECT value FROM system_views.settings WHERE name = 'tombstone_failure_threshold'";
+    let said: Result<Vec<(Option<String>,)>, StoreError> = schema::rows(session, cql, ()).await;
+    let said = said.ok().and_then(|rows| rows.into_iter().next()?.0?.parse().ok());
+    (said.unwrap_or(DEFAULT_THRESHOLD) / SHARE).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_a_slice_without_a_gap() {
+        for (first, last) in [(i64::MIN, i64::MAX), (-3, 9), (5, 6), (i64::MAX - 40, i64::MAX)] {
+            let mut next = i128::from(first);
+            for (begin, end) in parts(first, last) {
+                assert!(i128::from(begin) == next && begin <= end, "{begin} {end}");
+                next = i128::from(end) + 1;
+            }
+            assert_eq!(next, i128::from(last) + 1);
+        }
+    }
+
+    #[test]
+    fn warnings_say_how_many_tombstones_there_were() {
+        let four = "Read 12 live rows and 3456 tombstone cells for query SELECT a FROM b WHERE c; \
+                    token -12 (see tombstone_warn_threshold)";
+        let thresholds =
+            "1 nodes scanned over 77 tombstones and issued tombstone warnings for query";
+        let other = "Aggregation query used without partition key";
+        assert_eq!(tombstones([other, thresholds, four].into_iter()), 3456);
+        assert_eq!(tombstones([other].into_iter()), 0);
+    }
+}
