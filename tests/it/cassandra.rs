@@ -14,6 +14,7 @@ mod hanging;
 mod index;
 pub(crate) mod keyspace;
 mod late;
+mod living;
 mod neighbour;
 mod noise;
 mod overloaded;

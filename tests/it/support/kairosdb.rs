@@ -1,4 +1,4 @@
-//! A real KairosDB over a keyspace of the shared Cassandra, and a client for its REST.
+//! A real KairosDB over a keyspace of the shared Cassandra, or of another one, and a client for its REST.
 //!
 //! One process serves one keyspace, so tests that run at the same time share one for each unit
 //! of row times and keep apart by the names of their metrics. The last test that holds it ends it.
@@ -64,12 +64,17 @@ impl KairosDb {
 
     /// One of its own for a keyspace, with lines for its configuration; it answers.
     pub(crate) async fn over(keyspace: &str, settings: &'static str) -> Self {
-        let keyspace = keyspace.to_owned();
-        let started = tokio::task::spawn_blocking(move || Self::start(keyspace, settings)).await;
-        started.expect("KairosDB starts")
+        Self::at(cassandra(), keyspace, settings).await
     }
 
-    fn start(keyspace: String, settings: &str) -> Self {
+    /// The same for a keyspace of the Cassandra at `host:port`.
+    pub(crate) async fn at(address: String, keyspace: &str, settings: &'static str) -> Self {
+        let keyspace = keyspace.to_owned();
+        let start = move || Self::start(&address, keyspace, settings);
+        tokio::task::spawn_blocking(start).await.expect("KairosDB starts")
+    }
+
+    fn start(cassandra: &str, keyspace: String, settings: &str) -> Self {
         let home = std::env::var_os("PROMKAIROS_TEST_RUN").map(std::path::PathBuf::from);
         let home = home.unwrap_or_else(std::env::temp_dir);
         let run = tempfile::Builder::new().prefix("kairosdb.").tempdir_in(home);
@@ -79,7 +84,7 @@ impl KairosDb {
         script("up", |command| {
             let jars = variable("PROMKAIROS_TEST_KAIROSDB");
             command.env("KAIROSDB_HEAP", "256m").arg(jars).arg(run.path());
-            command.arg(cassandra()).arg(&keyspace).arg(&file);
+            command.arg(cassandra).arg(&keyspace).arg(&file);
         });
         let address = std::fs::read_to_string(run.path().join("address")).expect("an address");
         let url = format!("http://{}/api/v1", address.trim());
