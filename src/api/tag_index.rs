@@ -145,6 +145,7 @@ fn job_json(job: &Job) -> Value {
         "windows_done": job.windows_done,
         "rows": job.rows,
         "deleted": job.deleted,
+        "left": job.left,
         "rows_per_second": job.rows_per_second,
     })
 }

@@ -16,6 +16,9 @@ use crate::model::{Printable, ShownLabel, ShownMetric};
 
 /// How often the server is asked how far it is.
 const LOOK: Duration = Duration::from_millis(300);
+/// Why a drop leaves index rows, and what to do about them.
+const WHY_LEFT: &str = "in partitions where KairosDB has rows too (they do no harm; drop again \
+                        after gc_grace_seconds and a compaction of tag_indexed_row_keys)";
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -147,8 +150,12 @@ fn describe_job(job: &Value) -> String {
         _ => Some(format!("{} rows", job["rows"])),
     };
     let rows = rows.map(|rows| format!(", {rows}")).unwrap_or_default();
+    let left = match job["left"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(left) => format!(", {left} left {WHY_LEFT}"),
+    };
     let error = job["error"].as_str().map_or_else(String::new, |error| format!(": {error}"));
-    format!("{} {}, {done} of {windows} windows{rows}{error}", name("kind"), name("state"))
+    format!("{} {}, {done} of {windows} windows{rows}{left}{error}", name("kind"), name("state"))
 }
 
 #[cfg(test)]
@@ -178,6 +185,14 @@ mod tests {
         let mut job = serde_json::json!({ "kind": "drop", "state": "done", "error": null, "windows": 4,
                                           "windows_done": 4, "rows": 7, "deleted": 3 });
         assert_eq!(describe_job(&job), "drop done, 4 of 4 windows, 3 index rows deleted");
+        job["left"] = 0.into();
+        assert_eq!(describe_job(&job), "drop done, 4 of 4 windows, 3 index rows deleted");
+        job["left"] = 2.into();
+        let left = "drop done, 4 of 4 windows, 3 index rows deleted, 2 left in partitions where \
+                    KairosDB has rows too (they do no harm; drop again after gc_grace_seconds and \
+                    a compaction of tag_indexed_row_keys)";
+        assert_eq!(describe_job(&job), left);
+        job["left"].take();
         job["deleted"].take();
         assert_eq!(describe_job(&job), "drop done, 4 of 4 windows");
     }

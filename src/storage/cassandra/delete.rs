@@ -45,7 +45,7 @@ const DELETES_AT_ONCE: usize = 64;
 const WINDOWS_AT_ONCE: usize = 32;
 /// Rows found together beyond which the next window is gone through for itself.
 const MANY_ROWS: usize = 50_000;
-/// Index rows of a window that a delete takes one by one: far from what Cassandra does not read past.
+/// Index rows of a partition that a delete takes one by one: far from what Cassandra does not read past.
 pub(super) const PORTION: usize = 10_000;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);

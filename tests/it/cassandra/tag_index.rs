@@ -1,6 +1,7 @@
 //! The tag index: what is written, what is read through it, and that every way of selecting
 //! series gives what a scan of all of them gives.
 
+mod drops;
 mod existing;
 mod jobs;
 mod neighbour;

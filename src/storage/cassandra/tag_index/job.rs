@@ -49,6 +49,10 @@ pub struct Job {
     /// Rows of the index that a drop has deleted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deleted: u64,
+    /// Rows of the index that promkairos wrote and a drop has left, in partitions that another writer has rows in
+    /// too: no more than 10,000 go of such a partition.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left: u64,
     /// Rows a second at most.
     pub rows_per_second: u32,
     pub(super) owner: String,
@@ -80,6 +84,7 @@ impl Job {
             windows: 0,
             rows: 0,
             deleted: 0,
+            left: 0,
             rows_per_second,
             owner: String::new(),
             touched: 0,
@@ -127,5 +132,23 @@ impl Document {
             entry.gaps.extend(refused);
         });
         marked.count() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{decode, encode};
+    use super::*;
+
+    #[test]
+    fn a_job_without_the_count_of_what_is_left_is_read() {
+        let old = "{\"format\":1,\"kind\":\"drop\",\"state\":\"running\",\"windows_done\":1,\
+                   \"windows\":4,\"rows\":7,\"deleted\":3,\"rows_per_second\":5,\"owner\":\"a\",\
+                   \"touched\":9}";
+        let mut job: Job = decode(old).expect("valid");
+        assert_eq!((job.deleted, job.left), (3, 0));
+        assert_eq!(encode(&job), old);
+        job.left = 2;
+        assert_eq!(decode::<Job>(&encode(&job)), Ok(job));
     }
 }

@@ -4,6 +4,9 @@
 //! Doing a window again is harmless, so a job whose process is gone is taken over by any other from
 //! the last window that it recorded. A build ends with the older windows being readable, except
 //! those of which Cassandra refused a row.
+//!
+//! A drop deletes nothing of a metric that the recorded state says to write: a drop of one metric is refused or fails
+//! then, a drop of all metrics leaves that one out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -18,6 +21,7 @@ use super::super::index_row::each_checked_row;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
+use super::delete::Dropped;
 use super::document::{ALL, Entry, JOBS, State, decode, encode};
 use super::job::{Job, JobKind, JobState};
 use super::writer::Tagged;
@@ -52,12 +56,14 @@ impl Shared {
         self.look().await?;
         let document = self.tags.view();
         let is_indexed = document.entries_of(metric).any(|entry| entry.state != State::Retiring);
+        // A drop of all metrics leaves out those that are written, so it waits for the others to be forgotten.
+        let is_retiring = metric == ALL && document.count(State::Retiring) > 0;
         match kind {
             JobKind::Build if !is_indexed => {
                 let what = format!("{metric} is not in tag_indexed_row_key_lookup_metrics");
                 return Err(StoreError::Invalid(what));
             }
-            JobKind::Drop if document.written(metric).is_some() => {
+            JobKind::Drop if is_retiring || document.written(metric).is_some() => {
                 let what = format!(
                     "{metric} is in tag_indexed_row_key_lookup_metrics of a running promkairos, or \
                      not all have seen that it is not: its index cannot be dropped"
@@ -250,13 +256,18 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let mut pages = self.index_pages(&self.statements.row_keys.check, key.columns());
         let mut pairs = BTreeSet::new();
+        let mut left = 0;
         let mut touched = Instant::now();
         let mut began = Instant::now();
         while let Some(page) = pages.next().await? {
             let rows = self.rows_to_do(&page)?;
             match job.kind {
                 JobKind::Build => self.index_rows(key, &rows, job).await?,
-                JobKind::Drop => job.deleted += self.drop_pairs(key, &rows, &mut pairs).await?,
+                JobKind::Drop => {
+                    let dropped = self.drop_pairs(metric, key, &rows, &mut pairs).await?;
+                    job.deleted += dropped.deleted;
+                    left += dropped.left;
+                }
             }
             job.rows += rows.len() as u64;
             let pace = Duration::from_secs_f64(rows.len() as f64 / f64::from(job.rows_per_second));
@@ -267,6 +278,8 @@ impl Shared {
             }
             began = Instant::now();
         }
+        // Recorded together with the end of the window: what stays in a window that is begun again counts once.
+        job.left += left;
         Ok(())
     }
 
@@ -301,23 +314,33 @@ impl Shared {
         Ok(())
     }
 
+    /// Drops the pairs of these rows that are not `done` yet. `metric` is that of the job.
     async fn drop_pairs(
         &self,
+        metric: &str,
         key: WindowKey<'_>,
         rows: &[FoundRow],
-        dropped: &mut BTreeSet<Box<str>>,
-    ) -> Result<u64, StoreError> {
-        let mut deleted = 0;
+        done: &mut BTreeSet<Box<str>>,
+    ) -> Result<Dropped, StoreError> {
+        let mut all = Dropped::default();
+        if self.indexed_tags(key.metric).is_some() {
+            return match metric {
+                ALL => Ok(all),
+                _ => Err(StoreError::Invalid(format!("{metric} is indexed again"))),
+            };
+        }
         for (name, value) in rows.iter().flat_map(|row| &row.tags) {
             let pair = single_tag_pair(name, value);
-            if dropped.contains(&pair) {
+            if done.contains(&pair) {
                 continue;
             }
             let (stamp, _) = self.stamps.for_delete(now_ms());
-            deleted += self.delete_pair(key, &pair, stamp).await?;
-            dropped.insert(pair);
+            let dropped = self.delete_pair(key, &pair, stamp).await?;
+            all.deleted += dropped.deleted;
+            all.left += dropped.left;
+            done.insert(pair);
         }
-        Ok(deleted)
+        Ok(all)
     }
 
     async fn touch(&self, metric: &str, job: &Job) -> Result<(), StoreError> {

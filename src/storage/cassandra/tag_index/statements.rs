@@ -39,7 +39,7 @@ pub(in super::super) struct TagRowStatements {
     pub(super) delete_pairs: Prepared,
     /// one row of the table, if there is any
     pub(super) any: Prepared,
-    /// the same as `select`; the key of each row, and what we wrote of it
+    /// the same as `select`; the key of each row, and when our cell of it was written, if it has one
     pub(super) select_pair: Sliced,
 }
 
@@ -109,7 +109,8 @@ impl Preparer<'_> {
             "DELETE FROM {table} USING TIMESTAMP ? WHERE {window} AND single_tag_pair IN ?"
         );
         let whole = format!(
-            "SELECT data_type, tag_collection_hash, tags, value FROM {table} WHERE {pair} AND {slice}"
+            "SELECT data_type, tag_collection_hash, tags, WRITETIME(value) FROM {table} \
+             WHERE {pair} AND {slice}"
         );
         Ok(TagRowStatements {
             insert: Batches::new(insert),

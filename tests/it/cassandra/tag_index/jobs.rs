@@ -19,7 +19,8 @@ pub(super) async fn build(store: &CassandraStore, metric: &str) -> Job {
     ended(store, metric).await
 }
 
-async fn ended(store: &CassandraStore, metric: &str) -> Job {
+/// Waits for the end of a job.
+pub(super) async fn ended(store: &CassandraStore, metric: &str) -> Job {
     eventually("the job ends", async || {
         let mut jobs = store.tag_index_status().await.expect("a status").jobs;
         match jobs.remove(metric) {
