@@ -1,4 +1,5 @@
-//! What a delete would take: series, and how many points and exemplars of each lie in the range.
+//! What a delete would take: series, and how many points and exemplars of each lie in the range; and what it would
+//! leave behind in a store that keeps marks of what was deleted.
 //!
 //! Counted by reading them, a run of series at a time, and exemplars a part of the time. The list is cut, the
 //! sums are not.
@@ -12,18 +13,20 @@ use super::selected::{Made, Points, of_each_series};
 use super::{ApiError, AppState};
 use crate::limits::MAX_PREVIEW_SERIES;
 use crate::model::{Labels, Matcher, TimeRange};
-use crate::storage::{ExemplarPieces, Limited, ListSize, SeriesQuery, StoreError};
+use crate::storage::{DeleteCost, ExemplarPieces, Limited, ListSize, SeriesQuery, StoreError};
 
 /// Points and exemplars.
 type Count = (u64, u64);
 
-/// The answer for these selectors, a series that several select counted once.
+/// The answer for these selectors, a series that several select counted once; but in the cost once for each, as each is
+/// a delete of its own.
 pub(super) async fn preview(
     state: &AppState,
     selectors: &[Vec<Matcher>],
     range: TimeRange,
 ) -> Result<Value, ApiError> {
     let (mut counts, mut all_held) = (BTreeMap::<Labels, Count>::new(), Vec::new());
+    let mut costs = Vec::with_capacity(selectors.len());
     for matchers in selectors {
         let (found, held) = of_each_series(state, matchers, range, points_of).await?;
         all_held.push(held);
@@ -33,16 +36,37 @@ pub(super) async fn preview(
         for (labels, exemplars) in exemplars_of_each(state, matchers, range).await? {
             counts.entry(labels).or_default().1 = exemplars;
         }
+        costs.push(state.store()?.delete_cost(matchers, range).await?);
     }
     let selected = counts.iter().take(MAX_PREVIEW_SERIES).map(|(labels, (points, exemplars))| {
         json!({ "labels": labels.to_string(), "points": points, "exemplars": exemplars })
     });
-    Ok(json!({
+    let mut answer = json!({
         "selected": selected.collect::<Vec<_>>(),
         "series": counts.len(),
         "points": counts.values().map(|(points, _)| points).sum::<u64>(),
         "exemplars": counts.values().map(|(_, exemplars)| exemplars).sum::<u64>(),
-    }))
+    });
+    if let Some(cost) = costs.into_iter().flatten().reduce(|all, one| all + one) {
+        answer["cost"] = cost_json(cost);
+    }
+    Ok(answer)
+}
+
+fn cost_json(cost: DeleteCost) -> Value {
+    let tombstones = cost.tombstones;
+    json!({
+        "windows": cost.windows,
+        "index_rows_deleted": cost.index_rows_deleted,
+        "index_rows_left": cost.index_rows_left,
+        "tombstones": {
+            "data_points": tombstones.data_points,
+            "row_keys": tombstones.row_keys,
+            "row_key_time_index": tombstones.row_key_time_index,
+            "row_key_index": tombstones.row_key_index,
+            "tag_indexed_row_keys": tombstones.tag_indexed_row_keys,
+        },
+    })
 }
 
 /// How many series these selectors select that may have points in the range, from the index; counted up to
@@ -138,5 +162,6 @@ mod tests {
         drop(places);
         let counted = counted.await.expect("an answer");
         assert_eq!((&counted["series"], &counted["points"]), (&json!(1), &json!(1)));
+        assert_eq!(counted.get("cost"), None, "a store in memory keeps no marks");
     }
 }

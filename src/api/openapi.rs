@@ -132,8 +132,14 @@ const ENDPOINTS: &[Endpoint] = &[
     endpoint(
         "/admin/tsdb/delete_series",
         "admin",
-        "Delete points",
-        &[("match[]", Texts), ("start", Time), ("end", Time), ("dry_run", Text)],
+        "Delete points, or say what a delete would take and cost",
+        &[
+            ("match[]", Texts),
+            ("start", Time),
+            ("end", Time),
+            ("dry_run", Text),
+            ("count_series", Text),
+        ],
     ),
     endpoint("/admin/tsdb/clean_tombstones", "admin", "Nothing is left to clean", &[]),
     endpoint(

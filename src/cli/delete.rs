@@ -3,6 +3,7 @@
 //! The server deletes, not this process: it knows what lies in its log and what it remembers of
 //! the index.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -19,6 +20,17 @@ struct Preview {
     points: u64,
     exemplars: u64,
     selected: Vec<Selected>,
+    /// None where the store keeps no marks of what is deleted.
+    cost: Option<Cost>,
+}
+
+/// What the delete would leave behind.
+#[derive(Debug, Deserialize)]
+struct Cost {
+    windows: u64,
+    index_rows_left: u64,
+    /// By table.
+    tombstones: BTreeMap<String, u64>,
 }
 
 /// What the server answers when it deleted.
@@ -59,7 +71,7 @@ pub(super) fn command() -> Command {
             Arg::new("dry-run")
                 .long("dry-run")
                 .action(ArgAction::SetTrue)
-                .help("Only show the series and how many points of each would go"),
+                .help("Only show the series, how many points of each would go, and the cost"),
         )
         .args(client::arguments())
 }
@@ -108,7 +120,7 @@ fn describe(preview: &Preview) -> String {
     for Selected { labels, points, exemplars } in &preview.selected {
         writeln!(text, "{labels}: {}", count(*points, *exemplars)).expect("a String");
     }
-    let Preview { series, points, exemplars, selected } = preview;
+    let Preview { series, points, exemplars, selected, cost } = preview;
     let more = series - selected.len() as u64;
     if more > 0 {
         writeln!(text, "and {more} series more").expect("a String");
@@ -116,7 +128,26 @@ fn describe(preview: &Preview) -> String {
     let count = count(*points, *exemplars);
     writeln!(text, "{series} series with {count} would go. Nothing was deleted.")
         .expect("a String");
+    text.push_str(&cost.as_ref().and_then(describe_cost).unwrap_or_default());
     text
+}
+
+/// One sentence; none where nothing would be left.
+fn describe_cost(cost: &Cost) -> Option<String> {
+    let Cost { windows, index_rows_left, tombstones } = cost;
+    let tables = tombstones.iter().filter(|(_, tombstones)| **tombstones > 0);
+    let tables: Vec<String> = tables.map(|(table, count)| format!("{count} in {table}")).collect();
+    if tables.is_empty() {
+        return None;
+    }
+    let stay = match *index_rows_left {
+        0 => String::new(),
+        rows => format!("; at least {rows} index rows stay, and queries go on reading them"),
+    };
+    let tables = tables.join(", ");
+    Some(format!(
+        "The delete leaves at most these tombstones in {windows} windows: {tables}{stay}.\n"
+    ))
 }
 
 #[cfg(test)]
@@ -146,6 +177,34 @@ mod tests {
             "{__name__=\"up\"}: 4 points\n{__name__=\"x\"}: 1 points and 2 exemplars\n\
              and 1 series more\n\
              3 series with 7 points and 2 exemplars would go. Nothing was deleted.\n"
+        );
+    }
+
+    #[test]
+    fn a_preview_says_what_a_delete_leaves_behind() {
+        let said = |windows: u64, index_rows_left: u64, tombstones: &str| {
+            let json = format!(
+                r#"{{"series":1,"points":2,"exemplars":0,"selected":[{{"labels":"{{}}","points":2,
+                "exemplars":0}}],"cost":{{"windows":{windows},"index_rows_deleted":0,
+                "index_rows_left":{index_rows_left},"tombstones":{tombstones}}}}}"#
+            );
+            describe(&serde_json::from_str(&json).expect("a preview"))
+        };
+        let begin = "{}: 2 points\n1 series with 2 points would go. Nothing was deleted.\n";
+        assert_eq!(said(0, 0, r#"{"data_points":0,"row_keys":0}"#), begin);
+        assert_eq!(
+            said(2, 0, r#"{"data_points":3,"row_key_index":0,"row_keys":1}"#),
+            format!(
+                "{begin}The delete leaves at most these tombstones in 2 windows: \
+                 3 in data_points, 1 in row_keys.\n"
+            )
+        );
+        assert_eq!(
+            said(1, 4, r#"{"data_points":4}"#),
+            format!(
+                "{begin}The delete leaves at most these tombstones in 1 windows: \
+                 4 in data_points; at least 4 index rows stay, and queries go on reading them.\n"
+            )
         );
     }
 }

@@ -22,8 +22,8 @@ use tokio::time::timeout;
 use crate::limits::{LEAST_RETRY, MOST_RETRY};
 use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use crate::storage::{
-    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, SharedStore,
-    Stats, Store, StoreError, Unsynced,
+    Absorbed, DeleteCost, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery,
+    SharedStore, Stats, Store, StoreError, Unsynced,
 };
 
 /// How far the opening is.
@@ -188,6 +188,14 @@ impl Store for Later {
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
         self.store().await?.delete(matchers, range).await
+    }
+
+    async fn delete_cost(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Option<DeleteCost>, StoreError> {
+        self.store().await?.delete_cost(matchers, range).await
     }
 
     async fn delete_accepted(

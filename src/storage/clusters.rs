@@ -19,8 +19,9 @@ use super::exemplars::merged;
 use super::forecast::{self, Forecast};
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, ExemplarList, Flush, Limited, ListSize, Listed, SelectHints, Selection, SeriesQuery,
-    SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes, check_label_bytes,
+    Absorbed, DeleteCost, ExemplarList, Flush, Limited, ListSize, Listed, SelectHints, Selection,
+    SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes,
+    check_label_bytes,
 };
 use crate::chunk::Chunk;
 use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -236,6 +237,20 @@ impl Store for Clusters {
             async move { store.delete(&matchers, range).await }.boxed()
         });
         deleted.await.map(drop)
+    }
+
+    async fn delete_cost(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Option<DeleteCost>, StoreError> {
+        let parts = self.parts(range);
+        // Of the whole range, as a delete takes it.
+        let costs = Self::ask(&parts, |part| {
+            let (store, matchers) = (part.store.clone(), matchers.to_vec());
+            async move { store.delete_cost(&matchers, range).await }.boxed()
+        });
+        Ok(costs.await?.into_iter().flatten().reduce(|all, one| all + one))
     }
 
     async fn delete_accepted(

@@ -8,6 +8,7 @@ mod clock;
 pub mod clusters;
 mod codec;
 mod day_counts;
+mod delete_cost;
 pub mod disk;
 pub mod embedded;
 mod exemplars;
@@ -36,6 +37,7 @@ use async_trait::async_trait;
 
 pub use self::clock::Clock;
 pub use self::day_counts::DayCounts;
+pub use self::delete_cost::{DeleteCost, Tombstones};
 pub use self::exemplars::{
     ExemplarList, Gathered as GatheredExemplars, Pieces as ExemplarPieces,
     bytes_of as exemplar_bytes, merged as merged_exemplars,
@@ -124,6 +126,15 @@ pub trait Store: Send + Sync {
 
     /// Deletes points and exemplars of the series that match.
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError>;
+
+    /// What [`delete`](Store::delete) would leave behind; none where that is nothing. Nothing is changed.
+    async fn delete_cost(
+        &self,
+        _matchers: &[Matcher],
+        _range: TimeRange,
+    ) -> Result<Option<DeleteCost>, StoreError> {
+        Ok(None)
+    }
 
     /// As [`delete`](Store::delete), for a head in front that accepted the delete at `accepted`
     /// (milliseconds since 1970) and may repeat it later: points accepted after that time, which

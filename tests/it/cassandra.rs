@@ -4,6 +4,7 @@ mod ahead;
 mod batches;
 mod datacenter;
 mod dead_rows;
+mod delete_cost;
 mod deletes;
 pub(crate) mod doctor;
 mod dropped;

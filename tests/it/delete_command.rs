@@ -58,12 +58,19 @@ async fn a_dry_run_shows_what_a_delete_takes() {
         let range = ["--start=1970-01-01T00:00:01Z", "--end", "4.5", "--server", &url];
         let selected = ["--match", "up{job=\"a\"}", "--match", "up{job=~\"a|b|c\"}"];
         let dry = delete(data.path(), &[&selected[..], &range, &["--dry-run"]].concat());
-        assert_eq!(
-            said(&dry),
-            "{__name__=\"up\", job=\"a\"}: 2 points\n{__name__=\"up\", job=\"b\"}: 1 points\n\
-             2 series with 3 points would go. Nothing was deleted.\n",
-            "{backend:?}"
-        );
+        let cost = match backend {
+            // Each selector is a delete of its own: `a` counts twice. It is not known yet which rows will be empty.
+            Backend::CassandraStore { .. } => {
+                "The delete leaves at most these tombstones in 2 windows: 4 in data_points, \
+                 2 in row_key_time_index, 4 in row_keys.\n"
+            }
+            // What is in a log alone leaves none.
+            Backend::Embedded | Backend::CassandraWal { .. } => "",
+        };
+        let want = "{__name__=\"up\", job=\"a\"}: 2 points\n\
+                    {__name__=\"up\", job=\"b\"}: 1 points\n\
+                    2 series with 3 points would go. Nothing was deleted.\n";
+        assert_eq!(said(&dry), format!("{want}{cost}"), "{backend:?}");
         let all = [("a", vec![1000, 2000, 5000]), ("b", vec![1000]), ("c", vec![9000])];
         let read = async || server.read("__name__", "up").await.expect("it can be read");
         assert_eq!(times(&read().await), all, "{backend:?}");
@@ -77,7 +84,8 @@ async fn a_dry_run_shows_what_a_delete_takes() {
         assert!(said(&none).starts_with("No series that matches has points in that time; "));
         assert_eq!(times(&read().await), [("a", vec![5000]), ("c", vec![9000])], "{backend:?}");
         let dry = delete(data.path(), &[&selected[..], &range, &["--dry-run"]].concat());
-        assert_eq!(said(&dry), "0 series with 0 points would go. Nothing was deleted.\n");
+        let nothing = "0 series with 0 points would go. Nothing was deleted.\n";
+        assert!(said(&dry).starts_with(nothing), "{backend:?}: {dry:?}");
     }
 }
 

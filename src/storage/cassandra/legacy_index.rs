@@ -139,12 +139,17 @@ impl Shared {
         row: &FoundRow,
         stamp: i64,
     ) -> Result<(), StoreError> {
-        if self.has_legacy_rows().await? && self.extent(row.metric()).await?.is_some() {
+        if self.has_legacy_rows_of(row.metric()).await? {
             let values = (stamp, row.metric().as_bytes(), row.key());
             let delete = &self.statements.legacy()?.delete;
             self.executor.run(delete, values, self.executor.deadline()).await?;
         }
         Ok(())
+    }
+
+    /// Whether the legacy index has any row of a metric.
+    pub(super) async fn has_legacy_rows_of(&self, metric: &str) -> Result<bool, StoreError> {
+        Ok(self.has_legacy_rows().await? && self.extent(metric).await?.is_some())
     }
 
     /// The slices that hold something of the metric in the range.

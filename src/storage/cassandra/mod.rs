@@ -116,8 +116,8 @@ use self::tag_index::TagIndex;
 use self::unsynced::{Durability, Nodes, Risk};
 use super::disk::Disk;
 use super::{
-    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, Starts, Stats,
-    Store, StoreError, Unsynced,
+    Absorbed, DeleteCost, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery,
+    Starts, Stats, Store, StoreError, Unsynced,
 };
 use crate::kairos::{DataType, RowSpec};
 use crate::model::{
@@ -374,6 +374,14 @@ impl Store for CassandraStore {
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
         self.shared.delete(matchers, range).await
+    }
+
+    async fn delete_cost(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Option<DeleteCost>, StoreError> {
+        self.shared.delete_cost(matchers, range).await.map(Some)
     }
 
     async fn delete_accepted(

@@ -39,8 +39,8 @@ use tracing::{Instrument, info_span};
 
 use super::clock::now_ms;
 use super::{
-    Absorbed, ExemplarList, Flush, Limited, Pressure, SelectHints, Selection, SeriesQuery,
-    SharedStore, Stats, Store, StoreError,
+    Absorbed, DeleteCost, ExemplarList, Flush, Limited, Pressure, SelectHints, Selection,
+    SeriesQuery, SharedStore, Stats, Store, StoreError,
 };
 use crate::limits::{FULL_RETRY_AFTER, LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY, REFUSE_AT};
 use crate::model::{
@@ -370,6 +370,16 @@ impl Store for Head {
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
         self.inner.delete(matchers, range).await
+    }
+
+    /// Below, a delete that was accepted here takes points alone.
+    async fn delete_cost(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Option<DeleteCost>, StoreError> {
+        let cost = self.inner.below.delete_cost(matchers, range).await?;
+        Ok(cost.map(DeleteCost::of_points_alone))
     }
 
     async fn absorb(&self, _flush: Flush<'_>) -> Result<Absorbed, StoreError> {

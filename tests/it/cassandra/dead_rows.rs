@@ -8,7 +8,7 @@ use promkairos::kairos::DataType;
 use promkairos::model::{Labels, MatchOp, TimeRange};
 use promkairos::storage::cassandra::doctor::{Group, Kind, Report, Settings};
 use promkairos::storage::cassandra::{CassandraStore, Options, TagIndexOptions};
-use promkairos::storage::{Store, StoreError};
+use promkairos::storage::{DeleteCost, Store, StoreError, Tombstones};
 use promkairos::telemetry::CassandraMetrics;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::value::CqlTimestamp;
@@ -213,7 +213,7 @@ async fn count(keyspace: &TestKeyspace, table: &str) -> i64 {
     keyspace.rows::<(i64,)>(&format!("SELECT COUNT(*) FROM {{k}}.{table}")).await[0].0
 }
 
-async fn row_keys(keyspace: &TestKeyspace) -> usize {
+pub(super) async fn row_keys(keyspace: &TestKeyspace) -> usize {
     let rows: Vec<(Option<String>,)> = keyspace.rows("SELECT data_type FROM {k}.row_keys").await;
     rows.into_iter().filter(|(data_type,)| data_type.is_some()).count()
 }
@@ -227,6 +227,18 @@ async fn all_rows_of_a_large_window_go_at_once() {
         (row_keys(&keyspace).await, count(&keyspace, "tag_indexed_row_keys").await),
         (SERIES, SERIES as i64)
     );
+    let index_rows_deleted = SERIES as u64;
+    let tombstones = Tombstones {
+        data_points: index_rows_deleted,
+        row_keys: 1,
+        row_key_time_index: 1,
+        row_key_index: 0,
+        // A partition for each host, and one for the job, whether it is there or not.
+        tag_indexed_row_keys: index_rows_deleted + 1,
+    };
+    let want = DeleteCost { windows: 1, index_rows_deleted, index_rows_left: 0, tombstones };
+    let cost = store.delete_cost(&named("m"), TimeRange::ALL).await.expect("counted");
+    assert_eq!(cost, Some(want));
     store.delete(&named("m"), TimeRange::ALL).await.expect("deleted");
     for table in ["data_points", "tag_indexed_row_keys", "row_key_time_index"] {
         assert_eq!(count(&keyspace, table).await, 0, "{table}");
@@ -250,6 +262,17 @@ async fn of_a_larger_delete_some_index_rows_stay_and_lead_to_nothing() {
     let stays = labels(&[("__name__", "m"), ("host", "other"), ("job", "other")]);
     Request::default().floats(&stays, &[(WIDTH + 10, 1.0)]).write(&store).await;
     let selector = [named("m"), vec![matcher("job", MatchOp::Equal, "node")]].concat();
+    let tombstones = Tombstones {
+        data_points: SERIES as u64,
+        row_keys: 10_000,
+        row_key_time_index: 0,
+        row_key_index: 0,
+        tag_indexed_row_keys: 10_000,
+    };
+    let (index_rows_deleted, index_rows_left) = (10_000, SERIES as u64 - 10_000);
+    let want = DeleteCost { windows: 1, index_rows_deleted, index_rows_left, tombstones };
+    let cost = store.delete_cost(&selector, TimeRange::ALL).await.expect("counted");
+    assert_eq!(cost, Some(want));
     let delete = async || store.delete(&selector, TimeRange::ALL).await;
     delete().await.expect("deleted");
     assert_eq!(row_keys(&keyspace).await, SERIES - 10_000 + 1);

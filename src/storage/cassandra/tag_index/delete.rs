@@ -1,33 +1,15 @@
-//! Deletes tag rows: those of rows that were deleted from `row_keys`, and all of a pair.
+//! Deletes tag rows of rows that were deleted from `row_keys`, and counts them for who asks what a delete costs. Drops of
+//! an index are not here (`drop`).
 //!
 //! A tombstone must match what the writer wrote, its hash included, and nobody knows which tags the
 //! writer had indexed: so what stands there is read, a partition once a window. Of a row only what we
 //! wrote goes, its cell `value`: one that KairosDB wrote too stays.
-//!
-//! **A drop** leaves few tombstones in the partition of a pair:
-//!
-//! - Up to [`SAMPLE`] of our rows go one by one.
-//! - Where there are more and every row has our cell, a sample of them goes one by one. Where no row of the sample is
-//!   left, KairosDB has no rows here: the partition goes as a whole, by one tombstone that covers those of the sample.
-//!   Nothing tells a row that we wrote alone from one that KairosDB wrote too, but that it is gone without our cell. The
-//!   sample is spread over the partition: where KairosDB wrote a fiftieth of the rows too, one drop in 20,000 misses it.
-//! - Otherwise [`PORTION`] rows go one by one. The rest stays and is counted.
-//!
-//! Memory is taken for the sample and for a page of rows, however many a partition has.
-//!
-//! All tombstones of a drop carry the latest stamp of the rows of ours that were read, not the time of the drop. So
-//! they cover nothing that is written after our last row: a row that comes between the read and the delete stays, from
-//! KairosDB or from a promkairos that indexes the metric again. One case is left: a row of KairosDB that is the first
-//! one it writes into a partition with more than [`SAMPLE`] rows of ours, that it stamped before our last row, and that
-//! is under way still when the partition is read again. Such a row is covered. Our last row was written before all
-//! running adapters had agreed to write no more, and a write of KairosDB takes milliseconds.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures::FutureExt;
 use scylla::response::query_result::QueryRowsResult;
 
-use super::super::delete::PORTION;
 use super::super::executor::{all, unreadable};
 use super::super::finder::FoundRow;
 use super::super::shared::Shared;
@@ -41,12 +23,18 @@ use crate::storage::StoreError;
 const PAIRS_AT_ONCE: usize = 32;
 /// Rows of one partition deleted at the same time.
 const ROWS_AT_ONCE: usize = 32;
-/// Rows of a partition that a drop deletes one by one in any case: as many tombstones as Cassandra does not warn of
-/// (`tombstone_warn_threshold`).
-const SAMPLE: usize = 1_000;
+
+/// What becomes of rows that are found.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    /// They go, with this stamp.
+    Deleted { stamp: i64 },
+    /// Nothing.
+    Counted,
+}
 
 /// Type, hash and tags of a row that has our cell.
-type OurRow = (String, i32, BTreeMap<String, String>);
+pub(super) type OurRow = (String, i32, BTreeMap<String, String>);
 
 impl Shared {
     /// Deletes the tag rows that lead to these rows of a window.
@@ -56,24 +44,55 @@ impl Shared {
         deleted: &[RowKey],
         stamp: i64,
     ) -> Result<(), StoreError> {
-        type Tags<'a> = BTreeMap<&'a str, &'a str>;
         if self.statements.tags.rows.is_none() {
             return Ok(());
         }
+        self.visit_tag_rows(key, deleted, Fate::Deleted { stamp }).await.map(drop)
+    }
+
+    /// How many tag rows lead to these rows of a window.
+    pub(in super::super) async fn count_tag_rows(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[RowKey],
+    ) -> Result<u64, StoreError> {
+        match self.has_tag_rows().await? {
+            true => self.visit_tag_rows(key, rows, Fate::Counted).await,
+            false => Ok(0),
+        }
+    }
+
+    /// Whether the table is there and has any row.
+    async fn has_tag_rows(&self) -> Result<bool, StoreError> {
+        match &self.statements.tags.rows {
+            Some(statements) => self.has_rows(&statements.any, ()).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Goes through the tag rows that lead to these rows of a window. Gives how many they are.
+    async fn visit_tag_rows(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[RowKey],
+        fate: Fate,
+    ) -> Result<u64, StoreError> {
+        type Tags<'a> = BTreeMap<&'a str, &'a str>;
         let rows: HashSet<(&str, Tags<'_>)> =
-            deleted.iter().map(|row| (row.data_type.as_str(), row.tags.iter().collect())).collect();
+            rows.iter().map(|row| (row.data_type.as_str(), row.tags.iter().collect())).collect();
         let tags = rows.iter().flat_map(|(_, tags)| tags);
         let pairs: BTreeSet<Box<str>> =
             tags.map(|(name, value)| single_tag_pair(name, value)).collect();
         let rows = &rows;
-        let delete = |pair: Box<str>| {
-            let is_deleted = move |(data_type, _, tags): &OurRow| {
+        let visit = |pair: Box<str>| {
+            let is_meant = move |(data_type, _, tags): &OurRow| {
                 let tags: Tags<'_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
                 rows.contains(&(data_type.as_str(), tags))
             };
-            async move { self.delete_rows_of_pair(key, &pair, stamp, is_deleted).await }.boxed()
+            async move { self.visit_pair(key, &pair, fate, is_meant).await }.boxed()
         };
-        all(PAIRS_AT_ONCE, Box::new(pairs.into_iter().map(delete))).await.map(drop)
+        let visited = all(PAIRS_AT_ONCE, Box::new(pairs.into_iter().map(visit))).await?;
+        Ok(visited.into_iter().sum())
     }
 
     /// Deletes the partitions of all tags of these rows of a window, whoever wrote them. Each is one tombstone.
@@ -84,15 +103,10 @@ impl Shared {
         stamp: i64,
     ) -> Result<(), StoreError> {
         let Some(statements) = &self.statements.tags.rows else { return Ok(()) };
-        if !self.has_rows(&statements.any, ()).await? {
+        if !self.has_tag_rows().await? {
             return Ok(());
         }
-        let mut pairs: BTreeSet<Box<str>> = BTreeSet::new();
-        for row in rows {
-            let key = row.row_key();
-            pairs.extend(key.tags.iter().map(|(name, value)| single_tag_pair(name, value)));
-        }
-        let pairs: Vec<Box<str>> = pairs.into_iter().collect();
+        let pairs: Vec<Box<str>> = pairs_of(rows).into_iter().collect();
         let (metric, table_name, row_time) = key.values();
         let deletes = pairs.chunks(MAX_BATCH_PARTITIONS).map(|pairs| {
             let pairs: Vec<&str> = pairs.iter().map(|pair| &**pair).collect();
@@ -107,112 +121,41 @@ impl Shared {
         all(PAIRS_AT_ONCE, Box::new(deletes)).await.map(drop)
     }
 
-    /// Deletes what we wrote of the tag rows of a pair of a window, as far as that leaves few tombstones. What is
-    /// stamped later than `stamp` stays.
-    pub(super) async fn delete_pair(
+    /// How many partitions that deletes.
+    pub(in super::super) async fn count_pairs_of(
         &self,
-        key: WindowKey<'_>,
-        pair: &str,
-        stamp: i64,
-    ) -> Result<Dropped, StoreError> {
-        let found = self.rows_of_pair(key, pair, stamp).await?;
-        let sample = found.sample.len() as u64;
-        self.delete_cells(key, pair, &found.sample, found.last).await?;
-        if found.is_all_sampled() {
-            return Ok(found.dropped(sample));
-        }
-        if found.is_ours_alone() {
-            let rest = self.rows_of_pair(key, pair, stamp).await?;
-            if rest.is_ours_alone() && rest.ours + sample == found.ours {
-                self.delete_whole_pair(key, pair, found.last).await?;
-                return Ok(found.dropped(found.ours));
-            }
-        }
-        let rest = PORTION - found.sample.len();
-        let deleted = self.delete_some_rows_of_pair(key, pair, found.last, rest).await?;
-        Ok(found.dropped(sample + deleted))
+        rows: &[FoundRow],
+    ) -> Result<u64, StoreError> {
+        Ok(if self.has_tag_rows().await? { pairs_of(rows).len() as u64 } else { 0 })
     }
 
-    /// Looks at all rows of a pair of a window for a drop with this stamp.
-    async fn rows_of_pair(
+    /// Goes through what we wrote of the tag rows of a pair of a window of which this is said. Gives how many they are.
+    async fn visit_pair(
         &self,
         key: WindowKey<'_>,
         pair: &str,
-        stamp: i64,
-    ) -> Result<PairRows, StoreError> {
-        let select = &self.statements.tag_rows()?.select_pair;
-        let mut found = PairRows::default();
-        let mut pages = self.index_pages(select, key.pair_columns(pair));
-        while let Some(page) = pages.next().await? {
-            for (row, written) in pair_rows(select.name(), &page)? {
-                found.take(row, written, stamp);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Deletes the partition of a pair of a window, by one tombstone.
-    async fn delete_whole_pair(
-        &self,
-        key: WindowKey<'_>,
-        pair: &str,
-        stamp: i64,
-    ) -> Result<(), StoreError> {
-        let delete = &self.statements.tag_rows()?.delete_pairs;
-        let (metric, table_name, row_time) = key.values();
-        let values = (stamp, metric, table_name, row_time, vec![pair]);
-        self.executor.run(delete, values, self.executor.deadline()).await?;
-        Ok(())
-    }
-
-    /// Deletes our cells of the first rows of a pair, one by one, but for cells with a later stamp. Gives how many
-    /// rows that was.
-    async fn delete_some_rows_of_pair(
-        &self,
-        key: WindowKey<'_>,
-        pair: &str,
-        stamp: i64,
-        most: usize,
+        fate: Fate,
+        is_meant: impl Fn(&OurRow) -> bool,
     ) -> Result<u64, StoreError> {
         let select = &self.statements.tag_rows()?.select_pair;
-        let mut left = most;
-        let mut pages = self.index_pages(select, key.pair_columns(pair));
-        while left > 0
-            && let Some(page) = pages.next().await?
-        {
-            let rows = pair_rows(select.name(), &page)?.into_iter();
-            let ours = rows.filter(|(_, written)| written.is_some_and(|written| written <= stamp));
-            let ours: Vec<OurRow> = ours.map(|(row, _)| row).take(left).collect();
-            self.delete_cells(key, pair, &ours, stamp).await?;
-            left -= ours.len();
-        }
-        Ok((most - left) as u64)
-    }
-
-    /// Deletes our cells of those rows of a pair of which this is said.
-    async fn delete_rows_of_pair(
-        &self,
-        key: WindowKey<'_>,
-        pair: &str,
-        stamp: i64,
-        is_deleted: impl Fn(&OurRow) -> bool,
-    ) -> Result<(), StoreError> {
-        let select = &self.statements.tag_rows()?.select_pair;
-        let mut pages = self.index_pages(select, key.pair_columns(pair));
+        let (mut visited, mut pages) = (0, self.index_pages(select, key.pair_columns(pair)));
         while let Some(page) = pages.next().await? {
             let mut rows: Vec<OurRow> = Vec::new();
             for (row, written) in pair_rows(select.name(), &page)? {
-                if written.is_some() && is_deleted(&row) {
+                if written.is_some() && is_meant(&row) {
                     rows.push(row);
                 }
             }
-            self.delete_cells(key, pair, &rows, stamp).await?;
+            visited += rows.len() as u64;
+            if let Fate::Deleted { stamp } = fate {
+                self.delete_cells(key, pair, &rows, stamp).await?;
+            }
         }
-        Ok(())
+        Ok(visited)
     }
 
     /// Deletes our cells of these rows of a pair, one by one.
-    async fn delete_cells(
+    pub(super) async fn delete_cells(
         &self,
         key: WindowKey<'_>,
         pair: &str,
@@ -234,78 +177,18 @@ impl Shared {
     }
 }
 
-/// What became of rows of ours that a drop came to.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dropped {
-    pub(super) deleted: u64,
-    /// They stay where they are, and nobody is to read them.
-    pub(super) left: u64,
-}
-
-/// What a drop finds in the partition of a pair.
-struct PairRows {
-    /// Every so many of our rows that the delete can take: no more than [`SAMPLE`], spread over all of them.
-    sample: Vec<OurRow>,
-    /// Of how many rows one is in the sample.
-    step: u64,
-    /// Our rows that the delete can take.
-    ours: u64,
-    /// Our rows that are stamped later than the delete.
-    later: u64,
-    has_others: bool,
-    /// The latest stamp of the rows that the delete can take.
-    last: i64,
-}
-
-impl Default for PairRows {
-    fn default() -> Self {
-        let (sample, last) = (Vec::new(), i64::MIN);
-        Self { sample, step: 1, ours: 0, later: 0, has_others: false, last }
+/// The pairs of tag and value of rows, each once.
+fn pairs_of(rows: &[FoundRow]) -> BTreeSet<Box<str>> {
+    let mut pairs = BTreeSet::new();
+    for row in rows {
+        let key = row.row_key();
+        pairs.extend(key.tags.iter().map(|(name, value)| single_tag_pair(name, value)));
     }
-}
-
-impl PairRows {
-    /// Counts a row. `written` is the stamp of our cell of it, where it has one.
-    fn take(&mut self, row: OurRow, written: Option<i64>, stamp: i64) {
-        match written {
-            None => self.has_others = true,
-            Some(written) if written > stamp => self.later += 1,
-            Some(written) => {
-                if self.ours.is_multiple_of(self.step) {
-                    self.sample.push(row);
-                }
-                self.ours += 1;
-                self.last = self.last.max(written);
-                if self.sample.len() > SAMPLE {
-                    self.step *= 2;
-                    let mut is_kept = false;
-                    self.sample.retain(|_| {
-                        is_kept = !is_kept;
-                        is_kept
-                    });
-                }
-            }
-        }
-    }
-
-    /// Whether all of our rows that the delete can take are in the sample.
-    fn is_all_sampled(&self) -> bool {
-        self.step == 1
-    }
-
-    /// Whether each row has our cell, and the delete can take it. Another writer may have written the row too.
-    fn is_ours_alone(&self) -> bool {
-        !self.has_others && self.later == 0
-    }
-
-    /// What became of our rows when so many were deleted.
-    fn dropped(&self, deleted: u64) -> Dropped {
-        Dropped { deleted, left: (self.ours + self.later).saturating_sub(deleted) }
-    }
+    pairs
 }
 
 /// The rows of a page, each with the stamp of our cell, where it has one.
-fn pair_rows(
+pub(super) fn pair_rows(
     select: &'static str,
     page: &QueryRowsResult,
 ) -> Result<Vec<(OurRow, Option<i64>)>, StoreError> {
@@ -320,60 +203,4 @@ fn pair_rows(
         }
     }
     Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(number: usize) -> OurRow {
-        let hash = i32::try_from(number).expect("a small number");
-        ("kairos_double".into(), hash, [("host".to_owned(), number.to_string())].into())
-    }
-
-    /// Rows of ours, stamped by their numbers.
-    fn ours(rows: usize) -> PairRows {
-        let mut found = PairRows::default();
-        for number in 0..rows {
-            found.take(row(number), Some(number as i64), i64::MAX);
-        }
-        found
-    }
-
-    #[test]
-    fn a_sample_is_all_of_few_rows_and_spread_over_many() {
-        for rows in [0, 1, SAMPLE] {
-            let found = ours(rows);
-            assert!(found.is_all_sampled() && found.is_ours_alone());
-            assert_eq!((found.sample.len(), found.ours), (rows, rows as u64));
-        }
-        for rows in [SAMPLE + 1, 2 * SAMPLE, 12_345, 100_000] {
-            let found = ours(rows);
-            assert!(!found.is_all_sampled() && found.is_ours_alone(), "{rows}");
-            assert!((SAMPLE / 2..=SAMPLE).contains(&found.sample.len()), "{rows}");
-            let step = usize::try_from(found.step).expect("a small number");
-            let want: Vec<OurRow> = (0..rows).step_by(step).map(row).collect();
-            assert_eq!(found.sample, want, "{rows}");
-        }
-    }
-
-    #[test]
-    fn the_delete_is_stamped_as_the_last_row_that_it_can_take() {
-        let mut found = PairRows::default();
-        for (number, written) in [(0, 40), (1, 70), (2, 50)] {
-            found.take(row(number), Some(written), 70);
-        }
-        assert!(found.last == 70 && found.is_ours_alone());
-        found.take(row(3), Some(71), 70);
-        assert!(found.last == 70 && !found.is_ours_alone(), "one outlasts the delete");
-        assert_eq!(found.dropped(3), Dropped { deleted: 3, left: 1 });
-    }
-
-    #[test]
-    fn a_row_without_our_cell_is_of_another_writer() {
-        let mut found = ours(5);
-        found.take(row(9), None, i64::MAX);
-        assert!(!found.is_ours_alone());
-        assert_eq!(found.dropped(4), Dropped { deleted: 4, left: 1 });
-    }
 }

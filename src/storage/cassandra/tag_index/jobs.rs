@@ -21,8 +21,9 @@ use super::super::index_row::each_checked_row;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
-use super::delete::Dropped;
+
 use super::document::{ALL, Entry, JOBS, State, decode, encode};
+use super::drop::Dropped;
 use super::job::{Job, JobKind, JobState};
 use super::writer::Tagged;
 use crate::kairos::index::single_tag_pair;

@@ -10,6 +10,7 @@ mod coordination;
 mod coverage;
 mod delete;
 pub mod document;
+mod drop;
 mod explain;
 mod job;
 mod jobs;

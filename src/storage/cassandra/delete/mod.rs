@@ -12,9 +12,12 @@
 //! these are all rows of the window and we wrote every one, they go together, as one range tombstone. The others of a
 //! larger delete stay, and lead to no data.
 //!
-//! Windows are gone through a few at a time, so memory does not grow with their number. Writes wait for one window
-//! at a time. A delete is a task of its own, one at a time: what was begun is ended, even when the caller goes away.
-//! All tombstones carry milliseconds.
+//! Windows are gone through a few at a time ([`affected`]), so memory does not grow with their number. Writes wait for
+//! one window at a time. A delete is a task of its own, one at a time: what was begun is ended, even when the caller
+//! goes away. All tombstones carry milliseconds. What a delete would leave is counted in [`cost`].
+
+mod affected;
+mod cost;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,29 +25,24 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
 
+use self::affected::{Affected, Windows};
 use super::executor::{Failure, all, unreadable};
-use super::finder::{FoundRow, Visit};
+use super::finder::FoundRow;
 use super::identity::Identity;
 use super::index_memory::Known;
 use super::index_row::{IndexRow, each_checked_row};
-use super::routing::{Route, route};
 use super::shared::Shared;
 use super::stamp::now_ms;
 use super::statements::MAX_BATCH_PARTITIONS;
-use super::window::{Window, WindowKey};
+use super::window::WindowKey;
 use super::writer::pause;
-use crate::kairos::{DataType, RowKey, RowTime};
+use crate::kairos::RowKey;
 use crate::model::{Matcher, TimeRange};
 use crate::storage::StoreError;
 
 /// Statements that delete at the same time.
 const DELETES_AT_ONCE: usize = 64;
-/// Windows whose points are deleted at the same time.
-const WINDOWS_AT_ONCE: usize = 32;
-/// Rows found together beyond which the next window is gone through for itself.
-const MANY_ROWS: usize = 50_000;
 /// Index rows of a partition that a delete takes one by one: far from what Cassandra does not read past.
 pub(super) const PORTION: usize = 10_000;
 /// How long after its end a window counts as closed.
@@ -65,8 +63,20 @@ enum IndexRows {
     Go,
 }
 
-/// Rows by the window that leads to them.
-type Windows = BTreeMap<Window, Vec<FoundRow>>;
+/// How the index rows of a window go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Removal {
+    /// All of them, with one range tombstone.
+    Together,
+    /// The first of them, as many as this, each with a tombstone of its own.
+    OneByOne(usize),
+}
+
+/// The time whose windows count as closed.
+fn closed() -> TimeRange {
+    let end = now_ms() - i64::try_from(CLOSED_AFTER.as_millis()).unwrap_or(i64::MAX);
+    TimeRange::new(i64::MIN, end)
+}
 
 impl Shared {
     /// [`Store::delete`](crate::storage::Store::delete)
@@ -108,68 +118,12 @@ impl Shared {
         stamp: i64,
         index_rows: IndexRows,
     ) -> Result<(), StoreError> {
-        let route = route(matchers);
-        let names = self.names(&route.metrics).await?;
-        let windows = self.windows(&names, range).await?;
-        // Memory may lack what another has just indexed. A read may miss that for a while, a delete may not.
-        for window in &windows {
-            self.series.doubt(window.key().identity());
-        }
         let mut metrics = BTreeSet::new();
-        let (mut rest, mut at_once) = (&windows[..], 1);
-        while !rest.is_empty() {
-            let part;
-            (part, rest) = rest.split_at(at_once.min(rest.len()));
-            let scan = |window: &Window| {
-                let (window, route) = (window.clone(), &route);
-                async move { Ok((self.rows_of_window(window.key(), route).await?, window)) }.boxed()
-            };
-            let found = all(WINDOWS_AT_ONCE, Box::new(part.iter().map(scan))).await?;
-            let found = found.into_iter().filter(|(rows, _)| !rows.is_empty());
-            let found: Windows = found.map(|(rows, window)| (window, rows)).collect();
-            let rows: usize = found.values().map(Vec::len).sum();
-            at_once = if rows > MANY_ROWS { 1 } else { (2 * at_once).min(WINDOWS_AT_ONCE) };
-            self.delete_windows(found, range, (stamp, index_rows), &mut metrics).await?;
+        let mut affected = Affected::find(self, matchers, range).await?;
+        while let Some((_, windows)) = affected.next().await? {
+            self.delete_windows(windows, range, (stamp, index_rows), &mut metrics).await?;
         }
-        let legacy = self.legacy_rows(&names, &route, range).await?;
-        self.delete_windows(legacy, range, (stamp, index_rows), &mut metrics).await
-    }
-
-    /// The rows of a window that match, each once.
-    async fn rows_of_window(
-        &self,
-        key: WindowKey<'_>,
-        route: &Route,
-    ) -> Result<Vec<FoundRow>, StoreError> {
-        let mut found = Found::default();
-        {
-            let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
-            let visit = Mutex::new(&mut take as Visit<'_>);
-            self.scan_best_path(key, None, route, is_wanted, &visit).await?;
-        }
-        Ok(found.rows)
-    }
-
-    /// The rows that the legacy index has of metrics, by window.
-    async fn legacy_rows(
-        &self,
-        names: &[String],
-        route: &Route,
-        range: TimeRange,
-    ) -> Result<Windows, StoreError> {
-        let mut found = Found::default();
-        {
-            let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
-            let visit = Mutex::new(&mut take as Visit<'_>);
-            self.scan_legacy(names, range, route, is_wanted, &visit).await?;
-        }
-        let mut windows = Windows::new();
-        for row in found.rows {
-            let (table_name, row_time) = (row.data_type().table_name(), row.row_time);
-            let window = Window { metric: row.metric().into(), table_name, row_time };
-            windows.entry(window).or_default().push(row);
-        }
-        Ok(windows)
+        Ok(())
     }
 
     /// Deletes the points of rows, and their index rows where those go. `metrics` are those whose read caches know.
@@ -193,8 +147,7 @@ impl Shared {
         deleted?;
         raised?;
         // What else a closed window holds is looked for before its index rows go.
-        let closed = now_ms() - i64::try_from(CLOSED_AFTER.as_millis()).unwrap_or(i64::MAX);
-        let closed = TimeRange::new(i64::MIN, closed);
+        let closed = closed();
         windows.retain(|window, _| self.spec.covers(window.row_time, closed));
         if windows.is_empty() || index_rows == IndexRows::Stay {
             return Ok(());
@@ -281,17 +234,21 @@ impl Shared {
             return Ok(());
         }
         let (metric, table_name, row_time) = key.values();
-        if dead.len() > PORTION && self.are_all_of_window(key, &dead).await? {
-            let values = (stamp, metric, table_name, row_time);
-            let delete = &self.statements.row_keys.delete_all;
-            self.executor.run(delete, values, self.executor.deadline()).await?;
-            self.delete_pairs_of(key, &dead, stamp).await?;
-        } else {
-            dead.truncate(PORTION);
-            let deletes = dead.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
-            all(DELETES_AT_ONCE, Box::new(deletes)).await?;
-            let deleted: Vec<RowKey> = dead.iter().map(FoundRow::row_key).collect();
-            self.delete_tag_rows(key, &deleted, stamp).await?;
+        match self.removal(key, &dead).await? {
+            Removal::Together => {
+                let values = (stamp, metric, table_name, row_time);
+                let delete = &self.statements.row_keys.delete_all;
+                self.executor.run(delete, values, self.executor.deadline()).await?;
+                self.delete_pairs_of(key, &dead, stamp).await?;
+            }
+            Removal::OneByOne(most) => {
+                dead.truncate(most);
+                let deletes =
+                    dead.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
+                all(DELETES_AT_ONCE, Box::new(deletes)).await?;
+                let deleted: Vec<RowKey> = dead.iter().map(FoundRow::row_key).collect();
+                self.delete_tag_rows(key, &deleted, stamp).await?;
+            }
         }
         if self.has_rows(&self.statements.row_keys.any, key.values()).await? {
             return Ok(());
@@ -300,6 +257,14 @@ impl Shared {
         let delete = &self.statements.row_times.delete;
         self.executor.run(delete, values, self.executor.deadline()).await?;
         Ok(())
+    }
+
+    /// How the index rows of a window go that lead to these rows without data.
+    async fn removal(&self, key: WindowKey<'_>, dead: &[FoundRow]) -> Result<Removal, StoreError> {
+        if dead.len() > PORTION && self.are_all_of_window(key, dead).await? {
+            return Ok(Removal::Together);
+        }
+        Ok(Removal::OneByOne(dead.len().min(PORTION)))
     }
 
     /// Those of these rows that have no cells, asked for many at a time.
@@ -371,33 +336,4 @@ impl Shared {
         self.executor.run(delete, values, self.executor.deadline()).await?;
         Ok(())
     }
-}
-
-/// Rows that were found, each once.
-#[derive(Default)]
-struct Found {
-    rows: Vec<FoundRow>,
-    seen: HashSet<Identity>,
-}
-
-impl Found {
-    fn take(
-        &mut self,
-        shared: &Shared,
-        row: &Arc<IndexRow>,
-        row_time: RowTime,
-    ) -> Result<(), StoreError> {
-        let row = FoundRow { row: Arc::clone(row), row_time };
-        if !row.row.has_key() {
-            shared.executor.skip("row_key", || &row);
-        } else if self.seen.insert(row.identity()) {
-            self.rows.push(row);
-        }
-        Ok(())
-    }
-}
-
-/// What a delete takes.
-fn is_wanted(data_type: &DataType) -> bool {
-    data_type.holds_points() || *data_type == DataType::PromExemplar
 }
