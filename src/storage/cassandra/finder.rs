@@ -412,7 +412,7 @@ impl Shared {
         Ok(windows)
     }
 
-    async fn windows_of(
+    pub(super) async fn windows_of(
         &self,
         metric: &str,
         table_name: TableName,

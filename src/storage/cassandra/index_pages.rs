@@ -31,6 +31,8 @@ use crate::storage::StoreError;
 
 /// How long it is remembered where a partition was cut.
 const LASTS: Duration = Duration::from_secs(3600);
+/// How long it is not tried again to read the first row of a window.
+const LASTS_DEAD: Duration = Duration::from_secs(60);
 /// Partitions of which that is remembered.
 const MOST_PARTITIONS: usize = 1_000;
 /// Places in one that are remembered.
@@ -63,11 +65,30 @@ impl Sliced {
 #[derive(Default)]
 pub(super) struct IndexCuts {
     partitions: Mutex<HashMap<Identity, (Instant, Vec<Border>)>>,
+    /// Windows whose first row a server does not find, and since when that is known.
+    dead_beginnings: Mutex<HashMap<Identity, Instant>>,
     /// How many, for readers that mostly find none.
     count: AtomicUsize,
 }
 
 impl IndexCuts {
+    /// Whether a server is known not to find the first row of a window of `row_keys`.
+    pub(super) fn begins_dead(&self, window: Identity) -> bool {
+        let known = self.dead_beginnings.lock();
+        known.get(&window).is_some_and(|since| since.elapsed() < LASTS_DEAD)
+    }
+
+    /// A server did not find the first row of a window of `row_keys`.
+    pub(super) fn learn_dead_beginning(&self, window: Identity) {
+        let mut known = self.dead_beginnings.lock();
+        if known.len() >= MOST_PARTITIONS {
+            known.retain(|_, since| since.elapsed() < LASTS_DEAD);
+        }
+        if known.len() < MOST_PARTITIONS {
+            known.insert(window, Instant::now());
+        }
+    }
+
     fn places(&self, partition: &Partition) -> Vec<Border> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();

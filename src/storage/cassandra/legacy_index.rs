@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use scylla::value::CqlValue;
 
 use super::border::Border;
-use super::executor::{all, unreadable};
+use super::executor::{Failure, all, unreadable};
 use super::finder::{FoundRow, Visit};
 use super::identity::Identity;
 use super::index_pages::IndexPages;
@@ -29,6 +29,10 @@ use crate::kairos::index::{LegacyIndexRow, LegacySlice};
 use crate::model::{ShownMetric, TimeRange};
 use crate::storage::StoreError;
 
+/// Where everything of a metric begins at the earliest.
+const BEFORE_ALL: &[u8] = &[];
+/// Where everything of a metric ends at the latest.
+const BEHIND_ALL: &[u8] = &[u8::MAX; 64];
 /// Metrics looked at at the same time by one query.
 const METRICS_AT_ONCE: usize = 32;
 /// Metrics remembered at most.
@@ -221,7 +225,7 @@ impl Shared {
         if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
             return Ok(known.found);
         }
-        let found = self.column(&statements.any, ()).await?.is_some();
+        let found = self.column(&statements.any, (), BEFORE_ALL).await?.is_some();
         *self.legacy.table.lock() = Some(Looked::new(found));
         Ok(found)
     }
@@ -236,8 +240,8 @@ impl Shared {
         let legacy = self.statements.legacy()?;
         let partition = (metric.as_bytes(),);
         let (first, last) = futures::try_join!(
-            self.column(&legacy.first, partition),
-            self.column(&legacy.last, partition)
+            self.column(&legacy.first, partition, BEFORE_ALL),
+            self.column(&legacy.last, partition, BEHIND_ALL)
         )?;
         let found = first.zip(last).map(|(first, last)| Arc::new(Extent { first, last }));
         let mut metrics = self.legacy.metrics.lock();
@@ -248,12 +252,17 @@ impl Shared {
         Ok(found)
     }
 
+    /// The column that a statement finds; `unread` where a server gives up on it.
     async fn column(
         &self,
         select: &Prepared,
         values: impl scylla::serialize::row::SerializeRow,
+        unread: &[u8],
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let result = match self.executor.run(select, values, self.executor.deadline()).await {
+            Err(Failure::Unread(_)) => return Ok(Some(unread.to_vec())),
+            result => result?,
+        };
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         let row = rows.maybe_first_row::<(Vec<u8>,)>().map_err(|e| unreadable(select.name, e))?;
         Ok(row.map(|(column,)| column))

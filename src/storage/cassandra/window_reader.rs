@@ -263,10 +263,20 @@ impl Shared {
         Ok(())
     }
 
-    /// What the partition says of its last insert; None when there was none.
+    /// What the partition says of its last insert; None when there was none. A server reads it with the first row,
+    /// and gives up where too many dead ones lie before that.
     async fn mtime(&self, key: WindowKey<'_>) -> Result<Option<Mtime>, StoreError> {
         let select = &self.statements.row_keys.mtime;
-        let result = self.executor.run(select, key.values(), self.executor.deadline()).await?;
+        if self.index_cuts.begins_dead(key.identity()) {
+            return Ok(Some(Mtime::unread()));
+        }
+        let result = match self.executor.run(select, key.values(), self.executor.deadline()).await {
+            Err(Failure::Unread(_)) => {
+                self.index_cuts.learn_dead_beginning(key.identity());
+                return Ok(Some(Mtime::unread()));
+            }
+            result => result?,
+        };
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         let row = rows.maybe_first_row::<(Option<CqlTimeuuid>, Option<i64>)>();
         let row = row.map_err(|e| unreadable(select.name, e))?;

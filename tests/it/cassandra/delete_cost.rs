@@ -79,7 +79,8 @@ async fn rows_of_the_legacy_index_are_counted() {
     for (host, row_time) in [("a", 0), ("b", 0), ("a", live)] {
         let series = labels(&[("__name__", "old"), ("host", host)]);
         let column = key(&series, row_time, DataType::Double);
-        let cql = "INSERT INTO {k}.row_key_index (key, column1, value) VALUES (?, ?, 0x00)";
+        let cql = "INSERT INTO {k}.row_key_index (key, column1, value) VALUES (?, ?, 0x00) \
+                   USING TIMESTAMP 1";
         keyspace.cql_with(cql, (b"old".to_vec(), column)).await;
     }
     let store = keyspace.open().await;

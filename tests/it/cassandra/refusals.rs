@@ -101,7 +101,7 @@ async fn a_row_that_is_too_large_is_refused_alone() {
 async fn a_key_that_is_too_long_is_the_fault_of_its_sender() {
     for backend in [Backend::cassandra_store(), Backend::cassandra_wal()] {
         let data = tempfile::tempdir().expect("a folder");
-        let server = Promkairos::ready(data.path(), &backend, &[]).await;
+        let mut server = Promkairos::ready(data.path(), &backend, &[]).await;
         let a = "=".repeat(LABEL_LIMITS.value_bytes);
         // 65,536 bytes, and a byte less.
         let [too_long, longest] = [":", "c"].map(|last| ":".repeat(16_367) + last);
@@ -117,7 +117,7 @@ async fn a_key_that_is_too_long_is_the_fault_of_its_sender() {
         let found = server.read("__name__", "m").await.expect("it can be read");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].labels["b"], longest);
-        drop(server);
+        assert!(server.process.terminate().success(), "{}", server.process.log());
         examine_whole(backend.options()).await;
     }
 }

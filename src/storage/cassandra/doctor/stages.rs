@@ -75,6 +75,10 @@ impl ScanRow for DataScanRow {
             Err(_) => Cut(&self.0.escape_ascii().to_string()).to_string(),
         }
     }
+
+    fn is_read_later(doctor: &Doctor) -> bool {
+        doctor.settings.depth == Depth::Cells
+    }
 }
 
 impl ScanRow for TimeScanRow {

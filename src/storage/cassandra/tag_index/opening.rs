@@ -10,12 +10,13 @@ use std::ops::ControlFlow;
 use scylla::response::PagingState;
 use scylla::value::CqlTimestamp;
 
-use super::super::executor::unreadable;
+use super::super::executor::{Failure, unreadable};
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::WindowKey;
 use super::document::ALL;
 use crate::kairos::TableName;
+use crate::model::TimeRange;
 use crate::storage::StoreError;
 
 impl Shared {
@@ -32,12 +33,18 @@ impl Shared {
         for table_name in TableName::ALL {
             let last = &self.statements.tags.last_row_time;
             let values = (metric, table_name.as_str());
-            let result = self.executor.run(last, values, self.executor.deadline()).await?;
-            let rows = result.into_rows_result().map_err(|e| unreadable(last.name, e))?;
-            let row = rows.maybe_first_row::<(CqlTimestamp,)>();
-            if let Some((time,)) = row.map_err(|e| unreadable(last.name, e))? {
-                from = from.max(time.0.saturating_add(1));
-            }
+            let time = match self.executor.run(last, values, self.executor.deadline()).await {
+                Err(Failure::Unread(_)) => {
+                    let windows = self.windows_of(metric, table_name, TimeRange::ALL).await?;
+                    windows.last().map(|window| window.row_time.millis())
+                }
+                result => {
+                    let rows = result?.into_rows_result().map_err(|e| unreadable(last.name, e))?;
+                    let row = rows.maybe_first_row::<(CqlTimestamp,)>();
+                    row.map_err(|e| unreadable(last.name, e))?.map(|(time,)| time.0)
+                }
+            };
+            from = from.max(time.map_or(i64::MIN, |time| time.saturating_add(1)));
             // KairosDB deletes the time index of a live window and leaves `row_keys`.
             let row_time = self.spec.row_time(now_ms());
             let window = WindowKey { metric, table_name, row_time };
@@ -95,12 +102,14 @@ impl Shared {
 
     async fn has_any_row_key(&self) -> Result<bool, StoreError> {
         let (mut any, select) = (false, &self.statements.tags.every_window);
-        self.executor
-            .pages(select, (), |page| {
-                any |= page.rows_num() > 0;
-                Ok(ControlFlow::Break(()))
-            })
-            .await?;
-        Ok(any)
+        let read = self.executor.pages_as_far(select, (), |page| {
+            any |= page.rows_num() > 0;
+            Ok(ControlFlow::Break(()))
+        });
+        match read.await {
+            // Whether one stands behind those that are dead, nobody says.
+            Err(Failure::Unread(_)) => Ok(true),
+            read => read.map(|()| any).map_err(StoreError::from),
+        }
     }
 }
