@@ -105,6 +105,22 @@ pub(super) fn write_new(disk: &dyn LogFiles, path: &Path, bytes: &[u8]) -> io::R
     file.sync_data()
 }
 
+/// All bytes of a file.
+pub(super) fn read_all(file: &dyn LogFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; file.size()? as usize];
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes)
+}
+
 /// Writes all of `bytes`. On failure says how many of them may have reached the file.
 pub(super) fn write_all(
     file: &dyn LogFile,

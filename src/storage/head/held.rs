@@ -2,9 +2,10 @@
 //! them, and are handed down again where its servers were started again meanwhile (see [`Unsynced`]).
 //!
 //! What is held is in a file of the log's folder too, so that it is known after a restart of this process. Invariant:
-//! no segment with a record that is held is removed. A file that cannot be written costs safety after a restart, and
-//! is a warning.
+//! no segment with a record that is held is removed. A file that cannot be read fails the start: it may list records
+//! that the store below has lost. A file that cannot be written costs safety after a restart, and is a warning.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tracing::{info, warn};
 use super::{Inner, blocking, open};
 use crate::storage::clock::now_ms;
 use crate::storage::disk::replace;
-use crate::storage::log_files::{LogFiles, write_new};
+use crate::storage::log_files::{LogFiles, read_all, write_new};
 use crate::storage::{SharedStore, Since, Starts, StoreError, Unsynced};
 
 /// The file.
@@ -57,19 +58,20 @@ pub(super) struct HeldRecords {
 }
 
 impl HeldRecords {
-    /// What the file of a log says.
-    pub(super) fn read(dir: &Path, disk: &Arc<dyn LogFiles>) -> Self {
+    /// What the file of a log says; nothing is held where there is no file.
+    pub(super) fn read(dir: &Path, disk: &Arc<dyn LogFiles>) -> Result<Self, StoreError> {
         let path = dir.join(NAME);
-        let all = match std::fs::read(&path) {
+        let all = match disk.open(&path).and_then(|file| read_all(file.as_ref())) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
                 warn!(file = %path.display(), "cannot be read, nothing is handed down again for it: {error}");
                 Vec::new()
             }),
-            Err(_) => Vec::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(StoreError::Io { path, source }),
         };
         let (unfinished, disk) = (dir.join(UNFINISHED), disk.clone());
         let all = parking_lot::Mutex::new(all);
-        Self { path, unfinished, disk, all, more: tokio::sync::Notify::new() }
+        Ok(Self { path, unfinished, disk, all, more: tokio::sync::Notify::new() })
     }
 
     /// Whether nothing is held.
@@ -120,9 +122,14 @@ impl HeldRecords {
         let all = self.all.lock();
         let bytes = serde_json::to_vec(&*all).unwrap_or_default();
         let write = |path: &Path| write_new(self.disk.as_ref(), path, &bytes);
-        if replace(self.disk.as_ref(), &self.path, &self.unfinished, write).is_err() {
-            let file = self.path.display();
-            warn!(%file, "cannot be written: after a kill of both this process and the store below samples may miss");
+        let replaced = replace(self.disk.as_ref(), &self.path, &self.unfinished, write);
+        if let Err(error) = replaced.map_err(io::Error::from) {
+            warn!(
+                file = %self.path.display(),
+                %error,
+                "cannot write the list of unsynced records; if this process and Cassandra are both killed now, \
+                 acknowledged samples may be lost"
+            );
         }
     }
 }
@@ -223,7 +230,7 @@ mod tests {
     fn what_is_held_survives_a_restart() {
         let dir = tempfile::tempdir().expect("a folder");
         let disk: Arc<dyn LogFiles> = Arc::new(Disk);
-        let read = || HeldRecords::read(dir.path(), &disk);
+        let read = || HeldRecords::read(dir.path(), &disk).expect("readable");
         let held = |after, through, acknowledged, start| Held {
             after,
             through,
@@ -246,5 +253,15 @@ mod tests {
         let one = held(0, 1, 1_000, 1);
         let period = Duration::from_secs(2);
         assert_eq!([2_999, 3_000].map(|now| one.is_over(now, period)), [false, true]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_an_error() {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(dir.path().join(NAME)).expect("a folder in place of the file");
+        let disk: Arc<dyn LogFiles> = Arc::new(Disk);
+        let read = HeldRecords::read(dir.path(), &disk);
+        let error = read.map(drop).expect_err("what is held is not known");
+        assert!(matches!(&error, StoreError::Io { path, .. } if path.ends_with(NAME)), "{error}");
     }
 }

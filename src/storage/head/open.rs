@@ -52,9 +52,8 @@ pub(super) async fn open(
     };
     let replay = Replay::new(&options, below.clone(), metrics.clone())?;
     let dir = options.clone();
-    let (held_dir, held_disk) = (options.dir.clone(), options.disk.clone());
     let (wal, read) = blocking(move || replay.read(&dir, flushed_through)).await??;
-    let ReadBack { memory, down, stamp, held } = read;
+    let ReadBack { memory, down, stamp, held, handed_down } = read;
     let failed = down.pending.is_some();
     let inner = Inner {
         flusher: Flusher::new(down),
@@ -65,10 +64,10 @@ pub(super) async fn open(
         wake: Arc::new(Notify::new()),
         below,
         metrics,
-        held: Arc::new(HeldRecords::read(&held_dir, &held_disk)),
+        held: Arc::new(held),
         failures: Failures::of("a flush"),
     };
-    if let Some((starts, after, through)) = held {
+    if let Some((starts, after, through)) = handed_down {
         inner.hold(starts, after, through);
     }
     inner.wake_if_full();
@@ -119,8 +118,10 @@ struct ReadBack {
     down: HandingDown,
     /// No later acceptance time may be before this.
     stamp: i64,
+    /// What processes before this one handed down, and the store below may lose.
+    held: HeldRecords,
     /// What went down of it, and the store below may lose: its servers before, the record before the first, the last.
-    held: Option<(Starts, u64, u64)>,
+    handed_down: Option<(Starts, u64, u64)>,
 }
 
 /// Hands records that the log still has down once more, as a replay would; gives how many points that were. Another
@@ -181,6 +182,8 @@ impl Replay {
         self.down.through = after;
         let metrics = self.metrics.clone();
         let log = self.take_all(|hand_on| wal::read(wal_options, after, hand_on))?;
+        // Before the log is cut: a start that fails here is to find all of it again.
+        let held = HeldRecords::read(&options.dir, &options.disk)?;
         let wal = log.start(metrics)?;
         // Also of records that are in the store below: stamps never fall, whatever the clock does.
         // A flush may have had the last one.
@@ -191,16 +194,19 @@ impl Replay {
         if points > 0 {
             info!(points, "read back from the log");
         }
-        let held = down.uncut.zip(starts).map(|(through, starts)| (starts, after, through));
+        let handed_down = down.uncut.zip(starts).map(|(through, starts)| (starts, after, through));
         if let Some(through) = down.uncut {
-            let cut = if held.is_some() { wal.note_through(through) } else { wal.forget(through) };
+            let cut = match handed_down {
+                Some(_) => wal.note_through(through),
+                None => wal.forget(through),
+            };
             match cut {
                 Ok(()) => down.uncut = None,
                 // The next flush tries it again.
                 Err(error) => warn!("the log cannot be cut: {error}"),
             }
         }
-        Ok((wal, ReadBack { memory, down, stamp, held }))
+        Ok((wal, ReadBack { memory, down, stamp, held, handed_down }))
     }
 
     /// Takes on another thread what `read` reads on this one.
