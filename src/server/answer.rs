@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 use tokio::task;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::phase::Stalled;
 use super::places::{Multiplexed, Place, UnderWay};
 use crate::api::{Pieces, Taker};
 use crate::telemetry::HttpMetrics;
@@ -65,8 +66,10 @@ pub(super) struct Exchange {
 
 #[derive(Default)]
 struct State {
-    /// What is not handed over yet; `None` = there is no answer yet, or it was given up.
+    /// What is not handed over yet; `None` = there is no answer yet, or it was broken off.
     body: Option<Pieces>,
+    /// Why it was broken off.
+    broken_off: Option<Stalled>,
     /// Pieces that are handed over and not written.
     unsent: usize,
     /// All was handed over that there is yet.
@@ -83,11 +86,6 @@ struct Unwritten {
     bytes: Bytes,
     exchange: Arc<Exchange>,
 }
-
-/// Why an answer is broken off.
-#[derive(Debug, thiserror::Error)]
-#[error("nothing was taken of the answer for as long as http-answer-timeout says")]
-struct Stalled;
 
 impl Exchange {
     /// Of a request that is under way.
@@ -148,9 +146,13 @@ impl Exchange {
     }
 
     /// Drops what it holds. Its stream ends with it.
-    fn break_off(&self) {
+    fn break_off(&self, why: Stalled) {
+        let body = {
+            let mut state = self.state.lock();
+            state.broken_off = Some(why);
+            state.body.take()
+        };
         // Not while anything is locked: it may take other locks.
-        let body = self.state.lock().body.take();
         drop(body);
         if let Some(stream) = self.stream.get() {
             stream.abort();
@@ -166,7 +168,7 @@ impl Taker for Exchange {
     fn give_up(&self) {
         match self.multiplexed {
             Multiplexed::Yes => self.given_up.notify_one(),
-            Multiplexed::No => self.place.give_up(),
+            Multiplexed::No => self.place.give_up(Stalled::GIVES_WAY.setting),
         }
     }
 }
@@ -184,31 +186,31 @@ impl Drop for Exchange {
 /// Gives an answer up once nothing was taken of it for as long as the place says, or others want its room.
 async fn watch(exchange: Weak<Exchange>, place: Arc<Place>, metrics: Arc<HttpMetrics>) {
     let mut levels = place.levels();
-    loop {
+    let why = loop {
         let stall = place.stall(*levels.borrow_and_update());
         let (due, given_up) = match exchange.upgrade() {
-            Some(exchange) => (exchange.due(stall), Arc::clone(&exchange.given_up)),
+            Some(exchange) => (exchange.due(stall.after), Arc::clone(&exchange.given_up)),
             None => return,
         };
         // More may be made at any time, and is then to be taken for as long again.
-        let due = due.unwrap_or_else(|| Instant::now() + stall);
+        let due = due.unwrap_or_else(|| Instant::now() + stall.after);
         if due <= Instant::now() {
-            break;
+            break stall;
         }
         tokio::select! {
-            () = given_up.notified() => break,
+            () = given_up.notified() => break Stalled::GIVES_WAY,
             () = sleep_until(due) => {}
             Ok(()) = levels.changed() => {}
         }
-    }
-    metrics.limits.reached("http-answer-timeout");
-    tracing::debug!("{Stalled}");
+    };
+    metrics.limits.reached(why.setting);
+    tracing::debug!("{why}");
     if let Some(exchange) = exchange.upgrade() {
-        exchange.break_off();
+        exchange.break_off(why);
     }
     sleep(LEAVING).await;
     if exchange.strong_count() > 0 {
-        place.give_up();
+        place.give_up(why.setting);
     }
 }
 
@@ -248,9 +250,10 @@ impl http_body::Body for Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let exchange = &self.0;
         let mut state = exchange.state.lock();
-        let Some(body) = &mut state.body else {
-            return Poll::Ready(Some(Err(axum::Error::new(Stalled))));
-        };
+        if let Some(why) = state.broken_off {
+            return Poll::Ready(Some(Err(axum::Error::new(why))));
+        }
+        let body = state.body.as_mut().expect("an answer has a body until it is broken off");
         let next = body.poll(context);
         state.all_handed_over = matches!(&next, Poll::Pending | Poll::Ready(None));
         let has_data = matches!(&next, Poll::Ready(Some(Ok(frame))) if frame.is_data());
@@ -324,8 +327,19 @@ mod tests {
             pieces.closed().await;
             let rest = next(&mut answer).await.expect("a part must not pass for the whole");
             let why = rest.expect_err("it was given up").to_string();
-            assert!(why.contains("http-answer-timeout"), "{why}");
+            let text = "the client read nothing of the answer for 20ms; the limit is the setting http-answer-timeout";
+            assert_eq!(why, text);
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_whose_room_another_needs_is_broken_off_at_the_limit_of_memory() {
+        let (pieces, mut answer) = answer(Duration::from_secs(100_000)).await;
+        answer.0.give_up();
+        pieces.closed().await;
+        let rest = next(&mut answer).await.expect("a part must not pass for the whole");
+        let why = rest.expect_err("it was given up").to_string();
+        assert!(why.ends_with("; the limit is the setting memory-limit"), "{why}");
     }
 
     #[tokio::test]

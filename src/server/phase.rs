@@ -10,10 +10,13 @@ use tokio::time::Instant;
 use super::machine::affordable;
 use crate::config::HttpConfig;
 use crate::limits;
-use crate::storage::Level;
+use crate::storage::{Level, MEMORY_LIMIT};
 
 /// Requests that are refused for want of credentials, one after the other, after which a connection has no grace.
 pub(super) const MOST_REFUSED: u32 = 100;
+
+/// The setting for how long a client may take nothing of an answer.
+const ANSWER_TIMEOUT: &str = "http-answer-timeout";
 
 /// Bounds of connections.
 #[derive(Debug, Clone, Copy)]
@@ -55,13 +58,28 @@ impl Limits {
     }
 
     /// How long a client may take nothing of an answer where memory is as short as this.
-    pub(super) fn stall(&self, level: Level) -> Duration {
-        match level {
-            Level::Ample => self.answer_stall,
-            Level::Tight => self.answer_stall.min(limits::TIGHT_ANSWER_STALL),
-            Level::Full | Level::Over => self.answer_stall.min(limits::FULL_ANSWER_STALL),
-        }
+    pub(super) fn stall(&self, level: Level) -> Stalled {
+        let usual = Stalled { after: self.answer_stall, setting: ANSWER_TIMEOUT };
+        let after = match level {
+            Level::Ample => return usual,
+            Level::Tight => limits::TIGHT_ANSWER_STALL,
+            Level::Full | Level::Over => limits::FULL_ANSWER_STALL,
+        };
+        if after < usual.after { Stalled { after, setting: MEMORY_LIMIT } } else { usual }
     }
+}
+
+/// Why an answer is broken off: after how long, and at the limit of which setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the client read nothing of the answer for {after:?}; the limit is the setting {setting}")]
+pub(super) struct Stalled {
+    pub(super) after: Duration,
+    pub(super) setting: &'static str,
+}
+
+impl Stalled {
+    /// Another answer needs the room of this one.
+    pub(super) const GIVES_WAY: Self = Self { after: limits::ANSWER_GRACE, setting: MEMORY_LIMIT };
 }
 
 /// What a place is for.
@@ -97,8 +115,8 @@ pub(super) struct Phase {
     pub(super) multiplexed: bool,
     /// Another connection is to have the place.
     pub(super) gives_way: bool,
-    /// Room is wanted that an answer holds which nobody takes.
-    pub(super) given_up: bool,
+    /// An answer is given up that nobody takes: at the limit of this setting.
+    pub(super) given_up: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,8 +134,8 @@ pub(super) enum Overdue {
     Head,
     /// It rested for too long.
     Idle,
-    /// The client took nothing of an answer.
-    Answer,
+    /// The client took nothing of an answer; the limit is this setting.
+    Answer(&'static str),
     /// The place is for another connection.
     GivesWay,
 }
@@ -128,7 +146,7 @@ impl Overdue {
         match self {
             Self::Head => "http-head-timeout",
             Self::Idle => "http-idle-timeout",
-            Self::Answer => "http-answer-timeout",
+            Self::Answer(setting) => setting,
             Self::GivesWay => "max-connections",
         }
     }
@@ -148,7 +166,7 @@ impl Phase {
             refused: 0,
             multiplexed: false,
             gives_way: false,
-            given_up: false,
+            given_up: None,
         }
     }
 
@@ -189,18 +207,49 @@ impl Phase {
 
     /// When the connection is to be closed, and why; `None` = not by time.
     pub(super) fn due(&self, limits: &Limits, level: Level) -> Option<(Instant, Overdue)> {
-        if self.gives_way || self.given_up {
-            let why = if self.gives_way { Overdue::GivesWay } else { Overdue::Answer };
-            return Some((self.since, why));
+        if self.gives_way {
+            return Some((self.since, Overdue::GivesWay));
+        }
+        if let Some(setting) = self.given_up {
+            return Some((self.since, Overdue::Answer(setting)));
         }
         let request = (self.requests == 0).then(|| match self.owed {
             Owed::Head => (self.since + limits.head_timeout, Overdue::Head),
             Owed::Nothing => (self.since + limits.idle_timeout, Overdue::Idle),
         });
-        let stall = limits.stall(level);
-        let answer = self.blocked.map(|since| (since + stall, Overdue::Answer));
+        let Stalled { after, setting } = limits.stall(level);
+        let answer = self.blocked.map(|since| (since + after, Overdue::Answer(setting)));
         let refusal = self.stalled().filter(|_| self.refused > 0);
-        let stranger = refusal.map(|since| (since + limits.stranger_grace, Overdue::Answer));
+        let stranger =
+            refusal.map(|since| (since + limits.stranger_grace, Overdue::Answer(ANSWER_TIMEOUT)));
         [request, answer, stranger].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setting_whose_limit_decides_is_named() {
+        let usual = Limits::of(&HttpConfig::default());
+        let check = |stall: u64, level: Level, after: u64, setting: &'static str| {
+            let [answer_stall, after] = [stall, after].map(Duration::from_secs);
+            let limits = Limits { answer_stall, ..usual };
+            assert_eq!(limits.stall(level), Stalled { after, setting }, "{level:?}");
+            let since = Instant::now();
+            let phase = Phase { requests: 1, blocked: Some(since), ..Phase::new(Kind::Usual) };
+            let want = Some((since + after, Overdue::Answer(setting)));
+            assert_eq!(phase.due(&limits, level), want, "{level:?}");
+        };
+        check(60, Level::Ample, 60, ANSWER_TIMEOUT);
+        check(60, Level::Tight, 5, MEMORY_LIMIT);
+        check(60, Level::Full, 1, MEMORY_LIMIT);
+        check(60, Level::Over, 1, MEMORY_LIMIT);
+        check(1, Level::Tight, 1, ANSWER_TIMEOUT);
+        check(1, Level::Over, 1, ANSWER_TIMEOUT);
+        let phase = Phase { given_up: Some(MEMORY_LIMIT), ..Phase::new(Kind::Usual) };
+        let due = phase.due(&usual, Level::Ample).map(|(_, why)| why.setting());
+        assert_eq!(due, Some(MEMORY_LIMIT));
     }
 }

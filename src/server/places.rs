@@ -14,13 +14,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::phase::{Kind, Limits, MOST_REFUSED, Overdue, Owed, Phase};
+use super::phase::{Kind, Limits, MOST_REFUSED, Overdue, Owed, Phase, Stalled};
 use crate::api::Login;
 use crate::storage::Level;
 
@@ -250,10 +249,10 @@ impl Place {
         self.phase.borrow().refused >= MOST_REFUSED
     }
 
-    /// The connection is to be closed: nobody takes the answer that it holds.
-    pub(super) fn give_up(&self) {
+    /// The connection is to be closed: nobody takes the answer that it holds, and the limit of this setting is reached.
+    pub(super) fn give_up(&self, setting: &'static str) {
         self.phase.send_modify(|phase| {
-            phase.given_up = true;
+            phase.given_up = Some(setting);
         });
     }
 
@@ -281,7 +280,7 @@ impl Place {
     }
 
     /// How long its client may take nothing of an answer where memory is as short as this.
-    pub(super) fn stall(&self, level: Level) -> Duration {
+    pub(super) fn stall(&self, level: Level) -> Stalled {
         self.places.limits.stall(level)
     }
 
@@ -371,6 +370,7 @@ impl Drop for BodyOwed {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::time::Duration;
 
     use futures::poll;
 
