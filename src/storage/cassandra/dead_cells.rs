@@ -52,12 +52,16 @@ impl DeadCells {
         start.into()
     }
 
-    /// A read from `start` on looks for where the dead part ends. Writes that come from now on are noticed.
+    /// A read from `start` on looks for where the dead part ends. Writes that come from now on are noticed. At the
+    /// bound a new row takes the place of the oldest one.
     fn look(&self, key: &[u8], start: &[u8], since: Instant) {
         let part = Part { start: start.into(), end: Box::default(), since };
         let mut rows = self.rows.lock();
-        if rows.len() >= MOST_ROWS {
-            rows.clear();
+        if rows.len() >= MOST_ROWS && !rows.contains_key(key) {
+            let oldest = rows.iter().min_by_key(|(_, part)| part.since);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                rows.remove(&oldest);
+            }
         }
         rows.insert(key.into(), part);
         self.count.store(rows.len(), Ordering::Release);
@@ -255,6 +259,26 @@ mod tests {
         memory.written(b"row");
         memory.learn(b"row", &[9], since);
         assert_eq!(*memory.begin(b"row", &[5]), [5]);
+    }
+
+    #[test]
+    fn at_the_bound_the_oldest_row_is_forgotten() {
+        let (memory, begin) = (DeadCells::default(), Instant::now() + LASTS);
+        let mut turns = 0;
+        let mut learn = |n: usize, end: u8| {
+            turns += 1;
+            let since = begin + Duration::from_nanos(turns);
+            memory.look(&n.to_be_bytes(), &[0], since);
+            memory.learn(&n.to_be_bytes(), &[end], since);
+        };
+        let end = |n: usize| memory.begin(&n.to_be_bytes(), &[0])[0];
+        (0..MOST_ROWS).for_each(|n| learn(n, 1));
+        learn(0, 2);
+        assert_eq!(end(0), 2);
+        assert!((1..MOST_ROWS).all(|n| end(n) == 1), "each was known before");
+        learn(MOST_ROWS, 1);
+        assert_eq!(end(1), 0, "the oldest one");
+        assert!(end(0) == 2 && (2..=MOST_ROWS).all(|n| end(n) == 1));
     }
 
     #[test]

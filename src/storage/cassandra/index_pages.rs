@@ -100,13 +100,19 @@ impl IndexCuts {
             .map_or_else(Vec::new, |(_, places)| places.clone())
     }
 
-    fn learn(&self, partition: &Partition, places: Vec<Border>) {
-        let mut partitions = self.partitions.lock();
-        if partitions.len() >= MOST_PARTITIONS || places.len() > MOST_PLACES {
-            partitions.clear();
-        }
+    /// Remembers the places of a partition, unless they are too many. At the bound a new partition takes the place of
+    /// the oldest one.
+    fn learn(&self, partition: &Partition, places: Vec<Border>, now: Instant) {
+        let (mut partitions, identity) = (self.partitions.lock(), partition.identity());
+        partitions.remove(&identity);
         if places.len() <= MOST_PLACES {
-            partitions.insert(partition.identity(), (Instant::now(), places));
+            if partitions.len() >= MOST_PARTITIONS {
+                let oldest = partitions.iter().min_by_key(|(_, (at, _))| *at);
+                if let Some(oldest) = oldest.map(|(identity, _)| *identity) {
+                    partitions.remove(&oldest);
+                }
+            }
+            partitions.insert(identity, (now, places));
         }
         self.count.store(partitions.len(), Ordering::Relaxed);
     }
@@ -173,7 +179,8 @@ impl Drop for IndexPages<'_> {
                 is_apart
             });
             let read = self.read.drain(..).map(|(start, _)| start);
-            self.known.learn(&self.partition, read.chain(self.cuts.starts().cloned()).collect());
+            let places = read.chain(self.cuts.starts().cloned()).collect();
+            self.known.learn(&self.partition, places, Instant::now());
         }
     }
 }
@@ -251,5 +258,35 @@ impl<'a> IndexPages<'a> {
             columns.push(value.map_err(|e| unreadable(select.name, e))?);
         }
         Ok(order.behind(&columns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_the_bounds_one_partition_is_forgotten() {
+        let (known, begin) = (IndexCuts::default(), Instant::now() + LASTS);
+        let partition =
+            |n: usize| Partition { table: String::new(), key: vec![CqlValue::BigInt(n as i64)] };
+        let mut turns = 0;
+        let mut learn = |n, places| {
+            turns += 1;
+            let now = begin + Duration::from_nanos(turns);
+            known.learn(&partition(n), vec![Border::FIRST; places], now);
+        };
+        let is_known = |n| !known.places(&partition(n)).is_empty();
+        (0..MOST_PARTITIONS).for_each(|n| learn(n, 1));
+        learn(0, 2);
+        assert!((0..MOST_PARTITIONS).all(is_known), "each was known before");
+        assert_eq!(known.places(&partition(0)).len(), 2);
+        learn(MOST_PARTITIONS, 1);
+        assert!(!is_known(1), "the oldest one");
+        assert!(is_known(0) && (2..=MOST_PARTITIONS).all(is_known));
+        learn(7, MOST_PLACES + 1);
+        assert!(!is_known(7), "too many places");
+        assert!((2..7).chain(8..=MOST_PARTITIONS).all(is_known));
+        assert_eq!(known.count.load(Ordering::Relaxed), MOST_PARTITIONS - 1);
     }
 }
