@@ -126,43 +126,21 @@ pub(super) fn limits(parameters: &Parameters, settings: &Settings) -> Result<Cos
     lowers("max_samples_read", samples_read, settings.max_samples_read)?;
     let (longest, _) = settings.longest();
     if duration > longest {
-        return Err(above("max_query_duration", &shown(duration), &shown(longest)));
+        let nanoseconds = |length: Duration| i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
+        let [own, most] = [duration, longest].map(nanoseconds).map(moment::go_duration);
+        return Err(above("max_query_duration", &own, &most));
     }
     Ok(CostLimits { series, samples_read, duration })
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
     let nanoseconds = moment::duration(text)?;
-    let negative = |_| {
-        let length = shown(Duration::from_nanos(nanoseconds.unsigned_abs()));
-        format!("must not be negative, got -{length}")
-    };
+    let negative = |_| format!("must not be negative, got {}", moment::go_duration(nanoseconds));
     u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(negative)
 }
 
 fn above(name: &str, own: &str, most: &str) -> ApiError {
     ApiError::BadRequest(format!("requested {name} of {own} exceeds the server limit of {most}"))
-}
-
-/// A length of time as Go writes it.
-fn shown(length: Duration) -> String {
-    let fraction = |of: f64, unit: &str| format!("{of}{unit}");
-    let (seconds, nanoseconds) = (length.as_secs(), length.subsec_nanos());
-    if seconds == 0 {
-        return match nanoseconds {
-            0 => "0s".to_owned(),
-            1..1_000 => format!("{nanoseconds}ns"),
-            1_000..1_000_000 => fraction(f64::from(nanoseconds) / 1e3, "µs"),
-            _ => fraction(f64::from(nanoseconds) / 1e6, "ms"),
-        };
-    }
-    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-    let rest = fraction((seconds % 60) as f64 + f64::from(nanoseconds) / 1e9, "s");
-    match (hours, minutes) {
-        (0, 0) => rest,
-        (0, minutes) => format!("{minutes}m{rest}"),
-        (hours, minutes) => format!("{hours}h{minutes}m{rest}"),
-    }
 }
 
 /// The answer of an estimate.
@@ -205,24 +183,4 @@ pub(super) fn compared(
     let estimated = serde_json::to_string(&estimated).unwrap_or_default();
     let actual = serde_json::to_string(&actual).unwrap_or_default();
     format!(",\"cost\":{{\"estimated\":{estimated},\"actual\":{actual}}}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_of_time_are_written_as_in_go() {
-        let check = |nanoseconds: u64, want: &str| {
-            assert_eq!(shown(Duration::from_nanos(nanoseconds)), want);
-        };
-        check(0, "0s");
-        check(12, "12ns");
-        check(1_500, "1.5µs");
-        check(20_000_000, "20ms");
-        check(1_500_000_000, "1.5s");
-        check(120_000_000_000, "2m0s");
-        check(3_600_000_000_000, "1h0m0s");
-        check(90_061_000_000_000, "25h1m1s");
-    }
 }
