@@ -79,9 +79,8 @@ impl Batch {
                 let mut histogram = std::sync::Arc::unwrap_or_clone(histogram);
                 // The target may have other points between these.
                 histogram.reset_hint = histogram.reset_hint.alone();
-                let spans = histogram.positive_spans.iter().chain(&histogram.negative_spans);
-                let buckets: usize = spans.map(|span| span.length as usize).sum();
-                self.weight += 4 + (buckets + histogram.custom_values.len()) / 2;
+                let numbers = histogram.bucket_count() + histogram.custom_values.len();
+                self.weight += 4 + numbers / 2;
                 self.histograms.push(HistogramSample { timestamp, start_timestamp, histogram });
                 let end = self.histograms.len() as u32;
                 self.series(labels).histograms.end = end;

@@ -4,7 +4,7 @@
 //! only answers about cost may depend on it. Nothing is read here.
 
 use crate::chunk::Chunk;
-use crate::model::{Counts, Histogram, TimeRange, Value};
+use crate::model::{TimeRange, Value};
 
 /// Histograms that are looked at for one forecast, at most; the others are taken to be like them.
 const HISTOGRAMS: usize = 64;
@@ -82,23 +82,13 @@ impl HistogramSizes {
             && let Some(Ok(point)) = chunk.points().next()
             && let Value::Histogram(histogram) = point.value
         {
-            let words = histogram_words(&histogram);
+            let words = histogram.elements();
             self.seen += 1;
             self.words += words;
             return words as f64;
         }
         self.words as f64 / self.seen.max(1) as f64
     }
-}
-
-/// Buckets, spans and bounds of a histogram.
-pub fn histogram_words(histogram: &Histogram) -> usize {
-    let buckets = match &histogram.counts {
-        Counts::Integer { positive, negative, .. } => positive.len() + negative.len(),
-        Counts::Float { positive, negative, .. } => positive.len() + negative.len(),
-    };
-    let spans = histogram.positive_spans.len() + histogram.negative_spans.len();
-    buckets + spans + histogram.custom_values.len()
 }
 
 /// What these chunks, as a store has them, have in a range.

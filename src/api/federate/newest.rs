@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::accept::Encoding;
 use crate::api::escaping::Escaping;
 use crate::api::selected::Made;
-use crate::model::{Counts, Histogram, Labels, METRIC_NAME, ResetHint, Value};
+use crate::model::{Histogram, Labels, METRIC_NAME, ResetHint, Value};
 
 /// Bytes of a sample on the page, beside its labels and its buckets.
 const SAMPLE_BYTES: usize = 64;
@@ -87,7 +87,7 @@ impl Newest {
                 sample * (histogram.custom_values.len() + MORE_LINES)
             }
             (Value::Histogram(histogram), Encoding::Protobuf) => {
-                sample + SAMPLE_BYTES + ELEMENT_BYTES * elements(histogram)
+                sample + SAMPLE_BYTES + ELEMENT_BYTES * histogram.elements()
             }
         }
     }
@@ -98,17 +98,7 @@ impl Made for Newest {
         match &self.value {
             Value::Float(_) => 0,
             // Each element has eight bytes.
-            Value::Histogram(histogram) => size_of::<Histogram>() + 8 * elements(histogram),
+            Value::Histogram(histogram) => size_of::<Histogram>() + 8 * histogram.elements(),
         }
     }
-}
-
-/// Buckets, spans and bounds.
-fn elements(histogram: &Histogram) -> usize {
-    let buckets = match &histogram.counts {
-        Counts::Integer { positive, negative, .. } => positive.len() + negative.len(),
-        Counts::Float { positive, negative, .. } => positive.len() + negative.len(),
-    };
-    let spans = histogram.positive_spans.len() + histogram.negative_spans.len();
-    buckets + spans + histogram.custom_values.len()
 }

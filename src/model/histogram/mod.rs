@@ -175,4 +175,58 @@ impl Histogram {
     pub fn has_custom_buckets(&self) -> bool {
         self.schema == CUSTOM_BUCKETS_SCHEMA
     }
+
+    /// Spans, positive and negative.
+    pub fn span_count(&self) -> usize {
+        self.positive_spans.len() + self.negative_spans.len()
+    }
+
+    /// Buckets, positive and negative.
+    pub fn bucket_count(&self) -> usize {
+        match &self.counts {
+            Counts::Integer { positive, negative, .. } => positive.len() + negative.len(),
+            Counts::Float { positive, negative, .. } => positive.len() + negative.len(),
+        }
+    }
+
+    /// Spans, buckets and custom bounds.
+    pub fn elements(&self) -> usize {
+        self.span_count() + self.bucket_count() + self.custom_values.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_buckets_and_bounds_are_counted() {
+        let span = |length| Span { offset: 1, length };
+        let integer = Counts::Integer {
+            count: 6,
+            zero_count: 0,
+            positive: vec![1, 1],
+            negative: vec![2, 0, -1],
+        };
+        let float = Counts::Float {
+            count: 6.0,
+            zero_count: 0.0,
+            positive: vec![1.0, 2.0],
+            negative: vec![2.0, 2.0, 1.0],
+        };
+        for counts in [integer, float] {
+            let histogram = Histogram {
+                schema: 0,
+                zero_threshold: 0.0,
+                sum: 1.0,
+                reset_hint: ResetHint::Unknown,
+                positive_spans: vec![span(2)],
+                negative_spans: vec![span(1), span(2)],
+                custom_values: vec![0.5, 1.0, 2.0, 4.0],
+                counts,
+            };
+            assert_eq!((histogram.span_count(), histogram.bucket_count()), (3, 5));
+            assert_eq!(histogram.elements(), 12);
+        }
+    }
 }

@@ -15,7 +15,7 @@ use super::stamp::now_ms;
 use crate::chunk::Chunk;
 use crate::kairos::{DataType, RowSpec};
 use crate::model::{METRIC_NAME, TimeRange, Value};
-use crate::storage::forecast::{Expected, cut, histogram_words};
+use crate::storage::forecast::{Expected, cut};
 use crate::storage::{Basis, Forecast};
 
 /// Metrics that are remembered at a time.
@@ -94,7 +94,7 @@ impl Spacings {
         if let Some(Ok(point)) = histograms.and_then(|chunk| chunk.points().next())
             && let Value::Histogram(histogram) = point.value
         {
-            seen.words = histogram_words(&histogram) as f64;
+            seen.words = histogram.elements() as f64;
             seen.histograms = 1.0;
         }
         if seen.intervals > 0.0 || seen.histograms > 0.0 {

@@ -5,7 +5,7 @@
 
 use super::map::SeriesMap;
 use super::series::Taken;
-use crate::model::{Counts, Exemplar, Histogram, MetadataEntry, Point, Span, Value};
+use crate::model::{Exemplar, Histogram, MetadataEntry, Point, Span, Value};
 
 /// A float in a chunk. Most take less, and some five times as much.
 const FLOAT: u64 = 2;
@@ -51,13 +51,9 @@ pub(super) fn of_taken(point: u64, taken: Taken) -> u64 {
 
 /// A histogram that is decoded.
 pub(super) fn of_histogram(histogram: &Histogram) -> u64 {
-    let spans = histogram.positive_spans.len() + histogram.negative_spans.len();
-    let buckets = match &histogram.counts {
-        Counts::Integer { positive, negative, .. } => positive.len() + negative.len(),
-        Counts::Float { positive, negative, .. } => positive.len() + negative.len(),
-    };
-    let numbers = (buckets + histogram.custom_values.len()) * size_of::<f64>();
-    (size_of::<Histogram>() + spans * size_of::<Span>() + numbers) as u64
+    let spans = histogram.span_count() * size_of::<Span>();
+    let numbers = (histogram.bucket_count() + histogram.custom_values.len()) * size_of::<f64>();
+    (size_of::<Histogram>() + spans + numbers) as u64
 }
 
 /// An exemplar.
