@@ -37,6 +37,12 @@ impl TimeRange {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
+    /// What lies in both; `None` where nothing does.
+    pub fn intersection(self, other: Self) -> Option<Self> {
+        let both = Self { start: self.start.max(other.start), end: self.end.min(other.end) };
+        (!both.is_empty()).then_some(both)
+    }
+
     /// Whether the two ranges share a millisecond.
     pub const fn overlaps(&self, other: &Self) -> bool {
         self.start <= other.end && other.start <= self.end
@@ -87,5 +93,21 @@ mod tests {
         check(7, 7, None);
         check(8, 7, None);
         check(i64::MAX, i64::MIN, None);
+    }
+
+    #[test]
+    fn an_intersection_is_what_lies_in_both() {
+        let check = |one: (i64, i64), other: (i64, i64), want: Option<(i64, i64)>| {
+            let [one, other] = [one, other].map(|(start, end)| TimeRange::new(start, end));
+            let want = want.map(|(start, end)| TimeRange::new(start, end));
+            assert_eq!(one.intersection(other), want, "{one:?} {other:?}");
+            assert_eq!(other.intersection(one), want, "{other:?} {one:?}");
+        };
+        check((0, 9), (5, 20), Some((5, 9)));
+        check((0, 9), (3, 4), Some((3, 4)));
+        check((0, 9), (9, 20), Some((9, 9)));
+        check((0, 9), (10, 20), None);
+        check((0, 9), (i64::MIN, i64::MAX), Some((0, 9)));
+        check((9, 0), (i64::MIN, i64::MAX), None);
     }
 }

@@ -16,7 +16,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 
 use super::exemplars::merged;
-use super::forecast::{self, Forecast};
+use super::forecast::Forecast;
 use super::merge::{cut, merge};
 use super::{
     Absorbed, DeleteCost, ExemplarList, Flush, Limited, ListSize, Listed, SelectHints, Selection,
@@ -83,12 +83,11 @@ fn named(whose: &str, error: StoreError) -> StoreError {
 impl Clusters {
     /// Those that may have points in the range; who wins comes later.
     fn parts(&self, range: TimeRange) -> Vec<Part<'_>> {
-        let read = self.read.iter().rev().map(|cluster| {
-            let (start, end) = (cluster.range.start, cluster.range.end);
-            let range = TimeRange::new(range.start.max(start), range.end.min(end));
-            Part { name: Some(&cluster.name), store: &cluster.store, range }
+        let read = self.read.iter().rev().filter_map(|cluster| {
+            let range = cluster.range.intersection(range)?;
+            Some(Part { name: Some(&cluster.name), store: &cluster.store, range })
         });
-        let mut parts: Vec<Part<'_>> = read.filter(|part| !part.range.is_empty()).collect();
+        let mut parts: Vec<Part<'_>> = read.collect();
         parts.push(Part { name: None, store: &self.write, range });
         parts
     }
@@ -359,7 +358,7 @@ impl MergedReader {
 impl Source {
     /// What is expected in what it answers for.
     async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
-        match forecast::cut(self.range, range) {
+        match self.range.intersection(range) {
             Some(own) => self.reader.forecast(own).await,
             None => Ok(Forecast::default()),
         }

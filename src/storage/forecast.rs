@@ -108,7 +108,7 @@ pub fn of_chunks(chunks: &[Chunk], range: TimeRange, sizes: &mut HistogramSizes)
     let last = chunks.iter().map(|chunk| chunk.max_time).max();
     if let (Some(first), Some(last)) = (first, last)
         && all.points > 0.0
-        && let Some(whole) = cut(TimeRange::new(first, last), range)
+        && let Some(whole) = TimeRange::new(first, last).intersection(range)
     {
         (all.span, all.runs) = (length(whole), 1.0);
     }
@@ -117,16 +117,10 @@ pub fn of_chunks(chunks: &[Chunk], range: TimeRange, sizes: &mut HistogramSizes)
 
 /// How many of `points`, which lie evenly in `own`, are in `range`, and the milliseconds that they span.
 pub fn share(own: TimeRange, points: f64, range: TimeRange) -> Option<(f64, f64)> {
-    let both = cut(own, range)?;
+    let both = own.intersection(range)?;
     let (all, part) = (length(own), length(both));
     let points = if all > 0.0 { 1.0 + (points - 1.0).max(0.0) * part / all } else { points };
     Some((points, part))
-}
-
-/// What both ranges have, if there is something.
-pub fn cut(one: TimeRange, other: TimeRange) -> Option<TimeRange> {
-    let both = TimeRange::new(one.start.max(other.start), one.end.min(other.end));
-    (!both.is_empty()).then_some(both)
 }
 
 /// From the first to the last millisecond.

@@ -189,12 +189,12 @@ impl Cached {
         let (width, settled) = (shared.spec.width(), self.settled);
         windows_of(rows).map(move |rows| {
             let row_time = rows[0].row_time.millis();
-            if row_time < 0 {
-                // Which rows there are depends on the range.
-                return Group { rows, range, kept: None, last: range.end };
-            }
             let end = row_time.saturating_add(width - 1);
-            let range = TimeRange::new(range.start.max(row_time), range.end.min(end));
+            let own = TimeRange::new(row_time, end).intersection(range);
+            let Some(range) = own.filter(|_| row_time >= 0) else {
+                // Which rows there are before 1970 depends on the range.
+                return Group { rows, range, kept: None, last: range.end };
+            };
             let kept = kept_part(range, settled);
             let last = end.min(settled);
             let kept = kept.map(|range| Wanted { key: key_of(rows), range, last, epoch });

@@ -15,7 +15,7 @@ use super::stamp::now_ms;
 use crate::chunk::Chunk;
 use crate::kairos::{DataType, RowSpec};
 use crate::model::{METRIC_NAME, TimeRange, Value};
-use crate::storage::forecast::{Expected, cut};
+use crate::storage::forecast::Expected;
 use crate::storage::{Basis, Forecast};
 
 /// Metrics that are remembered at a time.
@@ -150,7 +150,7 @@ impl Spacings {
             let words = seen.histogram().or(overall.histogram()).unwrap_or(WORDS);
             let mut expected = Expected::default();
             for rows in windows_of(rows) {
-                if let Some(own) = cut(window(rows, width), past) {
+                if let Some(own) = window(rows, width).intersection(past) {
                     expected.add(of_window(rows, Expected::evenly(own, spacing), words));
                 }
             }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::model::TimeRange;
-use crate::storage::forecast::{Expected, Forecast, HistogramSizes, cut, length, of_chunks};
+use crate::storage::forecast::{Expected, Forecast, HistogramSizes, length, of_chunks};
 use crate::storage::{Basis, StoreError, frame};
 
 use super::part::Part;
@@ -62,7 +62,7 @@ impl Sample {
             let place = places[at];
             let part = &parts[place.part as usize];
             let partition = part.entry.partition;
-            if cut(place.range(partition), range).is_none() {
+            if place.range(partition).intersection(range).is_none() {
                 continue;
             }
             let frame = place.frame();
@@ -83,7 +83,7 @@ impl Sample {
 
     /// What is expected of a frame that was not read.
     fn like(&self, own: TimeRange, range: TimeRange) -> Expected {
-        let Some(both) = cut(own, range) else { return Expected::default() };
+        let Some(both) = own.intersection(range) else { return Expected::default() };
         let (all, span) = (&self.all, length(both));
         let dense = if all.span > 0.0 { (all.points - all.runs).max(0.0) / all.span } else { 0.0 };
         let points = 1.0 + span * dense;

@@ -20,26 +20,23 @@ pub(super) struct Cover {
 impl Cover {
     /// Chooses among pieces of these ranges. `wanted` is not empty.
     pub(super) fn of(wanted: TimeRange, pieces: &[TimeRange]) -> Self {
-        let clipped = |at: usize| {
-            let piece: &TimeRange = &pieces[at];
-            TimeRange::new(piece.start.max(wanted.start), piece.end.min(wanted.end))
-        };
-        let mut order: Vec<usize> =
-            (0..pieces.len()).filter(|at| !clipped(*at).is_empty()).collect();
-        order.sort_by_key(|at| std::cmp::Reverse(clipped(*at).end.abs_diff(clipped(*at).start)));
-        let mut chosen: Vec<usize> = Vec::with_capacity(order.len().min(MOST_PIECES));
-        for at in order {
-            let is_free = chosen.iter().all(|other| !clipped(*other).overlaps(&clipped(at)));
+        let clipped = |(at, piece): (usize, &TimeRange)| Some((at, piece.intersection(wanted)?));
+        let mut order: Vec<(usize, TimeRange)> =
+            pieces.iter().enumerate().filter_map(clipped).collect();
+        order.sort_by_key(|(_, piece)| std::cmp::Reverse(piece.end.abs_diff(piece.start)));
+        let mut chosen: Vec<(usize, TimeRange)> = Vec::with_capacity(order.len().min(MOST_PIECES));
+        for (at, piece) in order {
+            let is_free = chosen.iter().all(|(_, other)| !other.overlaps(&piece));
             if is_free && chosen.len() < MOST_PIECES {
-                chosen.push(at);
+                chosen.push((at, piece));
             }
         }
-        chosen.sort_by_key(|at| clipped(*at).start);
-        let missing = gaps(wanted, chosen.iter().map(|at| clipped(*at)));
+        chosen.sort_by_key(|(_, piece)| piece.start);
+        let missing = gaps(wanted, chosen.iter().map(|(_, piece)| *piece));
         if let Some(missing) = missing {
-            chosen.retain(|at| !clipped(*at).overlaps(&missing));
+            chosen.retain(|(_, piece)| !piece.overlaps(&missing));
         }
-        Self { chosen, missing }
+        Self { chosen: chosen.into_iter().map(|(at, _)| at).collect(), missing }
     }
 }
 

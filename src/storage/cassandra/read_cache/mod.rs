@@ -420,10 +420,9 @@ impl Segments {
             let mut pieces: Vec<&Piece> = segment.pieces(filled.key).collect();
             pieces.sort_by_key(|piece| std::cmp::Reverse(piece.offset));
             for piece in pieces {
-                let start = piece.range.start.max(filled.range.start);
-                let range = TimeRange::new(start, piece.range.end.min(filled.range.end));
+                let Some(range) = piece.range.intersection(filled.range) else { continue };
                 let is_free = all.iter().all(|old| !old.range.overlaps(&range));
-                if !range.is_empty() && is_free && all.len() < MOST_PIECES {
+                if is_free && all.len() < MOST_PIECES {
                     let (place, doublings) = (segment.place(piece), piece.doublings);
                     let is_over = piece.until <= filled.good.read;
                     all.push(Old { range, place, doublings, is_over });
