@@ -4,7 +4,7 @@
 //! and waits for nothing but reads of these selections. A query whose future is dropped is
 //! canceled.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,8 @@ use super::estimate::{Estimate, estimate};
 use super::operators::build::{Builder, Scope};
 use super::patterns::Patience;
 use super::plan::{Node, Plan, Query, plan};
-use super::settings::{MAX_DEPTH, MAX_QUEUE, Settings, StartTimestamps};
+use super::queue::Queue;
+use super::settings::{MAX_DEPTH, Settings, StartTimestamps};
 use super::source::{Selected, select_all};
 use super::steps::Steps;
 use super::unsent::{Room, Unsent};
@@ -37,7 +38,7 @@ use crate::storage::Store;
 pub struct Engine {
     settings: Settings,
     turns: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    waiting: Queue,
     unsent: Unsent,
 }
 
@@ -124,7 +125,7 @@ impl Engine {
         let most = settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS);
         let turns = Arc::new(Semaphore::new(most));
         let unsent = Unsent::new(&settings);
-        Self { settings, turns, waiting: AtomicUsize::new(0), unsent }
+        Self { settings, turns, waiting: Queue::default(), unsent }
     }
 
     /// Its settings.
@@ -303,33 +304,8 @@ impl Engine {
         if let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() {
             return Ok(turn);
         }
-        let waiting = Waiting::new(&self.waiting);
-        if waiting.before >= self.settings.max_queue {
-            let most = self.settings.max_queue;
-            let what = format!(
-                "too many queries wait: more than {most}, which is the setting {MAX_QUEUE}"
-            );
-            return Err(QueryError::Busy { what, setting: MAX_QUEUE });
-        }
+        let _waiting = self.waiting.join_within(self.settings.max_queue, "")?;
         Arc::clone(&self.turns).acquire_owned().await.map_err(|_| QueryError::Canceled)
-    }
-}
-
-/// Counts a query that waits.
-struct Waiting<'a> {
-    count: &'a AtomicUsize,
-    before: usize,
-}
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        Self { count, before: count.fetch_add(1, Relaxed) }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.count.fetch_sub(1, Relaxed);
     }
 }
 

@@ -37,6 +37,7 @@ mod points;
 mod position;
 mod printer;
 mod query_memory;
+mod queue;
 mod series_list;
 mod settings;
 mod shared_reader;

@@ -6,7 +6,6 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use tokio::time::timeout_at;
 
 use super::budget::Held;
 use super::error::{COMPILING, LimitSource, QueryError, joined};
-use super::settings::MAX_QUEUE;
+use super::queue::Queue;
 use crate::limits::{MAX_REGEX_BYTES, MAX_REQUEST_REGEX_BYTES};
 use crate::model::{
     CHEAP_BYTES, CHEAP_TEXT, Missing, PatternCache, PatternSet, RegexError, anchored_re2,
@@ -41,7 +40,7 @@ pub struct Patterns {
     room: Arc<Semaphore>,
     /// Half of the processors: the other half is for everybody else.
     places: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    waiting: Queue,
 }
 
 /// How long a request may wait, and how many may.
@@ -79,15 +78,6 @@ pub struct PatternRoom {
     _taken: Vec<OwnedSemaphorePermit>,
 }
 
-/// Counts a request that waits.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 impl Default for Patterns {
     /// As much as there is.
     fn default() -> Self {
@@ -106,7 +96,7 @@ impl Patterns {
             most_bytes,
             room: Arc::new(Semaphore::new(most_bytes / UNIT)),
             places: Arc::new(Semaphore::new((processors / 2).max(1))),
-            waiting: AtomicUsize::new(0),
+            waiting: Queue::default(),
         }
     }
 
@@ -123,16 +113,8 @@ impl Patterns {
         patience: &Patience,
     ) -> Result<(PatternSet, PatternRoom), QueryError> {
         self.check_texts(&missing)?;
-        let before = self.waiting.fetch_add(1, Relaxed);
-        let waiting = Waiting(&self.waiting);
-        if before >= patience.max_queue {
-            let what = format!(
-                "too many queries wait until their regular expressions are compiled: more than {}, which is \
-                 the setting {MAX_QUEUE}",
-                patience.max_queue
-            );
-            return Err(QueryError::Busy { what, setting: MAX_QUEUE });
-        }
+        let until = " until their regular expressions are compiled";
+        let waiting = self.waiting.join_within(patience.max_queue, until)?;
         let place = patience.wait(&self.places, 1).await?;
         let measured = missing.clone();
         let measure = move || {

@@ -7,7 +7,6 @@
 //! not known here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,6 +14,7 @@ use tokio::time::timeout;
 
 use super::budget::Held;
 use super::error::QueryError;
+use super::queue::Queue;
 use super::settings::{MAX_BYTES, Settings};
 use super::value::QueryValue;
 
@@ -29,17 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Unsent {
     free: Arc<Semaphore>,
     units: u32,
-    /// How many results wait for room.
-    waiting: AtomicUsize,
-}
-
-/// A result that waits for room, until this is dropped.
-struct Waits<'a>(&'a AtomicUsize);
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Results that wait for room.
+    waiting: Queue,
 }
 
 /// Room that is free again when this is dropped, or given back bit by bit.
@@ -85,13 +76,13 @@ impl Unsent {
     pub(super) fn new(settings: &Settings) -> Self {
         let units = (settings.max_bytes / UNIT).max(1);
         let units = units.min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
-        let (free, waiting) = (Arc::new(Semaphore::new(units)), AtomicUsize::new(0));
-        Self { free, units: units as u32, waiting }
+        let free = Arc::new(Semaphore::new(units));
+        Self { free, units: units as u32, waiting: Queue::default() }
     }
 
     /// Whether a result waits for room.
     pub(super) fn is_wanted(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+        !self.waiting.is_empty()
     }
 
     /// Waits until there is room for a result, of which this is held; one that is larger than all of it gets all.
@@ -105,8 +96,7 @@ impl Unsent {
             return Ok(Room { held, ..Room::default() });
         }
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).min(self.units);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waits = Waits(&self.waiting);
+        let _waiting = self.waiting.join();
         let taken = timeout(PATIENCE, Arc::clone(&self.free).acquire_many_owned(units)).await;
         let full = format!(
             "results that are being sent to other clients leave no room for this one of {bytes} bytes; \
