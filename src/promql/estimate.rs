@@ -2,7 +2,9 @@
 //! take from the store.
 //!
 //! The plan says at which steps each selector looks, and the store how many points it expects there. Nothing is
-//! evaluated, and no limit is enforced: an estimate refuses no query.
+//! evaluated. An estimate has the time and memory of a query and fails when these are used up; the limits on cost
+//! (`query-max-series`, `query-max-samples-read`) are not checked. With `cost=true` an estimate that fails becomes a
+//! warning.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
