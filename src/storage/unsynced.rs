@@ -26,19 +26,19 @@ pub trait Unsynced: Send + Sync {
     /// Who answers now.
     async fn starts(&self) -> Result<Starts, StoreError>;
 
-    /// What was acknowledged may not be there: nothing that is remembered of it is relied on any more, and what the
-    /// store itself made is made again.
+    /// Acknowledged writes may be missing: forget what is remembered of them, and write again what the store itself
+    /// needs (such as `spec`).
     async fn start_over(&self) -> Result<(), StoreError>;
 }
 
-/// What became of what was acknowledged while servers had some starts.
+/// What became of acknowledged writes when servers restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// Some server has all of it.
+    /// At least one copy is on a server that did not restart.
     Kept,
-    /// All that had some of it may have lost it.
+    /// As many servers restarted as hold a copy: all copies may be lost.
     Lost,
-    /// So may they if those that do not answer have.
+    /// Some servers do not answer; if they restarted too, all copies may be lost.
     Unknown,
 }
 
