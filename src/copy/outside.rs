@@ -14,9 +14,49 @@ use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};
 /// How far the look has come.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Outside {
-    /// 0 = before the year 1, 1 = behind the year 9999, 2 = done.
-    part: u8,
+    part: Part,
     position: Position,
+}
+
+/// The times that are looked at. The file of a copy has these numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+enum Part {
+    /// Before the year 1.
+    #[default]
+    Before = 0,
+    /// After the year 9999.
+    After = 1,
+    /// None any more.
+    Done = 2,
+}
+
+impl Part {
+    fn next(self) -> Self {
+        match self {
+            Self::Before => Self::After,
+            Self::After | Self::Done => Self::Done,
+        }
+    }
+}
+
+impl From<Part> for u8 {
+    fn from(part: Part) -> Self {
+        part as Self
+    }
+}
+
+impl TryFrom<u8> for Part {
+    type Error = String;
+
+    fn try_from(number: u8) -> Result<Self, String> {
+        match number {
+            0 => Ok(Self::Before),
+            1 => Ok(Self::After),
+            2 => Ok(Self::Done),
+            _ => Err(format!("{number} is no part of the times outside of the years 1 to 9999")),
+        }
+    }
 }
 
 impl Outside {
@@ -29,17 +69,21 @@ impl Outside {
         left_out: &mut LeftOut,
     ) -> Result<bool, CopyError> {
         let range = match self.part {
-            0 if job.range.start == MIN_TIMESTAMP => TimeRange::new(FIRST, MIN_TIMESTAMP - 1),
-            1 if job.range.end == MAX_TIMESTAMP => TimeRange::new(MAX_TIMESTAMP + 1, LAST),
-            0 | 1 => {
-                self.part += 1;
+            Part::Before if job.range.start == MIN_TIMESTAMP => {
+                TimeRange::new(FIRST, MIN_TIMESTAMP - 1)
+            }
+            Part::After if job.range.end == MAX_TIMESTAMP => {
+                TimeRange::new(MAX_TIMESTAMP + 1, LAST)
+            }
+            Part::Before | Part::After => {
+                self.part = self.part.next();
                 return Ok(false);
             }
-            _ => return Ok(true),
+            Part::Done => return Ok(true),
         };
         let at = self.position.selector;
         let Some(selector) = job.selectors.get(at) else {
-            (self.part, self.position) = (self.part + 1, Position::default());
+            (self.part, self.position) = (self.part.next(), Position::default());
             return Ok(false);
         };
         let mut runs = from.runs(selector, range, self.position.after()?).await?;
@@ -73,3 +117,17 @@ impl Outside {
 /// The first and the last time that is asked for: what adds a day or a window to them must not pass what 64 bits hold.
 const FIRST: i64 = i64::MIN / 2;
 const LAST: i64 = i64::MAX / 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_numbers_in_the_file() {
+        for (part, text) in [(Part::Before, "0"), (Part::After, "1"), (Part::Done, "2")] {
+            assert_eq!(serde_json::to_string(&part).expect("written"), text);
+            assert_eq!(serde_json::from_str::<Part>(text).expect("read"), part);
+        }
+        serde_json::from_str::<Part>("3").expect_err("no part");
+    }
+}
