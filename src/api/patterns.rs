@@ -49,7 +49,7 @@ pub(super) async fn read<T: Send + 'static>(
             true => once(&Caller(&|| false))?,
             false => state.workers.run(once).await?,
         };
-        let missing = after.missing();
+        let missing = after.take_missing();
         if missing.is_empty() {
             return Ok((found, room));
         }

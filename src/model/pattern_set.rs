@@ -2,7 +2,7 @@
 //!
 //! Compiling cannot be stopped, and a pattern of a few hundred bytes may keep a processor busy for seconds. So a
 //! request is read with a set: what is known or cheap is found at once, and the rest is
-//! [missing](PatternSet::missing). Who reads compiles it where and when that may be done, and reads again. Where
+//! [missing](PatternSet::take_missing). Who reads compiles it where and when that may be done, and reads again. Where
 //! that is, is not known here.
 
 use std::collections::HashMap;
@@ -118,7 +118,7 @@ impl PatternSet {
     }
 
     /// Those that have to be compiled before the request is read again; none: it is read.
-    pub fn missing(&mut self) -> Vec<Missing> {
+    pub fn take_missing(&mut self) -> Vec<Missing> {
         std::mem::take(&mut self.missing)
     }
 
@@ -158,21 +158,21 @@ mod tests {
         assert!(matcher(&mut set, "a.*").matches("ab"));
         let words: Vec<String> = (0..15_000).map(|i| format!("host-{i}")).collect();
         assert!(matcher(&mut set, &words.join("|")).matches("host-14999"));
-        assert!(set.missing().is_empty(), "cheap");
+        assert!(set.take_missing().is_empty(), "cheap");
         assert!(!matcher(&mut set, &costly(1)).matches("ab1"));
         let long = "ab*|".repeat(CHEAP_TEXT);
         matcher(&mut set, &long);
-        let missing = set.missing();
+        let missing = set.take_missing();
         assert_eq!(missing.len(), 2);
         assert!(missing.iter().all(|one| (1..8 << 20).contains(&one.bytes())));
         missing.iter().for_each(|one| set.compile(one));
         assert!(matcher(&mut set, &costly(1)).matches(&format!("{}1", "ab".repeat(9))));
         assert!(matcher(&mut set, &long).matches("abb"));
-        assert!(set.missing().is_empty());
+        assert!(set.take_missing().is_empty());
         // The next request finds it.
         let mut next = PatternSet::new(&cache, 16 << 20);
         matcher(&mut next, &costly(1));
-        assert!(next.missing().is_empty());
+        assert!(next.take_missing().is_empty());
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         for i in 0..100 {
             set.matcher(1 << 20, MatchOp::Regex, "l", &format!("a.*{i}")).expect("valid");
         }
-        assert!((50..100).contains(&set.missing().len()));
+        assert!((50..100).contains(&set.take_missing().len()));
     }
 
     #[test]
@@ -196,10 +196,10 @@ mod tests {
         ] {
             let read = |set: &mut PatternSet| set.matcher(most, MatchOp::Regex, "l", text);
             assert!(read(&mut set).is_ok());
-            set.missing().iter().for_each(|one| set.compile(one));
+            set.take_missing().iter().for_each(|one| set.compile(one));
             let error = read(&mut set).expect_err("refused").to_string();
             assert!(error.contains(want), "{error}");
-            assert!(set.missing().is_empty());
+            assert!(set.take_missing().is_empty());
         }
         let error = set.matcher(1 << 20, MatchOp::Regex, "l", "(a").expect_err("at once");
         assert!(matches!(error, RegexError::Syntax(_)));

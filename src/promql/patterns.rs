@@ -226,7 +226,7 @@ mod tests {
         let mut set = patterns.set();
         let share = set.share(1);
         set.matcher(share, MatchOp::Regex, "l", text).expect("valid");
-        let missing = set.missing();
+        let missing = set.take_missing();
         assert_eq!(missing.len(), 1);
         (set, missing)
     }
@@ -260,7 +260,7 @@ mod tests {
         // It is known now.
         let mut set = patterns.set();
         set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("known");
-        assert!(set.missing().is_empty());
+        assert!(set.take_missing().is_empty());
     }
 
     #[tokio::test]
