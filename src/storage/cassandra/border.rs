@@ -358,7 +358,7 @@ mod tests {
                 }
                 if dead <= most {
                     found.append(&mut of_page);
-                    cuts.read();
+                    cuts.finish_slice();
                 } else {
                     let now = format!("{:?} {start:?} {end:?}", cuts.now());
                     let is_cut = cuts.cut(last, |start, end| order.between(start, end));

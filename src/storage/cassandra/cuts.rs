@@ -46,8 +46,8 @@ impl<B: Clone + Ord> Cuts<B> {
         self.now.as_ref()
     }
 
-    /// It was read.
-    pub(super) fn read(&mut self) -> Option<[B; 2]> {
+    /// The slice that was being read is read to its end.
+    pub(super) fn finish_slice(&mut self) -> Option<[B; 2]> {
         self.now.take()
     }
 
@@ -90,11 +90,11 @@ mod tests {
         assert!(cuts.cut(None, |_, _| vec![0, 40, 70, 100, 120]));
         assert_eq!(cuts.starts().copied().collect::<Vec<_>>(), [0, 40, 70]);
         assert_eq!(cuts.next(), Some(&[0, 40]));
-        assert_eq!(cuts.read(), Some([0, 40]));
+        assert_eq!(cuts.finish_slice(), Some([0, 40]));
         assert_eq!(cuts.next(), Some(&[40, 70]));
         assert!(cuts.cut(Some(55), |start, end| vec![(start + end) / 2]));
         assert_eq!(cuts.next(), Some(&[55, 62]));
-        assert_eq!(cuts.read(), Some([55, 62]));
+        assert_eq!(cuts.finish_slice(), Some([55, 62]));
         assert_eq!(cuts.next(), Some(&[62, 70]));
         assert!(!cuts.cut(None, |_, _| Vec::new()), "no place between");
         assert_eq!(cuts.next(), Some(&[70, 100]));

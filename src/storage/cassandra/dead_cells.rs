@@ -123,9 +123,9 @@ impl<'a> Slices<'a> {
         next.map(|[start, end]| (&**start, &**end))
     }
 
-    /// It was read; `last` is the last column that was there.
-    pub(super) fn read(&mut self, last: Option<&[u8]>) {
-        let Some([start, end]) = self.cuts.read() else { return };
+    /// The slice was read to its end; `last` is the last column that was there.
+    pub(super) fn finish_slice(&mut self, last: Option<&[u8]>) {
+        let Some([start, end]) = self.cuts.finish_slice() else { return };
         if !self.has_met_life {
             self.dead_before = if last.is_some() { start } else { end };
             self.has_met_life = last.is_some();
@@ -209,7 +209,7 @@ mod tests {
                 reads += 1;
                 let last = last.as_ref().map(|last| &last[..]);
                 match is_whole {
-                    true => slices.read(last),
+                    true => slices.finish_slice(last),
                     false if slices.cut(last) => {}
                     false => return None,
                 }

@@ -225,7 +225,8 @@ impl<'a> IndexPages<'a> {
                         }
                         ControlFlow::Break(()) => {
                             let took = std::mem::take(&mut self.took);
-                            self.read.extend(self.cuts.read().map(|[start, _]| (start, took)));
+                            let slice = self.cuts.finish_slice();
+                            self.read.extend(slice.map(|[start, _]| (start, took)));
                             self.behind = None;
                         }
                     }

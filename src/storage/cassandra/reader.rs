@@ -342,7 +342,7 @@ impl Shared {
                 Ok(ControlFlow::Continue(()))
             });
             match read.await {
-                Ok(()) => slices.read(last.as_deref()),
+                Ok(()) => slices.finish_slice(last.as_deref()),
                 Err(Failure::Unread(_)) if slices.cut(last.as_deref()) => {}
                 Err(Failure::Unread(why)) => {
                     return Err(Failure::Unread(format!("{why}; the row is {row}")).into());

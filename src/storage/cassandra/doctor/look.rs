@@ -288,7 +288,7 @@ impl Doctor {
                 }
             };
             match is_read {
-                Ok(()) => slices.read(last.as_deref()),
+                Ok(()) => slices.finish_slice(last.as_deref()),
                 Err(why) => {
                     // More than the server bears.
                     most = u64::MAX;
