@@ -13,6 +13,7 @@ mod config_yaml;
 mod cors;
 mod delete_preview;
 mod encodings;
+mod endpoints;
 mod error;
 mod escaping;
 mod evaluator;

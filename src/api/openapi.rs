@@ -1,160 +1,17 @@
 //! `/api/v1/openapi.yaml`: what can be asked under `/api/v1`, as an OpenAPI document.
 //!
-//! A table of endpoints with their parameters, whose methods are those of the routes, written as JSON, which every
-//! reader of YAML reads. What answers look like inside is that of Prometheus and not described here.
+//! Made from the table of endpoints and their parameters (`endpoints`), with the methods of the routes. Written as
+//! JSON, which every reader of YAML reads. What answers look like inside is that of Prometheus and not described here.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
+use super::endpoints::Kind::{Duration, Flag, InPath, Number, Text, Texts, Time};
+use super::endpoints::{BASE, ENDPOINTS, Endpoint, Kind, Parameter};
 use super::pages::API_LEVEL;
 use super::parameters::Parameters;
 use super::routes::{Methods, ROUTES, Route};
-
-/// What can be asked at a path, all methods alike.
-struct Endpoint {
-    /// Below [`BASE`].
-    path: &'static str,
-    /// What it is about.
-    tag: &'static str,
-    summary: &'static str,
-    parameters: &'static [Parameter],
-}
-
-/// A parameter: its name, and of what kind it is.
-type Parameter = (&'static str, Kind);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A text without which there is no answer.
-    Needed,
-    Text,
-    /// Unix seconds or RFC 3339.
-    Time,
-    /// Seconds, or as in PromQL.
-    Duration,
-    Number,
-    /// Any number of texts.
-    Texts,
-    /// A part of the path.
-    InPath,
-}
-
-use Kind::{Duration, InPath, Needed, Number, Text, Texts, Time};
-
-/// What all paths begin with.
-const BASE: &str = "/api/v1";
-
-const INSTANT: &[Parameter] = &[
-    ("query", Needed),
-    ("time", Time),
-    ("timeout", Duration),
-    ("limit", Number),
-    ("lookback_delta", Duration),
-    ("stats", Text),
-    ("cost", Text),
-    ("max_series", Number),
-    ("max_samples_read", Number),
-    ("max_query_duration", Duration),
-];
-const RANGE: &[Parameter] = &[
-    ("query", Needed),
-    ("start", Needed),
-    ("end", Needed),
-    ("step", Needed),
-    ("timeout", Duration),
-    ("limit", Number),
-    ("lookback_delta", Duration),
-    ("stats", Text),
-    ("cost", Text),
-    ("max_series", Number),
-    ("max_samples_read", Number),
-    ("max_query_duration", Duration),
-];
-const SELECTED: &[Parameter] =
-    &[("match[]", Texts), ("start", Time), ("end", Time), ("limit", Number)];
-
-const fn endpoint(
-    path: &'static str,
-    tag: &'static str,
-    summary: &'static str,
-    parameters: &'static [Parameter],
-) -> Endpoint {
-    Endpoint { path, tag, summary, parameters }
-}
-
-/// All endpoints, but for those of what this program does not have.
-const ENDPOINTS: &[Endpoint] = &[
-    endpoint("/query", "query", "Evaluate an expression at one time", INSTANT),
-    endpoint("/query_range", "query", "Evaluate an expression at many times", RANGE),
-    endpoint("/query_cost", "query", "What one time of an expression costs", INSTANT),
-    endpoint("/query_range_cost", "query", "What many times of it cost", RANGE),
-    endpoint(
-        "/query_exemplars",
-        "query",
-        "Exemplars of the series of an expression",
-        &[("query", Needed), ("start", Time), ("end", Time)],
-    ),
-    endpoint("/format_query", "query", "Format an expression", &[("query", Needed)]),
-    endpoint("/parse_query", "query", "Parse an expression", &[("query", Needed)]),
-    endpoint("/labels", "labels", "Names of labels", SELECTED),
-    endpoint(
-        "/label/{name}/values",
-        "labels",
-        "Values of a label",
-        &[("name", InPath), ("match[]", Texts), ("start", Time), ("end", Time), ("limit", Number)],
-    ),
-    endpoint("/series", "series", "Label sets of series", SELECTED),
-    endpoint(
-        "/metadata",
-        "metadata",
-        "Type, unit and help of metrics",
-        &[("metric", Text), ("limit", Number), ("limit_per_metric", Number)],
-    ),
-    endpoint("/features", "status", "What of Prometheus is offered", &[]),
-    endpoint("/openapi.yaml", "status", "This document", &[("openapi_version", Text)]),
-    endpoint("/status/buildinfo", "status", "Version", &[]),
-    endpoint("/status/runtimeinfo", "status", "The process", &[]),
-    endpoint("/status/config", "status", "External labels and intervals, as YAML", &[]),
-    endpoint("/status/flags", "status", "Flags of Prometheus", &[]),
-    endpoint("/status/walreplay", "status", "Whether the log has been replayed", &[]),
-    endpoint("/status/tsdb", "status", "Counts of series", &[("limit", Number)]),
-    endpoint("/status/tsdb/blocks", "status", "Blocks of Prometheus, of which there are none", &[]),
-    endpoint("/status/tag_index", "status", "The tag index over Cassandra", &[]),
-    endpoint(
-        "/explain",
-        "status",
-        "The path that a selection takes over Cassandra",
-        &[("match[]", Texts), ("start", Time), ("end", Time)],
-    ),
-    endpoint("/read", "remote", "Remote read", &[]),
-    endpoint("/write", "remote", "Remote write", &[]),
-    endpoint(
-        "/admin/tsdb/delete_series",
-        "admin",
-        "Delete points, or say what a delete would take and cost",
-        &[
-            ("match[]", Texts),
-            ("start", Time),
-            ("end", Time),
-            ("dry_run", Text),
-            ("count_series", Text),
-        ],
-    ),
-    endpoint("/admin/tsdb/clean_tombstones", "admin", "Nothing is left to clean", &[]),
-    endpoint(
-        "/admin/tag_index/build",
-        "admin",
-        "Begin a build of the tag index",
-        &[("metric", Needed), ("rows_per_second", Number)],
-    ),
-    endpoint(
-        "/admin/tag_index/drop",
-        "admin",
-        "Begin a drop of the tag index",
-        &[("metric", Needed)],
-    ),
-];
 
 /// `GET /api/v1/openapi.yaml`, parameter `openapi_version`.
 pub(super) async fn openapi(parameters: Parameters) -> Response {
@@ -222,34 +79,41 @@ fn operation(endpoint: &Endpoint, methods: Methods, method: &str) -> Value {
     let answered = |what: &str| json!({ "description": what, "content": { "application/json": answer.clone() } });
     // A form has the parameters of a query that is too long for a URL.
     let form = method == "post" && methods == Methods::GetOrPost;
-    let in_url = endpoint.parameters.iter().filter(|(_, kind)| !form || *kind == InPath);
+    let in_url = endpoint.parameters.iter().filter(|one| !form || one.kind == InPath);
     let mut operation = json!({
         "operationId": format!("{method}-{name}"),
         "summary": endpoint.summary,
         "tags": [endpoint.tag],
-        "parameters": in_url.map(|one| parameter(*one)).collect::<Vec<_>>(),
+        "parameters": in_url.map(parameter).collect::<Vec<_>>(),
         "responses": { "200": answered("The answer."), "default": answered("An error.") },
     });
     if form {
-        let fields = endpoint.parameters.iter().filter(|(_, kind)| *kind != InPath);
-        let properties: Map<String, Value> =
-            fields.map(|(name, kind)| ((*name).to_owned(), schema(*kind))).collect();
-        let schema = json!({ "type": "object", "properties": properties });
+        let schema = fields(endpoint.parameters);
         operation["requestBody"] =
             json!({ "content": { "application/x-www-form-urlencoded": { "schema": schema } } });
     }
     operation
 }
 
-fn parameter((name, kind): Parameter) -> Value {
+fn parameter(parameter: &Parameter) -> Value {
+    let Parameter { name, kind, is_required } = *parameter;
     let place = if kind == InPath { "path" } else { "query" };
-    let required = matches!(kind, InPath | Needed);
-    json!({ "name": name, "in": place, "required": required, "schema": schema(kind) })
+    json!({ "name": name, "in": place, "required": is_required, "schema": schema(kind) })
+}
+
+/// The fields of a form with these parameters.
+fn fields(parameters: &[Parameter]) -> Value {
+    let fields = || parameters.iter().filter(|one| one.kind != InPath);
+    let properties: Map<String, Value> =
+        fields().map(|one| (one.name.to_owned(), schema(one.kind))).collect();
+    let required: Vec<&str> = fields().filter(|one| one.is_required).map(|one| one.name).collect();
+    json!({ "type": "object", "properties": properties, "required": required })
 }
 
 fn schema(kind: Kind) -> Value {
     match kind {
-        Needed | Text | InPath => json!({ "type": "string" }),
+        Text | InPath => json!({ "type": "string" }),
+        Flag => json!({ "type": "boolean" }),
         Time => json!({ "type": "string", "description": "Unix seconds, or a time of RFC 3339." }),
         Duration => json!({ "type": "string", "description": "Seconds, or as in PromQL: 5m." }),
         Number => json!({ "type": "integer", "minimum": 0 }),
@@ -259,7 +123,17 @@ fn schema(kind: Kind) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use axum::body::{Body, to_bytes};
+    use axum::extract::Request;
+    use axum::http::StatusCode;
+    use tower::Service;
+
     use super::*;
+    use crate::api::{AppState, router};
+    use crate::config::AdminApi;
+    use crate::storage::memory::MemoryStore;
 
     /// Paths of what this program does not have, and answers as an empty Prometheus.
     const NOT_HERE: [&str; 5] = ["targets", "scrape_pools", "search", "alert", "rules"];
@@ -290,5 +164,44 @@ mod tests {
         assert_eq!(posted["parameters"], json!([]));
         let form = &posted["requestBody"]["content"]["application/x-www-form-urlencoded"];
         assert_eq!(form["schema"]["properties"]["query"]["type"], "string");
+        assert_eq!(form["schema"]["required"], json!(["query"]));
+        let range = &document["paths"]["/query_range"]["get"]["parameters"];
+        assert_eq!((&range[1]["name"], &range[1]["required"]), (&json!("start"), &json!(true)));
+        assert_eq!(range[1]["schema"], schema(Time));
+        let deleted = document["paths"]["/admin/tsdb/delete_series"]["put"].to_string();
+        assert!(deleted.contains("count_series"), "{deleted}");
+    }
+
+    /// A good value for each parameter, so that a handler reads all that it can.
+    fn value(kind: Kind) -> &'static str {
+        match kind {
+            Text | Texts => "up",
+            Flag => "true",
+            Time | Duration | Number | InPath => "1",
+        }
+    }
+
+    /// Reading any other parameter is a panic.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn handlers_read_the_parameters_that_are_described() {
+        let state = AppState::new(Arc::default()).with_admin_api(AdminApi::Enabled);
+        state.open(Arc::new(MemoryStore::new()));
+        let mut router = router(Arc::new(state));
+        for endpoint in ENDPOINTS.iter().filter(|endpoint| !endpoint.parameters.is_empty()) {
+            let given = endpoint.parameters.iter().filter(|one| one.kind != InPath);
+            let query = form_urlencoded::Serializer::new(String::new())
+                .extend_pairs(given.map(|one| (one.name, value(one.kind))))
+                .finish();
+            let path = endpoint.path.replace("{name}", "job");
+            let method = methods(endpoint).expect("a route").names()[0];
+            let request = Request::builder().method(method).uri(format!("{BASE}{path}?{query}"));
+            let request = request.body(Body::empty()).expect("a request");
+            let response = router.call(request).await.expect("infallible");
+            if response.status() == StatusCode::BAD_REQUEST {
+                let body = to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+                let text = String::from_utf8_lossy(&body);
+                assert!(text.contains("no Cassandra store is open"), "{path}: {text}");
+            }
+        }
     }
 }

@@ -2,14 +2,16 @@
 //! round, as Prometheus has it. Of one that is given twice the first counts, unless it is a list.
 //!
 //! What cannot be decoded is left out, as Prometheus does; most endpoints answer all the same.
-//! What a parameter means is not known here, but for the three that many endpoints share.
+//! What a parameter means is not known here, but for the three that many endpoints share. A parameter that the table of
+//! `endpoints` does not have for the path is not read: with debug assertions that is a panic.
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 
+use super::endpoints::may_have;
 use super::moment::{Moment, parse_time};
 use super::multipart;
 use super::{ApiError, AppState};
@@ -23,6 +25,8 @@ pub(super) const BACKWARDS: &str = "end timestamp must not be before start time"
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
     pairs: Vec<(String, String)>,
+    /// The route of the request; `None` where no request brought them.
+    route: Option<MatchedPath>,
     /// Why something was left out, for the first such thing.
     pub(super) malformed: Option<String>,
 }
@@ -32,7 +36,8 @@ impl FromRequest<Arc<AppState>> for Parameters {
 
     async fn from_request(request: Request, state: &Arc<AppState>) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
-        let mut parameters = Self::default();
+        let route = parts.extensions.get::<MatchedPath>().cloned();
+        let mut parameters = Self { route, ..Self::default() };
         let multipart = multipart::boundary(&parts.headers);
         if parts.method == Method::GET || !(multipart.is_some() || is_form(&parts.headers)) {
             parameters.add(parts.uri.query().unwrap_or_default().as_bytes());
@@ -88,6 +93,10 @@ impl Parameters {
 
     /// All values.
     pub(super) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        debug_assert!(
+            self.route.as_ref().is_none_or(|route| may_have(route.as_str(), name)),
+            "the table of endpoints has no parameter {name} of this path"
+        );
         let found = self.pairs.iter().filter(move |(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
@@ -210,6 +219,11 @@ fn decode(encoded: &[u8]) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::routing::get;
+    use tower::Service;
+
     use super::*;
 
     fn parameters(form: &str, url: &str) -> Parameters {
@@ -232,6 +246,19 @@ mod tests {
         let bad = parameters("%zz=1&a=%4&b=2&c", "d=1;e=2");
         assert_eq!(bad.pairs, [("b".into(), "2".into()), ("c".into(), String::new())]);
         assert_eq!(bad.malformed.as_deref(), Some("invalid URL escape \"%zz\""));
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "no parameter step of this path")]
+    async fn a_parameter_that_is_not_in_the_table_is_not_read() {
+        async fn handler(parameters: Parameters) -> String {
+            [parameters.first("start"), parameters.first("step")].concat()
+        }
+        let state = Arc::new(AppState::new(Arc::default()));
+        let router = Router::new().route("/api/v1/series", get(handler));
+        let mut router: Router = router.with_state(state);
+        let request = Request::get("/api/v1/series?start=1&step=1").body(Body::empty());
+        drop(router.call(request.expect("a request")).await);
     }
 
     #[test]
