@@ -87,7 +87,7 @@ fn parse(text: &str) -> Result<Labels, EntryError> {
 fn check(name: &str, value: &str) -> Result<(), String> {
     let (most_name, most_value) = (LABEL_LIMITS.name_bytes, LABEL_LIMITS.value_bytes);
     match (name, value) {
-        ("", _) => Err("a label has a name".into()),
+        ("", _) => Err("the name of a label must not be empty".into()),
         (METRIC_NAME, _) => Err("is the name of a metric, which each series has of its own".into()),
         (_, "") => Err("must not be empty".into()),
         (name, _) if name.len() > most_name => {
@@ -149,7 +149,10 @@ mod tests {
         check("--external-labels={a = 7}", "--external-labels.a: must be a string");
         check("--external-labels={\"a\": 7}", "--external-labels.a: must be a string");
         check("--external-labels={a = \"\"}", "--external-labels.a: must not be empty");
-        check("--external-labels={\"\" = \"b\"}", "--external-labels.\"\": a label has a name");
+        check(
+            "--external-labels={\"\" = \"b\"}",
+            "--external-labels.\"\": the name of a label must not be empty",
+        );
         check(
             "--external-labels={__name__ = \"up\"}",
             "--external-labels.__name__: is the name of a metric",

@@ -1,8 +1,8 @@
 //! Where the costly patterns of requests are compiled: a few at a time, on threads that may block, within the time of
 //! who asks and within the memory that there is for them.
 //!
-//! Of a request whose patterns are all known or cheap nothing is seen here: see [`PatternSet`]. What a request is,
-//! and how it is read, is not known.
+//! Requests whose patterns are cheap or cached never come here (see [`PatternSet`]). What a request is, and how it is
+//! read, is not known.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl Patterns {
         let taken = patience.wait(&self.room, u32::try_from(units).unwrap_or(u32::MAX)).await?;
         let place = patience.wait(&self.places, 1).await?;
         drop(waiting);
-        // Somebody else may wait no more while it is compiled: what it takes stays taken until it is.
+        // The caller may have gone; the permit is held until the compilation ends.
         let compile = move || {
             let _place = place;
             missing.iter().for_each(|one| set.compile(one));
@@ -179,8 +179,8 @@ impl Patterns {
             return Ok(());
         }
         let what = format!(
-            "{texts} bytes of regular expressions that are more than words: more than {most}, as the setting \
-             {MEMORY_LIMIT} has it"
+            "the regular expressions of the request have {texts} bytes of text; at most {most} bytes are allowed, \
+             which follow from the setting {MEMORY_LIMIT}"
         );
         Err(QueryError::Limit { what, setting: MEMORY_LIMIT })
     }

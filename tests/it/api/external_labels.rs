@@ -84,7 +84,7 @@ fn what_no_label_and_no_interval_can_be_is_refused_with_the_setting() {
     );
     assert_eq!(
         file("external_labels = { \"\" = \"b\" }\n"),
-        "external_labels.\"\" in a.toml:1: a label has a name"
+        "external_labels.\"\" in a.toml:1: the name of a label must not be empty"
     );
     assert_eq!(
         file("external_labels = { a = 7 }\n"),
