@@ -46,9 +46,9 @@ pub const BODY_GRACE: Duration = Duration::from_secs(1);
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a client may take nothing of an answer; then it loses it.
 pub const ANSWER_STALL: Duration = Duration::from_secs(60);
-/// The same where memory is tight, and where new series are refused for want of it.
+/// Limit in place of [`ANSWER_STALL`] from 80 % of the memory limit.
 pub const TIGHT_ANSWER_STALL: Duration = Duration::from_secs(5);
-/// See [`TIGHT_ANSWER_STALL`].
+/// Limit in place of [`ANSWER_STALL`] from 90 % of the memory limit.
 pub const FULL_ANSWER_STALL: Duration = Duration::from_secs(1);
 /// How long a client may take nothing of its answers before its connection gives way to another that finds no place,
 /// or an answer to another that finds no room.
@@ -183,7 +183,9 @@ pub const LOG_PROBE: Duration = Duration::from_secs(10);
 /// How many times the limit at which a flush begins points in memory may have; then writes are
 /// refused.
 pub const REFUSE_AT: u64 = 4;
-/// Width of a time partition: no chunk of the head or of a part file passes its end.
+/// Width of a time partition: a UTC day. A chunk of the head may pass the end of its day if its series has few points
+/// a day (`head::series::stays_open`); a flush cuts it. Chunks in a part of one day lie within that day; in a part of
+/// many days they may not.
 pub const PARTITION_MS: i64 = 86_400_000;
 /// Bytes of records, and of their points, that may wait to be written to the log and applied.
 pub const MAX_WAL_WAITING_BYTES: usize = 64 << 20;

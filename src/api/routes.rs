@@ -1,7 +1,7 @@
 //! All paths: the methods that each takes, the right that a request for it needs, and what answers.
 //!
 //! One table. The router is made from it (see `router`), who is let in without credentials follows from it, and tests
-//! walk it. So there is no route without a right: `OPEN` is one that is answered to anybody, and is said.
+//! walk it. So there is no route without a right. A route that anybody may use is marked `OPEN`.
 
 use std::sync::Arc;
 

@@ -1,12 +1,11 @@
-//! Room for answers that wait for their clients: who reads slowly keeps an answer in memory long after it was made.
+//! Memory for answers that clients read slowly.
 //!
-//! Every answer is counted from its head until the last byte of its body was written or given up, unless it is so small
-//! that no number of connections matters. Where a kind of answers has no room left, those give way of which nobody has
-//! taken anything for a while; where there are none, another one is 503 and what it held is gone. One that was made in
-//! a turn ([`super::turns`]) keeps the turn and waits a little for room, so that few wait. The points of large
-//! results of queries have room of their own, which their engine gives.
+//! An answer of more than 8 KiB takes room from a pool until its last byte is written or given up. If the pool is full,
+//! answers whose clients have read nothing for 4 s are given up, longest idle first; if there is none, the new answer
+//! becomes 503. An answer made in a turn ([`super::turns`]) keeps its turn and waits up to 5 s.
 //!
-//! How long a client may take nothing where nobody wants the room is not known here.
+//! Points of large query results have room of their own (`promql::unsent`). How long a client may read nothing while
+//! nobody wants the room is not decided here.
 
 use std::collections::HashMap;
 use std::pin::Pin;

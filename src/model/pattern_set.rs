@@ -62,7 +62,7 @@ impl PatternSet {
         }
     }
 
-    /// Whatever it is is compiled as it is met: for patterns of somebody who may wait for it.
+    /// Compiles every pattern at once: for callers that may block.
     pub fn immediate() -> Self {
         Self::at_once(MAX_REQUEST_REGEX_BYTES)
     }

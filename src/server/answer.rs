@@ -1,12 +1,8 @@
-//! A request and its answer on its way: a client that takes nothing of it for too long loses it.
+//! A request and its answer until the last byte is written: a client that reads nothing for too long loses the answer.
 //!
-//! Time counts from when there is something to take until the last of it was written, and begins anew whenever some of
-//! it was; not while more is being made. Pieces are small, however they were made, so that who reads slowly takes one
-//! in time. A request is under way until then. What is given up is dropped with all that it holds; over HTTP/2 the
-//! client finds its answer broken off, and the others of its connection go on. Where data of it has been handed over
-//! that way for good, and stays, its connection is closed.
-//!
-//! Over HTTP/1 a connection has one answer at a time: how long it may be blocked is for `places`.
+//! The time runs only while there is something to read, and restarts whenever some of it is written. An answer that is
+//! given up is dropped with all that it holds: over HTTP/2 its stream is reset, and the connection is closed only if
+//! data already handed to the library stays. Over HTTP/1 the limit is kept by `places`.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,12 +1,11 @@
-//! Heads that the HTTP library refuses by itself: they are counted, and its answers are sent with a text over HTTP/1,
-//! and with a status over HTTP/2.
+//! Request heads that hyper or h2 reject before we see a request: counts them and improves the bare answer.
 //!
-//! It sees the bytes of a connection both ways. Over HTTP/1 the library's answer has no text and is the last of the
-//! connection: another one is sent in its place, and what the client still sends is read and dropped, within bounds, so
-//! that it can read the answer. Over HTTP/2 a path that is too long is a stream that the library resets as malformed: a
-//! 414 is sent before that. It has no text, since bodies count for windows that the library alone keeps.
+//! Wraps the bytes of a connection. Over HTTP/1 the library answers 400, 414 or 431 without a body and closes; we send
+//! that status with a text, then read and drop what the client still sends, within bounds, so that it can read the
+//! answer. Over HTTP/2 the library resets the stream of a path that is too long; we send a 414 before the reset,
+//! without a body, as only the library tracks flow-control windows.
 //!
-//! What is refused once there is a request is for `api`.
+//! Invariant: all other bytes pass unchanged. Not here: refusals of whole requests (`api`).
 
 use std::future::Future;
 use std::io::{self, IoSlice};

@@ -1,4 +1,4 @@
-//! Keeps the process below the memory that it may take: looks at what it has several times a second,
+//! Keeps the process below the memory that it may take: looks at what it has fifty times a second,
 //! notes it for those who take more, and has the store give up what it can do without. While memory is
 //! short, what the allocator keeps of freed memory goes back to the system: that counts as well. It does too when
 //! somebody says that much was freed.

@@ -1,4 +1,4 @@
-//! What the settings leave open to others without a word in them that says so.
+//! Warns of settings that let anybody who reaches the listener delete samples.
 
 use std::net::IpAddr;
 

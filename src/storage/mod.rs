@@ -163,8 +163,8 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
-    /// Whether a listing names a series for each time between its first and its last point, also where it has none:
-    /// what must not take such a time for one with points reads them.
+    /// Whether `series` lists a series for every time between its first and last point, even where it has no point. A
+    /// caller that needs points must read them.
     fn lists_spans(&self) -> bool {
         false
     }

@@ -1,8 +1,7 @@
 //! How near the process is to the memory that it may take, for all who take of it.
 //!
-//! One looks at how much the process has and notes it here; the others ask before they take more. What
-//! level follows is a pure decision. Levels only come one after the other when memory comes slowly: what
-//! has to be bounded whatever happens has a limit of its own.
+//! One task notes how much memory the process has; others ask before they take more. A level may be passed between
+//! two looks, so whatever must be bounded in any case has a limit of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};

@@ -8,9 +8,9 @@
 //! legacy index, which nobody writes any more, go in any case.
 //!
 //! Each index row that goes leaves a tombstone in its partition, and Cassandra does not read past too many of them
-//! (`tombstone_failure_threshold`, 100,000). So no more than [`PORTION`] of a window go at a time. Where more would go,
-//! these are all rows of the window and we wrote every one, they go together, as one range tombstone. The others of a
-//! larger delete stay, and lead to no data.
+//! (`tombstone_failure_threshold`, 100,000). So no more than [`PORTION`] of a window go one by one. If more would go,
+//! they are all the rows of the window, and we wrote every one of them, then one range tombstone removes them together.
+//! Otherwise the rows beyond [`PORTION`] stay, and lead to no data.
 //!
 //! Windows are gone through a few at a time ([`affected`]), so memory does not grow with their number. Writes wait for
 //! one window at a time. A delete is a task of its own, one at a time: what was begun is ended, even when the caller
