@@ -53,9 +53,8 @@ mod tests {
     #[test]
     fn no_more_wait_than_may() {
         let queue = Queue::default();
-        let refused = |most| {
-            queue.join_within(most, " for it").map(drop).map_err(|error| error.to_string())
-        };
+        let refused =
+            |most| queue.join_within(most, " for it").map(drop).map_err(|error| error.to_string());
         assert!(queue.is_empty());
         let first = queue.join();
         let want =
