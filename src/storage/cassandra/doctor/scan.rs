@@ -1,9 +1,9 @@
 //! Scans a table over a slice of the token ring, page by page, and notices how many tombstones lie on the way.
 //!
-//! Cassandra gives up on a read that passes over more of them than `tombstone_failure_threshold`. Such a slice is cut by
-//! token, down to a single partition, which is reported and left out. Every other row comes once. Where a page passed
-//! over many, each of its partitions is read for itself, at most [`MOST_PROBES`] in a slice, and reported where it is
-//! they that are many there.
+//! Cassandra gives up on a read that passes over more of them than `tombstone_failure_threshold`. Such a slice is
+//! cut by token, down to a single partition, which is reported and left out. Every other row comes once. Where a page
+//! passed over many, each of its partitions is read for itself, at most [`MOST_PROBES`] in a slice, and reported if it
+//! has many.
 
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -201,7 +201,7 @@ fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i64, i64)> {
 }
 
 /// The most tombstones that the warnings of an answer speak of: "Read 0 live rows and 1234 tombstone cells for query
-/// ..." (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." where its read thresholds are on.
+/// ..." (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." with read thresholds.
 pub(super) fn tombstones<'a>(warnings: impl Iterator<Item = &'a str>) -> u64 {
     let number = |warning: &'a str| {
         let (before, _) = warning.split_once(" tombstone")?;

@@ -1,23 +1,11 @@
 //! Drops the tag rows of a pair of a window: of a row only what we wrote, its cell `value`. One that KairosDB wrote too
-//! stays.
+//! stays. See [`Shared::delete_pair`] for how few tombstones it leaves. Memory is taken for a sample and a page of rows.
 //!
-//! A drop leaves few tombstones in the partition:
-//!
-//! - Up to [`SAMPLE`] of our rows go one by one.
-//! - Where there are more and every row has our cell, a sample of them goes one by one. Where no row of the sample is
-//!   left, KairosDB has no rows here: the partition goes as a whole, by one tombstone that covers those of the sample.
-//!   Nothing tells a row that we wrote alone from one that KairosDB wrote too, but that it is gone without our cell. The
-//!   sample is spread over the partition: where KairosDB wrote a fiftieth of the rows too, one drop in 20,000 misses it.
-//! - Otherwise [`PORTION`] rows go one by one. The rest stays and is counted.
-//!
-//! Memory is taken for the sample and for a page of rows, however many a partition has.
-//!
-//! All tombstones of a drop carry the latest stamp of the rows of ours that were read, not the time of the drop. So
-//! they cover nothing that is written after our last row: a row that comes between the read and the delete stays, from
-//! KairosDB or from a promkairos that indexes the metric again. One case is left: a row of KairosDB that is the first
-//! one it writes into a partition with more than [`SAMPLE`] rows of ours, that it stamped before our last row, and that
-//! is under way still when the partition is read again. Such a row is covered. Our last row was written before all
-//! running adapters had agreed to write no more, and a write of KairosDB takes milliseconds.
+//! All tombstones carry the latest stamp of the rows of ours that were read, not the time of the drop. So they cover
+//! nothing that is written after our last row: a row that comes between the read and the delete stays, from KairosDB or
+//! from a promkairos that indexes the metric again. One case is left: the first row that a KairosDB writes into a
+//! partition with more than [`SAMPLE`] rows of ours, stamped before our last row, and still under way when the partition
+//! is read again. Our last row was written before all running adapters had agreed to write no more.
 
 use super::super::delete::PORTION;
 use super::super::shared::Shared;
@@ -32,6 +20,12 @@ const SAMPLE: usize = 1_000;
 impl Shared {
     /// Deletes what we wrote of the tag rows of a pair of a window, as far as that leaves few tombstones. What is
     /// stamped later than `stamp` stays.
+    ///
+    /// Up to [`SAMPLE`] of our rows go one by one. Where there are more and every row has our cell, a sample of them
+    /// goes one by one; where no row of the sample is left, KairosDB has no rows here, and the partition goes as a
+    /// whole, by one tombstone. Nothing but that tells a row that we wrote alone from one that KairosDB wrote too. The
+    /// sample is spread over the partition: where KairosDB wrote a fiftieth of the rows too, one drop in 20,000 misses
+    /// it. Otherwise [`PORTION`] rows go one by one. The rest stays and is counted.
     pub(super) async fn delete_pair(
         &self,
         key: WindowKey<'_>,
