@@ -20,6 +20,7 @@ mod neighbour;
 mod noise;
 mod overloaded;
 mod points;
+mod protocols;
 pub(crate) mod read_cache;
 mod refusals;
 mod replicas;

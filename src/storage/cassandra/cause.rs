@@ -6,9 +6,11 @@
 use scylla::errors::{
     BrokenConnectionError, BrokenConnectionErrorKind as Broken, ConnectionError,
     ConnectionPoolError, ConnectionSetupRequestErrorKind as SetupError, DbError, ExecutionError,
-    MetadataError, NewSessionError, PrepareError, RequestAttemptError,
+    FrameHeaderParseError, MetadataError, NewSessionError, PrepareError, RequestAttemptError,
 };
 
+/// The first version of the protocol that the driver does not speak.
+const NEWER: u8 = 5;
 /// Characters of a cause at most.
 const MAX_CHARS: usize = 200;
 
@@ -93,6 +95,12 @@ fn connection(error: &ConnectionError) -> String {
 
 fn broken(error: &BrokenConnectionError) -> String {
     match error.downcast_ref() {
+        Some(Broken::FrameHeaderParseError(FrameHeaderParseError::VersionNotSupported(
+            version @ NEWER..=9,
+        ))) => format!(
+            "it speaks version {version} of the CQL protocol alone, and promkairos version 4: set \
+             native_transport_allow_older_protocols: true in its cassandra.yaml"
+        ),
         Some(Broken::FrameHeaderParseError(error)) => {
             one_line(format!("the connection broke: {error}"))
         }
