@@ -434,7 +434,7 @@ mod tests {
         // A month of rows of a minute, somewhere in all of time.
         let (first, last) = (1_700_000_000_000, 1_702_592_000_000);
         let (mut start, mut end, mut cuts) = (Border::FIRST, order.last(), 0);
-        while value(&end) - value(&start) > 60_000 {
+        while value(&end).saturating_sub(value(&start)) > 60_000 {
             let places = order.between(&start, &end);
             assert!(places.is_sorted_by(|a, b| a < b) && places.len() < PARTS, "{places:?}");
             let all = [vec![start.clone()], places, vec![end.clone()]].concat();

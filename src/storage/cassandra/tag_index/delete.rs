@@ -1,5 +1,5 @@
-//! Deletes tag rows of rows that were deleted from `row_keys`, and counts them for who asks what a delete costs. Drops of
-//! an index are not here (`drop`).
+//! Deletes tag rows of rows that were deleted from `row_keys`, and counts them for who asks what a delete costs. Drops
+//! of an index are not here (`drop`).
 //!
 //! A tombstone must match what the writer wrote, its hash included, and nobody knows which tags the
 //! writer had indexed: so what stands there is read, a partition once a window. Of a row only what we

@@ -1,11 +1,11 @@
-//! Drops the tag rows of a pair of a window: of a row only what we wrote, its cell `value`. One that KairosDB wrote too
-//! stays. See [`Shared::delete_pair`] for how few tombstones it leaves. Memory is taken for a sample and a page of rows.
+//! Drops the tag rows of a pair of a window: of a row only what we wrote, its cell `value`. One that KairosDB wrote
+//! too stays. See [`Shared::delete_pair`] for how few tombstones it leaves. Memory is taken for a sample and a page.
 //!
 //! All tombstones carry the latest stamp of the rows of ours that were read, not the time of the drop. So they cover
-//! nothing that is written after our last row: a row that comes between the read and the delete stays, from KairosDB or
-//! from a promkairos that indexes the metric again. One case is left: the first row that a KairosDB writes into a
-//! partition with more than [`SAMPLE`] rows of ours, stamped before our last row, and still under way when the partition
-//! is read again. Our last row was written before all running adapters had agreed to write no more.
+//! nothing that is written after our last row: a row that comes between the read and the delete stays, from KairosDB
+//! or from a promkairos that indexes the metric again. One case is left: the first row that a KairosDB writes into a
+//! partition with more than [`SAMPLE`] rows of ours, stamped before our last row, and still under way when the
+//! partition is read again. Our last row was written before all running adapters had agreed to write no more.
 
 use super::super::delete::PORTION;
 use super::super::shared::Shared;
