@@ -9,6 +9,7 @@ mod compare;
 mod cost;
 mod federate;
 mod metadata;
+mod releases;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -170,19 +171,23 @@ fn lines(file: &str) -> Vec<Json> {
 
 /// Writes everything to an empty server.
 pub(super) async fn load(url: &str) {
-    let http = reqwest::Client::new();
     for case in lines("writes") {
-        let hex = case["proto_hex"].as_str().expect("a message");
-        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
-        let message: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
-        let body = promkairos::wire::snappy::compress(&message).expect("small");
-        let mut request = http.post(format!("{url}/api/v1/write")).body(body);
-        for (name, value) in case["headers"].as_object().expect("headers") {
-            request = request.header(name, value.as_str().expect("a text"));
-        }
-        let answer = request.send().await.expect("an answer");
-        assert_eq!(u64::from(answer.status().as_u16()), case["status"], "{}", case["id"]);
+        write_case(url, &case).await;
     }
+}
+
+/// Sends a request of `writes.jsonl`.
+async fn write_case(url: &str, case: &Json) {
+    let hex = case["proto_hex"].as_str().expect("a message");
+    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
+    let message: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+    let body = promkairos::wire::snappy::compress(&message).expect("small");
+    let mut request = reqwest::Client::new().post(format!("{url}/api/v1/write")).body(body);
+    for (name, value) in case["headers"].as_object().expect("headers") {
+        request = request.header(name, value.as_str().expect("a text"));
+    }
+    let answer = request.send().await.expect("an answer");
+    assert_eq!(u64::from(answer.status().as_u16()), case["status"], "{}", case["id"]);
 }
 
 /// Writes a message.
