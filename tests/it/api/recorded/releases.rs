@@ -1,19 +1,36 @@
 //! What each release wrote is opened by this program and answered as if this program had written it.
 //!
 //! `tests/data/releases/0.1` is of e1a4bdc: the folder of its embedded store after `writes.jsonl`, the first five
-//! requests in part files, the others in the log of a process that was killed; and its settings with their defaults. A
-//! folder of a release is never changed; a new release adds its own.
+//! requests in part files, the others in the log of a process that was killed; its keyspace after the same requests, as
+//! CQL, one statement a line as JSON; and its settings with their defaults. The files of a release are never changed; a
+//! new release adds its own.
 
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 
-use super::{lines, replay, write_case};
+use flate2::read::GzDecoder;
+use futures::{StreamExt, stream};
+use serde_json::Value as Json;
+
+use super::{ON_CASSANDRA, lines, replay, replay_but, write_case};
+use crate::cassandra::doctor::examine_whole;
+use crate::cassandra::keyspace::TestKeyspace;
+use crate::support::cassandra;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::tidy::root;
 
 /// The one request of `writes.jsonl` that 0.1 refused: it has no Content-Type.
-const REFUSED: &str = "write-021";
+fn refused() -> Json {
+    let refused = lines("writes").into_iter().find(|case| case["id"] == "write-021");
+    refused.expect("it is there")
+}
 
+/// As many statements create the tables.
+const TABLES: usize = 8;
+
+/// Copies a folder with all that is in it.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("it is there") {
@@ -32,13 +49,38 @@ async fn a_data_folder_of_0_1_with_its_log_answers_as_new_data() {
     let data = tempfile::tempdir().expect("a folder");
     copy(&root().join("tests/data/releases/0.1/embedded"), &data.path().join("embedded"));
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
-    let refused = lines("writes").into_iter().find(|case| case["id"] == REFUSED);
-    write_case(&server.url(""), &refused.expect("it is there")).await;
+    write_case(&server.url(""), &refused()).await;
     replay(&server.url(""), "requests", 2930).await;
     // And once this program has written all of it.
     assert!(server.process.terminate().success(), "{}", server.process.log());
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     replay(&server.url(""), "requests", 2930).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keyspace_of_0_1_answers_as_new_data() {
+    let file = root().join("tests/data/releases/0.1/keyspace.jsonl.gz");
+    let mut text = String::new();
+    let file = GzDecoder::new(File::open(file).expect("it is there"));
+    BufReader::new(file).read_to_string(&mut text).expect("it can be read");
+    let keyspace = TestKeyspace::by_hand().await;
+    let statements: Vec<String> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a text")).collect();
+    let (tables, rows) = statements.split_at(TABLES);
+    for table in tables {
+        keyspace.cql(table).await;
+    }
+    let written = stream::iter(rows).for_each_concurrent(32, |row| keyspace.cql(row));
+    written.await;
+    let (address, name) = (cassandra(), keyspace.name.clone());
+    let data = tempfile::tempdir().expect("a folder");
+    let backend = Backend::CassandraStore { address, keyspace: name };
+    let server = Promkairos::ready(data.path(), &backend, &[]).await;
+    write_case(&server.url(""), &refused()).await;
+    replay_but(&server.url(""), "requests", 2930, ON_CASSANDRA).await;
+    drop(server);
+    examine_whole(keyspace.options()).await;
+    keyspace.drop().await;
 }
 
 #[test]
