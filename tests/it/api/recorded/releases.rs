@@ -5,7 +5,7 @@
 //! CQL, one statement a line as JSON; and its settings with their defaults. The files of a release are never changed; a
 //! new release adds its own.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read};
 use std::path::Path;
 use std::process::Command;
@@ -27,6 +27,8 @@ fn refused() -> Json {
     refused.expect("it is there")
 }
 
+/// The length of a segment of the log; the zeros at its end are not kept.
+const SEGMENT_BYTES: u64 = 128 << 20;
 /// As many statements create the tables.
 const TABLES: usize = 8;
 
@@ -48,6 +50,9 @@ fn copy(from: &Path, to: &Path) {
 async fn a_data_folder_of_0_1_with_its_log_answers_as_new_data() {
     let data = tempfile::tempdir().expect("a folder");
     copy(&root().join("tests/data/releases/0.1/embedded"), &data.path().join("embedded"));
+    let segment = data.path().join("embedded/wal/00000000000000000006.wal");
+    let segment = OpenOptions::new().write(true).open(segment).expect("it is there");
+    segment.set_len(SEGMENT_BYTES).expect("it can be made longer");
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     write_case(&server.url(""), &refused()).await;
     replay(&server.url(""), "requests", 2930).await;
