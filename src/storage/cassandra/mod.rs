@@ -25,6 +25,8 @@ mod datacenter;
 mod dead_cells;
 mod delete;
 pub mod doctor;
+mod durability;
+mod each_node;
 mod epochs;
 mod executor;
 mod exemplars;
@@ -44,6 +46,7 @@ mod legacy_index;
 mod lifetime;
 mod metadata;
 mod mtime;
+mod node_starts;
 mod options;
 mod permissions;
 mod plan;
@@ -64,7 +67,6 @@ mod statements;
 mod tables;
 mod tag_index;
 mod turn;
-mod unsynced;
 mod window;
 mod window_reader;
 mod write_turns;
@@ -82,6 +84,7 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 pub use certificates::Certificates;
 pub use credentials::Credentials;
+pub use durability::KeepUnsynced;
 pub use left_out::{LeftOut, LeftOutByReason, Skipped};
 pub use options::{ExpectedCluster, Keyspace, Options, OptionsError, Replication, Role, TlsConfig};
 pub use quarantine::Quarantine;
@@ -93,10 +96,10 @@ pub use tag_index::{
     Explanation, Job, JobKind, JobState, LegacyExplanation, TagIndexOptions, TagIndexStatus,
     TagIndexTrust, TagStatus, WindowExplanation, WindowPath,
 };
-pub use unsynced::KeepUnsynced;
 
 use self::clock::Skew;
 use self::dead_cells::DeadCells;
+use self::durability::{Durability, Risk};
 use self::epochs::Epochs;
 use self::executor::Executor;
 use self::index_memory::IndexMemory;
@@ -105,6 +108,7 @@ use self::label_answers::LabelAnswers;
 use self::legacy_index::LegacyIndex;
 use self::lifetime::Lifetimes;
 use self::mtime::Mtimes;
+use self::node_starts::Nodes;
 use self::read_cache::ReadCache;
 use self::reader::CassandraReader;
 use self::refused_writes::{Brings, RefusedWrites};
@@ -113,7 +117,6 @@ use self::shared::Shared;
 use self::spacing::Spacings;
 use self::statements::{Preparer, Statements};
 use self::tag_index::TagIndex;
-use self::unsynced::{Durability, Nodes, Risk};
 use super::disk::Disk;
 use super::{
     Absorbed, DeleteCost, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery,
@@ -284,7 +287,7 @@ fn warn_of_loss(durability: &Durability, options: &Options) {
 async fn watch_clock(shared: Arc<Shared>) {
     let mut starts = Starts::new();
     loop {
-        unsynced::forget_after_restart(&shared, &mut starts).await;
+        node_starts::forget_after_restart(&shared, &mut starts).await;
         tokio::time::sleep(CLOCK_INTERVAL).await;
         // A Cassandra that is away shows in the statements of others.
         let _ = shared.skew.measure(&shared.executor, &shared.statements.clock).await;

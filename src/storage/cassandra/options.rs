@@ -13,11 +13,11 @@ use scylla::statement::Consistency;
 
 use super::certificates::Certificates;
 use super::credentials::Credentials;
+use super::durability::KeepUnsynced;
 use super::left_out::LeftOut;
 use super::lifetime::Lifetimes;
 use super::read_cache::ReadCacheOptions;
 use super::tag_index::TagIndexOptions;
-use super::unsynced::KeepUnsynced;
 pub use crate::config::{Replication, TlsConfig};
 use crate::kairos::RowSpec;
 use crate::storage::Clock;

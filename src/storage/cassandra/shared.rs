@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, RwLock};
 use super::border::Border;
 use super::clock::Skew;
 use super::dead_cells::DeadCells;
+use super::durability::Durability;
 use super::epochs::Epochs;
 use super::executor::{Executor, Failure, unreadable};
 use super::index_memory::IndexMemory;
@@ -26,7 +27,6 @@ use super::stamp::Stamps;
 use super::statements::{Prepared, Statements};
 use super::tables::NameColumn;
 use super::tag_index::TagIndex;
-use super::unsynced::Durability;
 use crate::kairos::RowSpec;
 use crate::storage::StoreError;
 

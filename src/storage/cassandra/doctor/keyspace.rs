@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scylla::client::session::Session;
 
+use super::super::durability::Durability;
 use super::super::schema;
-use super::super::unsynced::Durability;
 use super::judge_settings::{judge_compaction, judge_spec};
 use super::{Doctor, Part};
 use crate::storage::StoreError;

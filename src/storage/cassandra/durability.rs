@@ -1,33 +1,25 @@
-//! What Cassandra acknowledges before it is on a disk: as its nodes say in their settings (`commitlog_sync`), and which
-//! of them was started again since.
+//! How far an acknowledgement of Cassandra goes: when its nodes sync their commit logs (`commitlog_sync`), how many of
+//! them have a row, and what is lost when one is killed.
 //!
-//! Each node is asked by itself, since both are its own. Settings that cannot be read are taken for Cassandra's
-//! defaults. Nothing here is needed to write: a node that does not answer is only not known.
+//! Each node is asked by itself, since the setting is its own; of those that answer, the one that syncs latest counts.
+//! A setting that cannot be read is taken for Cassandra's default, so a node that does not answer fails nothing.
+//!
+//! Not here: which nodes were restarted (`node_starts`), and the log that keeps what may be lost (`storage::head`).
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::future::join_all;
 use scylla::client::session::Session;
 use scylla::cluster::Node;
 use scylla::cluster::metadata::Strategy;
-use scylla::deserialize::row::DeserializeRow;
-use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::Consistency;
-use scylla::statement::unprepared::Statement;
 
-use super::executor::unreadable;
-use super::options::{Keyspace, Options, Role};
-use super::schema::{failed, rows};
-use super::shared::Shared;
-use super::spec;
-use crate::limits::RETRY_AFTER;
-use crate::storage::{Starts, StoreError, Unsynced};
+use super::each_node::{first_row, nodes};
+use super::options::{Keyspace, Options};
+use super::schema::rows;
 
-/// What a node may take to say this.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// `commitlog_sync_period` where nobody changed it.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
 /// Beside the half of a period by which a node may be late before it holds up writes.
@@ -177,38 +169,6 @@ fn copies(session: &Session, options: &Options) -> usize {
     }
 }
 
-/// The nodes that are asked for data.
-fn nodes(session: &Session, options: &Options) -> Vec<Arc<Node>> {
-    let is_local = |node: &&Arc<Node>| {
-        let local = options.local_datacenter.as_ref();
-        local.is_none_or(|local| node.datacenter.as_ref() == Some(local)) && node.is_connected()
-    };
-    session.get_cluster_state().get_nodes_info().iter().filter(is_local).cloned().collect()
-}
-
-/// The first row of a query that this node answers.
-async fn first_row<R>(
-    session: &Session,
-    node: &Arc<Node>,
-    cql: &str,
-) -> Result<Option<R>, StoreError>
-where
-    R: for<'f, 'm> DeserializeRow<'f, 'm>,
-{
-    let target = NodeIdentifier::Node(Arc::clone(node));
-    let profile = session.get_default_execution_profile_handle().pointee_to_builder();
-    let profile = profile
-        .load_balancing_policy(SingleTargetLoadBalancingPolicy::new(target, None))
-        .consistency(Consistency::One)
-        .request_timeout(Some(PATIENCE))
-        .build();
-    let mut statement = Statement::new(cql);
-    statement.set_execution_profile_handle(Some(profile.into_handle()));
-    let result = session.query_unpaged(statement, ()).await.map_err(|error| failed(cql, error))?;
-    let rows = result.into_rows_result().map_err(|e| unreadable("a node's settings", e))?;
-    rows.maybe_first_row::<R>().map_err(|e| unreadable("a node's settings", e))
-}
-
 /// When a node syncs its commit log; none where it does not say.
 async fn sync_of(session: &Session, node: &Arc<Node>) -> Option<LogSync> {
     // Cassandra since 4.0, and ScyllaDB.
@@ -233,68 +193,6 @@ async fn durable_writes(session: &Session, keyspace: &Keyspace) -> Option<bool> 
     let cql = "SELECT durable_writes FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let found: Vec<(bool,)> = rows(session, cql, (keyspace.as_str(),)).await.ok()?;
     found.first().map(|(durable,)| *durable)
-}
-
-/// The nodes of an opened keyspace.
-pub(super) struct Nodes(pub(super) Arc<Shared>);
-
-#[async_trait]
-impl Unsynced for Nodes {
-    fn period(&self) -> Duration {
-        self.0.durability.period(self.0.options.keep_unsynced)
-    }
-
-    fn copies(&self) -> usize {
-        self.0.durability.copies
-    }
-
-    async fn starts(&self) -> Result<Starts, StoreError> {
-        starts(&self.0.executor.session, &self.0.options).await
-    }
-
-    async fn start_over(&self) -> Result<(), StoreError> {
-        let Shared { memory, series, answers, executor, options, spec, .. } = &*self.0;
-        memory.forget_all();
-        series.forget_all();
-        answers.forget_all();
-        // Without it the next one to open the keyspace would take it for an old one.
-        if options.role == Role::Write
-            && spec::stored(&executor.session, &options.keyspace).await?.is_none()
-        {
-            spec::write(&executor.session, options, *spec).await?;
-        }
-        Ok(())
-    }
-}
-
-async fn starts(session: &Session, options: &Options) -> Result<Starts, StoreError> {
-    const CQL: &str = "SELECT gossip_generation FROM system.local WHERE key = 'local'";
-    let asked = nodes(session, options).into_iter().map(|node| async move {
-        let row: Option<(Option<i32>,)> = first_row(session, &node, CQL).await.ok()?;
-        Some((node.host_id.to_string(), i64::from(row?.0?)))
-    });
-    let starts: Starts = join_all(asked).await.into_iter().flatten().collect();
-    match starts.is_empty() {
-        true => {
-            let what = "no node of Cassandra says when it was started".to_owned();
-            Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
-        }
-        false => Ok(starts),
-    }
-}
-
-/// Forgets which index rows stand when a node was started again: it may have lost them.
-pub(super) async fn forget_after_restart(shared: &Arc<Shared>, known: &mut Starts) {
-    let Ok(now) = starts(&shared.executor.session, &shared.options).await else { return };
-    let was_started =
-        |(node, start): (&String, &i64)| known.get(node).is_some_and(|known| known != start);
-    if now.iter().any(was_started) {
-        tracing::info!(
-            "a node of Cassandra was started again: what it had not synced is looked for again"
-        );
-        shared.memory.forget_all();
-    }
-    known.extend(now);
 }
 
 #[cfg(test)]
