@@ -69,7 +69,7 @@ pub use points::{Value, ValueRef};
 pub use position::{LineColumn, Span};
 pub use query_memory::QueryMemory;
 pub use settings::{CounterSign, NameRemoval, Settings, StartTimestamps};
-pub use signature::{Function, Signature};
+pub use signature::{Function, HistogramUse, Signature};
 pub use steps::Steps;
 pub use strings::{quoted, quoted_bytes};
 pub use unsent::Room;

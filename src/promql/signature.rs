@@ -1,7 +1,8 @@
 //! The functions: their names, what they take and what they give.
 //!
 //! One table, from which the enum [`Function`] is made, so that whoever calls functions has to
-//! name each of them. What they compute is not here.
+//! name each of them. It also says what the planner has to know of a function. What they compute
+//! is not here.
 
 use std::fmt;
 
@@ -19,13 +20,27 @@ pub struct Signature {
     pub variadic: i8,
     /// What it gives.
     pub returns: ValueType,
+    /// What it reads of native histograms.
+    pub histograms: HistogramUse,
     /// Whether it is there only with the experimental features.
     pub experimental: bool,
 }
 
+/// What a function reads of the native histograms in its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistogramUse {
+    /// Count and sum alone.
+    Totals,
+    /// Their buckets, whatever is done with its result.
+    Buckets,
+    /// What is read of its result, which the calls around it say.
+    AsOfResult,
+}
+
 macro_rules! functions {
     ($($variant:ident =
-        $name:ident($($arg:ident),* $(; $variadic:literal)?) -> $returns:ident $(, $flag:ident)?;
+        $name:ident($($arg:ident),* $(; $variadic:literal)?) $(reads $histograms:ident)?
+            -> $returns:ident $(, $flag:ident)?;
     )*) => {
         /// A function of PromQL.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,6 +59,7 @@ macro_rules! functions {
                         args: &[$(ValueType::$arg),*],
                         variadic: 0 $(+ $variadic)?,
                         returns: ValueType::$returns,
+                        histograms: functions!(@histograms $($histograms)?),
                         experimental: false $(|| functions!(@$flag))?,
                     } }),*
                 }
@@ -51,11 +67,13 @@ macro_rules! functions {
         }
     };
     (@experimental) => { true };
+    (@histograms) => { HistogramUse::AsOfResult };
+    (@histograms $histograms:ident) => { HistogramUse::$histograms };
 }
 
 functions! {
     Abs = abs(Vector) -> Vector;
-    Absent = absent(Vector) -> Vector;
+    Absent = absent(Vector) reads Totals -> Vector;
     AbsentOverTime = absent_over_time(Matrix) -> Vector;
     Acos = acos(Vector) -> Vector;
     Acosh = acosh(Vector) -> Vector;
@@ -65,7 +83,7 @@ functions! {
     Atanh = atanh(Vector) -> Vector;
     AvgOverTime = avg_over_time(Matrix) -> Vector;
     Ceil = ceil(Vector) -> Vector;
-    Changes = changes(Matrix) -> Vector;
+    Changes = changes(Matrix) reads Buckets -> Vector;
     Clamp = clamp(Vector, Scalar, Scalar) -> Vector;
     ClampMax = clamp_max(Vector, Scalar) -> Vector;
     ClampMin = clamp_min(Vector, Scalar) -> Vector;
@@ -85,15 +103,16 @@ functions! {
     Exp = exp(Vector) -> Vector;
     FirstOverTime = first_over_time(Matrix) -> Vector;
     Floor = floor(Vector) -> Vector;
-    HistogramAvg = histogram_avg(Vector) -> Vector;
-    HistogramCount = histogram_count(Vector) -> Vector;
-    HistogramFraction = histogram_fraction(Scalar, Scalar, Vector) -> Vector;
-    HistogramQuantile = histogram_quantile(Scalar, Vector) -> Vector;
+    HistogramAvg = histogram_avg(Vector) reads Totals -> Vector;
+    HistogramCount = histogram_count(Vector) reads Totals -> Vector;
+    HistogramFraction = histogram_fraction(Scalar, Scalar, Vector) reads Buckets -> Vector;
+    HistogramQuantile = histogram_quantile(Scalar, Vector) reads Buckets -> Vector;
     HistogramQuantiles =
-        histogram_quantiles(Vector, String, Scalar, Scalar; 9) -> Vector, experimental;
-    HistogramStddev = histogram_stddev(Vector) -> Vector;
-    HistogramStdvar = histogram_stdvar(Vector) -> Vector;
-    HistogramSum = histogram_sum(Vector) -> Vector;
+        histogram_quantiles(Vector, String, Scalar, Scalar; 9) reads Buckets
+            -> Vector, experimental;
+    HistogramStddev = histogram_stddev(Vector) reads Buckets -> Vector;
+    HistogramStdvar = histogram_stdvar(Vector) reads Buckets -> Vector;
+    HistogramSum = histogram_sum(Vector) reads Totals -> Vector;
     Hour = hour(Vector; 1) -> Vector;
     Idelta = idelta(Matrix) -> Vector;
     Increase = increase(Matrix) -> Vector;
@@ -132,7 +151,7 @@ functions! {
     SortDesc = sort_desc(Vector) -> Vector;
     Sqrt = sqrt(Vector) -> Vector;
     Start = start() -> Scalar, experimental;
-    StartTimestamp = start_timestamp(Vector) -> Vector, experimental;
+    StartTimestamp = start_timestamp(Vector) reads Totals -> Vector, experimental;
     StddevOverTime = stddev_over_time(Matrix) -> Vector;
     StdvarOverTime = stdvar_over_time(Matrix) -> Vector;
     Step = step() -> Scalar, experimental;
@@ -140,7 +159,7 @@ functions! {
     Tan = tan(Vector) -> Vector;
     Tanh = tanh(Vector) -> Vector;
     Time = time() -> Scalar;
-    Timestamp = timestamp(Vector) -> Vector;
+    Timestamp = timestamp(Vector) reads Totals -> Vector;
     TsOfFirstOverTime = ts_of_first_over_time(Matrix) -> Vector, experimental;
     TsOfLastOverTime = ts_of_last_over_time(Matrix) -> Vector, experimental;
     TsOfMaxOverTime = ts_of_max_over_time(Matrix) -> Vector, experimental;
@@ -188,5 +207,13 @@ mod tests {
         assert_eq!(Function::LabelJoin.signature().variadic, -1);
         assert!(Function::Info.signature().experimental);
         assert!(!Function::Rate.signature().experimental);
+    }
+
+    #[test]
+    fn what_is_read_of_histograms_depends_on_the_result_unless_said() {
+        let reads = |function: Function| function.signature().histograms;
+        assert_eq!(reads(Function::StartTimestamp), HistogramUse::Totals);
+        assert_eq!(reads(Function::HistogramQuantiles), HistogramUse::Buckets);
+        assert_eq!(reads(Function::Rate), HistogramUse::AsOfResult);
     }
 }

@@ -9,7 +9,6 @@ mod invariance;
 mod planner;
 mod selection;
 mod shared_lookup;
-mod totals;
 
 use super::ast::{Comparison, Edges, Grouping, Matching, StringLiteral};
 use super::histogram::FloatHistogram;

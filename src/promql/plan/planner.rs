@@ -1,7 +1,6 @@
 //! From the tree of the text to a plan.
 
 use super::invariance::{Invariance, once, reads_step_time};
-use super::totals::{asks_buckets, asks_totals};
 use super::{
     Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, ResetHints, Selections,
     Selector, Source,
@@ -10,7 +9,7 @@ use crate::model::TimeRange;
 use crate::promql::ast::{self, At, Edges, Expr, Grouping, When};
 use crate::promql::duration::{Allowed, Duration, DurationError, QueryTimes};
 use crate::promql::operator::{Aggregator, BinaryOp, Sign};
-use crate::promql::signature::Function;
+use crate::promql::signature::{Function, HistogramUse};
 use crate::promql::steps::Steps;
 use crate::promql::value_type::ValueType;
 
@@ -38,7 +37,7 @@ pub(crate) fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
 struct Planner<'a> {
     query: &'a Query,
     selections: Selections,
-    /// Calls around the current node that ask a histogram for no more than its count and sum.
+    /// Calls around the current node that read no more of a histogram than its count and sum.
     only_totals: usize,
     /// Nodes around the current one that need whole histograms.
     whole: usize,
@@ -138,7 +137,8 @@ impl Planner<'_> {
         if let Some(value) = self.constant(call.function) {
             return Ok((Node::Number(value), Invariance::Plain));
         }
-        let (totals, whole) = (asks_totals(call.function), asks_buckets(call.function));
+        let reads = call.function.signature().histograms;
+        let (totals, whole) = (reads == HistogramUse::Totals, reads == HistogramUse::Buckets);
         self.only_totals += usize::from(totals);
         self.whole += usize::from(whole);
         let mut args = Vec::with_capacity(call.args.len());
