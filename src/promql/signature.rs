@@ -24,6 +24,8 @@ pub struct Signature {
     pub histograms: HistogramUse,
     /// Whether it is there only with the experimental features.
     pub experimental: bool,
+    /// Whether its result depends on the time of the step even when its arguments do not.
+    pub step_time: bool,
 }
 
 /// What a function reads of the native histograms in its arguments.
@@ -40,7 +42,7 @@ pub enum HistogramUse {
 macro_rules! functions {
     ($($variant:ident =
         $name:ident($($arg:ident),* $(; $variadic:literal)?) $(reads $histograms:ident)?
-            -> $returns:ident $(, $flag:ident)?;
+            -> $returns:ident $(, $flag:ident)*;
     )*) => {
         /// A function of PromQL.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,13 +62,17 @@ macro_rules! functions {
                         variadic: 0 $(+ $variadic)?,
                         returns: ValueType::$returns,
                         histograms: functions!(@histograms $($histograms)?),
-                        experimental: false $(|| functions!(@$flag))?,
+                        experimental: false $(|| functions!(@experimental $flag))*,
+                        step_time: false $(|| functions!(@step_time $flag))*,
                     } }),*
                 }
             }
         }
     };
-    (@experimental) => { true };
+    (@experimental experimental) => { true };
+    (@experimental step_time) => { false };
+    (@step_time experimental) => { false };
+    (@step_time step_time) => { true };
     (@histograms) => { HistogramUse::AsOfResult };
     (@histograms $histograms:ident) => { HistogramUse::$histograms };
 }
@@ -90,10 +96,10 @@ functions! {
     Cos = cos(Vector) -> Vector;
     Cosh = cosh(Vector) -> Vector;
     CountOverTime = count_over_time(Matrix) -> Vector;
-    DayOfMonth = day_of_month(Vector; 1) -> Vector;
-    DayOfWeek = day_of_week(Vector; 1) -> Vector;
-    DayOfYear = day_of_year(Vector; 1) -> Vector;
-    DaysInMonth = days_in_month(Vector; 1) -> Vector;
+    DayOfMonth = day_of_month(Vector; 1) -> Vector, step_time;
+    DayOfWeek = day_of_week(Vector; 1) -> Vector, step_time;
+    DayOfYear = day_of_year(Vector; 1) -> Vector, step_time;
+    DaysInMonth = days_in_month(Vector; 1) -> Vector, step_time;
     Deg = deg(Vector) -> Vector;
     Delta = delta(Matrix) -> Vector;
     Deriv = deriv(Matrix) -> Vector;
@@ -113,7 +119,7 @@ functions! {
     HistogramStddev = histogram_stddev(Vector) reads Buckets -> Vector;
     HistogramStdvar = histogram_stdvar(Vector) reads Buckets -> Vector;
     HistogramSum = histogram_sum(Vector) reads Totals -> Vector;
-    Hour = hour(Vector; 1) -> Vector;
+    Hour = hour(Vector; 1) -> Vector, step_time;
     Idelta = idelta(Matrix) -> Vector;
     Increase = increase(Matrix) -> Vector;
     Info = info(Vector, Vector; 1) -> Vector, experimental;
@@ -130,10 +136,10 @@ functions! {
     MaxOverTime = max_over_time(Matrix) -> Vector;
     MinOf = min_of(Scalar, Scalar) -> Scalar, experimental;
     MinOverTime = min_over_time(Matrix) -> Vector;
-    Minute = minute(Vector; 1) -> Vector;
-    Month = month(Vector; 1) -> Vector;
+    Minute = minute(Vector; 1) -> Vector, step_time;
+    Month = month(Vector; 1) -> Vector, step_time;
     Pi = pi() -> Scalar;
-    PredictLinear = predict_linear(Matrix, Scalar) -> Vector;
+    PredictLinear = predict_linear(Matrix, Scalar) -> Vector, step_time;
     PresentOverTime = present_over_time(Matrix) -> Vector;
     QuantileOverTime = quantile_over_time(Scalar, Matrix) -> Vector;
     Rad = rad(Vector) -> Vector;
@@ -158,14 +164,14 @@ functions! {
     SumOverTime = sum_over_time(Matrix) -> Vector;
     Tan = tan(Vector) -> Vector;
     Tanh = tanh(Vector) -> Vector;
-    Time = time() -> Scalar;
-    Timestamp = timestamp(Vector) reads Totals -> Vector;
+    Time = time() -> Scalar, step_time;
+    Timestamp = timestamp(Vector) reads Totals -> Vector, step_time;
     TsOfFirstOverTime = ts_of_first_over_time(Matrix) -> Vector, experimental;
     TsOfLastOverTime = ts_of_last_over_time(Matrix) -> Vector, experimental;
     TsOfMaxOverTime = ts_of_max_over_time(Matrix) -> Vector, experimental;
     TsOfMinOverTime = ts_of_min_over_time(Matrix) -> Vector, experimental;
     Vector = vector(Scalar) -> Vector;
-    Year = year(Vector; 1) -> Vector;
+    Year = year(Vector; 1) -> Vector, step_time;
 }
 
 impl Function {
@@ -207,6 +213,17 @@ mod tests {
         assert_eq!(Function::LabelJoin.signature().variadic, -1);
         assert!(Function::Info.signature().experimental);
         assert!(!Function::Rate.signature().experimental);
+    }
+
+    #[test]
+    fn flags_do_not_stand_for_each_other() {
+        let flags = |function: Function| {
+            let signature = function.signature();
+            (signature.experimental, signature.step_time)
+        };
+        assert_eq!(flags(Function::Rate), (false, false));
+        assert_eq!(flags(Function::Step), (true, false));
+        assert_eq!(flags(Function::Hour), (false, true));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Which parts of a plan have the same value at all steps.
 
 use super::Node;
-use crate::promql::signature::Function;
 
 /// What the planner knows of a node that it made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,26 +26,4 @@ pub(super) fn once((node, invariance): (Node, Invariance)) -> Node {
         Invariance::Invariant => Node::Once(Box::new(node)),
         Invariance::Varying | Invariance::Plain => node,
     }
-}
-
-/// Whether the result of a function hangs on the time of the step even when its arguments do not.
-pub(super) fn reads_step_time(function: Function) -> bool {
-    use Function::{
-        DayOfMonth, DayOfWeek, DayOfYear, DaysInMonth, Hour, Minute, Month, PredictLinear, Time,
-        Timestamp, Year,
-    };
-    matches!(
-        function,
-        DaysInMonth
-            | DayOfMonth
-            | DayOfWeek
-            | DayOfYear
-            | Hour
-            | Minute
-            | Month
-            | Year
-            | PredictLinear
-            | Time
-            | Timestamp
-    )
 }

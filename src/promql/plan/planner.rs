@@ -1,6 +1,6 @@
 //! From the tree of the text to a plan.
 
-use super::invariance::{Invariance, once, reads_step_time};
+use super::invariance::{Invariance, once};
 use super::{
     Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, ResetHints, Selections,
     Selector, Source,
@@ -164,7 +164,7 @@ impl Planner<'_> {
         let of_selector = matches!(args.as_slice(), [((Node::Selector(_), _), _)]);
         let fixed = match call.function {
             Function::Timestamp => of_selector,
-            function => !reads_step_time(function),
+            function => !function.signature().step_time,
         };
         let same = all && fixed;
         // Notes about an argument are told at its parentheses where Prometheus evaluates it once.
