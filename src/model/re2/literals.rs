@@ -1,7 +1,8 @@
 //! What a pattern can match at all: a few known strings, or a known beginning.
 //!
 //! Both are read from the syntax tree of the translated pattern. They hold for whole values,
-//! since matchers are anchored.
+//! since matchers are anchored. Alternations of plain words are found in the text itself, since
+//! they are often long and need not be compiled at all.
 
 use regex::Regex;
 use regex_syntax::ParserBuilder;
@@ -34,6 +35,19 @@ pub(in crate::model) fn literals(pattern: &str, compiled: &Regex) -> Option<Vec<
         set.retain(|literal| compiled.is_match(literal));
     }
     Some(set)
+}
+
+/// The words of a pattern that is nothing but words with `|` between them; sorted, each once.
+pub(in crate::model) fn words(pattern: &str) -> Option<Vec<String>> {
+    let plain =
+        |b: u8| !b.is_ascii() || b.is_ascii_alphanumeric() || b" !\"#%&',-/:;<=>@_`~|".contains(&b);
+    if !pattern.bytes().all(plain) {
+        return None;
+    }
+    let mut words: Vec<String> = pattern.split('|').map(str::to_owned).collect();
+    words.sort_unstable();
+    words.dedup();
+    Some(words)
 }
 
 /// What every match of `pattern` begins with.
@@ -183,4 +197,39 @@ fn beginning(hir: &Hir, levels: u32) -> Beginning {
 fn common(a: &str, b: &str) -> usize {
     let pairs = a.char_indices().zip(b.chars());
     pairs.take_while(|((_, a), b)| a == b).map(|((at, c), _)| at + c.len_utf8()).last().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::anchored;
+    use super::*;
+
+    #[test]
+    fn words_are_found_where_there_is_nothing_else() {
+        let check = |pattern: &str, want: Option<&[&str]>| {
+            let want = want.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+            assert_eq!(words(pattern), want, "{pattern}");
+        };
+        check("b|a|é-1|a", Some(&["a", "b", "é-1"]));
+        check("a||b", Some(&["", "a", "b"]));
+        check("", Some(&[""]));
+        for other in ["a.b", "a*", "(a|b)", "^a", "a$", "a\\d", "[a]", "a{2}", "a?", "a+"] {
+            check(other, None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_what_the_pattern_matches(
+            pattern in "[ab|é :-]{0,6}", values in prop::collection::vec("[abé :-]{0,3}", 8),
+        ) {
+            let regex = anchored(&pattern, 1 << 20).expect("valid");
+            let words = words(&pattern).expect("nothing else");
+            for value in values.iter().chain(&words) {
+                prop_assert_eq!(words.contains(value), regex.is_match(value), "{} {}", pattern, value);
+            }
+        }
+    }
 }

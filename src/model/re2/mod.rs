@@ -17,9 +17,8 @@ use regex::{Regex, RegexBuilder};
 use crate::limits::MAX_REGEX_DEPTH;
 
 pub use error::RegexError;
-pub(super) use literals::{literals, prefix};
+pub(super) use literals::{literals, prefix, words};
 pub use size::compiled_bytes;
-pub(super) use size::words;
 pub use translate::translate;
 
 /// Levels of the crate's syntax tree for [`MAX_REGEX_DEPTH`] levels of ours.

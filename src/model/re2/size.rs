@@ -1,7 +1,6 @@
-//! How large a pattern will be compiled, told from its text before it is: about, and in the time of reading it.
+//! About how large a pattern will be when it is compiled, found from its syntax tree in the time of reading it.
 //!
-//! Long alternations of plain words are found here too: they need not be compiled at all. What a size may be
-//! is not known here.
+//! What a size may be is not known here.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
@@ -18,19 +17,6 @@ const RANGE_STATES: usize = 4;
 const WIDE_RANGE_STATES: usize = 12;
 /// Levels of the syntax tree that are looked into; what is deeper counts as one state.
 const MAX_LEVELS: u32 = 1200;
-
-/// The words of a pattern that is nothing but words with `|` between them; sorted, each once.
-pub(in crate::model) fn words(pattern: &str) -> Option<Vec<String>> {
-    let plain =
-        |b: u8| !b.is_ascii() || b.is_ascii_alphanumeric() || b" !\"#%&',-/:;<=>@_`~|".contains(&b);
-    if !pattern.bytes().all(plain) {
-        return None;
-    }
-    let mut words: Vec<String> = pattern.split('|').map(str::to_owned).collect();
-    words.sort_unstable();
-    words.dedup();
-    Some(words)
-}
 
 /// About how many bytes `pattern` takes compiled.
 pub fn compiled_bytes(pattern: &str) -> Result<usize, RegexError> {
@@ -71,37 +57,8 @@ fn states(hir: &Hir, levels: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::super::anchored;
     use super::*;
-
-    #[test]
-    fn words_are_found_where_there_is_nothing_else() {
-        let check = |pattern: &str, want: Option<&[&str]>| {
-            let want = want.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
-            assert_eq!(words(pattern), want, "{pattern}");
-        };
-        check("b|a|é-1|a", Some(&["a", "b", "é-1"]));
-        check("a||b", Some(&["", "a", "b"]));
-        check("", Some(&[""]));
-        for other in ["a.b", "a*", "(a|b)", "^a", "a$", "a\\d", "[a]", "a{2}", "a?", "a+"] {
-            check(other, None);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn words_are_what_the_pattern_matches(
-            pattern in "[ab|é :-]{0,6}", values in prop::collection::vec("[abé :-]{0,3}", 8),
-        ) {
-            let regex = anchored(&pattern, 1 << 20).expect("valid");
-            let words = words(&pattern).expect("nothing else");
-            for value in values.iter().chain(&words) {
-                prop_assert_eq!(words.contains(value), regex.is_match(value), "{} {}", pattern, value);
-            }
-        }
-    }
 
     /// Patterns of all kinds take what is said of them, give or take a factor.
     #[test]
