@@ -10,7 +10,8 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::sample_times::{MAX_SAMPLE_LEAD, ShownDuration};
+use super::sample_times::MAX_SAMPLE_LEAD;
+use super::shown_units::ShownDuration;
 use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample, ShownTime};
 use crate::limits::{MAX_EXEMPLAR_CHARS, MAX_METADATA_TEXT_BYTES, NO_SETTING};
 

@@ -23,7 +23,7 @@ mod re2;
 mod sample;
 mod sample_times;
 mod shown;
-mod size;
+mod shown_units;
 mod time;
 pub mod varint;
 
@@ -51,5 +51,5 @@ pub use re2::{RegexError, anchored as anchored_re2, compiled_bytes, translate as
 pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
 pub use sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RETENTION, SampleTimes, TimeLimits};
 pub use shown::{ShownLabel, ShownMetric, ShownSeries, ShownText};
-pub use size::ShownSize;
+pub use shown_units::ShownSize;
 pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};

@@ -4,7 +4,6 @@
 //! The clock is read once for a request: all samples of it are judged alike. What was accepted stays accepted: a
 //! replay of the log judges nothing.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::{MAX_TIMESTAMP, MIN_TIMESTAMP, RejectReason, TimeRange};
@@ -83,20 +82,6 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A duration as settings are written: a number of the largest unit that fits it exactly.
-pub(super) struct ShownDuration(pub(super) Duration);
-
-impl fmt::Display for ShownDuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u128, &str); 4] =
-            [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-        let whole = self.0.as_millis();
-        let fits = UNITS.iter().find(|(unit, _)| whole > 0 && whole.is_multiple_of(*unit));
-        let (unit, name) = fits.copied().unwrap_or((1, "ms"));
-        write!(f, "{}{name}", whole / unit)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,20 +145,6 @@ mod tests {
                 let never = Err(RejectReason::TimestampOutOfRange(timestamp));
                 assert_eq!(times.check(timestamp), never, "{times:?}");
             }
-        }
-    }
-
-    #[test]
-    fn durations_are_shown_in_the_largest_unit_that_fits() {
-        for (millis, want) in [
-            (0, "0ms"),
-            (1, "1ms"),
-            (1_500, "1500ms"),
-            (90_000, "90s"),
-            (5_400_000, "90m"),
-            (365 * 86_400_000, "365d"),
-        ] {
-            assert_eq!(ShownDuration(Duration::from_millis(millis)).to_string(), want);
         }
     }
 }

@@ -1,6 +1,10 @@
-//! Sizes as people read them.
+//! Sizes and durations as people read them, in the units of settings.
+//!
+//! Whole numbers are exact, of durations to the millisecond; only a size with a decimal point is rounded. Points in
+//! time are not here (`time`), nor is the reading of settings (`config`).
 
 use std::fmt;
+use std::time::Duration;
 
 /// A number of bytes: `256MiB`, as settings are written, or `237.4MiB`; small ones exactly, as `17000 bytes`.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +38,20 @@ impl fmt::Display for ShownSize {
     }
 }
 
+/// A duration as settings are written: a number of the largest unit that fits it exactly.
+pub(super) struct ShownDuration(pub(super) Duration);
+
+impl fmt::Display for ShownDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u128, &str); 4] =
+            [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+        let whole = self.0.as_millis();
+        let fits = UNITS.iter().find(|(unit, _)| whole > 0 && whole.is_multiple_of(*unit));
+        let (unit, name) = fits.copied().unwrap_or((1, "ms"));
+        write!(f, "{}{name}", whole / unit)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +76,19 @@ mod tests {
             assert_eq!(ShownSize(bytes).to_string(), want, "{bytes}");
         }
         assert_eq!(ShownSize::of(-1_i64).to_string(), ShownSize(u64::MAX).to_string());
+    }
+
+    #[test]
+    fn durations_are_shown_in_the_largest_unit_that_fits() {
+        for (millis, want) in [
+            (0, "0ms"),
+            (1, "1ms"),
+            (1_500, "1500ms"),
+            (90_000, "90s"),
+            (5_400_000, "90m"),
+            (365 * 86_400_000, "365d"),
+        ] {
+            assert_eq!(ShownDuration(Duration::from_millis(millis)).to_string(), want);
+        }
     }
 }
