@@ -13,13 +13,13 @@ use hashbrown::HashTable;
 use parking_lot::Mutex;
 use scylla::value::{CqlTimestamp, CqlValue};
 
-use super::border::Border;
 use super::executor::{Failure, all, unreadable};
 use super::identity::Identity;
 use super::index_pages::IndexPages;
 use super::index_row::IndexRow;
 use super::routing::{Metrics, Route, route};
 use super::shared::Shared;
+use super::split_point::SplitPoint;
 use super::tables::NameColumn;
 use super::tag_index::TagIndexTrust;
 use super::window::{Window, WindowKey};
@@ -349,7 +349,7 @@ impl Shared {
     pub(super) fn name_pages(&self, list: TableName, first: &str) -> IndexPages<'_> {
         let select = &self.statements.names.select;
         let key = vec![CqlValue::Blob(StringIndexRow::key(list).to_vec())];
-        let range = [Border::of_name(first), select.order.last()];
+        let range = [SplitPoint::of_name(first), select.order.last()];
         self.index_range(select, key, range)
     }
 
@@ -424,7 +424,7 @@ impl Shared {
         let key = vec![CqlValue::Text(metric.into()), CqlValue::Text(table_name.as_str().into())];
         let (first, last) =
             (CqlTimestamp(bounds.first.millis()), CqlTimestamp(bounds.last.millis()));
-        let range = [Border::of_time(first), Border::behind_time(last)];
+        let range = [SplitPoint::of_time(first), SplitPoint::behind_time(last)];
         let mut pages = self.index_range(select, key, range);
         while let Some(page) = pages.next().await? {
             for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name(), e))? {

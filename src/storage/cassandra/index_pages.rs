@@ -1,9 +1,9 @@
 //! Reads the rows of a partition of an index page by page, in slices where Cassandra does not read it in one.
 //!
 //! Cassandra gives up on a read that passes over more deleted or expired rows than `tombstone_failure_threshold`
-//! (100,000) which are not compacted away. Such a slice is cut at a [`Border`] and its parts are read for themselves,
-//! again and again, so what lives is found. A row comes once, but where the order of the index does not say what
-//! follows a row ([`Order::Hashes`]): there it may come again.
+//! (100,000) which are not compacted away. Such a slice is cut at a [`SplitPoint`] and its parts are read for
+//! themselves, again and again, so what lives is found. A row comes once, but where the order of the index does not say
+//! what follows a row ([`Order::Hashes`]): there it may come again.
 //!
 //! Where a partition had to be cut is remembered for [`LASTS`], and the next read begins with these slices. That hides
 //! nothing: all slices are read each time.
@@ -21,10 +21,10 @@ use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::value::CqlValue;
 
-use super::border::{Border, Order};
 use super::cuts::Cuts;
 use super::executor::{Executor, Failure, unreadable};
 use super::identity::Identity;
+use super::split_point::{Order, SplitPoint};
 use super::statements::Prepared;
 use crate::model::ShownTime;
 use crate::storage::StoreError;
@@ -35,14 +35,15 @@ const LASTS: Duration = Duration::from_secs(3600);
 const LASTS_DEAD: Duration = Duration::from_secs(60);
 /// Partitions of which that is remembered.
 const MOST_PARTITIONS: usize = 1_000;
-/// Places in one that are remembered.
-const MOST_PLACES: usize = 4_000;
+/// Split points in one that are remembered.
+const MOST_SPLIT_POINTS: usize = 4_000;
 /// Cuts of one read: one or two for each character that the first tags of dead rows have in common.
 const MOST_CUTS: u32 = 500;
 /// A slice that is read sooner has few dead rows: it and such a neighbour are one slice the next time.
 const SOON: Duration = Duration::from_millis(10);
 
-/// A statement for the rows of a partition from one place to before another: the partition, then the values for both.
+/// A statement for the rows of a partition from one split point to before another. Its values are those of the
+/// partition, then of both split points.
 #[derive(Debug, Clone)]
 pub(super) struct Sliced {
     pub(super) select: Prepared,
@@ -64,7 +65,7 @@ impl Sliced {
 /// Where partitions had to be cut.
 #[derive(Default)]
 pub(super) struct IndexCuts {
-    partitions: Mutex<HashMap<Identity, (Instant, Vec<Border>)>>,
+    partitions: Mutex<HashMap<Identity, (Instant, Vec<SplitPoint>)>>,
     /// Windows whose first row a server does not find, and since when that is known.
     dead_beginnings: Mutex<HashMap<Identity, Instant>>,
     /// How many, for readers that mostly find none.
@@ -89,7 +90,7 @@ impl IndexCuts {
         }
     }
 
-    fn places(&self, partition: &Partition) -> Vec<Border> {
+    fn split_points(&self, partition: &Partition) -> Vec<SplitPoint> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
@@ -97,22 +98,22 @@ impl IndexCuts {
         let known = partitions.get(&partition.identity());
         known
             .filter(|(at, _)| at.elapsed() < LASTS)
-            .map_or_else(Vec::new, |(_, places)| places.clone())
+            .map_or_else(Vec::new, |(_, points)| points.clone())
     }
 
-    /// Remembers the places of a partition, unless they are too many. At the bound a new partition takes the place of
-    /// the oldest one.
-    fn learn(&self, partition: &Partition, places: Vec<Border>, now: Instant) {
+    /// Remembers the split points of a partition, unless they are too many. At the bound a new partition replaces the
+    /// oldest one.
+    fn learn(&self, partition: &Partition, points: Vec<SplitPoint>, now: Instant) {
         let (mut partitions, identity) = (self.partitions.lock(), partition.identity());
         partitions.remove(&identity);
-        if places.len() <= MOST_PLACES {
+        if points.len() <= MOST_SPLIT_POINTS {
             if partitions.len() >= MOST_PARTITIONS {
                 let oldest = partitions.iter().min_by_key(|(_, (at, _))| *at);
                 if let Some(oldest) = oldest.map(|(identity, _)| *identity) {
                     partitions.remove(&oldest);
                 }
             }
-            partitions.insert(identity, (now, places));
+            partitions.insert(identity, (now, points));
         }
         self.count.store(partitions.len(), Ordering::Relaxed);
     }
@@ -157,13 +158,13 @@ pub(super) struct IndexPages<'a> {
     known: &'a IndexCuts,
     sliced: &'a Sliced,
     partition: Partition,
-    cuts: Cuts<Border>,
+    cuts: Cuts<SplitPoint>,
     /// Where the slices that were read begin, and how long they took.
-    read: Vec<(Border, Duration)>,
+    read: Vec<(SplitPoint, Duration)>,
     /// Where the slice that is being read goes on.
     state: Option<PagingState>,
-    /// Up to before this place it was read.
-    behind: Option<Border>,
+    /// Up to before this split point it was read.
+    behind: Option<SplitPoint>,
     /// How long the slice took up to now.
     took: Duration,
 }
@@ -179,24 +180,24 @@ impl Drop for IndexPages<'_> {
                 is_apart
             });
             let read = self.read.drain(..).map(|(start, _)| start);
-            let places = read.chain(self.cuts.starts().cloned()).collect();
-            self.known.learn(&self.partition, places, Instant::now());
+            let points = read.chain(self.cuts.starts().cloned()).collect();
+            self.known.learn(&self.partition, points, Instant::now());
         }
     }
 }
 
 impl<'a> IndexPages<'a> {
-    /// The rows of the partition with this key from one place to before another.
+    /// The rows of the partition with this key from one split point to before another.
     pub(super) fn new(
         (executor, known): (&'a Executor, &'a IndexCuts),
         sliced: &'a Sliced,
         key: Vec<CqlValue>,
-        [start, end]: [Border; 2],
+        [start, end]: [SplitPoint; 2],
     ) -> Self {
         let table = sliced.select.statement.get_table_spec();
         let table = table.map_or_else(String::new, |table| table.table_name().to_owned());
         let partition = Partition { table, key };
-        let cuts = Cuts::of(start, end, known.places(&partition), MOST_CUTS);
+        let cuts = Cuts::of(start, end, known.split_points(&partition), MOST_CUTS);
         let (read, state, behind, took) = (Vec::new(), None, None, Duration::ZERO);
         Self { executor, known, sliced, partition, cuts, read, state, behind, took }
     }
@@ -247,8 +248,8 @@ impl<'a> IndexPages<'a> {
         }
     }
 
-    /// The place behind the last row of a page.
-    fn behind_page(&self, page: &QueryRowsResult) -> Result<Option<Border>, StoreError> {
+    /// The split point behind the last row of a page.
+    fn behind_page(&self, page: &QueryRowsResult) -> Result<Option<SplitPoint>, StoreError> {
         let Sliced { select, order } = self.sliced;
         let rows = page.rows::<ColumnIterator<'_, '_>>().map_err(|e| unreadable(select.name, e))?;
         let Some(last) = rows.last() else { return Ok(None) };
@@ -272,21 +273,21 @@ mod tests {
         let partition =
             |n: usize| Partition { table: String::new(), key: vec![CqlValue::BigInt(n as i64)] };
         let mut turns = 0;
-        let mut learn = |n, places| {
+        let mut learn = |n, points| {
             turns += 1;
             let now = begin + Duration::from_nanos(turns);
-            known.learn(&partition(n), vec![Border::FIRST; places], now);
+            known.learn(&partition(n), vec![SplitPoint::FIRST; points], now);
         };
-        let is_known = |n| !known.places(&partition(n)).is_empty();
+        let is_known = |n| !known.split_points(&partition(n)).is_empty();
         (0..MOST_PARTITIONS).for_each(|n| learn(n, 1));
         learn(0, 2);
         assert!((0..MOST_PARTITIONS).all(is_known), "each was known before");
-        assert_eq!(known.places(&partition(0)).len(), 2);
+        assert_eq!(known.split_points(&partition(0)).len(), 2);
         learn(MOST_PARTITIONS, 1);
         assert!(!is_known(1), "the oldest one");
         assert!(is_known(0) && (2..=MOST_PARTITIONS).all(is_known));
-        learn(7, MOST_PLACES + 1);
-        assert!(!is_known(7), "too many places");
+        learn(7, MOST_SPLIT_POINTS + 1);
+        assert!(!is_known(7), "too many split points");
         assert!((2..7).chain(8..=MOST_PARTITIONS).all(is_known));
         assert_eq!(known.count.load(Ordering::Relaxed), MOST_PARTITIONS - 1);
     }

@@ -15,13 +15,13 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use scylla::value::CqlValue;
 
-use super::border::Border;
 use super::executor::{Failure, all, unreadable};
 use super::finder::{FoundRow, Visit};
 use super::identity::Identity;
 use super::index_pages::IndexPages;
 use super::routing::Route;
 use super::shared::Shared;
+use super::split_point::SplitPoint;
 use super::statements::Prepared;
 use super::window::WindowKey;
 use crate::kairos::DataType;
@@ -213,7 +213,7 @@ impl Shared {
         slice: &LegacySlice,
     ) -> Result<IndexPages<'_>, StoreError> {
         let key = vec![CqlValue::Blob(metric.as_bytes().to_vec())];
-        let range = [Border::of_bytes(&slice.start), Border::behind_bytes(&slice.end)];
+        let range = [SplitPoint::of_bytes(&slice.start), SplitPoint::behind_bytes(&slice.end)];
         let select = &self.statements.legacy()?.slice;
         Ok(self.index_range(select, key, range))
     }

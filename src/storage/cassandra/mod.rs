@@ -11,7 +11,6 @@
 
 mod absorb;
 mod ahead;
-mod border;
 mod cached_reader;
 mod cached_window;
 mod cause;
@@ -62,6 +61,7 @@ mod session;
 mod shared;
 mod spacing;
 mod spec;
+mod split_point;
 mod stamp;
 mod statements;
 mod tables;

@@ -6,7 +6,6 @@ use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlValue;
 use tokio::sync::{Mutex, RwLock};
 
-use super::border::Border;
 use super::clock::Skew;
 use super::dead_cells::DeadCells;
 use super::durability::Durability;
@@ -23,6 +22,7 @@ use super::quarantine::Quarantine;
 use super::read_cache::ReadCache;
 use super::series_cache::SeriesCache;
 use super::spacing::Spacings;
+use super::split_point::SplitPoint;
 use super::stamp::Stamps;
 use super::statements::{Prepared, Statements};
 use super::tables::NameColumn;
@@ -88,7 +88,7 @@ impl Shared {
         sliced: &'a Sliced,
         key: Vec<CqlValue>,
     ) -> IndexPages<'a> {
-        self.index_range(sliced, key, [Border::FIRST, sliced.order.last()])
+        self.index_range(sliced, key, [SplitPoint::FIRST, sliced.order.last()])
     }
 
     /// Those from one place to before another.
@@ -96,7 +96,7 @@ impl Shared {
         &'a self,
         sliced: &'a Sliced,
         key: Vec<CqlValue>,
-        range: [Border; 2],
+        range: [SplitPoint; 2],
     ) -> IndexPages<'a> {
         IndexPages::new((&self.executor, &self.index_cuts), sliced, key, range)
     }

@@ -9,9 +9,9 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 
-use super::border::Order;
 use super::index_pages::Sliced;
 use super::options::Options;
+use super::split_point::Order;
 use super::tables::NameColumn;
 use super::tag_index::{StateStatements, TagIndexStatements, TagRowStatements};
 use crate::storage::StoreError;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use scylla::value::{CqlTimestamp, CqlValue};
 
-use super::super::border::Border;
 use super::super::executor::{Failure, unreadable};
 use super::super::index_pages::IndexPages;
+use super::super::split_point::SplitPoint;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
 use super::Cut;
@@ -412,7 +412,7 @@ impl Doctor {
             let mut names: Vec<String> = Vec::new();
             let list = &self.statements.names.list;
             let key = vec![CqlValue::Blob(StringIndexRow::key(table).to_vec())];
-            let (range, known) = ([Border::FIRST, list.order.last()], &self.index_cuts);
+            let (range, known) = ([SplitPoint::FIRST, list.order.last()], &self.index_cuts);
             let mut pages = IndexPages::new((&self.executor, known), list, key, range);
             while let Some(page) = pages.next().await? {
                 for row in page.rows::<(CqlValue,)>().map_err(|e| unreadable(list.name(), e))? {

@@ -3,9 +3,9 @@
 //!
 //! Tables that an old KairosDB has not are not asked for: their statements are none.
 
-use super::super::border::Order;
 use super::super::index_pages::Sliced;
 use super::super::options::Options;
+use super::super::split_point::Order;
 use super::super::statements::{Prepared, Preparer};
 use super::super::tables::NameColumn;
 use crate::storage::StoreError;

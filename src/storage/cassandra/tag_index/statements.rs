@@ -6,8 +6,8 @@
 
 use scylla::statement::SerialConsistency;
 
-use super::super::border::Order;
 use super::super::index_pages::Sliced;
+use super::super::split_point::Order;
 use super::super::statements::{Batches, Prepared, Preparer};
 use crate::storage::StoreError;
 

@@ -1,8 +1,8 @@
-//! Places between the rows of an index partition, in clustering order, for slices of it.
+//! Split points: where the rows of an index partition are split into slices. They have the clustering order.
 //!
-//! A place is a list of digits that are compared one by one, so one between two others can always be made. Any place
-//! has values for the clustering columns, and of two places the later one never has the earlier values: every row lies
-//! in exactly one of the slices between places, whatever tags it has.
+//! A split point is a list of digits that are compared one by one, so one between two others can always be made. Each
+//! has values for the clustering columns, and of two split points the later one never has the earlier values: every row
+//! lies in exactly one of the slices between them, whatever tags it has.
 //!
 //! Cassandra compares texts by their bytes, which is the order of their characters, and frozen maps pair by pair:
 //! name, then value; a map that is the beginning of another one comes first (`MapType.compareMaps`).
@@ -37,11 +37,11 @@ pub(super) enum Order {
     Times,
 }
 
-/// A place between rows.
+/// A point between two rows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Border(Vec<u32>);
+pub(super) struct SplitPoint(Vec<u32>);
 
-impl Border {
+impl SplitPoint {
     /// Before every row.
     pub(super) const FIRST: Self = Self(Vec::new());
 
@@ -73,9 +73,9 @@ impl Border {
 
     /// Just before the rows of a type.
     fn of_type(data_type: &str) -> Self {
-        let mut border = Self::of_name(data_type);
-        border.0.push(END);
-        border
+        let mut point = Self::of_name(data_type);
+        point.0.push(END);
+        point
     }
 
     /// Just behind the row that this is just before.
@@ -87,37 +87,37 @@ impl Border {
 
 impl Order {
     /// Behind every row.
-    pub(super) fn last(self) -> Border {
+    pub(super) fn last(self) -> SplitPoint {
         match self {
             // No text begins with so many of the last character.
-            Self::Tags | Self::Hashes | Self::Names(_) => Border(vec![u32::MAX; 16]),
-            Self::Bytes => Border(vec![255; 64]),
-            Self::Times => Border(vec![0x1_0000]),
+            Self::Tags | Self::Hashes | Self::Names(_) => SplitPoint(vec![u32::MAX; 16]),
+            Self::Bytes => SplitPoint(vec![255; 64]),
+            Self::Times => SplitPoint(vec![0x1_0000]),
         }
     }
 
     /// Values for the clustering columns.
-    pub(super) fn values(self, border: &Border) -> Vec<CqlValue> {
+    pub(super) fn values(self, point: &SplitPoint) -> Vec<CqlValue> {
         match self {
             Self::Tags => {
-                let mut texts = border.0.split(|digit| *digit == END).map(text);
+                let mut texts = point.0.split(|digit| *digit == END).map(text);
                 let data_type = texts.next().unwrap_or_default();
                 vec![CqlValue::Text(data_type), CqlValue::Map(tags(texts))]
             }
             Self::Hashes => {
-                let end = border.0.iter().position(|digit| *digit == END);
+                let end = point.0.iter().position(|digit| *digit == END);
                 let (data_type, rest) = match end {
-                    Some(end) => (&border.0[..end], &border.0[end + 1..]),
-                    None => (&border.0[..], &[][..]),
+                    Some(end) => (&point.0[..end], &point.0[end + 1..]),
+                    None => (&point.0[..], &[][..]),
                 };
                 let hash = rest.first().map_or(i32::MIN, |hash| (hash ^ 1 << 31).cast_signed());
                 vec![CqlValue::Text(text(data_type)), CqlValue::Int(hash)]
             }
-            Self::Names(NameColumn::Blob) if *border == self.last() => {
+            Self::Names(NameColumn::Blob) if *point == self.last() => {
                 vec![CqlValue::Blob(vec![u8::MAX; 64])]
             }
             Self::Names(column) => {
-                let mut texts = border.0.split(|digit| *digit == END).map(text);
+                let mut texts = point.0.split(|digit| *digit == END).map(text);
                 let mut name = texts.next().unwrap_or_default();
                 if texts.next().is_some() {
                     name.push('\0');
@@ -125,85 +125,87 @@ impl Order {
                 vec![column.value(&name)]
             }
             Self::Bytes => {
-                let bytes = border.0.iter().map(|digit| u8::try_from(*digit).unwrap_or(u8::MAX));
+                let bytes = point.0.iter().map(|digit| u8::try_from(*digit).unwrap_or(u8::MAX));
                 vec![CqlValue::Blob(bytes.collect())]
             }
-            Self::Times => vec![CqlValue::Timestamp(time(&border.0))],
+            Self::Times => vec![CqlValue::Timestamp(time(&point.0))],
         }
     }
 
-    /// The place just behind a row, of which these are the clustering columns. None where the order does not say.
-    pub(super) fn behind(self, row: &[Option<CqlValue>]) -> Option<Border> {
+    /// The split point just behind a row, of which these are the clustering columns. None where the order does not say.
+    pub(super) fn behind(self, row: &[Option<CqlValue>]) -> Option<SplitPoint> {
         match (self, row) {
             (Self::Tags, [Some(CqlValue::Text(data_type)), Some(CqlValue::Map(tags)), ..]) => {
-                let mut border = Border::of_type(data_type);
+                let mut point = SplitPoint::of_type(data_type);
                 for part in tags.iter().flat_map(|(name, value)| [name, value]) {
-                    border.0.extend(part.as_text()?.chars().map(digit));
-                    border.0.push(END);
+                    point.0.extend(part.as_text()?.chars().map(digit));
+                    point.0.push(END);
                 }
-                Some(border.behind())
+                Some(point.behind())
             }
             (Self::Names(_), [Some(CqlValue::Text(name)), ..]) => {
-                Some(Border::of_name(name).behind())
+                Some(SplitPoint::of_name(name).behind())
             }
             (Self::Names(_), [Some(CqlValue::Blob(name)), ..]) => {
-                Some(Border::of_name(std::str::from_utf8(name).ok()?).behind())
+                Some(SplitPoint::of_name(std::str::from_utf8(name).ok()?).behind())
             }
-            (Self::Bytes, [Some(CqlValue::Blob(column)), ..]) => Some(Border::behind_bytes(column)),
+            (Self::Bytes, [Some(CqlValue::Blob(column)), ..]) => {
+                Some(SplitPoint::behind_bytes(column))
+            }
             (Self::Times, [Some(CqlValue::Timestamp(time)), ..]) => {
-                Some(Border::behind_time(*time))
+                Some(SplitPoint::behind_time(*time))
             }
             _ => None,
         }
     }
 
-    /// Places between two others at which what lies between them is cut, in order: at the known types first.
-    pub(super) fn between(self, start: &Border, end: &Border) -> Vec<Border> {
+    /// Split points between two others, in order: at the known types first.
+    pub(super) fn between(self, start: &SplitPoint, end: &SplitPoint) -> Vec<SplitPoint> {
         if matches!(self, Self::Tags | Self::Hashes) && start.0.is_empty() && *end == self.last() {
-            let types = DataType::KNOWN.iter().map(|known| Border::of_type(known.as_str()));
-            let mut places: Vec<Border> = types
+            let types = DataType::KNOWN.iter().map(|known| SplitPoint::of_type(known.as_str()));
+            let mut points: Vec<SplitPoint> = types
                 .flat_map(|begin| {
                     let mut behind = begin.clone();
                     *behind.0.last_mut().expect("not empty") = END + 1;
                     [begin, behind]
                 })
                 .collect();
-            places.sort_unstable();
-            return places;
+            points.sort_unstable();
+            return points;
         }
-        self.places_between(&start.0, &end.0)
+        self.points_between(&start.0, &end.0)
     }
 
     /// The same by the first digit in which there is room between both.
-    fn places_between(self, start: &[u32], end: &[u32]) -> Vec<Border> {
+    fn points_between(self, start: &[u32], end: &[u32]) -> Vec<SplitPoint> {
         let same = start.iter().zip(end).take_while(|(a, b)| a == b).count();
         let of_start = |at: usize| start.get(at).map_or(-1, |digit| i64::from(*digit));
         if start.len() > same + 2 {
             // Rows that follow one begin with a part of its digits. With how many?
             let lengths = (same + 1..start.len() - 1).rev();
             let step = lengths.len().div_ceil(PARTS);
-            let places = lengths.step_by(step).filter_map(|at| {
+            let points = lengths.step_by(step).filter_map(|at| {
                 let next = self.digit(&start[..at], of_start(at) + 1);
                 (next < self.top(&start[..at])).then(|| with(&start[..at], next))
             });
-            let places: Vec<Border> = places.collect();
-            if !places.is_empty() {
-                return places;
+            let points: Vec<SplitPoint> = points.collect();
+            if !points.is_empty() {
+                return points;
             }
         }
         let Some(high) = end.get(same) else { return Vec::new() };
-        let places = self.places(&start[..same], of_start(same), i64::from(*high));
-        if !places.is_empty() {
-            return places;
+        let points = self.points(&start[..same], of_start(same), i64::from(*high));
+        if !points.is_empty() {
+            return points;
         }
         if end.len() > same + 1 {
-            return vec![Border(end[..=same].to_vec())];
+            return vec![SplitPoint(end[..=same].to_vec())];
         }
         let behind = (same..start.len()).map(|at| {
             let before = &start[..=at];
-            self.places(before, of_start(at + 1), self.top(before))
+            self.points(before, of_start(at + 1), self.top(before))
         });
-        behind.into_iter().find(|places| !places.is_empty()).unwrap_or_default()
+        behind.into_iter().find(|points| !points.is_empty()).unwrap_or_default()
     }
 
     /// Behind the last digit that may follow these.
@@ -216,8 +218,8 @@ impl Order {
         }
     }
 
-    /// Places that begin with these digits, then one between two others.
-    fn places(self, before: &[u32], low: i64, high: i64) -> Vec<Border> {
+    /// Split points that begin with these digits, then one between two others.
+    fn points(self, before: &[u32], low: i64, high: i64) -> Vec<SplitPoint> {
         let high = high.min(self.top(before));
         let below = if self.is_text(before) && low < ASCII - 2 { high.min(ASCII) } else { high };
         let count = usize::try_from(below - low - 1).unwrap_or(0).min(PARTS - 1);
@@ -250,8 +252,8 @@ fn is_behind_type(before: &[u32]) -> bool {
 }
 
 /// A digit that is none stands behind all.
-fn with(before: &[u32], digit: i64) -> Border {
-    Border([before, &[u32::try_from(digit).unwrap_or(u32::MAX)]].concat())
+fn with(before: &[u32], digit: i64) -> SplitPoint {
+    SplitPoint([before, &[u32::try_from(digit).unwrap_or(u32::MAX)]].concat())
 }
 
 fn digit(character: char) -> u32 {
@@ -263,7 +265,7 @@ fn text(digits: &[u32]) -> String {
     digits.iter().map(|digit| char::from_u32(digit - 1).unwrap_or(char::MAX)).collect()
 }
 
-/// The time with these digits: the first one that is not before the place.
+/// The time with these digits: the first one that is not before the split point.
 fn time(digits: &[u32]) -> CqlTimestamp {
     let mut bits = 0_u128;
     for at in 0..4 {
@@ -311,7 +313,7 @@ mod tests {
         (data_type.clone(), tags.iter().map(|(name, value)| (text(name), text(value))).collect())
     }
 
-    fn behind(row: &Row) -> Border {
+    fn behind(row: &Row) -> SplitPoint {
         let text = |text: &String| CqlValue::Text(text.clone());
         let tags = row.1.iter().map(|(name, value)| (text(name), text(value))).collect();
         let columns = [Some(text(&row.0)), Some(CqlValue::Map(tags))];
@@ -339,7 +341,7 @@ mod tests {
             let order = Order::Tags;
             let rows: Vec<(&Row, bool)> = rows.iter().zip(is_dead).collect();
             let mut found = Vec::new();
-            let mut cuts = Cuts::of(Border::FIRST, order.last(), [], 5_000);
+            let mut cuts = Cuts::of(SplitPoint::FIRST, order.last(), [], 5_000);
             while let Some([start, end]) = cuts.next() {
                 let (start, end) = (row(&order.values(start)), row(&order.values(end)));
                 let (mut dead, mut last, mut of_page) = (0, None, Vec::new());
@@ -370,16 +372,17 @@ mod tests {
         }
 
         #[test]
-        fn a_later_place_has_no_earlier_values(
+        fn a_later_split_point_has_no_earlier_values(
             a in prop::collection::vec(prop::sample::select(vec![0, 1, 98, 99, 0xd800, 0xe001, 0x11_0000]), 0..9),
             b in prop::collection::vec(prop::sample::select(vec![0, 1, 98, 99, 0xd800, 0xe001, 0x11_0000]), 0..9),
         ) {
-            let (a, b) = if a <= b { (Border(a), Border(b)) } else { (Border(b), Border(a)) };
-            let values = |border| row(&Order::Tags.values(border));
+            let (a, b) = if a <= b { (a, b) } else { (b, a) };
+            let (a, b) = (SplitPoint(a), SplitPoint(b));
+            let values = |point| row(&Order::Tags.values(point));
             prop_assert!(values(&a) <= values(&b), "{a:?} {b:?}");
             prop_assert!(values(&b) < values(&Order::Tags.last()), "{b:?}");
-            let places = Order::Tags.between(&a, &b);
-            let all = [std::slice::from_ref(&a), &places, std::slice::from_ref(&b)].concat();
+            let points = Order::Tags.between(&a, &b);
+            let all = [std::slice::from_ref(&a), &points, std::slice::from_ref(&b)].concat();
             prop_assert!(a == b || all.is_sorted_by(|a, b| a < b), "{all:?}");
         }
     }
@@ -387,57 +390,60 @@ mod tests {
     #[test]
     fn hashes_are_cut_evenly() {
         let order = Order::Hashes;
-        let start = Border::of_type("kairos_double");
+        let start = SplitPoint::of_type("kairos_double");
         let mut end = start.clone();
         *end.0.last_mut().expect("not empty") = 1;
-        let places = order.between(&start, &end);
-        assert_eq!(places.len(), PARTS - 1);
+        let points = order.between(&start, &end);
+        assert_eq!(points.len(), PARTS - 1);
         let want = [CqlValue::Text("kairos_double".into()), CqlValue::Int(-1)];
-        assert_eq!(order.values(&places[PARTS / 2 - 1]), want);
+        assert_eq!(order.values(&points[PARTS / 2 - 1]), want);
         assert_eq!(order.values(&end)[0], CqlValue::Text("kairos_double\0".into()));
-        let places = order.between(&places[0], &places[1]);
-        assert_eq!(places.len(), PARTS - 1);
+        let points = order.between(&points[0], &points[1]);
+        assert_eq!(points.len(), PARTS - 1);
     }
 
     #[test]
     fn names_and_columns_are_cut_by_their_bytes() {
         let text = Order::Names(NameColumn::Text);
-        let name = |border: &Border| text.values(border)[0].as_text().expect("a text").clone();
+        let name = |point: &SplitPoint| text.values(point)[0].as_text().expect("a text").clone();
         let after = text.behind(&[Some(CqlValue::Text("up".into()))]).expect("a name");
         assert_eq!(name(&after), "up\0");
         assert_eq!(
-            (name(&Border::FIRST), name(&Border::of_name("u"))),
+            (name(&SplitPoint::FIRST), name(&SplitPoint::of_name("u"))),
             (String::new(), "u".into())
         );
         assert!(name(&text.last()) > char::MAX.to_string());
         let blob = Order::Names(NameColumn::Blob);
-        assert_eq!(blob.values(&Border::of_name("u")), [CqlValue::Blob(b"u".to_vec())]);
+        assert_eq!(blob.values(&SplitPoint::of_name("u")), [CqlValue::Blob(b"u".to_vec())]);
         let bytes = Order::Bytes;
-        let places = bytes.between(&Border::of_bytes(&[1, 2]), &Border::of_bytes(&[1, 9]));
-        let columns: Vec<_> = places.iter().flat_map(|place| bytes.values(place)).collect();
+        let points = bytes.between(&SplitPoint::of_bytes(&[1, 2]), &SplitPoint::of_bytes(&[1, 9]));
+        let columns: Vec<_> = points.iter().flat_map(|point| bytes.values(point)).collect();
         assert_eq!(columns, (3..9).map(|last| CqlValue::Blob(vec![1, last])).collect::<Vec<_>>());
-        assert!(bytes.between(&Border::of_bytes(&[1]), &Border::of_bytes(&[1, 0])).is_empty());
+        assert!(
+            bytes.between(&SplitPoint::of_bytes(&[1]), &SplitPoint::of_bytes(&[1, 0])).is_empty()
+        );
     }
 
     #[test]
     fn times_are_cut_in_their_order() {
         let order = Order::Times;
-        let value = |border: &Border| order.values(border)[0].as_cql_timestamp().expect("a time").0;
+        let value =
+            |point: &SplitPoint| order.values(point)[0].as_cql_timestamp().expect("a time").0;
         for time in [i64::MIN, -1, 0, 1, 1 << 48, i64::MAX - 1] {
-            let (border, time) = (Border::of_time(CqlTimestamp(time)), CqlTimestamp(time));
-            assert_eq!(value(&border), time.0);
-            assert_eq!(value(&Border::behind_time(time)), time.0 + 1);
+            let (point, time) = (SplitPoint::of_time(CqlTimestamp(time)), CqlTimestamp(time));
+            assert_eq!(value(&point), time.0);
+            assert_eq!(value(&SplitPoint::behind_time(time)), time.0 + 1);
             let behind = order.behind(&[Some(CqlValue::Timestamp(time))]);
-            assert_eq!(behind, Some(Border::behind_time(time)));
+            assert_eq!(behind, Some(SplitPoint::behind_time(time)));
         }
-        assert_eq!((value(&Border::FIRST), value(&order.last())), (i64::MIN, i64::MAX));
+        assert_eq!((value(&SplitPoint::FIRST), value(&order.last())), (i64::MIN, i64::MAX));
         // A month of rows of a minute, somewhere in all of time.
         let (first, last) = (1_700_000_000_000, 1_702_592_000_000);
-        let (mut start, mut end, mut cuts) = (Border::FIRST, order.last(), 0);
+        let (mut start, mut end, mut cuts) = (SplitPoint::FIRST, order.last(), 0);
         while value(&end).saturating_sub(value(&start)) > 60_000 {
-            let places = order.between(&start, &end);
-            assert!(places.is_sorted_by(|a, b| a < b) && places.len() < PARTS, "{places:?}");
-            let all = [vec![start.clone()], places, vec![end.clone()]].concat();
+            let points = order.between(&start, &end);
+            assert!(points.is_sorted_by(|a, b| a < b) && points.len() < PARTS, "{points:?}");
+            let all = [vec![start.clone()], points, vec![end.clone()]].concat();
             assert!(all.is_sorted_by(|a, b| value(a) <= value(b)), "{all:?}");
             let at = all.windows(2).find(|slice| value(&slice[1]) > (first + last) / 2);
             let [a, b] = at.expect("one of them") else { unreachable!("two each") };
