@@ -4,13 +4,12 @@
 //! all requests of that round (group commit). [`record`] and [`mod@checkpoint`] fix the bytes,
 //! [`segment`] is a file, [`handle`] what requests use, [`writer`] the thread, [`mod@log`] what the
 //! two have in common. [`replay`] decides at start what is a torn tail and what is damage,
-//! [`again`] reads what is kept longer once more,
+//! [`reread`] reads what is kept longer once more,
 //! [`repair`](fn@repair) is the way out of damage; it looks around with [`survey`] and counts what is
 //! lost with [`contents`]. [`mark`] tells a log that is gone from one that never was. What writes the log goes
 //! through [`log_files`](crate::storage::log_files). But for that count the log knows no samples: it keeps request
 //! bodies as they came.
 
-mod again;
 mod checkpoint;
 mod contents;
 mod handle;
@@ -19,6 +18,7 @@ mod mark;
 mod record;
 mod repair;
 mod replay;
+mod reread;
 mod segment;
 mod survey;
 mod unflushed;

@@ -1,4 +1,4 @@
-//! Reading records once more while the log is written to: those of segments that take no more appends.
+//! Rereading records while the log is written to: those of segments that take no more appends.
 //!
 //! Invariant: what is given is whole and in order; anything else in such a segment is damage. Nothing is written.
 
