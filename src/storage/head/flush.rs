@@ -2,7 +2,7 @@
 //!
 //! A flush gives all points up to one place in the order of acceptance, its snapshot, to the store
 //! below as sorted runs, and only after its `Ok` moves the checkpoint, evicts the snapshot and
-//! removes log segments, or holds them for a while ([`super::held`]). It is cut at the last record that was
+//! removes log segments, or holds them for a while ([`super::unsynced_records`]). It is cut at the last record that was
 //! appended: memory has begun it only after it applied everything that was committed up to there, and
 //! nothing behind it.
 //!
@@ -24,7 +24,7 @@ use tracing::{error, warn};
 
 use super::applier::{Step, answered};
 use super::handing_down::HandingDown;
-use super::held::starts_of;
+use super::unsynced_records::starts_of;
 use super::{Inner, Options, blocking};
 use crate::limits::{RETRY_AFTER, RETURN_PROBE};
 use crate::storage::{Level, Pace, StoreError};

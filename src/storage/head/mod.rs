@@ -15,7 +15,6 @@ mod closing;
 mod deletes;
 mod flush;
 mod handing_down;
-mod held;
 mod map;
 mod memory;
 mod open;
@@ -26,6 +25,7 @@ mod repeater;
 mod series;
 mod share;
 mod size;
+mod unsynced_records;
 pub mod wal;
 
 use std::path::PathBuf;
@@ -55,9 +55,9 @@ use crate::wire;
 
 use applier::{Answered, Applier, Step, answered};
 use flush::{Flusher, WhenEmpty};
-use held::HeldRecords;
 use memory::{Memory, Resolved};
 use prepared::Judge;
+use unsynced_records::UnsyncedRecords;
 use wal::{Mark, Record, Wal};
 
 pub use prepared::Refuse;
@@ -152,7 +152,7 @@ struct Inner {
     below: SharedStore,
     metrics: HeadMetrics,
     /// What the store below has and may lose yet.
-    held: Arc<HeldRecords>,
+    held: Arc<UnsyncedRecords>,
     /// How flushes have failed since the last one that went down.
     failures: Failures,
 }
@@ -198,7 +198,7 @@ impl Head {
     ) -> Result<Self, StoreError> {
         let inner = Arc::new(open::open(options, below, metrics).await?);
         flush::spawn(&inner);
-        held::spawn(&inner);
+        unsynced_records::spawn(&inner);
         Ok(Self { inner })
     }
 

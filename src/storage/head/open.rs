@@ -23,10 +23,10 @@ use super::ahead::{self, Change, Message, Read, undecodable};
 use super::applier::Applier;
 use super::flush::Flusher;
 use super::handing_down::{HandingDown, PendingDelete};
-use super::held::{HeldRecords, starts_of};
 use super::memory::{Memory, Resolved};
 use super::prepared::{Judge, Prepared};
 use super::repeater::Repeater;
+use super::unsynced_records::{UnsyncedRecords, starts_of};
 use super::wal::{self, Wal, WalOptions};
 use super::{Inner, Options, Order, Stamps, blocking};
 use crate::model::{Protocol, ShownSize, Target};
@@ -119,7 +119,7 @@ struct ReadBack {
     /// No later acceptance time may be before this.
     stamp: i64,
     /// What processes before this one handed down, and the store below may lose.
-    held: HeldRecords,
+    held: UnsyncedRecords,
     /// What went down of it, and the store below may lose: its servers before, the record before the first, the last.
     handed_down: Option<(Starts, u64, u64)>,
 }
@@ -183,7 +183,7 @@ impl Replay {
         let metrics = self.metrics.clone();
         let log = self.take_all(|hand_on| wal::read(wal_options, after, hand_on))?;
         // Before the log is cut: a start that fails here is to find all of it again.
-        let held = HeldRecords::read(&options.dir, &options.disk)?;
+        let held = UnsyncedRecords::read(&options.dir, &options.disk)?;
         let wal = log.start(metrics)?;
         // Also of records that are in the store below: stamps never fall, whatever the clock does.
         // A flush may have had the last one.

@@ -48,7 +48,7 @@ impl Held {
 }
 
 /// Everything that is held, oldest first.
-pub(super) struct HeldRecords {
+pub(super) struct UnsyncedRecords {
     path: PathBuf,
     unfinished: PathBuf,
     disk: Arc<dyn LogFiles>,
@@ -57,7 +57,7 @@ pub(super) struct HeldRecords {
     pub(super) more: tokio::sync::Notify,
 }
 
-impl HeldRecords {
+impl UnsyncedRecords {
     /// What the file of a log says; nothing is held where there is no file.
     pub(super) fn read(dir: &Path, disk: &Arc<dyn LogFiles>) -> Result<Self, StoreError> {
         let path = dir.join(NAME);
@@ -230,7 +230,7 @@ mod tests {
     fn what_is_held_survives_a_restart() {
         let dir = tempfile::tempdir().expect("a folder");
         let disk: Arc<dyn LogFiles> = Arc::new(Disk);
-        let read = || HeldRecords::read(dir.path(), &disk).expect("readable");
+        let read = || UnsyncedRecords::read(dir.path(), &disk).expect("readable");
         let held = |after, through, acknowledged, start| Held {
             after,
             through,
@@ -260,7 +260,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(dir.path().join(NAME)).expect("a folder in place of the file");
         let disk: Arc<dyn LogFiles> = Arc::new(Disk);
-        let read = HeldRecords::read(dir.path(), &disk);
+        let read = UnsyncedRecords::read(dir.path(), &disk);
         let error = read.map(drop).expect_err("what is held is not known");
         assert!(matches!(&error, StoreError::Io { path, .. } if path.ends_with(NAME)), "{error}");
     }
