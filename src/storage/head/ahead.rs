@@ -6,7 +6,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::share::{Closing, Piece, Share};
+use super::byte_budget::{ByteBudget, CloseOnDrop, Reserved};
 use super::wal::{Entry, Record};
 use crate::model::{Matcher, Protocol, Target, TimeRange};
 use crate::storage::StoreError;
@@ -25,7 +25,7 @@ pub(super) struct Read {
     pub accepted: i64,
     pub change: Change,
     /// Its bytes among those that are ready.
-    _piece: Piece,
+    _reserved: Reserved,
 }
 
 /// What it changes.
@@ -51,7 +51,7 @@ impl Message {
 pub(super) struct Reading {
     read: SyncSender<Read>,
     /// How many bytes may be ready.
-    share: Share,
+    budget: ByteBudget,
     /// Buffers to be used again.
     used: Receiver<Vec<u8>>,
 }
@@ -59,7 +59,7 @@ pub(super) struct Reading {
 /// The end that takes what was read.
 pub(super) struct Taking {
     read: Receiver<Read>,
-    _closing: Closing,
+    _closer: CloseOnDrop,
     used: SyncSender<Vec<u8>>,
 }
 
@@ -68,33 +68,34 @@ pub(super) fn channel(most_bytes: u64) -> (Reading, Taking) {
     let (to_take, taken) = sync_channel(WAITING);
     // One is filled and one is emptied meanwhile.
     let (to_fill, used) = sync_channel(WAITING + 2);
-    let share = Share::new(most_bytes);
-    let taking = Taking { read: taken, _closing: share.closing(), used: to_fill };
-    (Reading { read: to_take, share, used }, taking)
+    let budget = ByteBudget::new(most_bytes);
+    let taking = Taking { read: taken, _closer: budget.close_on_drop(), used: to_fill };
+    (Reading { read: to_take, budget, used }, taking)
 }
 
 impl Reading {
     /// Hands a record on. Fails if nobody takes it any more.
     pub(super) fn hand_on(&self, entry: &Entry<'_>) -> Result<(), StoreError> {
         let (sequence, accepted) = (entry.sequence, entry.accepted);
-        let (change, piece) = match &entry.record {
+        let (change, reserved) = match &entry.record {
             Record::Write { protocol, rejected, body } => {
                 let bytes =
                     snappy::declared_len(body).map_err(|error| undecodable(sequence, error))?;
-                let piece = self.share.take(bytes as u64);
+                let reserved = self.budget.take(bytes as u64);
                 let mut buffer = self.used.try_recv().unwrap_or_default();
                 let message = snappy::decompress(body, &mut buffer);
                 let len = message.map_err(|error| undecodable(sequence, error))?.len();
                 let message = Message { buffer, len };
-                (Change::Write { protocol: *protocol, rejected: rejected.clone(), message }, piece)
+                let (protocol, rejected) = (*protocol, rejected.clone());
+                (Change::Write { protocol, rejected, message }, reserved)
             }
             Record::Delete { range, matchers } => {
                 let matchers = matchers.clone();
-                (Change::Delete { range: *range, matchers }, self.share.take(0))
+                (Change::Delete { range: *range, matchers }, self.budget.take(0))
             }
             Record::Seal(_) | Record::Gap => return Ok(()),
         };
-        let read = Read { sequence, accepted, change, _piece: piece };
+        let read = Read { sequence, accepted, change, _reserved: reserved };
         self.read.send(read).map_err(|_| StoreError::Backend {
             what: "reading the log back was given up".into(),
             source: "what was read is not taken any more".into(),

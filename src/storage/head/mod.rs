@@ -11,6 +11,7 @@
 
 mod ahead;
 mod applier;
+mod byte_budget;
 mod closing;
 mod deletes;
 mod flush;
@@ -23,7 +24,6 @@ mod prepared;
 mod read;
 mod repeater;
 mod series;
-mod share;
 mod size;
 mod unsynced_records;
 pub mod wal;

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use super::byte_budget::{ByteBudget, Reserved};
 use super::map::bytes_of_new;
 use super::memory::Memory;
 use super::prepared::Prepared;
-use super::share::{Piece, Share};
 use crate::storage::StoreError;
 
 /// Writes that wait, at most.
@@ -21,7 +21,7 @@ const WAITING: usize = 16;
 
 enum Step {
     /// With the acceptance time that points keep, 0 = none, and its bytes among those that wait.
-    Write(Prepared, i64, Piece),
+    Write(Prepared, i64, Reserved),
     /// Answered when everything before is in memory.
     Settle(SyncSender<()>),
 }
@@ -31,7 +31,7 @@ pub(super) struct Repeater {
     steps: SyncSender<Step>,
     thread: JoinHandle<u64>,
     waiting: Arc<Waiting>,
-    share: Share,
+    budget: ByteBudget,
 }
 
 /// What the writes that are not applied yet take in memory, at most, in bytes.
@@ -48,25 +48,25 @@ impl Repeater {
         let (steps, taken) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("repeat".into());
         let waiting = Arc::new(Waiting::default());
-        let (left, share) = (waiting.clone(), Share::new(most_bytes));
-        let closing = share.closing();
+        let (left, budget) = (waiting.clone(), ByteBudget::new(most_bytes));
+        let closer = budget.close_on_drop();
         let thread = thread.spawn(move || {
-            let _closing = closing;
+            let _closer = closer;
             repeat(&memory, taken, &left)
         });
         let thread = thread.map_err(|source| StoreError::Backend {
             what: "the thread that reads the log back does not start".into(),
             source: Box::new(source),
         })?;
-        Ok(Self { steps, thread, waiting, share })
+        Ok(Self { steps, thread, waiting, budget })
     }
 
     /// Has a write applied.
     pub(super) fn write(&self, write: Prepared, stamp: i64) -> Result<(), StoreError> {
         self.waiting.points.fetch_add(Memory::most_bytes(&write), Relaxed);
         self.waiting.series.fetch_add(series_bytes(&write), Relaxed);
-        let piece = self.share.take(write.bytes());
-        self.steps.send(Step::Write(write, stamp, piece)).map_err(|_| ended())
+        let reserved = self.budget.take(write.bytes());
+        self.steps.send(Step::Write(write, stamp, reserved)).map_err(|_| ended())
     }
 
     /// Bytes of points that memory may get yet by what was given, at most. Whoever adds what memory has asks for
@@ -110,7 +110,7 @@ fn repeat(memory: &Memory, steps: Receiver<Step>, waiting: &Waiting) -> u64 {
     let mut points = 0;
     for step in steps {
         match step {
-            Step::Write(write, stamp, _piece) => {
+            Step::Write(write, stamp, _reserved) => {
                 let (bytes, series) = (Memory::most_bytes(&write), series_bytes(&write));
                 let outcome = memory.apply(write, stamp);
                 waiting.points.fetch_sub(bytes, Release);

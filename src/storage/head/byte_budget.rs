@@ -1,15 +1,16 @@
-//! Bytes that one thread may have ready for another: the one that makes them waits while the other is behind.
+//! A budget of bytes that one thread may have ready for another: the one that makes them waits while the other is
+//! behind.
 //!
-//! Invariant: they are never more than the share, but for one piece that is larger, which has it alone. Who waits goes
-//! on when the other end is gone.
+//! Invariant: the reserved bytes are never more than the budget, but for one reservation that is larger, which has it
+//! alone. Who waits goes on when the other end is gone. The bytes themselves are not here.
 
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The share. Its clones are the same one.
+/// The budget. Its clones are the same one.
 #[derive(Clone)]
-pub(super) struct Share(Arc<Inner>);
+pub(super) struct ByteBudget(Arc<Inner>);
 
 struct Inner {
     most: u64,
@@ -23,47 +24,47 @@ struct State {
     closed: bool,
 }
 
-/// Bytes of the share, until this is dropped.
-pub(super) struct Piece {
-    share: Share,
+/// Bytes of the budget, until this is dropped.
+pub(super) struct Reserved {
+    budget: ByteBudget,
     bytes: u64,
 }
 
 /// Nobody waits any more once this is dropped.
-pub(super) struct Closing(Share);
+pub(super) struct CloseOnDrop(ByteBudget);
 
-impl Share {
-    /// One of so many bytes.
+impl ByteBudget {
+    /// A budget of so many bytes.
     pub(super) fn new(most: u64) -> Self {
         Self(Arc::new(Inner { most, state: Mutex::default(), less: Condvar::new() }))
     }
 
-    /// Waits until these bytes have room.
-    pub(super) fn take(&self, bytes: u64) -> Piece {
+    /// Reserves these bytes; waits until they have room.
+    pub(super) fn take(&self, bytes: u64) -> Reserved {
         let mut state = self.0.state.lock();
         while !state.closed && state.taken > 0 && state.taken.saturating_add(bytes) > self.0.most {
             self.0.less.wait(&mut state);
         }
         state.taken = state.taken.saturating_add(bytes);
-        Piece { share: self.clone(), bytes }
+        Reserved { budget: self.clone(), bytes }
     }
 
     /// What the end that takes holds.
-    pub(super) fn closing(&self) -> Closing {
-        Closing(self.clone())
+    pub(super) fn close_on_drop(&self) -> CloseOnDrop {
+        CloseOnDrop(self.clone())
     }
 }
 
-impl Drop for Piece {
+impl Drop for Reserved {
     fn drop(&mut self) {
-        let Inner { state, less, .. } = &*self.share.0;
+        let Inner { state, less, .. } = &*self.budget.0;
         let mut state = state.lock();
         state.taken = state.taken.saturating_sub(self.bytes);
         less.notify_all();
     }
 }
 
-impl Drop for Closing {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.0.state.lock().closed = true;
         self.0.0.less.notify_all();
@@ -78,13 +79,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_makes_more_than_the_share_waits_for_the_other_end() {
-        let share = Share::new(10);
-        let closing = share.closing();
+    fn who_makes_more_than_the_budget_waits_for_the_other_end() {
+        let budget = ByteBudget::new(10);
+        let closer = budget.close_on_drop();
         let (made, taken) = channel();
         let maker = std::thread::spawn(move || {
             for bytes in [30, 4, 6, 1, 100, 7, 8] {
-                if made.send((bytes, share.take(bytes))).is_err() {
+                if made.send((bytes, budget.take(bytes))).is_err() {
                     return;
                 }
             }
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(hundred.0, 100);
         waits();
         // The other end is gone.
-        drop(closing);
+        drop(closer);
         assert_eq!((next().0, next().0), (7, 8));
         maker.join().expect("it ends");
     }
