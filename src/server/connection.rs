@@ -30,8 +30,8 @@ use tokio::time::timeout;
 use tower::Service;
 
 use super::answer::Exchange;
-use super::heads::Lingers;
 use super::places::{BodyOwed, Multiplexed, Place};
+use super::rejected_heads::Lingers;
 use crate::api::{AnswerTo, RefusedHead, SharedConnection, SpareConnection};
 use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
 use crate::telemetry::HttpMetrics;

@@ -23,9 +23,9 @@ use tokio::task::coop::unconstrained;
 
 use super::answer::Streams;
 use super::connection::{Requests, Watched};
-use super::heads::{Heads, Lingers};
 use super::phase::{Limits, Overdue};
 use super::places::{Place, Places};
+use super::rejected_heads::{Heads, Lingers};
 use super::tls::Tls;
 use crate::limits::{ACCEPT_PAUSE, MAX_READ_HEAD_BYTES};
 use crate::storage::Level;
