@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::config::{Language, QueryConfig, TypeAndUnitLabels};
 use crate::promql::{
-    CounterSign, Engine, Features, NameRemoval, Names, Patterns, QueryMemory, Settings,
+    CounterSign, Engine, Features, NameRemoval, Names, QueryMemory, RegexCompiler, Settings,
     StartTimestamps, Syntax,
 };
 
@@ -69,10 +69,10 @@ impl Evaluator {
         (!same).then(|| Self::new(settings, syntax, config.slow))
     }
 
-    /// The same, whose queries together hold no more than this, and whose patterns.
-    pub(super) fn within(&self, memory: Arc<QueryMemory>, patterns: Patterns) -> Self {
-        let patterns = Arc::new(patterns);
-        let settings = Settings { memory, patterns, ..self.engine.settings().clone() };
+    /// The same, whose queries together hold no more than this, and whose regular expressions are compiled by this.
+    pub(super) fn within(&self, memory: Arc<QueryMemory>, compiler: RegexCompiler) -> Self {
+        let regex_compiler = Arc::new(compiler);
+        let settings = Settings { memory, regex_compiler, ..self.engine.settings().clone() };
         Self::new(settings, self.syntax, self.slow)
     }
 
@@ -121,7 +121,7 @@ mod tests {
             max_samples_read: 11,
             max_bytes: 3,
             memory: Arc::clone(&settings.memory),
-            patterns: Arc::clone(&settings.patterns),
+            regex_compiler: Arc::clone(&settings.regex_compiler),
             max_concurrent: 4,
             max_queue: 5,
             max_depth: 6,

@@ -77,8 +77,8 @@ pub(super) async fn parse_any(
         });
         parsed.collect::<Result<Result<Vec<_>, String>, ApiError>>()
     };
-    let patience = patterns::patience(state);
-    let (matchers, room) = patterns::read(state, &patience, bytes, parse).await?;
+    let deadline = patterns::compile_deadline(state);
+    let (matchers, room) = patterns::read(state, &deadline, bytes, parse).await?;
     Ok(matchers.map(|matchers| Selectors { matchers, _room: room }))
 }
 

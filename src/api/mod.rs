@@ -86,7 +86,7 @@ use crate::config::{
     StoreConfig, TypeAndUnitLabels, WebConfig,
 };
 use crate::limits::MAX_READ_RESPONSE_BYTES;
-use crate::promql::{Patterns, QueryMemory, Settings, Syntax};
+use crate::promql::{QueryMemory, RegexCompiler, Settings, Syntax};
 use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, Level, Pressure, SelectHints, SharedStore};
 use crate::telemetry::{Metrics, Traces};
@@ -281,8 +281,8 @@ impl AppState {
         let (at_once, stall) = (limits.reads, limits.http.answer_timeout);
         let mut reads = ReadGate::new(ReadLimits { at_once, stall, ..ReadLimits::default() });
         reads.bodies = room();
-        let evaluator =
-            self.evaluator().within(Arc::new(queries), Patterns::new(bytes(memory.patterns())));
+        let compiler = RegexCompiler::new(bytes(memory.patterns()));
+        let evaluator = self.evaluator().within(Arc::new(queries), compiler);
         // The label sets of all at a time may have half of what the process may, and the points that they keep from
         // being forgotten as much again.
         let share = bytes(memory.queries()) / limits.reads;

@@ -9,7 +9,7 @@ use super::workers::Caller;
 use super::{ApiError, AppState};
 use crate::limits::{MAX_READ_PATTERN_BYTES, NO_SETTING};
 use crate::model::{MatchOp, Matcher, PatternSet, ShownSize};
-use crate::promql::{LimitSource, Patience, PatternRoom};
+use crate::promql::{CompileDeadline, LimitSource, PatternRoom};
 
 /// Bytes of a request that is read where it comes.
 const SHORT: usize = 4 << 10;
@@ -17,12 +17,12 @@ const SHORT: usize = 4 << 10;
 /// What was read, and the memory of its patterns, to be kept as long as they are.
 pub(super) type Read<T> = (T, PatternRoom);
 
-/// How long requests wait for patterns that began now and have no time of their own.
-pub(super) fn patience(state: &AppState) -> Patience {
+/// Until when the patterns of a request have to be compiled that begins now and has no time of its own.
+pub(super) fn compile_deadline(state: &AppState) -> CompileDeadline {
     let evaluator = state.evaluator();
     let settings = evaluator.engine.settings();
     let (limit, setting) = settings.longest();
-    Patience {
+    CompileDeadline {
         began: Instant::now(),
         limit,
         of: LimitSource::Setting(setting),
@@ -33,12 +33,12 @@ pub(super) fn patience(state: &AppState) -> Patience {
 /// What `read` makes of a request of `bytes` bytes. `read` may be called twice.
 pub(super) async fn read<T: Send + 'static>(
     state: &AppState,
-    patience: &Patience,
+    deadline: &CompileDeadline,
     bytes: usize,
     read: impl Fn(&mut PatternSet, &Caller<'_>) -> Result<T, ApiError> + Clone + Send + 'static,
 ) -> Result<Read<T>, ApiError> {
-    let patterns = state.evaluator().engine.settings().patterns.clone();
-    let (mut set, mut room) = (patterns.set(), PatternRoom::default());
+    let compiler = state.evaluator().engine.settings().regex_compiler.clone();
+    let (mut set, mut room) = (compiler.set(), PatternRoom::default());
     loop {
         let read = read.clone();
         let once = move |caller: &Caller<'_>| {
@@ -53,13 +53,13 @@ pub(super) async fn read<T: Send + 'static>(
         if missing.is_empty() {
             return Ok((found, room));
         }
-        let (compiled, more) = patterns.compile(after, missing, patience).await?;
+        let (compiled, more) = compiler.compile(after, missing, deadline).await?;
         (set, room) = (compiled, room.and(more));
     }
 }
 
-/// The patterns of a request that is no text of PromQL.
-pub(super) struct Patterns<'a> {
+/// Reads the matchers of a request that is no text of PromQL.
+pub(super) struct MatcherReader<'a> {
     /// Bytes of patterns so far.
     bytes: usize,
     /// Bytes that each may compile to.
@@ -68,7 +68,7 @@ pub(super) struct Patterns<'a> {
     caller: &'a Caller<'a>,
 }
 
-impl<'a> Patterns<'a> {
+impl<'a> MatcherReader<'a> {
     /// For a request with `count` regular expressions.
     pub(super) fn new(count: usize, set: &'a mut PatternSet, caller: &'a Caller<'a>) -> Self {
         Self { bytes: 0, share: set.share(count), set, caller }

@@ -338,8 +338,8 @@ pub(super) async fn parsed(
     let parse = move |set: &mut PatternSet, _: &Caller<'_>| {
         Ok(parse_with(&text, syntax, set).map_err(|error| error.to_string()))
     };
-    let patience = evaluator.engine.patience(options);
-    let read = patterns::read(state, &patience, query.len(), parse);
+    let deadline = evaluator.engine.compile_deadline(options);
+    let read = patterns::read(state, &deadline, query.len(), parse);
     let read = read.instrument(info_span!("parse")).await;
     read.inspect_err(|error| {
         if let ApiError::Query(error) = error {

@@ -12,7 +12,7 @@ use super::budget::Budget;
 use super::cost::{Limit, Limits};
 use super::counts::SampleCounts;
 use super::error::{Costly, EVALUATION, QueryError};
-use super::patterns::{Patience, Patterns};
+use super::regex_compiler::{CompileDeadline, RegexCompiler};
 use super::settings::{CounterSign, NameRemoval, Settings, StartTimestamps};
 
 /// What the operators of one query share.
@@ -29,7 +29,7 @@ pub(crate) struct Context {
     /// What may be held in memory.
     pub budget: Arc<Budget>,
     /// Compiles what `label_replace` has.
-    pub patterns: Arc<Patterns>,
+    pub regex_compiler: Arc<RegexCompiler>,
     max_queue: usize,
     began: Instant,
     /// Samples that the query looked at, as Prometheus counts them.
@@ -57,7 +57,7 @@ impl Context {
             start_timestamps: settings.start_timestamps,
             counter_sign: settings.counter_sign,
             budget: Budget::new(settings),
-            patterns: Arc::clone(&settings.patterns),
+            regex_compiler: Arc::clone(&settings.regex_compiler),
             max_queue: settings.max_queue,
             began: begin,
             counts,
@@ -90,10 +90,10 @@ impl Context {
         Ok(())
     }
 
-    /// How long it may wait for what is compiled.
-    pub(crate) fn patience(&self) -> Patience {
+    /// Until when its regular expressions have to be compiled.
+    pub(crate) fn compile_deadline(&self) -> CompileDeadline {
         let Limit { most: limit, of } = self.limits.duration;
-        Patience { began: self.began, limit, of, max_queue: self.max_queue }
+        CompileDeadline { began: self.began, limit, of, max_queue: self.max_queue }
     }
 
     /// Counts the series of a selector; fails when they are too many.

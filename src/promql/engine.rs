@@ -22,9 +22,9 @@ use super::counts::{Counting, SampleCounts};
 use super::error::{EVALUATION, QUEUE, QueryError, joined};
 use super::estimate::{Estimate, estimate};
 use super::operators::build::{Builder, Scope};
-use super::patterns::Patience;
 use super::plan::{Node, Plan, Query, plan};
 use super::queue::Queue;
+use super::regex_compiler::CompileDeadline;
 use super::settings::{MAX_DEPTH, Settings, StartTimestamps};
 use super::source::{Selected, select_all};
 use super::steps::Steps;
@@ -168,10 +168,10 @@ impl Engine {
         Budget::new(&self.settings).nothing()
     }
 
-    /// How long a query may take, patterns that have to be compiled included.
-    pub fn patience(&self, options: &QueryOptions) -> Patience {
+    /// Until when the regular expressions of a query have to be compiled: it counts for the time of the query.
+    pub fn compile_deadline(&self, options: &QueryOptions) -> CompileDeadline {
         let limits = Limits::new(&self.settings, options.timeout, &options.limits);
-        Patience {
+        CompileDeadline {
             began: options.began.unwrap_or_else(Instant::now),
             limit: limits.duration.most,
             of: limits.duration.of,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::patterns::Patterns;
 use super::query_memory::QueryMemory;
+use super::regex_compiler::RegexCompiler;
 use crate::limits::MAX_QUERY_DEPTH;
 
 /// Names of settings, for errors that say which limit was passed.
@@ -26,8 +26,8 @@ pub struct Settings {
     pub max_bytes: usize,
     /// What all queries hold together, and may.
     pub memory: Arc<QueryMemory>,
-    /// The patterns of all requests.
-    pub patterns: Arc<Patterns>,
+    /// Compiles the regular expressions of all requests.
+    pub regex_compiler: Arc<RegexCompiler>,
     /// Longest time that a query may take, waiting for its turn included.
     pub timeout: Duration,
     /// The same in its place, where it is not 0.
@@ -97,7 +97,7 @@ impl Default for Settings {
             max_samples: 50_000_000,
             max_bytes: 2 << 30,
             memory: Arc::default(),
-            patterns: Arc::default(),
+            regex_compiler: Arc::default(),
             timeout: Duration::from_secs(120),
             max_duration: Duration::ZERO,
             max_series: 0,

@@ -136,9 +136,9 @@ pub(super) async fn remote_read(
     let bytes = body.bytes.clone();
     let decode =
         move |set: &mut PatternSet, caller: &Caller<'_>| ReadRequest::decode(&bytes, set, caller);
-    let patience = patterns::patience(&state);
+    let compile_deadline = patterns::compile_deadline(&state);
     // Whatever a body unpacks to, it is work for the workers.
-    let request = patterns::read(&state, &patience, usize::MAX, decode);
+    let request = patterns::read(&state, &compile_deadline, usize::MAX, decode);
     let (mut request, room) = request.instrument(info_span!("decode")).await?;
     drop(body);
     let watch = Watch::new(&state, "/api/v1/read", request.queries.iter().map(Query::shown));

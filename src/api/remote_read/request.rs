@@ -7,7 +7,7 @@ use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 use crate::api::ApiError;
-use crate::api::patterns::Patterns;
+use crate::api::patterns::MatcherReader;
 use crate::api::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
 use crate::api::workers::Caller;
 use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES, NO_SETTING};
@@ -62,9 +62,9 @@ impl ReadRequest {
         let response = negotiate(&request.accepted_response_types)?;
         let all = request.queries.iter().flat_map(|query| &query.matchers);
         let count = all.filter(|m| matches!(m.r#type(), Type::Re | Type::Nre)).count();
-        let mut patterns = Patterns::new(count, set, caller);
+        let mut reader = MatcherReader::new(count, set, caller);
         let queries: Result<Vec<Query>, ApiError> =
-            request.queries.iter().map(|query| decode_query(query, &mut patterns)).collect();
+            request.queries.iter().map(|query| decode_query(query, &mut reader)).collect();
         Ok(Self { queries: queries?, response })
     }
 }
@@ -89,16 +89,16 @@ impl Query {
     }
 }
 
-fn decode_query(query: &v1::Query, patterns: &mut Patterns<'_>) -> Result<Query, ApiError> {
+fn decode_query(query: &v1::Query, reader: &mut MatcherReader<'_>) -> Result<Query, ApiError> {
     let matchers: Result<Vec<Matcher>, ApiError> =
-        query.matchers.iter().map(|one| decode_matcher(one, patterns)).collect();
+        query.matchers.iter().map(|one| decode_matcher(one, reader)).collect();
     let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);
     Ok(Query { matchers: matchers?, range, external: Labels::default() })
 }
 
 fn decode_matcher(
     matcher: &v1::LabelMatcher,
-    patterns: &mut Patterns<'_>,
+    reader: &mut MatcherReader<'_>,
 ) -> Result<Matcher, ApiError> {
     let op = match Type::try_from(matcher.r#type) {
         Ok(Type::Eq) => MatchOp::Equal,
@@ -107,7 +107,7 @@ fn decode_matcher(
         Ok(Type::Nre) => MatchOp::NotRegex,
         Err(_) => return Err(ApiError::BadRequest("invalid matcher type".into())),
     };
-    patterns.matcher(op, &matcher.name, &matcher.value)
+    reader.matcher(op, &matcher.name, &matcher.value)
 }
 
 /// The first type that we know; SAMPLES when none is asked for.

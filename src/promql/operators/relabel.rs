@@ -77,7 +77,8 @@ pub(crate) fn label_replace(
 ) -> Result<BoxOperator, QueryError> {
     let pattern = &pattern.value;
     let mut held = context.budget.nothing();
-    let compiled = context.patterns.groups(pattern, &mut held, &context.patience(), runtime)?;
+    let (compiler, deadline) = (&context.regex_compiler, context.compile_deadline());
+    let compiled = compiler.groups(pattern, &mut held, &deadline, runtime)?;
     let regex = compiled.map_err(|error| match error {
         RegexError::TooLarge { .. } => QueryError::Execution(error.to_string()),
         _ => {

@@ -1,5 +1,5 @@
-//! Where the costly patterns of requests are compiled: a few at a time, on threads that may block, within the time of
-//! who asks and within the memory that there is for them.
+//! The compiler of requests' costly regular expressions: a few at a time, on threads that may block, within the time of
+//! the request and within the memory that there is for them.
 //!
 //! Requests whose patterns are cheap or cached never come here (see [`PatternSet`]). What a request is, and how it is
 //! read, is not known.
@@ -30,9 +30,9 @@ const UNIT: usize = 1 << 10;
 /// How many times the size of its text a pattern takes in memory while it is read and compiled.
 const READING: usize = 100;
 
-/// The patterns of all requests.
+/// Compiles the regular expressions of all requests.
 #[derive(Debug)]
-pub struct Patterns {
+pub struct RegexCompiler {
     cache: Arc<PatternCache>,
     /// Bytes that the patterns of a request may take compiled.
     most_bytes: usize,
@@ -43,9 +43,9 @@ pub struct Patterns {
     waiting: Queue,
 }
 
-/// How long a request may wait, and how many may.
+/// Until when the regular expressions of a request have to be compiled, and how many requests may wait for that.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct CompileDeadline {
     /// When it began.
     pub began: Instant,
     /// How long it may take.
@@ -56,7 +56,7 @@ pub struct Patience {
     pub max_queue: usize,
 }
 
-impl Patience {
+impl CompileDeadline {
     fn late(&self) -> QueryError {
         QueryError::TimedOut { place: COMPILING, limit: self.limit, of: self.of }
     }
@@ -66,8 +66,8 @@ impl Patience {
         permits: &Arc<Semaphore>,
         count: u32,
     ) -> Result<OwnedSemaphorePermit, QueryError> {
-        let deadline = tokio::time::Instant::from_std(self.began + self.limit);
-        let permit = timeout_at(deadline, Arc::clone(permits).acquire_many_owned(count)).await;
+        let end = tokio::time::Instant::from_std(self.began + self.limit);
+        let permit = timeout_at(end, Arc::clone(permits).acquire_many_owned(count)).await;
         permit.map_err(|_| self.late())?.map_err(|_| QueryError::Canceled)
     }
 }
@@ -78,14 +78,14 @@ pub struct PatternRoom {
     _taken: Vec<OwnedSemaphorePermit>,
 }
 
-impl Default for Patterns {
+impl Default for RegexCompiler {
     /// As much as there is.
     fn default() -> Self {
         Self::new(usize::MAX)
     }
 }
 
-impl Patterns {
+impl RegexCompiler {
     /// `bytes` is what the patterns of all requests under way may take, and those of a single request; the cache has
     /// half of it.
     pub fn new(bytes: usize) -> Self {
@@ -110,21 +110,21 @@ impl Patterns {
         &self,
         mut set: PatternSet,
         missing: Vec<Missing>,
-        patience: &Patience,
+        deadline: &CompileDeadline,
     ) -> Result<(PatternSet, PatternRoom), QueryError> {
         self.check_texts(&missing)?;
         let until = " until their regular expressions are compiled";
-        let waiting = self.waiting.join_within(patience.max_queue, until)?;
-        let place = patience.wait(&self.places, 1).await?;
+        let waiting = self.waiting.join_within(deadline.max_queue, until)?;
+        let place = deadline.wait(&self.places, 1).await?;
         let measured = missing.clone();
         let measure = move || {
             let _place = place;
             Ok(measured.iter().map(Missing::bytes).fold(0, usize::saturating_add))
         };
-        let bytes: usize = self.in_time(patience, measure).await?;
+        let bytes: usize = self.in_time(deadline, measure).await?;
         let units = (bytes / UNIT).clamp(1, self.most_bytes / UNIT);
-        let taken = patience.wait(&self.room, u32::try_from(units).unwrap_or(u32::MAX)).await?;
-        let place = patience.wait(&self.places, 1).await?;
+        let taken = deadline.wait(&self.room, u32::try_from(units).unwrap_or(u32::MAX)).await?;
+        let place = deadline.wait(&self.places, 1).await?;
         drop(waiting);
         // The caller may have gone; the permit is held until the compilation ends.
         let compile = move || {
@@ -132,7 +132,7 @@ impl Patterns {
             missing.iter().for_each(|one| set.compile(one));
             Ok((set, PatternRoom { _taken: vec![taken] }))
         };
-        self.in_time(patience, compile).await
+        self.in_time(deadline, compile).await
     }
 
     /// The pattern with its groups, on a thread that may block. What it takes is held.
@@ -140,7 +140,7 @@ impl Patterns {
         &self,
         pattern: &str,
         held: &mut Held,
-        patience: &Patience,
+        deadline: &CompileDeadline,
         runtime: &Handle,
     ) -> Result<Result<Regex, RegexError>, QueryError> {
         let most = self.most_bytes.min(MAX_REGEX_BYTES);
@@ -152,7 +152,7 @@ impl Patterns {
         if bytes <= CHEAP_BYTES {
             return Ok(share(anchored_re2(pattern, most)));
         }
-        let _place = runtime.block_on(patience.wait(&self.places, 1))?;
+        let _place = runtime.block_on(deadline.wait(&self.places, 1))?;
         let reading = pattern.len().saturating_mul(READING);
         held.take(0, compiled_bytes(pattern).unwrap_or(0).min(most).saturating_add(reading))?;
         let regex = share(anchored_re2(pattern, most));
@@ -163,12 +163,12 @@ impl Patterns {
     /// What `work` gives, if it does in time. It goes on without its caller.
     async fn in_time<T: Send + 'static>(
         &self,
-        patience: &Patience,
+        deadline: &CompileDeadline,
         work: impl FnOnce() -> Result<T, QueryError> + Send + 'static,
     ) -> Result<T, QueryError> {
-        let deadline = tokio::time::Instant::from_std(patience.began + patience.limit);
-        let done = timeout_at(deadline, spawn_blocking(work)).await;
-        done.map_or_else(|_| Err(patience.late()), joined)
+        let end = tokio::time::Instant::from_std(deadline.began + deadline.limit);
+        let done = timeout_at(end, spawn_blocking(work)).await;
+        done.map_or_else(|_| Err(deadline.late()), joined)
     }
 
     /// Reading takes memory too, of which nothing is counted.
@@ -186,14 +186,14 @@ impl Patterns {
     }
 }
 
-impl PartialEq for Patterns {
+impl PartialEq for RegexCompiler {
     /// Whether they are one.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
 }
 
-impl Eq for Patterns {}
+impl Eq for RegexCompiler {}
 
 impl PatternRoom {
     /// Both.
@@ -213,8 +213,8 @@ mod tests {
         format!("{}{number}", "(a{1,9}b.*){1,9}".repeat(20))
     }
 
-    fn patience(limit: Duration, max_queue: usize) -> Patience {
-        Patience {
+    fn deadline(limit: Duration, max_queue: usize) -> CompileDeadline {
+        CompileDeadline {
             began: Instant::now(),
             limit,
             of: LimitSource::Setting("query-timeout"),
@@ -222,8 +222,8 @@ mod tests {
         }
     }
 
-    fn missing(patterns: &Patterns, text: &str) -> (PatternSet, Vec<Missing>) {
-        let mut set = patterns.set();
+    fn missing(compiler: &RegexCompiler, text: &str) -> (PatternSet, Vec<Missing>) {
+        let mut set = compiler.set();
         let share = set.share(1);
         set.matcher(share, MatchOp::Regex, "l", text).expect("valid");
         let missing = set.take_missing();
@@ -233,48 +233,48 @@ mod tests {
 
     #[tokio::test]
     async fn compiling_is_inside_the_time_and_the_queue() {
-        let patterns = Patterns::new(16 << 20);
-        let all = patterns.places.available_permits() as u32;
-        let places = Arc::clone(&patterns.places).try_acquire_many_owned(all).expect("all");
-        let (set, texts) = missing(&patterns, &costly(1));
-        let short = patience(Duration::from_millis(5), 1);
-        let error = patterns.compile(set, texts, &short).await.expect_err("no place").to_string();
+        let compiler = RegexCompiler::new(16 << 20);
+        let all = compiler.places.available_permits() as u32;
+        let places = Arc::clone(&compiler.places).try_acquire_many_owned(all).expect("all");
+        let (set, texts) = missing(&compiler, &costly(1));
+        let short = deadline(Duration::from_millis(5), 1);
+        let error = compiler.compile(set, texts, &short).await.expect_err("no place").to_string();
         let want = "query timed out in compiling of regular expressions: longer than 5ms, which is the setting \
                     query-timeout";
         assert_eq!(error, want);
-        let (set, texts) = missing(&patterns, &costly(1));
-        let long = patience(Duration::from_secs(3600), 1);
-        let mut waits = std::pin::pin!(patterns.compile(set, texts, &long));
+        let (set, texts) = missing(&compiler, &costly(1));
+        let long = deadline(Duration::from_secs(3600), 1);
+        let mut waits = std::pin::pin!(compiler.compile(set, texts, &long));
         assert!(futures::poll!(waits.as_mut()).is_pending());
-        let (set, texts) = missing(&patterns, &costly(2));
-        let error = patterns.compile(set, texts, &long).await.expect_err("one waits").to_string();
+        let (set, texts) = missing(&compiler, &costly(2));
+        let error = compiler.compile(set, texts, &long).await.expect_err("one waits").to_string();
         assert!(error.ends_with("more than 1, which is the setting query-max-queue"), "{error}");
         drop(places);
         let (mut set, room) = waits.await.expect("it has a place");
         let share = set.share(1);
         let matcher = set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("compiled");
         assert!(matcher.matches(&format!("{}1", "ab".repeat(20))));
-        assert!(patterns.room.available_permits() < patterns.most_bytes / UNIT);
+        assert!(compiler.room.available_permits() < compiler.most_bytes / UNIT);
         drop(room);
-        assert_eq!(patterns.room.available_permits(), patterns.most_bytes / UNIT);
+        assert_eq!(compiler.room.available_permits(), compiler.most_bytes / UNIT);
         // It is known now.
-        let mut set = patterns.set();
+        let mut set = compiler.set();
         set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("known");
         assert!(set.take_missing().is_empty());
     }
 
     #[tokio::test]
     async fn sizes_are_bounded_by_memory() {
-        let patterns = Patterns::new(1 << 20);
-        let hour = patience(Duration::from_secs(3600), 1);
+        let compiler = RegexCompiler::new(1 << 20);
+        let hour = deadline(Duration::from_secs(3600), 1);
         let text = "(a{1,9}b.*){1,9}".repeat(200);
-        let (set, texts) = missing(&patterns, &text);
-        let (mut set, _room) = patterns.compile(set, texts, &hour).await.expect("in time");
+        let (set, texts) = missing(&compiler, &text);
+        let (mut set, _room) = compiler.compile(set, texts, &hour).await.expect("in time");
         let error = set.matcher(1 << 20, MatchOp::Regex, "l", &text).expect_err("too large");
         assert!(matches!(error, RegexError::TooLarge { most: 1_048_576, whole: 1_048_576 }));
         assert!(error.to_string().contains("setting memory-limit"), "{error}");
-        let (set, texts) = missing(&patterns, &"a.*|".repeat(10_000));
-        let error = patterns.compile(set, texts, &hour).await.expect_err("too long").to_string();
+        let (set, texts) = missing(&compiler, &"a.*|".repeat(10_000));
+        let error = compiler.compile(set, texts, &hour).await.expect_err("too long").to_string();
         assert!(error.contains("the setting memory-limit"), "{error}");
     }
 }
