@@ -12,7 +12,8 @@ use prometheus_client::registry::{Registry, Unit};
 pub struct MemoryMetrics {
     /// Bytes that the process may have.
     pub limit: Gauge,
-    /// How near it is: 0 = far, 1 = gives up what it can, 2 = refuses what is new, 3 = refuses writes.
+    /// How near it is: 0 = far, 1 = gives up what it can, 2 = refuses new series, 3 = refuses writes. Large queries are
+    /// refused from a part of the limit on that no level stands for.
     pub level: Gauge,
     /// Early flushes and cleared caches because memory was short.
     pub relieved: Counter,
@@ -37,8 +38,8 @@ impl MemoryMetrics {
         let registry = registry.sub_registry_with_prefix("memory");
         let help = "Memory that the process may take";
         registry.register_with_unit("limit", help, Unit::Bytes, m.limit);
-        let help = "Shortage of memory: 0 none, 1 early flushes, 2 new series and large queries refused, \
-                    3 writes refused";
+        let help = "Shortage of memory: 0 none, 1 early flushes (and large queries refused from 85 % of the limit on), \
+                    2 new series refused too, 3 writes refused too";
         registry.register("level", help, m.level);
         let help = "Early flushes and cleared caches because memory was short";
         registry.register("relieved", help, m.relieved);
