@@ -1,6 +1,7 @@
 //! How far a check has come: enough to go on from there in another process. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,20 +41,22 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 8] = [
-        Self::Keyspace,
-        Self::Data,
-        Self::TagIndex,
-        Self::RowKeys,
-        Self::RowTimes,
-        Self::LegacyIndex,
-        Self::Names,
-        Self::Done,
-    ];
+    /// All that there are, in their order.
+    fn all() -> impl Iterator<Item = Self> {
+        successors(Some(Self::Keyspace), |stage| (*stage != Self::Done).then(|| stage.next()))
+    }
 
+    /// The stage after this one.
     pub(super) fn next(self) -> Self {
-        let at = Self::ALL.iter().position(|stage| *stage == self).unwrap_or_default();
-        Self::ALL.get(at + 1).copied().unwrap_or(Self::Done)
+        match self {
+            Self::Keyspace => Self::Data,
+            Self::Data => Self::TagIndex,
+            Self::TagIndex => Self::RowKeys,
+            Self::RowKeys => Self::RowTimes,
+            Self::RowTimes => Self::LegacyIndex,
+            Self::LegacyIndex => Self::Names,
+            Self::Names | Self::Done => Self::Done,
+        }
     }
 
     /// What a progress bar calls it.
@@ -118,10 +121,10 @@ impl Progress {
 
     /// Parts that are done, and all parts.
     pub fn done(&self) -> (u64, u64) {
-        let parts = |stage: &Stage| u64::from(stage.parts(self.slices));
-        let before = Stage::ALL.iter().take_while(|stage| **stage != self.stage);
+        let parts = |stage: Stage| u64::from(stage.parts(self.slices));
+        let before = Stage::all().take_while(|stage| *stage != self.stage);
         let done = before.map(parts).sum::<u64>() + u64::from(self.next);
-        (done, Stage::ALL.iter().map(parts).sum())
+        (done, Stage::all().map(parts).sum())
     }
 
     /// Takes in what the next part of the stage brought.
