@@ -28,7 +28,7 @@ const REQUEST_BYTES: u64 = 64 << 10;
 const PART: u64 = 8;
 
 /// What is always answered.
-const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
+pub(super) const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
 /// Stands with a request that came by a spare connection, which is for health and metrics alone.
 #[derive(Debug, Clone, Copy)]

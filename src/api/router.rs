@@ -24,7 +24,7 @@ use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::InFlight;
 
 /// The paths by which data comes and goes. Their failures are counted from the first one on.
-const WATCHED: [&str; 4] =
+pub(super) const WATCHED: [&str; 4] =
     ["/api/v1/write", "/api/v1/read", "/api/v1/query", "/api/v1/query_range"];
 
 /// What counts a request that was given up before its answer, as other servers write it.

@@ -171,6 +171,7 @@ const fn call(
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::{concurrency, router};
     use super::*;
 
     /// The table says what each needs; this says what it may not say.
@@ -193,5 +194,12 @@ mod tests {
         let paths: BTreeSet<&str> = ROUTES.iter().map(|route| route.path).collect();
         assert_eq!(paths.len(), ROUTES.len(), "each path stands once");
         assert!(is_open("/-/ready") && !is_open("/-/ready/") && !is_open("/metrics"));
+    }
+
+    #[test]
+    fn paths_that_are_named_elsewhere_are_routes() {
+        for path in router::WATCHED.into_iter().chain(concurrency::UNCOUNTED) {
+            assert!(ROUTES.iter().any(|route| route.path == path), "{path}");
+        }
     }
 }
