@@ -100,7 +100,7 @@ async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreErr
         );
     }
     if options.role == Role::Write && options.tag_index.metrics.is_empty() {
-        warn_of_neighbours_tags(session, keyspace).await?;
+        warn_of_neighbours_tags(session, keyspace).await;
     }
     Ok(Found { row_spec, names, missing: Vec::new() })
 }
@@ -142,10 +142,15 @@ async fn create_keyspace(session: &Session, options: &Options) -> Result<(), Sto
 }
 
 /// KairosDB finds by an indexed tag only what has rows of `tag_indexed_row_keys`.
-async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) -> Result<(), StoreError> {
+async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) {
     let table = keyspace.table("tag_indexed_row_keys");
     let cql = format!("SELECT data_type, value FROM {table} LIMIT 100");
-    let found: Vec<(Option<String>, Option<String>)> = rows(session, &cql, ()).await?;
+    type Row = (Option<String>, Option<String>);
+    let found: Vec<Row> = match rows(session, &cql, ()).await {
+        Ok(found) => found,
+        // Also where more rows are dead than the servers read past: nothing depends on it.
+        Err(error) => return tracing::debug!(%error, "whether KairosDB indexes tags is not known"),
+    };
     // Ours have a value.
     if found.iter().any(|(data_type, value)| data_type.is_some() && value.is_none()) {
         tracing::warn!(
@@ -155,7 +160,6 @@ async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) -> Resu
              tag_indexed_row_key_lookup_metrics, or take it over with --kairosdb-config"
         );
     }
-    Ok(())
 }
 
 /// Whether the tables that writes need are still there. One may be dropped while the keyspace is open; it is made again

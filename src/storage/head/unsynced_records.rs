@@ -62,10 +62,13 @@ impl UnsyncedRecords {
     pub(super) fn read(dir: &Path, disk: &Arc<dyn LogFiles>) -> Result<Self, StoreError> {
         let path = dir.join(NAME);
         let all = match disk.open(&path).and_then(|file| read_all(file.as_ref())) {
-            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-                warn!(file = %path.display(), "cannot be read, nothing is handed down again for it: {error}");
-                Vec::new()
-            }),
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                StoreError::Invalid(format!(
+                    "{}: damaged: {error}; it lists samples that Cassandra may have lost if it was restarted; if it \
+                     was not, remove the file",
+                    path.display()
+                ))
+            })?,
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(StoreError::Io { path, source }),
         };
@@ -248,8 +251,6 @@ mod tests {
         assert_eq!(read().oldest(), Some(held(6, 9, 5_000, 8)));
         again.replace_oldest(9, held(6, 9, 9_000, 9));
         assert_eq!(*read().all.lock(), [held(6, 9, 9_000, 9)]);
-        std::fs::write(dir.path().join(NAME), "damaged").expect("written");
-        assert_eq!(read().oldest(), None);
         let one = held(0, 1, 1_000, 1);
         let period = Duration::from_secs(2);
         assert_eq!([2_999, 3_000].map(|now| one.is_over(now, period)), [false, true]);
@@ -263,5 +264,9 @@ mod tests {
         let read = UnsyncedRecords::read(dir.path(), &disk);
         let error = read.map(drop).expect_err("what is held is not known");
         assert!(matches!(&error, StoreError::Io { path, .. } if path.ends_with(NAME)), "{error}");
+        std::fs::remove_dir(dir.path().join(NAME)).expect("removed");
+        std::fs::write(dir.path().join(NAME), "damaged").expect("written");
+        let error = UnsyncedRecords::read(dir.path(), &disk).map(drop).expect_err("damaged");
+        assert!(error.to_string().contains("unsynced.json: damaged: "), "{error}");
     }
 }

@@ -210,7 +210,9 @@ impl Doctor {
     async fn delete_tags_of(&self, key: &RowKey) -> Result<bool, StoreError> {
         let mut are_gone = true;
         for tag in TagIndexRow::of(key, &IndexedTags::All) {
-            for tag_collection_hash in self.hashes(&tag).await? {
+            let hashes = self.hashes(&tag).await?;
+            are_gone &= hashes.is_some();
+            for tag_collection_hash in hashes.unwrap_or_default() {
                 let tag = TagIndexRow { tag_collection_hash, ..tag.clone() };
                 are_gone &= self.delete_tag(&tag).await?;
             }

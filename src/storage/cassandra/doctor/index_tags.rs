@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use scylla::response::PagingState;
 
-use super::super::executor::unreadable;
+use super::super::executor::{Failure, unreadable};
 use super::super::stamp::now_ms;
 use super::super::tag_index::{Configured, Coverage, has_tag};
 use super::super::window::WindowKey;
@@ -75,7 +75,10 @@ impl Doctor {
         let (values, mut state) = (WindowKey::from(window).values(), PagingState::start());
         loop {
             self.pace.take(1).await;
-            let (result, next) = self.executor.page(statement, values, &state).await?;
+            let (result, next) = match self.executor.page(statement, values, &state).await {
+                Err(Failure::Unread(_)) => return Ok(false),
+                page => page?,
+            };
             let rows = result.into_rows_result().map_err(|e| unreadable(statement.name, e))?;
             for (data_type, tags, _) in owned::<WindowRow>(rows, statement.name)? {
                 let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
@@ -100,7 +103,10 @@ impl Doctor {
         let mut all_stand = true;
         for tag in indexed.rows(row) {
             // Its writer may have hashed other tags.
-            if self.tag_row(&tag).await? || !self.hashes(&tag).await?.is_empty() {
+            let stands = async || {
+                Ok::<_, StoreError>(self.hashes(&tag).await?.is_none_or(|found| !found.is_empty()))
+            };
+            if self.tag_row(&tag).await? || stands().await? {
                 continue;
             }
             let standing = self.row_key(row).await?;

@@ -13,7 +13,7 @@ use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::row::SerializeRow;
 
-use super::super::dead_cells::Slices;
+use super::super::dead_cells::{DeadCells, Slices};
 use super::super::executor::{Failure, unreadable};
 use super::super::identity::Identity;
 use super::super::stamp::now_ms;
@@ -136,10 +136,36 @@ impl Doctor {
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
+        Ok(self.rows_as_far(prepared, values).await?)
+    }
+
+    /// The same; none where a server gives up on it.
+    pub(super) async fn rows_if_read<R>(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<Option<Vec<R>>, StoreError>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
+        match self.rows_as_far(prepared, values).await {
+            Err(Failure::Unread(_)) => Ok(None),
+            rows => Ok(Some(rows?)),
+        }
+    }
+
+    async fn rows_as_far<R>(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<Vec<R>, Failure>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
         self.pace.take(1).await;
         let result = self.executor.run(prepared, values, self.executor.deadline()).await?;
         let name = prepared.name;
-        owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)
+        Ok(owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?)
     }
 
     /// The row of `row_keys` if it stands.
@@ -262,7 +288,9 @@ impl Doctor {
         key: &[u8],
         mut visit: impl FnMut(&QueryRowsResult) -> Result<Visited, StoreError>,
     ) -> Result<u64, Failure> {
-        let mut slices = Slices::of(&self.dead_cells, key, &FIRST_COLUMN, &LAST_COLUMN);
+        // Not remembered: what others write there between two looks must be seen.
+        let dead_cells = DeadCells::default();
+        let mut slices = Slices::of(&dead_cells, key, &FIRST_COLUMN, &LAST_COLUMN);
         let mut most = 0;
         while let Some((start, end)) = slices.next() {
             let (mut last, mut state) = (None, PagingState::start());
@@ -362,22 +390,22 @@ impl Doctor {
                 continue;
             }
             // Its writer may have hashed other tags.
-            if self.hashes(&tag).await?.is_empty() {
+            if self.hashes(&tag).await?.is_some_and(|hashes| hashes.is_empty()) {
                 gaps.push(tag);
             }
         }
         Ok(gaps)
     }
 
-    /// The hashes under which a row of the tag index stands.
-    pub(super) async fn hashes(&self, tag: &TagIndexRow) -> Result<Vec<i32>, StoreError> {
-        let Some(tags) = &self.statements.tags else { return Ok(vec![]) };
+    /// The hashes under which a row of the tag index stands; none where that cannot be read.
+    pub(super) async fn hashes(&self, tag: &TagIndexRow) -> Result<Option<Vec<i32>>, StoreError> {
+        let Some(tags) = &self.statements.tags else { return Ok(Some(vec![])) };
         let row = &tag.row;
         let (metric, table, time) = WindowKey::from(row).values();
         let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
         let values = (metric, table, time, pair, kind, map(&row.tags));
-        let hashes = self.rows::<(i32,)>(&tags.find, values).await?;
-        Ok(hashes.into_iter().map(|(hash,)| hash).collect())
+        let hashes = self.rows_if_read::<(i32,)>(&tags.find, values).await?;
+        Ok(hashes.map(|hashes| hashes.into_iter().map(|(hash,)| hash).collect()))
     }
 
     /// Whether a row of the tag index stands, with its hash.

@@ -39,7 +39,6 @@ use self::scan::many_tombstones;
 use self::slices::ReadRate;
 use self::statements::Statements;
 use super::clock::Skew;
-use super::dead_cells::DeadCells;
 use super::delete::PORTION;
 use super::epochs::Epochs;
 use super::executor::Executor;
@@ -133,7 +132,6 @@ pub struct Doctor {
     stamps: Stamps,
     pace: ReadRate,
     leads: Leads,
-    dead_cells: DeadCells,
     index_cuts: IndexCuts,
     /// A page of a scan that passes over so many tombstones is reported.
     many_tombstones: u64,
@@ -190,7 +188,6 @@ impl Doctor {
             stamps: Stamps::default(),
             pace: ReadRate::new(settings.rate),
             leads: Leads::default(),
-            dead_cells: DeadCells::default(),
             index_cuts: IndexCuts::default(),
             many_tombstones,
             mending: tokio::sync::Mutex::default(),

@@ -5,6 +5,7 @@
 //! passed over many, each of its partitions is read for itself, at most [`MOST_PROBES`] in a slice, and reported if it
 //! has many.
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
@@ -13,6 +14,7 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 
 use super::super::executor::{Failure, unreadable};
+use super::super::identity::Identity;
 use super::super::schema;
 use super::super::statements::Prepared;
 use super::kind::Kind;
@@ -27,6 +29,8 @@ pub(super) const ROWS_A_READ: usize = 100;
 const PARTS: i128 = 16;
 /// Partitions of a slice that are read for themselves.
 const MOST_PROBES: u32 = 100;
+/// Rows of a partition of which it is known that they came.
+const MOST_KNOWN: usize = 1_000_000;
 /// Pages of one that are.
 const MOST_PAGES: u32 = 20;
 /// `tombstone_failure_threshold` where nobody changed it, or the server does not say.
@@ -38,6 +42,8 @@ const SHARE: u64 = 5;
 pub(super) trait ScanRow: for<'f, 'm> DeserializeRow<'f, 'm> {
     /// The token of its partition.
     fn token(&self) -> i64;
+    /// What tells it from the other rows of its partition.
+    fn identity(&self) -> Identity;
     /// Its metric; empty where it has none.
     fn metric(&self) -> &str;
     /// Its partition, for people.
@@ -48,8 +54,8 @@ pub(super) trait ScanRow: for<'f, 'm> DeserializeRow<'f, 'm> {
     }
 }
 
-/// A slice of the ring: its first and its last token, and how many of its rows came already.
-type Slice = ((i64, i64), usize);
+/// A slice of the ring, its first and its last token, and which of its rows came already.
+type Slice = ((i64, i64), HashSet<Identity>);
 
 /// A scan under way.
 pub(super) struct Pages<'a, R> {
@@ -58,8 +64,11 @@ pub(super) struct Pages<'a, R> {
     /// The next one is the last. It is being read where there is a state.
     left: Vec<Slice>,
     state: Option<PagingState>,
-    /// The partition of the last row that came of the slice that is being read, and how many of its rows came.
-    at: Option<(i64, usize)>,
+    /// The partition of the last row that came of the slice that is being read, and which of its rows came: as many
+    /// as [`MOST_KNOWN`]; others come twice where the partition is begun again.
+    at: Option<(i64, HashSet<Identity>)>,
+    /// Whether the server gave up on a single partition, and on everything since.
+    gives_up: bool,
     probes: u32,
     /// The partition that was read for itself last.
     probed: Option<i64>,
@@ -68,15 +77,15 @@ pub(super) struct Pages<'a, R> {
 
 impl<'a, R: ScanRow> Pages<'a, R> {
     pub(super) fn new(doctor: &'a Doctor, prepared: &'a Prepared, slice: (i64, i64)) -> Self {
-        let (state, at, probed) = (None, None, None);
         Self {
             doctor,
             prepared,
-            left: vec![(slice, 0)],
-            state,
-            at,
+            left: vec![(slice, HashSet::new())],
+            state: None,
+            at: None,
+            gives_up: false,
             probes: 0,
-            probed,
+            probed: None,
             rows: PhantomData,
         }
     }
@@ -84,30 +93,42 @@ impl<'a, R: ScanRow> Pages<'a, R> {
     /// The next page; none at the end.
     pub(super) async fn next(&mut self, part: &mut Part) -> Result<Option<Vec<R>>, StoreError> {
         let (doctor, name) = (self.doctor, self.prepared.name);
-        while let Some((slice, known)) = self.left.last().copied() {
+        while let Some(slice) = self.left.last().map(|(slice, _)| *slice) {
             doctor.pace.take(1).await;
             let state = self.state.take().unwrap_or_else(PagingState::start);
             let (result, next) = match doctor.executor.page(self.prepared, slice, &state).await {
                 Ok(page) => page,
-                Err(Failure::Unread(_)) => {
-                    self.cut(part);
+                Err(Failure::Unread(why)) => {
+                    self.cut(why, part)?;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
+            self.gives_up = false;
             let tombstones = tombstones(result.warnings());
             let mut rows: Vec<R> =
                 owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?;
             doctor.pace.take((rows.len() / ROWS_A_READ) as u32).await;
+            let known = self.left.last_mut().map(|(_, known)| std::mem::take(known));
+            let known = known.unwrap_or_default();
             for row in &rows {
-                let before = self.at.filter(|(token, _)| *token == row.token());
-                self.at = Some((row.token(), before.map_or(1, |(_, rows)| rows + 1)));
+                let of_partition = match &mut self.at {
+                    Some((token, known)) if *token == row.token() => known,
+                    at => &mut at.insert((row.token(), HashSet::new())).1,
+                };
+                if of_partition.len() < MOST_KNOWN {
+                    of_partition.insert(row.identity());
+                }
             }
-            let again = known.min(rows.len());
+            if !known.is_empty() {
+                rows.retain(|row| !known.contains(&row.identity()));
+            }
             match next.into_paging_control_flow() {
                 ControlFlow::Continue(next) => {
                     self.state = Some(next);
-                    self.left.last_mut().expect("it is being read").1 -= again;
+                    if let Some((_, left)) = self.left.last_mut() {
+                        *left = known;
+                    }
                 }
                 ControlFlow::Break(()) => {
                     self.left.pop();
@@ -117,28 +138,39 @@ impl<'a, R: ScanRow> Pages<'a, R> {
             if tombstones >= doctor.many_tombstones && !R::is_read_later(doctor) {
                 self.probe(&rows, part).await?;
             }
-            rows.drain(..again);
             return Ok(Some(rows));
         }
         Ok(None)
     }
 
-    /// The slice that is being read is not read to its end: what is left of it comes in parts.
-    fn cut(&mut self, part: &mut Part) {
-        let Some(((first, last), _)) = self.left.pop() else { return };
+    /// The slice that is being read is not read to its end: what is left of it comes in parts. An error where it is not
+    /// for its tombstones: two tokens side by side are never both of partitions.
+    fn cut(&mut self, why: String, part: &mut Part) -> Result<(), StoreError> {
+        let Some(((first, last), _)) = self.left.pop() else { return Ok(()) };
         match self.at.take() {
+            _ if first == last && self.gives_up => return Err(Failure::Unread(why).into()),
             _ if first == last => {
+                self.gives_up = true;
                 let partition = format!("the partition with token {first}");
-                self.report(part, "", &partition, "is not read by this check: too many tombstones");
+                self.report(
+                    part,
+                    "",
+                    &partition,
+                    "is left out, as Cassandra gives up on reading it",
+                );
             }
             Some((token, rows)) => {
                 if token < last {
-                    self.left.push(((token + 1, last), 0));
+                    self.left.push(((token + 1, last), HashSet::new()));
                 }
                 self.left.push(((token, token), rows));
             }
-            None => self.left.extend(parts(first, last).rev().map(|slice| (slice, 0))),
+            None => {
+                let parts = parts(first, last).rev();
+                self.left.extend(parts.map(|slice| (slice, HashSet::new())));
+            }
         }
+        Ok(())
     }
 
     /// Reads the partitions of a page, each for itself.

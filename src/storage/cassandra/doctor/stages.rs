@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use scylla::value::{CqlTimestamp, CqlValue};
 
 use super::super::executor::{Failure, unreadable};
+use super::super::identity::Identity;
 use super::super::index_pages::IndexPages;
 use super::super::split_point::SplitPoint;
 use super::super::stamp::now_ms;
@@ -65,6 +66,10 @@ impl ScanRow for DataScanRow {
         self.1
     }
 
+    fn identity(&self) -> Identity {
+        Identity::of(&[])
+    }
+
     fn metric(&self) -> &str {
         ""
     }
@@ -86,6 +91,10 @@ impl ScanRow for TimeScanRow {
         self.3
     }
 
+    fn identity(&self) -> Identity {
+        Identity::of(&[self.1.as_bytes()]).with(self.2.0)
+    }
+
     fn metric(&self) -> &str {
         &self.0
     }
@@ -100,6 +109,10 @@ impl ScanRow for RowKeyScanRow {
         self.9
     }
 
+    fn identity(&self) -> Identity {
+        identity_of(self.3.as_ref(), self.4.as_ref())
+    }
+
     fn metric(&self) -> &str {
         &self.0
     }
@@ -112,6 +125,10 @@ impl ScanRow for RowKeyScanRow {
 impl ScanRow for TagScanRow {
     fn token(&self) -> i64 {
         self.8
+    }
+
+    fn identity(&self) -> Identity {
+        identity_of(self.5.as_ref(), self.6.as_ref()).with(self.4.map_or(i64::MIN, i64::from))
     }
 
     fn metric(&self) -> &str {
@@ -129,6 +146,10 @@ impl ScanRow for LegacyScanRow {
         self.2
     }
 
+    fn identity(&self) -> Identity {
+        Identity::of(&[&self.1])
+    }
+
     fn metric(&self) -> &str {
         ""
     }
@@ -136,6 +157,15 @@ impl ScanRow for LegacyScanRow {
     fn partition(&self) -> String {
         Cut(&self.0.escape_ascii().to_string()).to_string()
     }
+}
+
+/// Of a row of this type and with these tags.
+fn identity_of(data_type: Option<&String>, tags: Option<&BTreeMap<String, String>>) -> Identity {
+    let mut parts = vec![data_type.map_or(&[][..], |name| name.as_bytes())];
+    for (name, value) in tags.into_iter().flatten() {
+        parts.extend([name.as_bytes(), value.as_bytes()]);
+    }
+    Identity::of(&parts)
 }
 
 /// A partition of `row_keys` as a person reads it.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use scylla::value::{CqlTimestamp, Row};
 use tokio::sync::RwLockReadGuard;
 
-use super::super::executor::unreadable;
+use super::super::executor::{Failure, unreadable};
 use super::super::options::Role;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
@@ -184,8 +184,17 @@ impl Shared {
         }
         let mut next = document.clone();
         next.version += 1;
+        let mut is_any_opened = false;
         for Opening { metric, tag } in openings {
-            let from = self.first_new_window(&metric).await?;
+            let from = match self.first_new_window(&metric).await {
+                // Its windows are read from `row_keys` meanwhile.
+                Err(Failure::Unread(why)) => {
+                    tracing::debug!(metric, tag, why, "where the tag index begins cannot be read");
+                    continue;
+                }
+                from => from?,
+            };
+            is_any_opened = true;
             let shown = match from {
                 i64::MIN => "the beginning".to_owned(),
                 from => ShownTime(from).to_string(),
@@ -201,7 +210,7 @@ impl Shared {
                 entry.since = next_version(document);
             }
         }
-        Ok(Some(next))
+        Ok(is_any_opened.then_some(next))
     }
 
     /// All row times of a metric under a table name.

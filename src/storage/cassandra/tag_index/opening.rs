@@ -21,10 +21,10 @@ use crate::storage::StoreError;
 
 impl Shared {
     /// The first row time of which all series were first seen by writers that index them.
-    pub(super) async fn first_new_window(&self, metric: &str) -> Result<i64, StoreError> {
+    pub(super) async fn first_new_window(&self, metric: &str) -> Result<i64, Failure> {
         match metric {
             ALL => self.first_new_window_of_all().await,
-            metric => self.first_new_window_of(metric).await,
+            metric => Ok(self.first_new_window_of(metric).await?),
         }
     }
 
@@ -56,7 +56,7 @@ impl Shared {
     }
 
     /// The same for all metrics at once, whether a list has their names or not.
-    async fn first_new_window_of_all(&self) -> Result<i64, StoreError> {
+    async fn first_new_window_of_all(&self) -> Result<i64, Failure> {
         let last = self.last_row_time_of_all().await?;
         if last.is_none() && !self.has_any_name().await? && !self.has_any_row_key().await? {
             return Ok(i64::MIN);
@@ -69,7 +69,7 @@ impl Shared {
 
     /// The last row time that any metric has. It may lie in the future, and no clustering order
     /// leads to it: the time index is read as a whole, page by page.
-    async fn last_row_time_of_all(&self) -> Result<Option<i64>, StoreError> {
+    async fn last_row_time_of_all(&self) -> Result<Option<i64>, Failure> {
         let select = &self.statements.tags.every_row_time;
         let wrong = |e| unreadable(select.name, e);
         let (mut last, mut state) = (None, PagingState::start());
