@@ -4,7 +4,7 @@
 //! Each node is asked by itself, since the setting is its own; of those that answer, the one that syncs latest counts.
 //! A setting that cannot be read is taken for Cassandra's default, so a node that does not answer fails nothing.
 //!
-//! Not here: which nodes were restarted (`node_starts`), and the log that keeps what may be lost (the head of the store).
+//! Not here: which nodes were restarted (`node_starts`), and the log that keeps what may be lost.
 
 use std::fmt;
 use std::sync::Arc;
