@@ -9,7 +9,8 @@ use std::ops::Add;
 ///
 /// - a row of points that it deletes in part is empty afterwards: else its index row stays, and should;
 /// - another promkairos runs: then index rows stay, but those of the legacy index;
-/// - KairosDB wrote an index row too: then that row stays;
+/// - KairosDB wrote an index row too: then that row stays. Where it wrote rows of a large window that would go with one
+///   range tombstone, up to 10,000 rows get a tombstone each instead, beyond what is counted;
 /// - a row stands in the index and in the legacy index: it is counted twice, and deleted once;
 /// - other series have rows in the window: then its row of the time index stays.
 ///

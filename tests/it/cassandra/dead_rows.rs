@@ -13,6 +13,7 @@ use promkairos::telemetry::CassandraMetrics;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::value::CqlTimestamp;
 
+use super::deletes::now;
 use super::doctor::{examine, fixing, settings};
 use super::keyspace::{Request, TestKeyspace, key, labels, matcher, named, read};
 use crate::support;
@@ -23,7 +24,7 @@ const DEAD: i32 = 110_000;
 /// Rows of one batch.
 const A_BATCH: i32 = 250;
 
-/// Deletes so many rows of a partition that were never there; `values` are those of one.
+/// Runs a statement so many times, with values of its own each time: mostly deletes of rows that were never there.
 async fn bury<V: scylla::serialize::row::SerializeRow>(
     keyspace: &TestKeyspace,
     dead: i32,
@@ -259,6 +260,29 @@ async fn all_rows_of_a_large_window_go_at_once() {
     store.close().await.expect("closed");
     let other = keyspace.open().await;
     assert!(read(&other, &named("m"), TimeRange::ALL).await.keys().eq([&again]));
+    keyspace.drop().await;
+}
+
+#[tokio::test]
+async fn rows_of_a_large_window_that_kairosdb_wrote_too_stay() {
+    let keyspace = TestKeyspace::new().await;
+    let store = keyspace.open().await;
+    fill(&store).await;
+    let insert = "INSERT INTO {k}.row_keys (metric, table_name, row_time, data_type, tags, mtime) \
+                  VALUES ('m', 'data_points', ?, 'kairos_double', ?, now()) USING TIMESTAMP ?";
+    let tags = |at: i32| {
+        let (host, job) = (format!("host-{at:06}"), "node".to_owned());
+        BTreeMap::from([("host".to_owned(), host), ("job".to_owned(), job)])
+    };
+    let stamp = now();
+    bury(&keyspace, SERIES as i32, insert, |at| (CqlTimestamp(WIDTH), tags(at), stamp)).await;
+    assert_eq!(row_keys(&keyspace).await, SERIES);
+    store.delete(&named("m"), TimeRange::ALL).await.expect("deleted");
+    assert_eq!(count(&keyspace, "data_points").await, 0);
+    let values: Vec<(Option<String>,)> = keyspace.rows("SELECT value FROM {k}.row_keys").await;
+    let ours = values.iter().filter(|(value,)| value.is_some()).count();
+    assert_eq!((values.len(), ours), (SERIES, SERIES - 10_000));
+    assert!(read(&store, &named("m"), TimeRange::ALL).await.is_empty());
     keyspace.drop().await;
 }
 

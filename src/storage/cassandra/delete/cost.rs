@@ -1,7 +1,9 @@
 //! What a delete costs: the tombstones that it leaves, by table, and the index rows that stay.
 //!
 //! It goes through the same rows as a delete, and decides by the same rules which index rows go. What only the delete
-//! itself finds out is an upper bound, as [`DeleteCost`] says. Nothing is written: no epoch, no stamp, no gate.
+//! itself finds out is an upper bound, as [`DeleteCost`] says. That KairosDB wrote rows of a large window too is seen
+//! only by deleting a sample of them, so a window whose rows all have our cell counts as going together. The range
+//! tombstone then takes the place of those of the sample. Nothing is written: no epoch, no stamp, no gate.
 
 use super::super::finder::FoundRow;
 use super::super::shared::Shared;

@@ -9,8 +9,11 @@
 //!
 //! Each index row that goes leaves a tombstone in its partition, and Cassandra does not read past too many of them
 //! (`tombstone_failure_threshold`, 100,000). So no more than [`PORTION`] of a window go one by one. If more would go,
-//! they are all the rows of the window, and we wrote every one of them, then one range tombstone removes them together.
-//! Otherwise the rows beyond [`PORTION`] stay, and lead to no data.
+//! they are all the rows of the window, and every one has our cell, then a sample of [`SAMPLE`] rows, which are spread
+//! over the window, goes one by one. Nothing but that tells a row that we wrote alone from one that KairosDB wrote too.
+//! Where no row of the sample is left, one range tombstone removes all rows together. Otherwise the rows beyond
+//! [`PORTION`] stay, and lead to no data. What the sample misses: where KairosDB wrote fewer than one in a hundred of
+//! the rows, its part may go too (of one in a hundred one delete in 20,000 sees nothing).
 //!
 //! Windows are gone through a few at a time ([`affected`]), so memory does not grow with their number. Writes wait for
 //! one window at a time. A delete is a task of its own, one at a time: what was begun is ended, even when the caller
@@ -45,6 +48,9 @@ use crate::storage::StoreError;
 const DELETES_AT_ONCE: usize = 64;
 /// Index rows of a partition that a delete takes one by one: far from what Cassandra does not read past.
 pub(super) const PORTION: usize = 10_000;
+/// Rows of a partition that are deleted one by one before all go together: as many tombstones as Cassandra does not
+/// warn of (`tombstone_warn_threshold`).
+pub(super) const SAMPLE: usize = 1_000;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
@@ -66,7 +72,7 @@ enum IndexRows {
 /// How the index rows of a window go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Removal {
-    /// All of them, with one range tombstone.
+    /// All of them, with one range tombstone, if nobody else wrote a row of a sample.
     Together,
     /// The first of them, as many as this, each with a tombstone of its own.
     OneByOne(usize),
@@ -234,7 +240,11 @@ impl Shared {
             return Ok(());
         }
         let (metric, table_name, row_time) = key.values();
-        match self.removal(key, &dead).await? {
+        let mut removal = self.removal(key, &dead).await?;
+        if removal == Removal::Together && !self.is_ours_alone(key, &mut dead, stamp).await? {
+            removal = Removal::OneByOne(PORTION);
+        }
+        match removal {
             Removal::Together => {
                 let values = (stamp, metric, table_name, row_time);
                 let delete = &self.statements.row_keys.delete_all;
@@ -243,9 +253,7 @@ impl Shared {
             }
             Removal::OneByOne(most) => {
                 dead.truncate(most);
-                let deletes =
-                    dead.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
-                all(DELETES_AT_ONCE, Box::new(deletes)).await?;
+                self.delete_row_keys(key, &dead, stamp).await?;
                 let deleted: Vec<RowKey> = dead.iter().map(FoundRow::row_key).collect();
                 self.delete_tag_rows(key, &deleted, stamp).await?;
             }
@@ -265,6 +273,21 @@ impl Shared {
             return Ok(Removal::Together);
         }
         Ok(Removal::OneByOne(dead.len().min(PORTION)))
+    }
+
+    /// Deletes a sample of these rows, which are all rows of a window and more than [`PORTION`]. Gives whether no row
+    /// of the sample is left: then we alone wrote the window. The sample comes first afterwards.
+    async fn is_ours_alone(
+        &self,
+        key: WindowKey<'_>,
+        rows: &mut [FoundRow],
+        stamp: i64,
+    ) -> Result<bool, StoreError> {
+        let count = rows.len();
+        (0..SAMPLE).for_each(|at| rows.swap(at, at * count / SAMPLE));
+        let (sample, others) = rows.split_at(SAMPLE);
+        self.delete_row_keys(key, sample, stamp).await?;
+        self.are_all_of_window(key, others).await
     }
 
     /// Those of these rows that have no cells, asked for many at a time.
@@ -320,6 +343,17 @@ impl Shared {
             }
         }
         Ok(true)
+    }
+
+    /// Deletes our cells of rows of a window, one by one.
+    async fn delete_row_keys(
+        &self,
+        key: WindowKey<'_>,
+        rows: &[FoundRow],
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        let deletes = rows.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
+        all(DELETES_AT_ONCE, Box::new(deletes)).await.map(drop)
     }
 
     async fn delete_row_key(

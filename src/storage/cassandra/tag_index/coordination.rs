@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use scylla::value::{CqlTimestamp, Row};
+use scylla::value::Row;
 use tokio::sync::RwLockReadGuard;
 
 use super::super::executor::{Failure, unreadable};
@@ -20,7 +20,6 @@ use super::document::{
     ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, State, decode, encode,
 };
 use super::steps::{self, Opening};
-use crate::kairos::{RowTime, TableName};
 use crate::model::ShownTime;
 use crate::storage::StoreError;
 
@@ -211,26 +210,6 @@ impl Shared {
             }
         }
         Ok(is_any_opened.then_some(next))
-    }
-
-    /// All row times of a metric under a table name.
-    pub(super) async fn all_row_times(
-        &self,
-        metric: &str,
-        table_name: TableName,
-    ) -> Result<Vec<RowTime>, StoreError> {
-        let select = &self.statements.tags.row_times;
-        let mut times = Vec::new();
-        self.executor
-            .pages(select, (metric, table_name.as_str()), |page| {
-                for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name, e))? {
-                    let (time,) = row.map_err(|e| unreadable(select.name, e))?;
-                    times.push(RowTime::from_stored(time.0));
-                }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await?;
-        Ok(times)
     }
 
     /// Makes reads and writes that begin from now on act by a document. When it returns, none is

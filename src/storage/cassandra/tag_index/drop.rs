@@ -7,15 +7,20 @@
 //! partition with more than [`SAMPLE`] rows of ours, stamped before our last row, and still under way when the
 //! partition is read again. Our last row was written before all running adapters had agreed to write no more.
 
-use super::super::delete::PORTION;
+use super::super::delete::{PORTION, SAMPLE};
 use super::super::shared::Shared;
 use super::super::window::WindowKey;
 use super::delete::{OurRow, pair_rows};
 use crate::storage::StoreError;
 
-/// Rows of a partition that a drop deletes one by one in any case: as many tombstones as Cassandra does not warn of
-/// (`tombstone_warn_threshold`).
-const SAMPLE: usize = 1_000;
+/// Whether a drop may have deleted rows of a window before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// It begins with the window.
+    Now,
+    /// It, or another process before, did not come to the end of the window.
+    Before,
+}
 
 impl Shared {
     /// Deletes what we wrote of the tag rows of a pair of a window, as far as that leaves few tombstones. What is
@@ -25,14 +30,21 @@ impl Shared {
     /// goes one by one; where no row of the sample is left, KairosDB has no rows here, and the partition goes as a
     /// whole, by one tombstone. Nothing but that tells a row that we wrote alone from one that KairosDB wrote too. The
     /// sample is spread over the partition: where KairosDB wrote a fiftieth of the rows too, one drop in 20,000 misses
-    /// it. Otherwise [`PORTION`] rows go one by one. The rest stays and is counted.
+    /// it. Otherwise [`PORTION`] rows go one by one, unless the window was begun before: then they may be gone, and
+    /// another portion would bring the partition nearer to what Cassandra does not read past. The rest stays and is
+    /// counted.
     pub(super) async fn delete_pair(
         &self,
         key: WindowKey<'_>,
         pair: &str,
         stamp: i64,
+        begun: Begun,
     ) -> Result<Dropped, StoreError> {
         let found = self.pair_for_drop(key, pair, stamp).await?;
+        let goes_in_portions = !found.is_all_sampled() && !found.is_ours_alone();
+        if goes_in_portions && begun == Begun::Before {
+            return Ok(found.dropped(0));
+        }
         let sample = found.sample.len() as u64;
         self.delete_cells(key, pair, &found.sample, found.last).await?;
         if found.is_all_sampled() {
@@ -44,6 +56,9 @@ impl Shared {
                 self.delete_whole_pair(key, pair, found.last).await?;
                 return Ok(found.dropped(found.ours));
             }
+        }
+        if begun == Begun::Before {
+            return Ok(found.dropped(sample));
         }
         let rest = PORTION - found.sample.len();
         let deleted = self.delete_some_rows_of_pair(key, pair, found.last, rest).await?;

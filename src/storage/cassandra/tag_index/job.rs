@@ -61,6 +61,9 @@ pub struct Job {
     /// The last window done: metric, table name, row time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) position: Option<(String, String, i64)>,
+    /// The last window begun. Of one that is begun again a drop takes no second portion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) begun: Option<(String, String, i64)>,
     /// Windows that were out of use when it began.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) gaps: BTreeSet<i64>,
@@ -89,6 +92,7 @@ impl Job {
             owner: String::new(),
             touched: 0,
             position: None,
+            begun: None,
             gaps: BTreeSet::new(),
             refused: BTreeSet::new(),
         }
@@ -141,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_without_the_count_of_what_is_left_is_read() {
+    fn a_job_without_newer_fields_is_read() {
         let old = "{\"format\":1,\"kind\":\"drop\",\"state\":\"running\",\"windows_done\":1,\
                    \"windows\":4,\"rows\":7,\"deleted\":3,\"rows_per_second\":5,\"owner\":\"a\",\
                    \"touched\":9}";
@@ -149,6 +153,7 @@ mod tests {
         assert_eq!((job.deleted, job.left), (3, 0));
         assert_eq!(encode(&job), old);
         job.left = 2;
+        job.begun = Some(("m".to_owned(), "data_points".to_owned(), 5));
         assert_eq!(decode::<Job>(&encode(&job)), Ok(job));
     }
 }

@@ -3,15 +3,17 @@
 //!
 //! Doing a window again is harmless, so a job whose process is gone is taken over by any other from
 //! the last window that it recorded. A build ends with the older windows being readable, except
-//! those of which Cassandra refused a row.
+//! those of which Cassandra refused a row. A job that waits for Cassandra does not keep the others waiting.
 //!
 //! A drop deletes nothing of a metric that the recorded state says to write: a drop of one metric is refused or fails
 //! then, a drop of all metrics leaves that one out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::value::CqlTimestamp;
@@ -23,11 +25,12 @@ use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
 
 use super::document::{ALL, Entry, JOBS, State, decode, encode};
-use super::drop::Dropped;
+use super::drop::{Begun, Dropped};
 use super::job::{Job, JobKind, JobState};
 use super::writer::Tagged;
 use crate::kairos::index::single_tag_pair;
 use crate::kairos::{DataType, TableName};
+use crate::model::TimeRange;
 use crate::storage::StoreError;
 
 /// A job that was not touched for so long has lost its process.
@@ -38,6 +41,15 @@ const TOUCH: Duration = Duration::from_secs(2);
 const KEPT_SECONDS: i32 = 24 * 3600;
 /// How often jobs of others are looked for.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// What became of a job that was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It ended, well or not.
+    Ended,
+    /// Cassandra does not answer it now.
+    Waits,
+}
 
 /// A row of `row_keys` as it is read: type, tags, and how long it lasts.
 struct FoundRow {
@@ -100,9 +112,17 @@ impl Shared {
 
     /// Does the jobs of this process, and those that have lost theirs, one at a time.
     pub(in super::super) async fn work_on_tag_index(&self) {
+        // When each job that waits for Cassandra was tried last.
+        let mut waiting: BTreeMap<String, Instant> = BTreeMap::new();
         loop {
-            match self.next_job().await {
-                Ok(Some((metric, job))) => self.do_job(&metric, job).await,
+            match self.next_job(&waiting).await {
+                Ok(Some((metric, job))) => {
+                    let outcome = self.do_job(&metric, job).await;
+                    waiting.remove(&metric);
+                    if outcome == Outcome::Waits {
+                        waiting.insert(metric, Instant::now());
+                    }
+                }
                 Ok(None) => {
                     tokio::select! {
                         () = tokio::time::sleep(LOOK) => {}
@@ -117,14 +137,19 @@ impl Shared {
         }
     }
 
-    async fn next_job(&self) -> Result<Option<(String, Job)>, StoreError> {
+    /// A job that this process can do: one that does not wait, or else the one that was tried first.
+    async fn next_job(
+        &self,
+        waiting: &BTreeMap<String, Instant>,
+    ) -> Result<Option<(String, Job)>, StoreError> {
         let stale = now_ms() - i64::try_from(STALE.as_millis()).unwrap_or(0);
         let is_ours = |job: &Job| job.owner == self.tags.id || job.touched < stale;
-        let mut jobs = self.jobs().await?.into_iter();
-        Ok(jobs.find(|(_, job)| job.state == JobState::Running && is_ours(job)))
+        let jobs = self.jobs().await?.into_iter();
+        let jobs = jobs.filter(|(_, job)| job.state == JobState::Running && is_ours(job));
+        Ok(jobs.min_by_key(|(metric, _)| waiting.get(metric).copied()))
     }
 
-    async fn do_job(&self, metric: &str, mut job: Job) {
+    async fn do_job(&self, metric: &str, mut job: Job) -> Outcome {
         tracing::info!(
             metric,
             kind = ?job.kind,
@@ -140,7 +165,8 @@ impl Shared {
             // It goes on when Cassandra is there again.
             Err(error @ StoreError::Unavailable { .. }) => {
                 tracing::warn!(metric, %error, "a job on the tag index waits");
-                return tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(LOOK).await;
+                return Outcome::Waits;
             }
             Err(error) => {
                 tracing::error!(metric, %error, "a job on the tag index failed");
@@ -150,6 +176,7 @@ impl Shared {
         if let Err(error) = self.keep_job(metric, job).await {
             tracing::warn!(metric, %error, "the end of a job on the tag index was not recorded");
         }
+        Outcome::Ended
     }
 
     async fn build(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
@@ -187,11 +214,18 @@ impl Shared {
         let rest: Vec<Window> = windows.into_iter().skip_while(done).collect();
         job.windows_done = job.windows - rest.len() as u64;
         for window in rest {
-            self.do_window(metric, window.key(), job).await?;
-            job.windows_done += 1;
-            let Window { metric: of, table_name, row_time } = window;
-            job.position = Some((of.into(), table_name.as_str().into(), row_time.millis()));
+            let Window { metric: of, table_name, row_time } = &window;
+            let place = (of.to_string(), table_name.as_str().to_owned(), row_time.millis());
+            let begun = match job.begun.as_ref() == Some(&place) {
+                true => Begun::Before,
+                false => Begun::Now,
+            };
+            job.begun = Some(place);
+            // Records the end of the last window too.
             self.touch(metric, job).await?;
+            self.do_window(metric, window.key(), job, begun).await?;
+            job.windows_done += 1;
+            job.position = job.begun.clone();
         }
         Ok(())
     }
@@ -211,8 +245,7 @@ impl Shared {
         let window = |table_name, row_time| Window { metric: metric.into(), table_name, row_time };
         let mut windows = Vec::new();
         for table_name in TableName::ALL {
-            let times = self.all_row_times(metric, table_name).await?;
-            windows.extend(times.into_iter().map(|time| window(table_name, time)));
+            windows.extend(self.windows_of(metric, table_name, TimeRange::ALL).await?);
             // KairosDB deletes the time index of a live window and leaves `row_keys`.
             for time in [now_ms(), now_ms() + self.spec.width()] {
                 let window = window(table_name, self.spec.row_time(time));
@@ -254,29 +287,28 @@ impl Shared {
         metric: &str,
         key: WindowKey<'_>,
         job: &mut Job,
+        begun: Begun,
     ) -> Result<(), StoreError> {
         let mut pages = self.index_pages(&self.statements.row_keys.check, key.columns());
         let mut pairs = BTreeSet::new();
         let mut left = 0;
         let mut touched = Instant::now();
         let mut began = Instant::now();
-        while let Some(page) = pages.next().await? {
+        while let Some(page) = self.touching(metric, job, &mut touched, pages.next()).await? {
             let rows = self.rows_to_do(&page)?;
             match job.kind {
                 JobKind::Build => self.index_rows(key, &rows, job).await?,
                 JobKind::Drop => {
-                    let dropped = self.drop_pairs(metric, key, &rows, &mut pairs).await?;
+                    let dropped = self.drop_pairs(metric, key, &rows, &mut pairs, begun);
+                    let dropped = self.touching(metric, job, &mut touched, dropped).await?;
                     job.deleted += dropped.deleted;
                     left += dropped.left;
                 }
             }
             job.rows += rows.len() as u64;
             let pace = Duration::from_secs_f64(rows.len() as f64 / f64::from(job.rows_per_second));
-            tokio::time::sleep(pace.saturating_sub(began.elapsed())).await;
-            if touched.elapsed() >= TOUCH {
-                self.touch(metric, job).await?;
-                touched = Instant::now();
-            }
+            let pause = tokio::time::sleep(pace.saturating_sub(began.elapsed())).map(Ok);
+            self.touching(metric, job, &mut touched, pause).await?;
             began = Instant::now();
         }
         // Recorded together with the end of the window: what stays in a window that is begun again counts once.
@@ -322,6 +354,7 @@ impl Shared {
         key: WindowKey<'_>,
         rows: &[FoundRow],
         done: &mut BTreeSet<Box<str>>,
+        begun: Begun,
     ) -> Result<Dropped, StoreError> {
         let mut all = Dropped::default();
         if self.indexed_tags(key.metric).is_some() {
@@ -336,12 +369,32 @@ impl Shared {
                 continue;
             }
             let (stamp, _) = self.stamps.for_delete(now_ms());
-            let dropped = self.delete_pair(key, &pair, stamp).await?;
+            let dropped = self.delete_pair(key, &pair, stamp, begun).await?;
             all.deleted += dropped.deleted;
             all.left += dropped.left;
             done.insert(pair);
         }
         Ok(all)
+    }
+
+    /// Does a part of a job, and touches the job meanwhile. `touched` is when that was done last.
+    async fn touching<T>(
+        &self,
+        metric: &str,
+        job: &Job,
+        touched: &mut Instant,
+        part: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut part = pin!(part);
+        loop {
+            tokio::select! {
+                done = &mut part => return done,
+                () = tokio::time::sleep(TOUCH.saturating_sub(touched.elapsed())) => {
+                    self.touch(metric, job).await?;
+                    *touched = Instant::now();
+                }
+            }
+        }
     }
 
     async fn touch(&self, metric: &str, job: &Job) -> Result<(), StoreError> {

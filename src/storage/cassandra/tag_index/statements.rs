@@ -14,8 +14,6 @@ use crate::storage::StoreError;
 /// All of them; those on a table that a keyspace to read lacks are not there.
 pub(in super::super) struct TagIndexStatements {
     pub(in super::super) rows: Option<TagRowStatements>,
-    /// metric, table name; all row times
-    pub(super) row_times: Prepared,
     /// metric, table name; the last row time
     pub(super) last_row_time: Prepared,
     /// every row time of every metric
@@ -66,8 +64,10 @@ impl Preparer<'_> {
     ) -> Result<TagIndexStatements, StoreError> {
         let keyspace = &self.options.keyspace;
         let every_time = format!("SELECT row_time FROM {}", keyspace.table("row_key_time_index"));
-        let times = format!("{every_time} WHERE metric = ? AND table_name = ?");
-        let last = format!("{times} ORDER BY table_name DESC, row_time DESC LIMIT 1");
+        let last = format!(
+            "{every_time} WHERE metric = ? AND table_name = ? \
+             ORDER BY table_name DESC, row_time DESC LIMIT 1"
+        );
         let windows = format!(
             "SELECT DISTINCT metric, table_name, row_time FROM {}",
             keyspace.table("row_keys")
@@ -80,7 +80,6 @@ impl Preparer<'_> {
                 true => None,
                 false => Some(self.tag_rows().await?),
             },
-            row_times: self.read("all_row_times", times).await?,
             last_row_time: self.read("last_row_time", last).await?,
             every_row_time: self.read("every_row_time", every_time).await?,
             every_window,

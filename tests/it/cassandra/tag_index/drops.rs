@@ -152,6 +152,38 @@ async fn rows_that_kairosdb_wrote_too_stay() {
 }
 
 #[tokio::test]
+async fn a_drop_that_is_begun_again_takes_no_second_portion() {
+    let keyspace = TestKeyspace::new().await;
+    let store = open(&keyspace, &[("m", &["job"])]).await;
+    fill(&store, &all_series()).await;
+    let tags = BTreeMap::from([("by".to_owned(), "kairosdb".to_owned())]);
+    kairosdb_writes(&keyspace, i32::MAX, &tags).await;
+    store.configure_tag_index(BTreeMap::new());
+    eventually("it may be dropped", async || {
+        let status = store.tag_index_status().await.map_err(|error| error.to_string())?;
+        if status.tags.is_empty() { Ok(()) } else { Err(format!("{status:?}")) }
+    })
+    .await;
+    // As a process leaves it that was killed within the window.
+    let begun = format!(
+        "{{\"format\":1,\"kind\":\"drop\",\"state\":\"running\",\"windows_done\":0,\"windows\":1,\
+         \"rows\":0,\"rows_per_second\":1000000,\"owner\":\"gone\",\"touched\":0,\
+         \"begun\":[\"m\",\"data_points\",{WIDTH}]}}"
+    );
+    let insert = "INSERT INTO {k}.service_index (service, service_key, key, value) \
+                  VALUES ('prometheus', 'tag_index_jobs', 'm', ?) USING TIMESTAMP 1";
+    keyspace.cql_with(insert, (begun,)).await;
+    let job = ended(&store, "m").await;
+    assert_eq!((job.state, job.error.as_deref()), (JobState::Done, None));
+    assert_eq!((job.deleted, job.left), (0, SERIES));
+    assert_eq!(rows(&keyspace).await.0.len() as u64, SERIES + 1);
+    // A drop of its own does.
+    let job = drop_index(&store).await;
+    assert_eq!((job.deleted, job.left), (PORTION, SERIES - PORTION));
+    keyspace.drop().await;
+}
+
+#[tokio::test]
 async fn a_drop_of_all_leaves_out_what_is_still_indexed() {
     let keyspace = TestKeyspace::new().await;
     let store = open(&keyspace, &[("m", &["job"]), ("n", &["job"])]).await;
