@@ -12,7 +12,7 @@
 //! ```
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,10 @@ pub use stores::{give_up_log, wal_dir};
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The data folder belongs to another process.
-    #[error("{path} is in use by another promkairos process", path = path.display())]
+    #[error(
+        "{path} is in use by another promkairos process; stop that process, or give this one another --data-dir",
+        path = path.display()
+    )]
     Locked {
         /// The data folder.
         path: PathBuf,
@@ -98,11 +101,7 @@ pub enum ServerError {
         source: std::io::Error,
     },
     /// Acknowledged samples would not be served, and nobody would know.
-    #[error(
-        "{log} holds acknowledged samples that Cassandra does not have yet; \
-         --store cassandra --ack wal serves and flushes them; without the folder they are lost",
-        log = log.display()
-    )]
+    #[error("{}", only_in_log(log))]
     Unserved {
         /// The folder of the log.
         log: PathBuf,
@@ -120,19 +119,40 @@ pub enum ServerError {
     Serve(std::io::Error),
 }
 
+/// How the samples of a log before Cassandra get there.
+fn only_in_log(log: &Path) -> String {
+    format!(
+        "{} holds acknowledged samples that Cassandra does not have yet. Start with --store cassandra --ack wal, \
+         and the keyspace and cluster that {} names, to write them there. Do not delete this folder: the samples \
+         are only there",
+        log.display(),
+        log.with_file_name("keyspace").display()
+    )
+}
+
+/// The command that mends the log to which a file or folder belongs.
+fn repair_command(path: &Path) -> String {
+    for (log, store) in [("embedded/wal", ""), ("cassandra/wal", " --store cassandra")] {
+        let folder = path.ancestors().find(|folder| folder.ends_with(log));
+        if let Some(data) = folder.and_then(|folder| folder.ancestors().nth(2)) {
+            return format!("promkairos wal repair --data-dir {}{store}", data.display());
+        }
+    }
+    "promkairos wal repair".to_owned()
+}
+
 /// What to do about a file of the data folder that keeps the store from opening, for the end of its error.
-fn remedy(error: &StoreError) -> &'static str {
+fn remedy(error: &StoreError) -> String {
     let path = match error {
         StoreError::Corrupt { path, .. } => path,
         StoreError::Io { path, source } if source.kind() == std::io::ErrorKind::NotFound => path,
-        _ => return "",
+        _ => return String::new(),
     };
-    if path.ends_with("embedded/wal") {
-        return "; put it back, or promkairos wal repair --apply begins a new one (see docs/recovering.md)";
-    }
-    if path.ends_with("cassandra/wal") {
-        return "; put it back, or promkairos wal repair --store cassandra --apply begins a new one (see \
-                docs/recovering.md)";
+    let repair = repair_command(path);
+    if path.ends_with("embedded/wal") || path.ends_with("cassandra/wal") {
+        return format!(
+            "; put it back, or {repair} --apply begins a new one (see docs/recovering.md)"
+        );
     }
     let is_of_log = path.extension().is_some_and(|extension| extension == "wal")
         || path.file_name().is_some_and(|name| name == "checkpoint");
@@ -140,14 +160,15 @@ fn remedy(error: &StoreError) -> &'static str {
         .into_iter()
         .any(|folder| folder.is_some_and(|folder| folder.ends_with("embedded/parts")));
     match (is_of_log, is_of_parts) {
-        (true, _) => {
-            "; promkairos wal repair shows what of the log is lost, and takes the damage out (see \
+        (true, _) => format!(
+            "; {repair} shows what of the log is lost, and with --apply takes the damage out (see \
              docs/recovering.md)"
-        }
+        ),
         (false, true) => {
             "; it has to come back from a copy: docs/recovering.md, \"A part file is damaged or missing\""
+                .to_owned()
         }
-        (false, false) => "",
+        (false, false) => String::new(),
     }
 }
 
@@ -441,16 +462,18 @@ mod tests {
             path: path.into(),
             source: std::io::ErrorKind::NotFound.into(),
         };
-        let (log, copy) = ("promkairos wal repair", "from a copy: docs/recovering.md");
+        let log = "; promkairos wal repair --data-dir d shows";
+        let log_of_cassandra = "; promkairos wal repair --data-dir d --store cassandra shows";
+        let copy = "from a copy: docs/recovering.md";
         for (source, want) in [
             (damaged("d/embedded/wal/0000000001.wal"), log),
-            (damaged("d/cassandra/wal/checkpoint"), log),
+            (damaged("d/cassandra/wal/checkpoint"), log_of_cassandra),
             (damaged("d/embedded/parts/2026-11-21.0000000012.part"), copy),
             (damaged("d/embedded/parts/MANIFEST"), copy),
             (damaged("d/embedded/parts"), copy),
             (gone("d/embedded/parts/2026-11-21.0000000012.part"), copy),
-            (gone("d/embedded/wal"), "wal repair --apply begins a new one"),
-            (gone("d/cassandra/wal"), "wal repair --store cassandra --apply begins a new one"),
+            (gone("d/embedded/wal"), "wal repair --data-dir d --apply begins a new one"),
+            (gone("d/cassandra/wal"), "--data-dir d --store cassandra --apply begins a new one"),
             (damaged("d/cassandra/keyspace"), ""),
             (StoreError::Invalid("x".into()), ""),
         ] {

@@ -330,7 +330,8 @@ impl AppState {
 
     /// The Cassandra store; an error where there is none.
     pub fn cassandra(&self) -> Result<&Arc<CassandraStore>, ApiError> {
-        let none = "no Cassandra store is open: this is about --store cassandra";
+        let none = "no Cassandra store is open: this server uses the embedded store, or Cassandra does not answer \
+                    yet; explain and index work only with --store cassandra";
         self.cassandra.get().ok_or_else(|| ApiError::BadRequest(none.into()))
     }
 

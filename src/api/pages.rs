@@ -116,7 +116,7 @@ pub(super) async fn tsdb(State(state): State<Arc<AppState>>, parameters: Paramet
 /// `/-/reload`, with the admin API only: reads the settings again.
 pub(super) async fn reload(State(state): State<Arc<AppState>>) -> Response {
     let (AdminApi::Enabled, Some(reloader)) = (state.admin_api, state.reloader.get()) else {
-        let text = "Lifecycle API is not enabled: --enable-admin-api allows to reload.";
+        let text = "Lifecycle API is not enabled: start the server with --enable-admin-api to allow reloads.";
         return (StatusCode::FORBIDDEN, text).into_response();
     };
     let (answer, answered) = oneshot::channel();

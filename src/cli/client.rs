@@ -4,6 +4,7 @@
 //! An error names the server, or is what the server said. Passwords and tokens come from files:
 //! command lines are seen by everybody on a machine.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -121,6 +122,13 @@ impl Client {
     /// Why there is no answer.
     fn why(&self, error: &ureq::Error) -> String {
         let hint = match error {
+            ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                return format!(
+                    "nothing listens on {} (Connection refused); start the server, or name it with --server URL \
+                     or --config FILE",
+                    self.url
+                );
+            }
             ureq::Error::Protocol(_) if self.url.starts_with("http://") => {
                 "; the port may speak TLS: try --server https://..., with --server-ca where needed"
             }

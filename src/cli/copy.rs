@@ -160,12 +160,12 @@ pub(super) fn command() -> Command {
                 .default_value("5m"),
         )
         .arg(switch("verify-only", "Copy nothing, only compare"))
-        .arg(switch("allow-more", "Take it for good when the target has more than the source"))
+        .arg(switch("allow-more", "Exit with 0 even if the target has more than the source"))
         .arg(
             value(
                 "allow-left-out",
                 "REASON",
-                "Take it for good when things are left out for this reason; may be given again",
+                "Exit with 0 even if data was left out for this reason; may be given again",
             )
             .action(ArgAction::Append)
             .value_parser(PossibleValuesParser::new(

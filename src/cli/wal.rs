@@ -56,7 +56,8 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         return give_up(&config, &folder, mode);
     }
     if !folder.is_dir() {
-        let what = format!("no log of the {store} store at {}", folder.display());
+        let other = log_of_other_store(&config);
+        let what = format!("no log of the {store} store at {}{other}", folder.display());
         return Err(CliError::Refused(what));
     }
     refuse_foreign(&config.data_dir)?;
@@ -66,6 +67,20 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         (true, _) | (false, RepairMode::Apply) => ExitCode::SUCCESS,
         (false, RepairMode::Show) => ExitCode::from(FAULT),
     })
+}
+
+/// Where it is the other store that has a log: how to name that store.
+fn log_of_other_store(config: &Config) -> &'static str {
+    let (log, hint) = match config.store {
+        StoreConfig::Embedded => (
+            "cassandra/wal",
+            "; there is a log of the Cassandra store: add --store cassandra --ack wal",
+        ),
+        StoreConfig::Cassandra { .. } => {
+            ("embedded/wal", "; there is a log of the embedded store: add --store embedded")
+        }
+    };
+    if config.data_dir.join(log).is_dir() { hint } else { "" }
 }
 
 /// Shows that the log is gone. With `--apply` the next start begins a new one.

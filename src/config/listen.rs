@@ -13,9 +13,11 @@ pub(super) fn listen(raw: &Raw) -> Result<String, ConfigError> {
 }
 
 fn check(text: &str) -> Result<(), String> {
-    const FORM: &str = "not of the form host:port";
+    const FORM: &str = "must be HOST:PORT, such as 127.0.0.1:9201";
+    const PORT: &str = "the port must be between 0 and 65535";
     let (host, port) = text.rsplit_once(':').ok_or(FORM)?;
-    let port: u16 = port.parse().map_err(|_| FORM)?;
+    let wrong = if port.contains('/') { FORM } else { PORT };
+    let port: u16 = port.parse().map_err(|_| wrong)?;
     if text.parse::<SocketAddr>().is_ok() {
         return Ok(());
     }
@@ -23,7 +25,7 @@ fn check(text: &str) -> Result<(), String> {
         return Err(format!("the host is missing; 0.0.0.0:{port} is every address"));
     }
     if text.contains(',') {
-        return Err("must be one address of the form host:port".into());
+        return Err("must be one address: HOST:PORT".into());
     }
     if host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@?#\\".contains(c)) {
         return Err(FORM.into());
@@ -75,12 +77,14 @@ mod tests {
             assert_eq!(check(good), Ok(()), "{good}");
         }
         for (bad, why) in [
-            ("9201", "not of the form host:port"),
-            ("a:99999", "not of the form host:port"),
-            ("http://a:1", "not of the form host:port"),
-            ("a b:1", "not of the form host:port"),
+            ("9201", "must be HOST:PORT, such as 127.0.0.1:9201"),
+            ("a:99999", "the port must be between 0 and 65535"),
+            ("a:x", "the port must be between 0 and 65535"),
+            ("http://a", "must be HOST:PORT, such as 127.0.0.1:9201"),
+            ("http://a:1", "must be HOST:PORT, such as 127.0.0.1:9201"),
+            ("a b:1", "must be HOST:PORT, such as 127.0.0.1:9201"),
             (":9201", "the host is missing; 0.0.0.0:9201 is every address"),
-            ("a:1,b:2", "must be one address of the form host:port"),
+            ("a:1,b:2", "must be one address: HOST:PORT"),
             ("300.0.0.1:1", "300.0.0.1 is no IPv4 address"),
             ("1.2.3.4.5:1", "1.2.3.4.5 is no IPv4 address"),
             ("127.16777216:1", "127.16777216 is no IPv4 address"),

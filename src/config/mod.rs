@@ -372,7 +372,8 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
     };
     match (is_cassandra, ack) {
         (false, Some(Ack::Store)) => {
-            Err(raw.refuse("ack", "the embedded store acknowledges from its log: only wal"))
+            let why = "the embedded store supports only wal; leave --ack out, or add --store cassandra";
+            Err(raw.refuse("ack", why))
         }
         (false, _) => Ok(StoreConfig::Embedded),
         (true, ack) => {
@@ -548,22 +549,19 @@ mod tests {
         check(&["--store=x"], "--store \"x\": must be one of embedded, cassandra");
         check(
             &["--ack=store"],
-            "--ack \"store\": the embedded store acknowledges from its log: only wal",
+            "--ack \"store\": the embedded store supports only wal; leave --ack out, or add --store cassandra",
         );
         check(
             &["--cassandra-keyspace=metrics"],
             "--cassandra-keyspace \"metrics\": needs --store cassandra",
         );
-        check(&["--listen=9201"], "--listen \"9201\": not of the form host:port");
-        check(&["--listen=a:99999"], "--listen \"a:99999\": not of the form host:port");
+        check(&["--listen=9201"], "--listen \"9201\": must be HOST:PORT, such as 127.0.0.1:9201");
+        check(&["--listen=a:99999"], "--listen \"a:99999\": the port must be between 0 and 65535");
         check(
             &["--listen=:9201"],
             "--listen \":9201\": the host is missing; 0.0.0.0:9201 is every address",
         );
-        check(
-            &["--listen=a:1,b:2"],
-            "--listen \"a:1,b:2\": must be one address of the form host:port",
-        );
+        check(&["--listen=a:1,b:2"], "--listen \"a:1,b:2\": must be one address: HOST:PORT");
         check(
             &["--web-config-file=/nowhere/web.yml"],
             "--web-config-file \"/nowhere/web.yml\": No such file or directory (os error 2)",

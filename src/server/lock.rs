@@ -45,7 +45,8 @@ mod tests {
         let data = folder.path().join("data");
         let first = DataLock::acquire(&data).expect("free");
         let error = DataLock::acquire(&data).expect_err("taken").to_string();
-        assert_eq!(error, format!("{} is in use by another promkairos process", data.display()));
+        let want = format!("{} is in use by another promkairos process; stop that", data.display());
+        assert!(error.starts_with(&want), "{error}");
         drop(first);
         DataLock::acquire(&data).expect("free again");
     }

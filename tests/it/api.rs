@@ -225,7 +225,7 @@ fn settings_that_are_refused_are_one_line_and_exit_code_2() {
     check(
         &["--ack=store"],
         &[],
-        "--ack \"store\": the embedded store acknowledges from its log: only wal",
+        "--ack \"store\": the embedded store supports only wal; leave --ack out, or add --store cassandra",
     );
     assert!(!folder.path().join("data").exists(), "nothing was touched");
 }
@@ -432,7 +432,8 @@ async fn a_second_process_on_the_same_folder_is_locked_out() {
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     let folder = data.path().to_str().expect("UTF-8");
     let output = run(data.path(), &["--listen=127.0.0.1:0", "--data-dir", folder], &[]);
-    assert_eq!(fault(&output), format!("{folder} is in use by another promkairos process"));
+    let what = format!("{folder} is in use by another promkairos process; stop that process, ");
+    assert!(fault(&output).starts_with(&what), "{output:?}");
     assert_eq!(server.get("/-/ready").await.expect("it answers").0, 200);
     assert!(server.process.terminate().success());
 }
@@ -444,9 +445,13 @@ async fn a_sound_log_needs_no_repair_and_a_log_in_use_is_refused() {
     let repair = ["wal", "repair", "--data-dir", folder];
     let missing = format!("no log of the embedded store at {folder}/embedded/wal");
     assert_eq!(refusal(&run(data.path(), &repair, &[])), missing);
+    std::fs::create_dir_all(data.path().join("cassandra/wal")).expect("made");
+    let hint = "; there is a log of the Cassandra store: add --store cassandra --ack wal";
+    assert_eq!(refusal(&run(data.path(), &repair, &[])), format!("{missing}{hint}"));
+    std::fs::remove_dir_all(data.path().join("cassandra")).expect("removed");
 
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
-    assert!(fault(&run(data.path(), &repair, &[])).contains("another process uses this log"));
+    assert!(fault(&run(data.path(), &repair, &[])).contains("a running promkairos uses this log"));
     assert!(server.process.terminate().success());
     let output = run(data.path(), &repair, &[]);
     assert!(output.status.success());
@@ -459,7 +464,7 @@ async fn a_sound_log_needs_no_repair_and_a_log_in_use_is_refused() {
     lock.try_lock().expect("nobody has it");
     let mut server = Promkairos::start(data.path(), &Backend::Embedded, &[]);
     eventually("it waits", async || match server.get("/-/ready").await {
-        Ok((503, text)) if text.contains("another process uses this log") => Ok(()),
+        Ok((503, text)) if text.contains("a running promkairos uses this log") => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .await;

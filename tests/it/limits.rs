@@ -49,7 +49,7 @@ pub(crate) async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
 async fn learned(server: &Promkairos) {
     eventually("the store tells its series", async || {
         let log = server.process.log();
-        let told = log.contains("the series that the store has count as active");
+        let told = log.contains("active series from the store");
         if told { Ok(()) } else { Err(log) }
     })
     .await;
@@ -682,6 +682,6 @@ async fn settings_are_read_again() {
 async fn nobody_reloads_where_the_admin_api_is_off() {
     let data = tempfile::tempdir().expect("a folder");
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
-    let why = "Lifecycle API is not enabled: --enable-admin-api allows to reload.";
+    let why = "Lifecycle API is not enabled: start the server with --enable-admin-api to allow reloads.";
     assert_eq!(reload(&server).await, (403, why.to_owned()));
 }

@@ -45,7 +45,9 @@ async fn every_command_notices_the_owner(backend: Backend, folder: &str) {
         all.extend(store.iter().map(String::as_str));
         fault(&run(elsewhere.path(), &all, &[]))
     };
-    let owned = format!("{dir} is in use by another promkairos process");
+    let owned = format!(
+        "{dir} is in use by another promkairos process; stop that process, or give this one another --data-dir"
+    );
     // Each alone, then both.
     for removed in [&LOCKS[..1], &LOCKS[1..], &LOCKS[..]] {
         for lock in removed {
@@ -58,7 +60,7 @@ async fn every_command_notices_the_owner(backend: Backend, folder: &str) {
         assert_eq!(command(&["--listen=127.0.0.1:0"]), owned, "{removed:?}");
         for repair in [&["wal", "repair"][..], &["wal", "repair", "--apply"]] {
             let why = command(repair);
-            assert!(why.contains("another process uses this log"), "{removed:?}: {why}");
+            assert!(why.contains("a running promkairos uses this log"), "{removed:?}: {why}");
         }
         if matches!(backend, Backend::Embedded) {
             let from = format!("embedded:{dir}");

@@ -150,7 +150,7 @@ async fn a_stop_before_the_log_is_read_back_names_its_folder() {
     let lock = std::fs::File::open(log.join("lock")).expect("it is there");
     lock.lock().expect("nobody has it");
     let mut server = Promkairos::start(data.path(), &Backend::Embedded, &[]);
-    logged(&server, "another process uses this log").await;
+    logged(&server, "a running promkairos uses this log").await;
     let status = server.process.terminate();
     let text = server.process.log();
     assert!(status.success(), "{status}: {text}");

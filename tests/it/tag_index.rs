@@ -138,7 +138,7 @@ async fn the_embedded_store_has_no_tag_index() {
     let server = Promkairos::ready(folder.path(), &Backend::Embedded, &[]).await;
     for arguments in [&["explain", "m"][..], &["index", "status"]] {
         let error = ask(&server, arguments).expect_err("refused");
-        assert!(error.contains("this is about --store cassandra"), "{error}");
+        assert!(error.contains("work only with --store cassandra"), "{error}");
     }
     let error = ask(&server, &["explain", "{"]).expect_err("refused");
     assert!(error.contains(": SELECTOR (no function): 1:2: parse error: "), "{error}");

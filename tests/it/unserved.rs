@@ -59,13 +59,13 @@ async fn a_log_that_is_being_mended_is_not_taken_for_one_that_is_served() {
     lock.lock().expect("nobody has it");
     for other in [&store, &Backend::Embedded] {
         let log = refusal(data.path(), other);
-        assert!(log.contains("another process uses this log"), "{log}");
+        assert!(log.contains("a running promkairos uses this log"), "{log}");
     }
     let home = data.path().join("cassandra/keyspace");
     let known = std::fs::read(&home).expect("it is kept");
     let mut other = Promkairos::start(data.path(), &theirs, &[]);
     eventually("it waits", async || match other.process.log() {
-        log if log.contains("another process uses this log") => Ok(()),
+        log if log.contains("a running promkairos uses this log") => Ok(()),
         log => Err(log),
     })
     .await;

@@ -48,7 +48,7 @@ pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
         state.publish_active_series();
         drop(told);
         match asked {
-            Ok(()) => tracing::info!("the series that the store has count as active"),
+            Ok(series) => tracing::info!("loaded {series} active series from the store"),
             Err(_) => tracing::warn!(
                 "the store did not tell all its series: those written since the start count"
             ),
@@ -73,11 +73,12 @@ pub async fn learn_metadata(state: &AppState, store: &SharedStore) {
     }
 }
 
-async fn ask_until_told(state: &AppState, store: &SharedStore) {
+/// How many series the guard was told of.
+async fn ask_until_told(state: &AppState, store: &SharedStore) -> usize {
     let mut pause = PAUSE;
     loop {
         match ask(state, store).await {
-            Ok(Told::All) => return,
+            Ok(Told::All { series }) => return series,
             // Who goes on writing will have come before patience ends.
             Ok(Told::InPart) => return std::future::pending().await,
             Err(error) => tracing::debug!("the store does not tell its series yet: {error}"),
@@ -89,7 +90,7 @@ async fn ask_until_told(state: &AppState, store: &SharedStore) {
 
 /// What the guard was told.
 enum Told {
-    All,
+    All { series: usize },
     /// Of some metric there are more series than are asked for.
     InPart,
 }
@@ -100,16 +101,19 @@ async fn ask(state: &AppState, store: &SharedStore) -> Result<Told, StoreError> 
     let all = SeriesQuery { matchers: Vec::new(), range, limit: ListSize::UNLIMITED };
     let hints =
         SelectHints { sorted: false, max_label_bytes: MOST_BYTES, ..SelectHints::default() };
-    let mut told = Told::All;
+    let (mut series, mut is_all) = (0, true);
     for metric in store.label_values(METRIC_NAME, &all).await?.items {
         while state.pressure.level() >= Level::Full {
             sleep(PAUSE).await;
         }
         match store.select(&[Matcher::equal(METRIC_NAME, &metric)], range, &hints).await {
-            Ok(found) => state.writes.guard.learn(&found.series, Instant::now()),
-            Err(StoreError::Limit(_)) => told = Told::InPart,
+            Ok(found) => {
+                state.writes.guard.learn(&found.series, Instant::now());
+                series += found.series.len();
+            }
+            Err(StoreError::Limit(_)) => is_all = false,
             Err(error) => return Err(error),
         }
     }
-    Ok(told)
+    Ok(if is_all { Told::All { series } } else { Told::InPart })
 }

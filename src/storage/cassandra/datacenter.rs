@@ -56,15 +56,35 @@ pub(super) fn check(session: &Session, options: &Options) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Refuses copies in a data centre that the cluster does not have: the keyspace could not be made.
+/// Refuses a keyspace that could not be made or not be used: copies in a data centre that the cluster does not have,
+/// or, where no data centre is named, more copies than there are nodes.
 pub(super) fn check_copies(session: &Session, replication: &Replication) -> Result<(), StoreError> {
-    let Replication::ByDatacenter(copies) = replication else { return Ok(()) };
     let cluster = session.get_cluster_state();
+    let copies = match replication {
+        Replication::Simple(copies) => {
+            return check_number(*copies, cluster.get_nodes_info().len());
+        }
+        Replication::ByDatacenter(copies) => copies,
+    };
     let seen = seen(&cluster);
     match copies.iter().find(|(name, _)| !seen.contains(name.as_str())) {
         Some((name, _)) => Err(unknown("cassandra-replication", name, &seen)),
         None => Ok(()),
     }
+}
+
+/// Refuses more copies than there are nodes.
+fn check_number(copies: u32, nodes: usize) -> Result<(), StoreError> {
+    if usize::try_from(copies).is_ok_and(|copies| copies <= nodes) {
+        return Ok(());
+    }
+    let there = match nodes {
+        1 => "there is 1".to_owned(),
+        _ => format!("there are {nodes}"),
+    };
+    Err(StoreError::Invalid(format!(
+        "--cassandra-replication: {copies} copies need {copies} nodes, and {there}"
+    )))
 }
 
 /// The data centres of the cluster.

@@ -131,12 +131,13 @@ impl fmt::Display for Risk {
                  to disk is gone when it is killed; ALTER KEYSPACE ... WITH durable_writes = true",
             ),
             Self::Late { period, is_said } => {
-                let sure = if *is_said { "" } else { " (not known; its default)" };
+                let sure = if *is_said { "" } else { ", the default: the setting is not known" };
                 write!(
                     f,
-                    "one node has what Cassandra acknowledges, with commitlog_sync: periodic{sure}: what it \
-                     acknowledged in the {period:?} before a loss of power, or just before a kill -9, may be gone; \
-                     more copies, commitlog_sync: group in cassandra.yaml or --ack wal keep it"
+                    "Cassandra answers a write when one node has it in memory, and that node syncs its commit log \
+                     only every {period:?} (commitlog_sync: periodic{sure}). A loss of power loses the writes of the \
+                     last {period:?}, a kill -9 those of the last moment. To prevent this, use 3 replicas with \
+                     LOCAL_QUORUM, commitlog_sync: group in cassandra.yaml, or --ack wal"
                 )
             }
         }
@@ -226,9 +227,9 @@ mod tests {
         assert_eq!(risk(Some(LogSync::Before), 1, true), None);
         assert_eq!(risk(Some(every), 2, true), None);
         let late = risk(Some(every), 1, true).expect("a risk");
-        assert!(late.contains("periodic: what it acknowledged in the 10s before"), "{late}");
+        assert!(late.contains("only every 10s (commitlog_sync: periodic). "), "{late}");
         let unknown = risk(None, 1, true).expect("a risk");
-        assert!(unknown.contains("periodic (not known; its default)"), "{unknown}");
+        assert!(unknown.contains("(commitlog_sync: periodic, the default: the setting"), "{unknown}");
         let none = risk(Some(LogSync::Before), 3, false).expect("a risk");
         assert!(none.contains("durable_writes = false"), "{none}");
         let durability = Durability { sync: Some(every), copies: 1, durable_writes: true };

@@ -40,6 +40,19 @@ async fn a_data_centre_that_is_not_there_is_refused_with_those_that_are() {
     keyspace.drop().await;
 }
 
+#[tokio::test]
+async fn a_keyspace_with_more_copies_than_nodes_is_not_made() {
+    let keyspace = TestKeyspace::new().await;
+    let options = Options { replication: Replication::Simple(3), ..keyspace.options() };
+    let error = keyspace.try_open(options.clone()).await.err().expect("refused");
+    let want = "--cassandra-replication: 3 copies need 3 nodes, and there is 1";
+    assert!(matches!(&error, StoreError::Invalid(what) if what == want), "{error:?}");
+    // It is for a keyspace that has to be made.
+    keyspace.open().await;
+    keyspace.open_with(options).await;
+    keyspace.drop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn simple_strategy_and_a_local_data_centre_go_together() {
     let keyspace = TestKeyspace::new().await;

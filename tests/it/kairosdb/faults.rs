@@ -193,7 +193,7 @@ async fn statements_that_a_killed_cassandra_no_longer_knows_are_prepared_again()
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_cassandra_had_not_synced_is_written_again() {
     const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout=30s"];
-    const WARNING: &str = "one node has what Cassandra acknowledges";
+    const WARNING: &str = "Cassandra answers a write when one node has it in memory";
     let cassandra = Arc::new(spawn_blocking(OwnCassandra::start_late).await.expect("it starts"));
     let folders = [(); 4].map(|()| tempfile::tempdir().expect("a folder"));
     let [kept, killed, forgetful] = [(); 3].map(|()| {

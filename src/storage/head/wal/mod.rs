@@ -125,6 +125,6 @@ fn lock(dir: &Path) -> Result<FolderLock, StoreError> {
 
 /// Another process has a log open. No fault of a setting, and it passes.
 pub fn in_use(path: &Path) -> StoreError {
-    let what = format!("{}: another process uses this log", path.display());
+    let what = format!("{}: a running promkairos uses this log; stop it first", path.display());
     StoreError::Unavailable { what, retry_after: Duration::from_secs(1) }
 }
