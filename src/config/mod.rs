@@ -372,7 +372,8 @@ fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
     };
     match (is_cassandra, ack) {
         (false, Some(Ack::Store)) => {
-            let why = "the embedded store supports only wal; leave --ack out, or add --store cassandra";
+            let why =
+                "the embedded store supports only wal; leave --ack out, or add --store cassandra";
             Err(raw.refuse("ack", why))
         }
         (false, _) => Ok(StoreConfig::Embedded),

@@ -92,6 +92,8 @@ pub struct CassandraMetrics {
     pub rows_read: Counter,
     /// Reads that a server gave up.
     pub reads_given_up: Counter,
+    /// Reads that failed, as Cassandra gave up on the last of their slices too.
+    pub reads_unread: Counter,
     /// Warnings of servers that a read passed over many deleted or expired cells.
     pub tombstone_warnings: Counter,
     /// Points that lost the digits below a second, as the keyspace counts seconds.
@@ -150,6 +152,7 @@ impl Default for CassandraMetrics {
             rows_written: Counter::default(),
             rows_read: Counter::default(),
             reads_given_up: Counter::default(),
+            reads_unread: Counter::default(),
             tombstone_warnings: Counter::default(),
             floored: Counter::default(),
             index_rows_written: Counter::default(),
@@ -210,6 +213,11 @@ impl CassandraMetrics {
                 "reads_given_up",
                 "Reads that a server gave up, as a rule for what was deleted or has expired on their way",
                 &self.reads_given_up,
+            ),
+            (
+                "reads_unread",
+                "Reads that failed, as a server gave up on each of their slices that can be made",
+                &self.reads_unread,
             ),
             (
                 "tombstone_warnings",

@@ -51,7 +51,7 @@ pub fn start_log(config: &LogConfig, traces: &Traces) -> LogFilter {
     // Without the hint the level of the first filter would be no bound.
     let no_spans = filter_fn(|metadata| !is_span_of_ours(metadata));
     let no_spans = no_spans.with_max_level_hint(LevelFilter::TRACE);
-    let layer = layer.with_filter(filter.and(NoBatchWarnings).and(no_spans));
+    let layer = layer.with_filter(filter.and(NoKnownWarnings).and(no_spans));
     let log = tracing_subscriber::registry().with(layer);
     // Fails only when a log was started before.
     let _ = match traces.layer() {
@@ -84,12 +84,13 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// Leaves out two warnings of Cassandra's, which the driver logs for each batch of ours: that an
-/// unlogged batch covers more than ten partitions, and that it is larger than 5 KiB. They are meant
-/// for batches whose partitions live on different nodes; those of ours share their replicas.
-struct NoBatchWarnings;
+/// Leaves out three warnings of Cassandra's, which the driver logs for each batch or read of ours: that an
+/// unlogged batch covers more than ten partitions, and that it is larger than 5 KiB, which are meant
+/// for batches whose partitions live on different nodes, while those of ours share their replicas; and how many
+/// tombstones a read passed over, which is counted (`promkairos_cassandra_tombstone_warnings_total`).
+struct NoKnownWarnings;
 
-impl<S: Subscriber> Filter<S> for NoBatchWarnings {
+impl<S: Subscriber> Filter<S> for NoKnownWarnings {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         true
     }
@@ -103,18 +104,20 @@ impl<S: Subscriber> Filter<S> for NoBatchWarnings {
         if !event.metadata().target().starts_with("scylla") {
             return true;
         }
-        let mut found = IsBatchWarning(false);
+        let mut found = IsKnownWarning(false);
         event.record(&mut found);
         !found.0
     }
 }
 
-struct IsBatchWarning(bool);
+struct IsKnownWarning(bool);
 
-impl Visit for IsBatchWarning {
+impl Visit for IsKnownWarning {
     fn record_str(&mut self, field: &Field, value: &str) {
         let of_batches = ["Unlogged batch covering ", "Batch for ["];
-        self.0 |= field.name() == "warning" && of_batches.iter().any(|w| value.starts_with(w));
+        let is_of_batch = of_batches.iter().any(|w| value.starts_with(w));
+        let is_of_read = value.starts_with("Read ") && value.contains(" tombstone");
+        self.0 |= field.name() == "warning" && (is_of_batch || is_of_read);
     }
 
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}

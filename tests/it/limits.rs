@@ -682,6 +682,7 @@ async fn settings_are_read_again() {
 async fn nobody_reloads_where_the_admin_api_is_off() {
     let data = tempfile::tempdir().expect("a folder");
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
-    let why = "Lifecycle API is not enabled: start the server with --enable-admin-api to allow reloads.";
+    let why =
+        "Lifecycle API is not enabled: start the server with --enable-admin-api to allow reloads.";
     assert_eq!(reload(&server).await, (403, why.to_owned()));
 }

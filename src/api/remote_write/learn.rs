@@ -90,7 +90,9 @@ async fn ask_until_told(state: &AppState, store: &SharedStore) -> usize {
 
 /// What the guard was told.
 enum Told {
-    All { series: usize },
+    All {
+        series: usize,
+    },
     /// Of some metric there are more series than are asked for.
     InPart,
 }

@@ -109,7 +109,7 @@ pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
         Function::Asin => f64::asin,
         Function::Asinh => go_math::asinh,
         Function::Atan => f64::atan,
-        Function::Atanh => f64::atanh,
+        Function::Atanh => go_math::atanh,
         Function::Ceil => f64::ceil,
         Function::Cos => f64::cos,
         Function::Cosh => f64::cosh,

@@ -229,7 +229,10 @@ mod tests {
         let late = risk(Some(every), 1, true).expect("a risk");
         assert!(late.contains("only every 10s (commitlog_sync: periodic). "), "{late}");
         let unknown = risk(None, 1, true).expect("a risk");
-        assert!(unknown.contains("(commitlog_sync: periodic, the default: the setting"), "{unknown}");
+        assert!(
+            unknown.contains("(commitlog_sync: periodic, the default: the setting"),
+            "{unknown}"
+        );
         let none = risk(Some(LogSync::Before), 3, false).expect("a risk");
         assert!(none.contains("durable_writes = false"), "{none}");
         let durability = Durability { sync: Some(every), copies: 1, durable_writes: true };

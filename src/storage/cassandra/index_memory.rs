@@ -5,7 +5,7 @@
 //! KairosDB deletes index rows too: a window (metric, table name, row time) that was not read for
 //! a while counts as unknown and is read again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ pub(super) struct IndexMemory {
     clock: AtomicU64,
     /// What it was when memory was last given up.
     relieved: AtomicU64,
+    /// Windows of which index rows are being deleted.
+    deleting: Mutex<HashSet<Identity>>,
 }
 
 /// What is known of one partition of `row_keys` and of the rows that lead to it.
@@ -102,6 +104,12 @@ impl Missing {
     }
 }
 
+/// A window of which index rows are being deleted.
+pub(super) struct Deleting<'a> {
+    memory: &'a IndexMemory,
+    id: Identity,
+}
+
 impl IndexMemory {
     /// A memory of so many rows of `row_keys`.
     pub(super) fn new(most_rows: usize) -> Self {
@@ -111,7 +119,21 @@ impl IndexMemory {
             most_rows,
             clock: AtomicU64::new(0),
             relieved: AtomicU64::new(0),
+            deleting: Mutex::default(),
         }
+    }
+
+    /// Until this is dropped, nothing that stands of a window is relied on: index rows of it are being deleted. Those
+    /// that are written from now on are remembered.
+    pub(super) fn delete(&self, id: Identity) -> Deleting<'_> {
+        self.deleting.lock().insert(id);
+        self.forget(id);
+        Deleting { memory: self, id }
+    }
+
+    /// Whether index rows of a window are being deleted.
+    pub(super) fn is_deleting(&self, id: Identity) -> bool {
+        self.deleting.lock().contains(&id)
     }
 
     /// How many rows of `row_keys` are remembered.
@@ -188,6 +210,12 @@ impl IndexMemory {
                 window.clear();
             }
         }
+    }
+}
+
+impl Drop for Deleting<'_> {
+    fn drop(&mut self) {
+        self.memory.deleting.lock().remove(&self.id);
     }
 }
 

@@ -239,6 +239,7 @@ impl<'a> IndexPages<'a> {
                         self.read.extend(self.cuts.now().map(|[start, _]| (start.clone(), took)));
                     }
                     if !self.cuts.cut(behind, |start, end| order.between(start, end)) {
+                        self.executor.metrics.reads_unread.inc();
                         let why = format!("{why}; the partition is {}", self.partition);
                         return Err(Failure::Unread(why).into());
                     }

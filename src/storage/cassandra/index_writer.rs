@@ -10,7 +10,7 @@ use futures::FutureExt;
 
 use super::executor::{Deadline, Failure, all};
 use super::identity::Identity;
-use super::index_memory::{Asked, Missing, UNUSED, Used, Window, recheck_since};
+use super::index_memory::{Asked, Known, Missing, UNUSED, Used, Window, recheck_since};
 use super::index_row::IndexRow;
 use super::lifetime::Over;
 use super::plan::{Plan, PlannedRow};
@@ -145,7 +145,10 @@ impl Shared {
             match demand.window.missing(&demand.asked, needed, since) {
                 Some(missing) => missing,
                 None => {
-                    let known = self.read_window(demand.key, deadline).await?;
+                    let known = match self.memory.is_deleting(demand.key.identity()) {
+                        true => Known::default(),
+                        false => self.read_window(demand.key, deadline).await?,
+                    };
                     self.answers.outdate();
                     demand.window.learn(known);
                     // What is taken as written now may be news to readers.

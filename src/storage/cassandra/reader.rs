@@ -345,6 +345,7 @@ impl Shared {
                 Ok(()) => slices.finish_slice(last.as_deref()),
                 Err(Failure::Unread(_)) if slices.cut(last.as_deref()) => {}
                 Err(Failure::Unread(why)) => {
+                    self.executor.metrics.reads_unread.inc();
                     return Err(Failure::Unread(format!("{why}; the row is {row}")).into());
                 }
                 Err(error) => return Err(error.into()),

@@ -57,8 +57,8 @@ pub(super) struct Shared {
     /// None where no row can tell of changes.
     pub(super) epochs: Option<Epochs>,
     pub(super) read_cache: Option<Arc<ReadCache>>,
-    /// Writes hold it to read, the delete of a window's index rows to write: it must not take away
-    /// what a write has just relied on.
+    /// Writes hold it to read. The delete of a window's index rows has it to write for a moment: it must not take
+    /// away what a write under way relies on.
     pub(super) index_gate: RwLock<()>,
     /// Held by the task of a delete, one at a time.
     pub(super) index_delete: Arc<Mutex<()>>,

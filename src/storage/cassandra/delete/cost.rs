@@ -66,12 +66,11 @@ impl Shared {
             Removal::OneByOne(most) => most as u64,
         };
         if self.has_legacy_rows_of(key.metric).await? {
-            tombstones.row_key_index = found;
+            tombstones.row_key_index = found.min(PORTION as u64);
         }
         cost.index_rows_deleted = match index {
             Index::Current => gone,
-            // All of them, however many.
-            Index::Legacy => found,
+            Index::Legacy => found.min(PORTION as u64),
         };
         cost.index_rows_left = found - cost.index_rows_deleted;
         // The window leaves the time index with its last row.

@@ -15,9 +15,9 @@
 //! [`PORTION`] stay, and lead to no data. What the sample misses: where KairosDB wrote fewer than one in a hundred of
 //! the rows, its part may go too (of one in a hundred one delete in 20,000 sees nothing).
 //!
-//! Windows are gone through a few at a time ([`affected`]), so memory does not grow with their number. Writes wait for
-//! one window at a time. A delete is a task of its own, one at a time: what was begun is ended, even when the caller
-//! goes away. All tombstones carry milliseconds. What a delete would leave is counted in [`cost`].
+//! Windows are gone through a few at a time ([`affected`]), so memory does not grow with their number. Writes go on. A
+//! delete is a task of its own, one at a time: what was begun is ended, even when the caller goes away. All tombstones
+//! carry milliseconds. What a delete would leave is counted in [`cost`].
 
 mod affected;
 mod cost;
@@ -202,19 +202,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Keeps writes of this process away from the window meanwhile. Answers how long to wait until
-    /// the clock has passed the stamp.
+    /// Writes of this process go on meanwhile: they put all their index rows of the window above the stamp. Answers
+    /// how long to wait until the clock has passed the stamp.
     async fn delete_window(
         &self,
         key: WindowKey<'_>,
         rows: Vec<FoundRow>,
         others: Others,
     ) -> Result<Duration, StoreError> {
-        let _alone = self.index_gate.write().await;
-        // Stamped above all index rows of this process, and below all that follow.
-        let (stamp, wait) = self.stamps.for_delete(now_ms());
-        self.memory.forget(key.identity());
+        let (stamp, wait, deleting) = {
+            // No write is under way that relies on what stands.
+            let _alone = self.index_gate.write().await;
+            // Stamped above all index rows of this process, and below all that follow.
+            let (stamp, wait) = self.stamps.for_delete(now_ms());
+            (stamp, wait, self.memory.delete(key.identity()))
+        };
         let deleted = self.delete_window_rows(key, rows, stamp, others).await;
+        drop(deleting);
         // Who read meanwhile may have seen rows that are gone now, and `mtime` does not tell.
         self.series.forget(key.identity());
         self.answers.outdate();
@@ -234,7 +238,9 @@ impl Shared {
         others: Others,
     ) -> Result<(), StoreError> {
         let mut dead = self.rows_without_cells(rows).await?;
-        let legacy = dead.iter().map(move |row| self.delete_legacy_row(row, stamp).boxed());
+        // All rows of a metric are one partition there.
+        let legacy = dead.iter().take(PORTION);
+        let legacy = legacy.map(move |row| self.delete_legacy_row(row, stamp).boxed());
         all(DELETES_AT_ONCE, Box::new(legacy)).await?;
         if others == Others::Remember || dead.is_empty() {
             return Ok(());

@@ -20,6 +20,7 @@ mod look;
 mod progress;
 mod report;
 mod scan;
+mod scan_rows;
 mod shown;
 mod slices;
 mod stages;
