@@ -53,7 +53,7 @@ pub const FULL_ANSWER_STALL: Duration = Duration::from_secs(1);
 /// How long a client may take nothing of its answers before its connection gives way to another that finds no place,
 /// or an answer to another that finds no room.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(4);
-/// The same where all of its requests were refused for want of credentials; then its connection is closed in any case.
+/// The same where nobody has logged in, on a server with users or tokens; then its connection is closed in any case.
 pub const STRANGER_GRACE: Duration = Duration::from_secs(2);
 /// Bytes of an answer that are handed on at a time: who reads slowly comes to the next ones in time.
 pub const ANSWER_PIECE_BYTES: usize = 64 << 10;

@@ -12,8 +12,11 @@ use crate::config::HttpConfig;
 use crate::limits;
 use crate::storage::{Level, MEMORY_LIMIT};
 
-/// Requests that are refused for want of credentials, one after the other, after which a connection has no grace.
+/// Requests of a stranger, one after the other, after which its connection has no grace.
 pub(super) const MOST_REFUSED: u32 = 100;
+
+/// How long who has just come and has asked nothing yet stays where logged-in connections stay.
+const ARRIVING: Duration = Duration::from_millis(100);
 
 /// The setting for how long a client may take nothing of an answer.
 const ANSWER_TIMEOUT: &str = "http-answer-timeout";
@@ -109,8 +112,11 @@ pub(super) struct Phase {
     pub(super) unread: usize,
     /// When the client last took something of any of them, or had nothing to take.
     pub(super) read: Instant,
-    /// Requests that were refused for want of credentials, since one was let in.
+    /// Requests that were refused for want of credentials, since one was let in; where none ever was, also those that
+    /// needed none on a server that has users or tokens.
     pub(super) refused: u32,
+    /// A request showed credentials that hold.
+    pub(super) let_in: bool,
     /// Several requests share the connection: bytes come that are no part of a head.
     pub(super) multiplexed: bool,
     /// Another connection is to have the place.
@@ -164,6 +170,7 @@ impl Phase {
             unread: 0,
             read: Instant::now(),
             refused: 0,
+            let_in: false,
             multiplexed: false,
             gives_way: false,
             given_up: None,
@@ -194,14 +201,15 @@ impl Phase {
         (self.requests == self.bodies).then(|| self.since + grace)
     }
 
-    /// Who gives way first: who was asked for nothing, then who takes no refusal, then who owes a body, then who takes
-    /// no answer.
-    pub(super) fn rank(&self) -> u8 {
+    /// Who gives way first: who rests and has not logged in, then who takes no refusal, then who rests, then who owes a
+    /// body, then who takes no answer. Where nobody has to log in, all who rest are in the order of their age.
+    pub(super) fn rank(&self, now: Instant) -> u8 {
+        let stays = self.let_in || self.refused == 0 && now < self.since + ARRIVING;
         match (self.stalled(), self.refused) {
-            (None, _) if self.requests == 0 => 0,
+            (None, _) if self.requests == 0 => 2 * u8::from(stays),
             (Some(_), 1..) => 1,
-            (None, _) => 2,
-            (Some(_), 0) => 3,
+            (None, _) => 3,
+            (Some(_), 0) => 4,
         }
     }
 
@@ -229,6 +237,25 @@ impl Phase {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strangers_give_way_before_who_has_logged_in() {
+        let new = Phase::new(Kind::Usual);
+        let (came, later) = (new.since, new.since + ARRIVING);
+        let asks = Phase { requests: 1, ..new };
+        for (phase, now, want) in [
+            (new, later, 0),
+            (Phase { refused: 1, ..new }, came, 0),
+            (Phase { requests: 1, unread: 1, refused: 1, ..new }, later, 1),
+            (new, came, 2),
+            (Phase { let_in: true, ..new }, later, 2),
+            (asks, later, 3),
+            (Phase { unread: 1, ..asks }, later, 4),
+            (Phase { unread: 1, let_in: true, ..asks }, later, 4),
+        ] {
+            assert_eq!(phase.rank(now), want, "{phase:?}");
+        }
+    }
 
     #[test]
     fn the_setting_whose_limit_decides_is_named() {

@@ -5,7 +5,8 @@
 //! one that has waited longest for a request gives way to who comes, and where none waits for one,
 //! the one that has waited longest for the rest of a body: clients which only hold connections keep
 //! nobody out. So does one whose answers are all ready and of which its client takes nothing for a while, sooner
-//! where all that it was told is that it needs credentials. One with a whole request that is worked on never has to;
+//! where nobody has logged in on it and the server has users or tokens; there an idle connection of a stranger also
+//! gives way before one on which somebody has logged in. One with a whole request that is worked on never has to;
 //! how long bodies and answers may take otherwise is for those who read and make them. Where nobody can give way soon
 //! there are a few spare places, whose connections are answered for health and metrics alone.
 //!
@@ -115,7 +116,7 @@ impl Places {
             .map(|(number, phase)| (*phase.borrow(), *number, phase))
             .filter(|(phase, ..)| phase.kind == kind && from(phase).is_some())
             .collect();
-        waiting.sort_by_key(|(phase, number, _)| (phase.rank(), phase.since, *number));
+        waiting.sort_by_key(|(phase, number, _)| (phase.rank(now), phase.since, *number));
         let next = waiting.iter().filter_map(|(phase, ..)| from(phase)).min();
         // A request may have come meanwhile.
         let asked = waiting.into_iter().any(|(_, _, phase)| {
@@ -231,13 +232,15 @@ impl Place {
         }
     }
 
-    /// A request was let in, or refused for want of credentials.
+    /// Whether a request has logged in. Where none has, it counts as refused, whatever it asked for.
     pub(super) fn judged(&self, login: Login) {
         self.phase.send_if_modified(|phase| {
             let before = phase.refused;
+            phase.let_in |= login == Login::LetIn;
             phase.refused = match login {
-                Login::LetIn => 0,
-                Login::Refused => before.saturating_add(1),
+                Login::LetIn | Login::Open => 0,
+                Login::Unasked if phase.let_in => before,
+                Login::Unasked | Login::Refused => before.saturating_add(1),
             };
             before != phase.refused
         });
@@ -425,6 +428,36 @@ mod tests {
         drop(second);
         newcomer.await;
         drop(request);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_logs_in_is_a_stranger_whatever_it_asks_for() {
+        let place = places(1).take().await;
+        let refused = |login| {
+            place.judged(login);
+            place.phase.borrow().refused
+        };
+        let logins = [Login::Open, Login::Unasked, Login::Refused, Login::Unasked];
+        assert_eq!(logins.map(refused), [0, 1, 2, 3]);
+        let logins = [Login::LetIn, Login::Unasked, Login::Refused, Login::Unasked];
+        assert_eq!(logins.map(refused), [0, 0, 1, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_leaves_before_an_older_connection_that_has_logged_in() {
+        let places = places(2);
+        let [first, second] = [places.take().await, places.take().await].map(Arc::new);
+        for (place, login) in [(&first, Login::LetIn), (&second, Login::Unasked)] {
+            let request = place.begin(Multiplexed::No);
+            place.judged(login);
+            drop(request);
+            held_up(HEAD / 2).await;
+        }
+        let mut newcomer = pin!(places.take());
+        assert!(poll!(newcomer.as_mut()).is_pending());
+        assert_eq!(second.overdue().await, Overdue::GivesWay);
+        let mut overdue = pin!(first.overdue());
+        assert!(poll!(overdue.as_mut()).is_pending());
     }
 
     #[tokio::test(start_paused = true)]

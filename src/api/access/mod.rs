@@ -143,7 +143,8 @@ fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
     found
 }
 
-/// Adds the headers of every answer. No cache keeps an answer that needed a login.
+/// Adds the headers of every answer, and its [`Login`] where nobody looked for credentials. No cache keeps an answer
+/// that needed a login.
 pub(super) async fn dress(
     State(state): State<Arc<AppState>>,
     request: Request,
@@ -151,7 +152,12 @@ pub(super) async fn dress(
 ) -> Response {
     let is_for_health = is_for_health(&request);
     let mut response = next.run(request).await;
-    let (web, headers) = (state.access.web.borrow(), response.headers_mut());
+    let web = state.access.web.borrow();
+    if response.extensions().get::<Login>().is_none() {
+        let login = if web.is_open() { Login::Open } else { Login::Unasked };
+        response.extensions_mut().insert(login);
+    }
+    let headers = response.headers_mut();
     add_headers(&web, headers);
     if !web.is_open() && !is_for_health {
         let no_store = HeaderValue::from_static("no-store");
@@ -166,13 +172,17 @@ fn is_for_health(request: &Request) -> bool {
     path.is_some_and(|path| routes::is_open(path.as_str()))
 }
 
-/// Stands with an answer: whether its request showed credentials that hold, where it needed some.
+/// Stands with an answer: whether its request showed credentials that hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Login {
-    /// It did, or this server asks for none.
+    /// It did.
     LetIn,
-    /// It did not.
+    /// It did not, and needed some.
     Refused,
+    /// Nobody looked: the path is open, or the request was answered before. The server has users or tokens.
+    Unasked,
+    /// The server has none.
+    Open,
 }
 
 /// Lets a request in with its rights, or answers 401.
@@ -197,7 +207,7 @@ pub(super) async fn admit(
         Ok(rights) => {
             request.extensions_mut().insert(rights);
             let mut response = next.run(request).await;
-            if !is_for_health {
+            if !is_for_health && !web.is_open() {
                 response.extensions_mut().insert(Login::LetIn);
             }
             response
@@ -320,6 +330,24 @@ mod tests {
                 let is_refused = body.starts_with(b"Forbidden: this needs the right ");
                 let is_wrong = needed.is_some_and(|needed| needed != right);
                 assert_eq!(is_refused, is_wrong, "{method} {path} with {right:?}: {body:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn every_answer_says_whether_somebody_logged_in() {
+        let (query, right) = ("/api/v1/query?query=1", Some("Bearer token-read"));
+        for (path, said, where_asked) in [
+            (query, right, Login::LetIn),
+            (query, Some("Bearer wrong"), Login::Refused),
+            (query, None, Login::Refused),
+            ("/nowhere", None, Login::Refused),
+            ("/-/healthy", right, Login::Unasked),
+            ("/-/ready", None, Login::Unasked),
+        ] {
+            for (web, want) in [(configured(), where_asked), (WebConfig::default(), Login::Open)] {
+                let answer = ask(web, "GET", path, said).await;
+                assert_eq!(answer.extensions().get::<Login>(), Some(&want), "{path} {said:?}");
             }
         }
     }
