@@ -80,14 +80,14 @@ pub enum ServerError {
         /// The data folder.
         path: PathBuf,
     },
-    /// The data folder is that of another user, who could not use it afterwards.
+    /// The data folder, or a folder in it, is that of another user, who could not use it afterwards.
     #[error(
         "{path} belongs to the user {user}, who could not use what root writes there: run this as that \
          user (sudo -u {user} promkairos ...)",
         path = path.display()
     )]
     Foreign {
-        /// The data folder.
+        /// The folder.
         path: PathBuf,
         /// As `sudo -u` takes it.
         user: String,
@@ -309,7 +309,7 @@ fn keep_own_metrics(
 fn own_data_dir(config: &Config) -> Result<(), ServerError> {
     let lock = match config.keeps_files() {
         true => {
-            refuse_foreign(&config.data_dir)?;
+            refuse_foreign(&config.data_dir, &config.store)?;
             Some(DataLock::acquire(&config.data_dir)?)
         }
         false => None,

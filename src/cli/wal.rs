@@ -60,7 +60,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         let what = format!("no log of the {store} store at {}{other}", folder.display());
         return Err(CliError::Refused(what));
     }
-    refuse_foreign(&config.data_dir)?;
+    refuse_foreign(&config.data_dir, &config.store)?;
     let report = repair(&folder, mode).map_err(failed)?;
     print(&describe(&report, mode))?;
     Ok(match (report.losses.is_empty(), mode) {
@@ -85,7 +85,7 @@ fn log_of_other_store(config: &Config) -> &'static str {
 
 /// Shows that the log is gone. With `--apply` the next start begins a new one.
 fn give_up(config: &Config, folder: &Path, mode: RepairMode) -> Result<ExitCode, CliError> {
-    refuse_foreign(&config.data_dir)?;
+    refuse_foreign(&config.data_dir, &config.store)?;
     let lost = format!(
         "{}: the log is gone. What it held and the store does not have is lost, and how much that is cannot be told.\n",
         folder.display()

@@ -45,7 +45,7 @@ pub async fn open_embedded(
         let source = std::io::Error::new(std::io::ErrorKind::NotFound, why);
         return Err(ServerError::DataDir { path: parts, source });
     }
-    refuse_foreign(folder)?;
+    refuse_foreign(folder, &StoreConfig::Embedded)?;
     let lock = DataLock::acquire(folder)?;
     let data_dir = folder.to_owned();
     let config = Config { data_dir, store: StoreConfig::Embedded, ..config.clone() };

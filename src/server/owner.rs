@@ -1,4 +1,4 @@
-//! Whose a data folder is. What root writes into the folder of another user that user's process cannot
+//! Whose a data folder is, and those in it. What root writes into the folder of another user that user's process cannot
 //! read or replace afterwards, so it is refused.
 //!
 //! A folder that is not there yet has no owner; any other user than root is refused by the system itself.
@@ -9,16 +9,25 @@ use std::path::Path;
 use rustix::process::geteuid;
 
 use super::ServerError;
+use crate::config::StoreConfig;
 
 /// Where the system keeps the names of users.
 const USERS: &str = "/etc/passwd";
 
-/// Refuses to write into the folder of another user as root.
-pub fn refuse_foreign(folder: &Path) -> Result<(), ServerError> {
-    match foreign(folder) {
-        None => Ok(()),
-        Some(user) => Err(ServerError::Foreign { path: folder.to_owned(), user }),
+/// Refuses to write into the folder of another user as root: the data folder, or one in it where this store keeps
+/// files.
+pub fn refuse_foreign(data_dir: &Path, store: &StoreConfig) -> Result<(), ServerError> {
+    let below = match store {
+        StoreConfig::Embedded => ["embedded", "embedded/wal", "embedded/parts"],
+        StoreConfig::Cassandra { .. } => ["cassandra", "cassandra/wal", "cassandra/read-cache"],
+    };
+    let below = below.into_iter().map(|name| data_dir.join(name));
+    for path in std::iter::once(data_dir.to_owned()).chain(below) {
+        if let Some(user) = foreign(&path) {
+            return Err(ServerError::Foreign { path, user });
+        }
     }
+    Ok(())
 }
 
 /// The other user whose folder it is, where this process is root's; a name, or `'#1234'` with its number: as a
@@ -57,8 +66,9 @@ mod tests {
     #[test]
     fn only_root_in_the_folder_of_another_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert!(refuse_foreign(folder.path()).is_ok(), "our own");
-        assert!(refuse_foreign(&folder.path().join("absent")).is_ok(), "nobody's yet");
+        let refuse = |folder: &Path| refuse_foreign(folder, &StoreConfig::Embedded);
+        assert!(refuse(folder.path()).is_ok(), "our own");
+        assert!(refuse(&folder.path().join("absent")).is_ok(), "nobody's yet");
         // Nobody else can give a folder away.
         let given = std::os::unix::fs::chown(folder.path(), Some(65_533), None);
         assert_eq!(given.is_ok(), geteuid().is_root());
