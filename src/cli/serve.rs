@@ -63,12 +63,15 @@ fn say_what_was_taken_over(kairosdb: &KairosDbConf) {
     }
 }
 
-/// Why nobody can listen there. A port that is not for this user stays so until somebody changes something; one in use,
-/// an address that this machine does not have and a name that is not known may come.
+/// Why nobody can listen there. A port that is not for this user, and an address at which no machine listens, stay so
+/// until somebody changes something; a port in use, an address that this machine does not have and a name that is not
+/// known may come.
 fn cannot_listen(address: &str, source: std::io::Error) -> CliError {
     let what = format!("cannot listen on {address}");
     match source.kind() {
-        ErrorKind::PermissionDenied => CliError::Refused(format!("{what}: {source}")),
+        ErrorKind::PermissionDenied | ErrorKind::InvalidInput => {
+            CliError::Refused(format!("{what}: {source}"))
+        }
         ErrorKind::AddrNotAvailable => {
             CliError::Command(format!("{what}: it is no address of this machine ({source})"))
         }

@@ -18,8 +18,18 @@ fn check(text: &str) -> Result<(), String> {
     let (host, port) = text.rsplit_once(':').ok_or(FORM)?;
     let wrong = if port.contains('/') { FORM } else { PORT };
     let port: u16 = port.parse().map_err(|_| wrong)?;
-    if text.parse::<SocketAddr>().is_ok() {
-        return Ok(());
+    let address = match text.parse::<SocketAddr>() {
+        Ok(SocketAddr::V6(address)) if address.scope_id() == 0 => Some(*address.ip()),
+        Ok(_) => return Ok(()),
+        Err(_) => host.parse::<Ipv6Addr>().ok(),
+    };
+    match address {
+        Some(address) if address.is_unicast_link_local() => {
+            let form = format!("{address}%eth0:{port}");
+            return Err(format!("the link-local address {address} needs its interface: {form}"));
+        }
+        Some(_) => return Ok(()),
+        None => {}
     }
     if host.is_empty() {
         return Err(format!("the host is missing; 0.0.0.0:{port} is every address"));
@@ -69,6 +79,7 @@ mod tests {
             "[::1]:80",
             "::1:80",
             "fe80::1%eth0:80",
+            "[fe80::1%2]:80",
             "127.1:80",
             "localhost:1",
             "3com.example:1",
@@ -90,6 +101,8 @@ mod tests {
             ("127.16777216:1", "127.16777216 is no IPv4 address"),
             ("[::g]:1", "[::g] is no IPv6 address"),
             ("1:2:1", "1:2 is no IPv6 address"),
+            ("[fe80::1]:80", "the link-local address fe80::1 needs its interface: fe80::1%eth0:80"),
+            ("febf::1:80", "the link-local address febf::1 needs its interface: febf::1%eth0:80"),
         ] {
             assert_eq!(check(bad).expect_err(bad), why, "{bad}");
         }

@@ -305,6 +305,10 @@ fn an_address_that_can_never_be_bound_is_told_from_one_that_may_come() {
     let output = run(folder.path(), &["--listen=300.0.0.1:1"], &[]);
     let want = "--listen \"300.0.0.1:1\": 300.0.0.1 is no IPv4 address";
     assert_eq!(refusal(&output), want);
+    let output = run(folder.path(), &["--listen=[fe80::1]:1"], &[]);
+    let why = "the link-local address fe80::1 needs its interface: fe80::1%eth0:1";
+    let want = format!("--listen \"[fe80::1]:1\": {why}");
+    assert_eq!(refusal(&output), want);
     // Of the addresses for documents, which no machine has.
     let output = run(folder.path(), &["--listen=192.0.2.1:1"], &[]);
     let said = fault(&output);

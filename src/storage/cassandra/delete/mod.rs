@@ -8,12 +8,8 @@
 //! legacy index, which nobody writes any more, go in any case.
 //!
 //! Each index row that goes leaves a tombstone in its partition, and Cassandra does not read past too many of them
-//! (`tombstone_failure_threshold`, 100,000). So no more than [`PORTION`] of a window go one by one. If more would go,
-//! they are all the rows of the window, and every one has our cell, then a sample of [`SAMPLE`] rows, which are spread
-//! over the window, goes one by one. Nothing but that tells a row that we wrote alone from one that KairosDB wrote too.
-//! Where no row of the sample is left, one range tombstone removes all rows together. Otherwise the rows beyond
-//! [`PORTION`] stay, and lead to no data. What the sample misses: where KairosDB wrote fewer than one in a hundred of
-//! the rows, its part may go too (of one in a hundred one delete in 20,000 sees nothing).
+//! (`tombstone_failure_threshold`, 100,000). So no more than [`PORTION`] of a window go one by one; the rest stays and
+//! leads to no data, unless all rows of the window go together ([`Removal::Together`]).
 //!
 //! Windows are gone through a few at a time ([`affected`]), so memory does not grow with their number. Writes go on. A
 //! delete is a task of its own, one at a time: what was begun is ended, even when the caller goes away. All tombstones
@@ -72,7 +68,11 @@ enum IndexRows {
 /// How the index rows of a window go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Removal {
-    /// All of them, with one range tombstone, if nobody else wrote a row of a sample.
+    /// All rows of the window, which are more than [`PORTION`] and each have our cell, with one range tombstone. First a
+    /// sample of [`SAMPLE`] rows, spread over the window, goes one by one: nothing but that tells a row that we wrote
+    /// alone from one that KairosDB wrote too. Only where none of it is left the others go together. Where KairosDB
+    /// wrote fewer than one in a hundred of the rows, its part may go too (of one in a hundred one delete in 20,000
+    /// sees nothing).
     Together,
     /// The first of them, as many as this, each with a tombstone of its own.
     OneByOne(usize),
