@@ -80,7 +80,7 @@ pub(crate) async fn open_over(
     loop {
         match Head::open(options.clone(), below.clone(), metrics.clone()).await {
             Err(StoreError::Unavailable { what, .. })
-                if what.ends_with("uses this log") && start.elapsed() < DEADLINE =>
+                if what.contains("uses this log") && start.elapsed() < DEADLINE =>
             {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
