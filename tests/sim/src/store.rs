@@ -63,7 +63,7 @@ pub(crate) async fn open(
         match opened {
             // A flush of the head before goes on for a moment.
             Err(StoreError::Unavailable { what, .. })
-                if what.ends_with("uses this log") && begin.elapsed() < PATIENCE =>
+                if what.contains("uses this log") && begin.elapsed() < PATIENCE =>
             {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
