@@ -68,11 +68,11 @@ enum IndexRows {
 /// How the index rows of a window go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Removal {
-    /// All rows of the window, which are more than [`PORTION`] and each have our cell, with one range tombstone. First a
-    /// sample of [`SAMPLE`] rows, spread over the window, goes one by one: nothing but that tells a row that we wrote
-    /// alone from one that KairosDB wrote too. Only where none of it is left the others go together. Where KairosDB
-    /// wrote fewer than one in a hundred of the rows, its part may go too (of one in a hundred one delete in 20,000
-    /// sees nothing).
+    /// All rows of the window, which are more than [`PORTION`] and each have our cell, with one range tombstone.
+    /// First a sample of [`SAMPLE`] rows, spread over the window, goes one by one: nothing but that tells a row that
+    /// we wrote alone from one that KairosDB wrote too. Only where none of it is left the others go together. Where
+    /// KairosDB wrote fewer than one in a hundred of the rows, its part may go too (of one in a hundred one delete in
+    /// 20,000 sees nothing).
     Together,
     /// The first of them, as many as this, each with a tombstone of its own.
     OneByOne(usize),
