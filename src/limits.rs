@@ -15,12 +15,12 @@ pub const MAX_CONNECTIONS: usize = 512;
 pub const SPARE_CONNECTIONS: usize = 16;
 /// Requests of one HTTP/2 connection at a time.
 pub const MAX_HTTP2_STREAMS: u32 = 200;
-/// Bytes of the head of a request: twice what its path and query may have. Each header counts [`HEADER_BYTES`] beside
+/// Bytes of the head of a request: path, query and headers. Each header counts [`HEADER_BYTES`] beside
 /// its name and value, as HTTP/2 has it.
 pub const MAX_HEAD_BYTES: usize = 128 << 10;
 /// See [`MAX_HEAD_BYTES`].
 pub const HEADER_BYTES: usize = 32;
-/// Bytes of the path and query of a request: what the crate `http` can hold.
+/// Bytes of the path of a request, over HTTP/2 of path and query: what the crate `http` can hold.
 pub const MAX_TARGET_BYTES: usize = (u16::MAX - 1) as usize;
 /// Headers of a request over HTTP/1: what hyper takes without memory for more.
 pub const MAX_HEADERS: usize = 100;

@@ -8,21 +8,27 @@
 use std::borrow::Cow;
 
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
+
+use super::heads::query_of;
 
 /// Redirects from a path with empty segments or with segments of dots to the path without them.
 pub(super) async fn redirect(request: Request, next: Next) -> Response {
     match cleaned(request.uri().path()) {
         Cow::Borrowed(_) => next.run(request).await,
-        Cow::Owned(path) => to(&path, request.method(), request.uri()),
+        Cow::Owned(path) => to(&path, request.method(), query_in(&request)),
     }
 }
 
 /// Redirects from a path of ours with a slash at its end to the path without it.
-pub(super) async fn without_slash(method: Method, uri: Uri) -> Response {
-    to(uri.path().trim_end_matches('/'), &method, &uri)
+pub(super) async fn without_slash(request: Request) -> Response {
+    to(request.uri().path().trim_end_matches('/'), request.method(), query_in(&request))
+}
+
+fn query_in(request: &Request) -> Option<&str> {
+    query_of(request.uri(), request.extensions())
 }
 
 /// The path without empty segments, `.` and `..`; a slash at its end stays. Borrowed where it is clean.
@@ -47,10 +53,10 @@ fn cleaned(path: &str) -> Cow<'_, str> {
 }
 
 /// A redirect to a path, with the query of the request, and a page for a reader.
-fn to(path: &str, method: &Method, asked: &Uri) -> Response {
+fn to(path: &str, method: &Method, query: Option<&str>) -> Response {
     // A browser takes a backslash for a slash, and two of them at the beginning for another server.
     let path = path.replace('\\', "%5C");
-    let query = asked.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     let target = format!("/{}{query}", path.trim_start_matches('/'));
     let Ok(location) = HeaderValue::from_str(&target) else {
         return StatusCode::NOT_FOUND.into_response();
@@ -80,6 +86,7 @@ fn in_html(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::Uri;
     use proptest::prelude::*;
 
     use super::*;
@@ -122,7 +129,7 @@ mod tests {
         ) {
             let uri: Uri = format!("{path}{query}").parse().expect("a path");
             for path in [&*cleaned(uri.path()), uri.path().trim_end_matches('/')] {
-                let response = to(path, &Method::GET, &uri);
+                let response = to(path, &Method::GET, uri.query());
                 let target = location(&response);
                 let path = target.split('?').next().unwrap_or_default();
                 prop_assert!(path.starts_with('/') && !path.starts_with("//"), "{target}");

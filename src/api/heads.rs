@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::{self, HeaderMap, Method, StatusCode, Version, header};
+use axum::http::{self, Extensions, HeaderMap, Method, StatusCode, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -90,6 +91,16 @@ impl RefusedHead {
     }
 }
 
+/// The query of a request whose URL has none, as the HTTP library could not hold it: of at most [`MAX_HEAD_BYTES`].
+#[derive(Clone)]
+pub struct LongQuery(pub Bytes);
+
+/// The query of a request, as it is encoded.
+pub(super) fn query_of<'a>(uri: &'a Uri, extensions: &'a Extensions) -> Option<&'a str> {
+    let long = extensions.get().and_then(|LongQuery(query)| std::str::from_utf8(query).ok());
+    long.or(uri.query())
+}
+
 /// What is said of a head that is too large.
 pub fn head_too_large() -> String {
     format!(
@@ -98,11 +109,12 @@ pub fn head_too_large() -> String {
     )
 }
 
-/// What is said of a path and query that are too long.
+/// What is said of a path that is too long, or a query that the server did not find in time.
 pub fn target_too_long() -> String {
     format!(
-        "path and query of a request may have {MAX_TARGET_BYTES} bytes; {NO_SETTING}: where the path takes POST, \
-         send the parameters as a form in the body\n"
+        "the head of a request may have {MAX_HEAD_BYTES} bytes, its path {MAX_TARGET_BYTES} bytes, over HTTP/2 or before \
+         the answer to another request its path and query; {NO_SETTING}: where the path takes POST, send the \
+         parameters as a form in the body\n"
     )
 }
 

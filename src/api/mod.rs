@@ -64,7 +64,7 @@ use tokio::time::timeout;
 pub use access::Login;
 pub use concurrency::{SharedConnection, SpareConnection};
 pub use error::ApiError;
-pub use heads::{RefusedHead, head_too_large, target_too_long};
+pub use heads::{LongQuery, RefusedHead, head_too_large, target_too_long};
 pub use moment::parse_time;
 pub use pieces::Pieces;
 pub use router::router;

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 
 use super::endpoints::may_have;
+use super::heads::query_of;
 use super::moment::{Moment, parse_time};
 use super::multipart;
 use super::{ApiError, AppState};
@@ -39,21 +40,21 @@ impl FromRequest<Arc<AppState>> for Parameters {
         let route = parts.extensions.get::<MatchedPath>().cloned();
         let mut parameters = Self { route, ..Self::default() };
         let multipart = multipart::boundary(&parts.headers);
+        let query = query_of(&parts.uri, &parts.extensions).unwrap_or_default();
         if parts.method == Method::GET || !(multipart.is_some() || is_form(&parts.headers)) {
-            parameters.add(parts.uri.query().unwrap_or_default().as_bytes());
+            parameters.add(query.as_bytes());
             return Ok(parameters);
         }
         let (most, http) = (state.body_bytes(), &state.metrics.http);
         let body = state.forms.read(&parts.headers, body, most, http).await;
         let body = body.map_err(IntoResponse::into_response)?;
-        let query = parts.uri.query().unwrap_or_default().as_bytes();
         match multipart {
             None => {
                 parameters.add(&body.bytes);
-                parameters.add(query);
+                parameters.add(query.as_bytes());
             }
             Some(boundary) => {
-                parameters.add(query);
+                parameters.add(query.as_bytes());
                 parameters.add_multipart(&body.bytes, &boundary);
             }
         }

@@ -30,9 +30,10 @@ use tokio::time::timeout;
 use tower::Service;
 
 use super::answer::Exchange;
+use super::long_queries::KeptQuery;
 use super::places::{BodyOwed, Multiplexed, Place};
 use super::rejected_heads::Lingers;
-use crate::api::{AnswerTo, RefusedHead, SharedConnection, SpareConnection};
+use crate::api::{AnswerTo, LongQuery, RefusedHead, SharedConnection, SpareConnection};
 use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
 use crate::telemetry::HttpMetrics;
 
@@ -115,6 +116,8 @@ pub(super) struct Requests {
     /// Who is at the other end, as the handlers are told; `None` = it is gone already.
     pub(super) peer: Option<SocketAddr>,
     pub(super) lingers: Lingers,
+    /// What the HTTP library does not take of the next request.
+    pub(super) query: KeptQuery,
 }
 
 impl<B> Service<Request<B>> for Requests
@@ -130,7 +133,7 @@ where
         <Router as Service<Request<Body>>>::poll_ready(&mut self.router, context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let multiplexed = match request.version() {
             Version::HTTP_2 => Multiplexed::Yes,
             _ => Multiplexed::No,
@@ -144,6 +147,7 @@ where
         let waits = request.headers().contains_key(header::EXPECT);
         let left = Left::<B>::default();
         let refused = RefusedHead::of(&request);
+        let query = self.query.take(&mut request).map(LongQuery);
         let is_malformed = refused.is_some_and(RefusedHead::ends_connection);
         if is_malformed {
             self.lingers.store(true, Ordering::Relaxed);
@@ -157,6 +161,9 @@ where
             request.extensions_mut().insert(ConnectInfo(peer));
         }
         request.extensions_mut().insert(AnswerTo(exchange.clone()));
+        if let Some(query) = query {
+            request.extensions_mut().insert(query);
+        }
         if let Some(refused) = refused {
             request.extensions_mut().insert(refused);
         }

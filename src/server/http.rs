@@ -23,6 +23,7 @@ use tokio::task::coop::unconstrained;
 
 use super::answer::Streams;
 use super::connection::{Requests, Watched};
+use super::long_queries::{KeptQuery, LongQueries};
 use super::phase::{Limits, Overdue};
 use super::places::{Place, Places};
 use super::rejected_heads::{Heads, Lingers};
@@ -163,8 +164,10 @@ where
 {
     let (Front { router, metrics, .. }, peer) = (serving.front, serving.peer);
     let lingers = Lingers::default();
+    let query = KeptQuery::default();
+    let stream = LongQueries::new(stream, place.clone(), query.clone());
     let stream = Heads::new(stream, place.clone(), metrics.clone(), lingers.clone());
-    let requests = Requests { router, place, metrics, peer, lingers };
+    let requests = Requests { router, place, metrics, peer, lingers, query };
     let requests = TowerToHyperService::new(requests);
     let served = serving.builder.serve_connection(TokioIo::new(stream), requests);
     if let Err(error) = watcher.watch(served).await {

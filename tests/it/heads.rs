@@ -58,8 +58,10 @@ async fn a_large_head_over_http1_is_told_the_limit_and_counted() {
         (head("", &many), "431 ", "over HTTP/1 100 headers"),
         // Beyond all that is read of a head, and with more behind it.
         (head("", &header(5_000_000)), "431 ", "131072 bytes"),
-        (head(&path(66_000), ""), "414 ", "65534 bytes"),
-        (head(&path(66_000), ""), "414 ", "send the parameters as a form"),
+        (head(&path(66_000), &header(66_000)), "431 ", "131072 bytes"),
+        (head(&"a".repeat(66_000), ""), "414 ", "its path 65534"),
+        (head(&path(140_000), ""), "414 ", "131072 bytes"),
+        (head(&path(140_000), ""), "414 ", "send the parameters as a form"),
     ];
     for (count, (request, status, why)) in (1..).zip(refused) {
         let answer = all_of(server.address, request.as_bytes()).await;
@@ -76,7 +78,56 @@ async fn a_large_head_over_http1_is_told_the_limit_and_counted() {
     let answer =
         all_of(server.address, b"GET /-/healthy?a=\"b\" HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("percent-encoded"), "{answer}");
-    are_counted(&server, 5.0).await;
+    are_counted(&server, 7.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_query_is_taken_however_it_comes() {
+    let data = tempfile::tempdir().expect("a folder");
+    let server = ready(&data).await;
+    let value = |length: usize| "v".repeat(length);
+    let mut stream = TcpStream::connect(server.address).await.expect("it listens");
+    // One after the other on a connection, whole and in pieces; the answer says what was asked.
+    for (length, piece) in
+        [(10, 7), (100_000, 200_000), (70_000, 1_000), (20, 50), (120_000, 30_000)]
+    {
+        let query = format!("query=%22{}%22", value(length));
+        let path = if piece == 1_000 { "//api/v1/query" } else { "/api/v1/query" };
+        let sent = format!("GET {path}?{query} HTTP/1.1\r\nHost: a\r\n\r\n");
+        for piece in sent.as_bytes().chunks(piece) {
+            stream.write_all(piece).await.expect("it takes that");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let (head, body) = one_answer(&mut stream).await;
+        if path.starts_with("//") {
+            assert!(
+                head.contains(&format!("\r\nlocation: /api/v1/query?{query}\r\n")),
+                "{}",
+                &head[..99]
+            );
+            continue;
+        }
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(body.contains(&format!("\"{}\"", value(length))), "{length}");
+    }
+    are_counted(&server, 0.0).await;
+}
+
+/// The head and the body of an answer.
+async fn one_answer(stream: &mut TcpStream) -> (String, String) {
+    let mut answer = Vec::new();
+    loop {
+        let read = timeout(Duration::from_secs(60), stream.read_buf(&mut answer)).await;
+        assert!(read.expect("it answers").expect("the connection goes on") > 0, "it is closed");
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let mut lines = head.split("\r\n");
+        let length = lines.find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.expect("it has a length").parse().expect("a number");
+        if body.len() >= length {
+            return (head.to_owned() + "\r\n", body.to_owned());
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
