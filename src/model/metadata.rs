@@ -61,7 +61,9 @@ impl MetricType {
             Self::Histogram => &["_bucket", "_sum", "_count", "_created"],
             Self::GaugeHistogram => &["_bucket", "_sum", "_count", "_gsum", "_gcount"],
             Self::Summary => &["_sum", "_count", "_created"],
-            Self::Unknown | Self::Counter | Self::Gauge | Self::Info | Self::StateSet => &[],
+            Self::Info => &["_info"],
+            // A counter is called `x_total` in one format, and `x` in the other.
+            Self::Unknown | Self::Counter | Self::Gauge | Self::StateSet => &[],
         }
     }
 }
@@ -83,7 +85,9 @@ pub fn with_parts_joined(all: BTreeMap<String, Metadata>) -> BTreeMap<String, Me
     let family = |name: &str, kind: MetricType| {
         let family = kind.parts().iter().find_map(|part| name.strip_suffix(part))?;
         let has_buckets = || all.contains_key(&format!("{family}_bucket"));
-        let is_part = !family.is_empty() && (kind == MetricType::Summary || has_buckets());
+        let is_made_of_parts =
+            matches!(kind, MetricType::Summary | MetricType::Info) || has_buckets();
+        let is_part = !family.is_empty() && is_made_of_parts;
         is_part.then(|| family.to_owned())
     };
     let (mut families, mut parts) = (BTreeMap::new(), Vec::new());
@@ -105,7 +109,7 @@ mod tests {
 
     #[test]
     fn parts_are_joined_and_what_may_be_a_family_stays() {
-        use MetricType::{Counter, Histogram, Summary};
+        use MetricType::{Counter, Histogram, Info, Summary};
         let of = |names: &[(&str, MetricType, &str)]| -> BTreeMap<String, Metadata> {
             let entry = |&(name, kind, help): &(&str, MetricType, &str)| {
                 (name.to_owned(), Metadata { kind, help: help.to_owned(), unit: String::new() })
@@ -122,6 +126,7 @@ mod tests {
             ("c_count", Summary, "c"),
             ("sheep_count", Counter, "sheep"),
             ("native_count", Histogram, "native"),
+            ("build_info", Info, "build"),
             ("_sum", Summary, "nameless"),
         ]));
         let want = of(&[
@@ -130,6 +135,7 @@ mod tests {
             ("c", Summary, "c"),
             ("sheep_count", Counter, "sheep"),
             ("native_count", Histogram, "native"),
+            ("build", Info, "build"),
             ("_sum", Summary, "nameless"),
         ]);
         assert_eq!(joined, want);
