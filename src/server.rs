@@ -39,6 +39,7 @@ mod http;
 mod later;
 mod live;
 mod lock;
+mod long_queries;
 mod lowest_time;
 mod machine;
 mod memory;

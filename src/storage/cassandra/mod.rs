@@ -54,6 +54,7 @@ mod read_cache;
 mod reader;
 mod refused_writes;
 mod retry;
+mod ring;
 mod routing;
 mod schema;
 mod series_cache;

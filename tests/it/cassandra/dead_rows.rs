@@ -25,7 +25,7 @@ const DEAD: i32 = 110_000;
 const A_BATCH: i32 = 250;
 
 /// Runs a statement so many times, with values of its own each time: mostly deletes of rows that were never there.
-async fn bury<V: scylla::serialize::row::SerializeRow>(
+pub(super) async fn bury<V: scylla::serialize::row::SerializeRow>(
     keyspace: &TestKeyspace,
     dead: i32,
     cql: &str,

@@ -15,6 +15,7 @@ use scylla::response::PagingState;
 
 use super::super::executor::{Failure, unreadable};
 use super::super::identity::Identity;
+use super::super::ring::parts;
 use super::super::schema;
 use super::super::statements::Prepared;
 use super::kind::Kind;
@@ -25,8 +26,6 @@ use crate::storage::StoreError;
 
 /// So many rows of a page cost as much as one read.
 pub(super) const ROWS_A_READ: usize = 100;
-/// Parts that a slice is cut into.
-const PARTS: i128 = 16;
 /// Partitions of a slice that are read for themselves.
 const MOST_PROBES: u32 = 100;
 /// Rows of a partition of which it is known that they came.
@@ -220,18 +219,6 @@ impl<'a, R: ScanRow> Pages<'a, R> {
     }
 }
 
-/// The tokens from `first` to `last`, which lies behind it, in parts of about the same size.
-fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i64, i64)> {
-    let (begin, count) = (i128::from(first), i128::from(last) - i128::from(first) + 1);
-    let parts = PARTS.min(count);
-    let place = move |number: i128| begin + count * number / parts;
-    let token = |place: i128| i64::try_from(place).expect("it lies between two tokens");
-    (0..parts as u8).map(move |number| {
-        let number = i128::from(number);
-        (token(place(number)), token(place(number + 1) - 1))
-    })
-}
-
 /// The most tombstones that the warnings of an answer speak of: "Read 0 live rows and 1234 tombstone cells for query
 /// ..." (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." with read thresholds.
 pub(super) fn tombstones<'a>(warnings: impl Iterator<Item = &'a str>) -> u64 {
@@ -253,18 +240,6 @@ pub(super) async fn many_tombstones(session: &Session) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_cover_a_slice_without_a_gap() {
-        for (first, last) in [(i64::MIN, i64::MAX), (-3, 9), (5, 6), (i64::MAX - 40, i64::MAX)] {
-            let mut next = i128::from(first);
-            for (begin, end) in parts(first, last) {
-                assert!(i128::from(begin) == next && begin <= end, "{begin} {end}");
-                next = i128::from(end) + 1;
-            }
-            assert_eq!(next, i128::from(last) + 1);
-        }
-    }
 
     #[test]
     fn warnings_say_how_many_tombstones_there_were() {

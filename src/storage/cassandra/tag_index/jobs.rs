@@ -9,17 +9,16 @@
 //! then, a drop of all metrics leaves that one out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::value::CqlTimestamp;
 
 use super::super::executor::unreadable;
 use super::super::index_row::each_checked_row;
+use super::super::ring::RingPages;
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::{Window, WindowKey};
@@ -262,11 +261,9 @@ impl Shared {
     /// list of names has and no time index.
     async fn every_window(&self, job: &Job) -> Result<Vec<Window>, StoreError> {
         let select = &self.statements.tags.every_window;
-        let (mut windows, mut state) = (Vec::new(), PagingState::start());
+        let (mut windows, mut pages) = (Vec::new(), RingPages::new(&self.executor, select));
         let mut touched = Instant::now();
-        loop {
-            let (result, next) = self.executor.page(select, (), &state).await?;
-            let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        while let Some(page) = pages.next().await? {
             type Row<'f> = (&'f str, &'f str, CqlTimestamp);
             for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
                 windows.extend(Window::of_columns(row.map_err(|e| unreadable(select.name, e))?));
@@ -275,11 +272,8 @@ impl Shared {
                 self.touch(ALL, job).await?;
                 touched = Instant::now();
             }
-            match next.into_paging_control_flow() {
-                ControlFlow::Break(()) => return Ok(windows),
-                ControlFlow::Continue(next) => state = next,
-            }
         }
+        Ok(windows)
     }
 
     async fn do_window(

@@ -7,10 +7,10 @@
 
 use std::ops::ControlFlow;
 
-use scylla::response::PagingState;
 use scylla::value::CqlTimestamp;
 
 use super::super::executor::{Failure, unreadable};
+use super::super::ring::{RingPages, WHOLE_RING};
 use super::super::shared::Shared;
 use super::super::stamp::now_ms;
 use super::super::window::WindowKey;
@@ -72,20 +72,16 @@ impl Shared {
     async fn last_row_time_of_all(&self) -> Result<Option<i64>, Failure> {
         let select = &self.statements.tags.every_row_time;
         let wrong = |e| unreadable(select.name, e);
-        let (mut last, mut state) = (None, PagingState::start());
-        loop {
-            self.stay().await?;
-            let (result, next) = self.executor.page(select, (), &state).await?;
-            let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let (mut last, mut pages) = (None, RingPages::new(&self.executor, select));
+        self.stay().await?;
+        while let Some(page) = pages.next().await? {
             for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name, e))? {
                 let (time,) = row.map_err(wrong)?;
                 last = last.max(Some(time.0));
             }
-            match next.into_paging_control_flow() {
-                ControlFlow::Break(()) => return Ok(last),
-                ControlFlow::Continue(next) => state = next,
-            }
+            self.stay().await?;
         }
+        Ok(last)
     }
 
     async fn has_any_name(&self) -> Result<bool, StoreError> {
@@ -102,7 +98,7 @@ impl Shared {
 
     async fn has_any_row_key(&self) -> Result<bool, StoreError> {
         let (mut any, select) = (false, &self.statements.tags.every_window);
-        let read = self.executor.pages_as_far(select, (), |page| {
+        let read = self.executor.pages_as_far(select, WHOLE_RING, |page| {
             any |= page.rows_num() > 0;
             Ok(ControlFlow::Break(()))
         });

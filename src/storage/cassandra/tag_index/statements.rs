@@ -16,9 +16,9 @@ pub(in super::super) struct TagIndexStatements {
     pub(in super::super) rows: Option<TagRowStatements>,
     /// metric, table name; the last row time
     pub(super) last_row_time: Prepared,
-    /// every row time of every metric
+    /// first and last token; the row times of every metric
     pub(super) every_row_time: Prepared,
-    /// metric, table name, row time of every partition of `row_keys`
+    /// first and last token; metric, table name, row time of every partition of `row_keys`
     pub(super) every_window: Prepared,
     pub(in super::super) state: Option<StateStatements>,
 }
@@ -63,15 +63,16 @@ impl Preparer<'_> {
         missing: &[&str],
     ) -> Result<TagIndexStatements, StoreError> {
         let keyspace = &self.options.keyspace;
-        let every_time = format!("SELECT row_time FROM {}", keyspace.table("row_key_time_index"));
+        let of_ring = |key: &str| format!("WHERE token({key}) >= ? AND token({key}) <= ?");
+        let time = format!("SELECT row_time FROM {}", keyspace.table("row_key_time_index"));
+        let every_time = format!("{time} {}", of_ring("metric"));
         let last = format!(
-            "{every_time} WHERE metric = ? AND table_name = ? \
+            "{time} WHERE metric = ? AND table_name = ? \
              ORDER BY table_name DESC, row_time DESC LIMIT 1"
         );
-        let windows = format!(
-            "SELECT DISTINCT metric, table_name, row_time FROM {}",
-            keyspace.table("row_keys")
-        );
+        let window = "metric, table_name, row_time";
+        let row_keys = keyspace.table("row_keys");
+        let windows = format!("SELECT DISTINCT {window} FROM {row_keys} {}", of_ring(window));
         let mut every_window = self.read("every_window", windows).await?;
         // Each row of a page is a partition to be looked up.
         every_window.statement.set_page_size(1_000.min(self.options.page_size));

@@ -6,12 +6,17 @@ use promkairos::model::MatchOp::Equal;
 use promkairos::model::{Matcher, TimeRange};
 use promkairos::storage::Store;
 use promkairos::storage::cassandra::{CassandraStore, Job, JobKind, JobState, Options};
+use promkairos::telemetry::CassandraMetrics;
+use scylla::value::CqlTimestamp;
 
+use super::super::dead_rows::bury;
 use super::super::keyspace::{TestKeyspace, matcher, named};
 use super::existing::{forget_window, now, remember_window};
 use super::neighbour::neighbour_writes;
-use super::{WIDTH, cases, found, indexing, list, open, paths, scan, series, some_series, write};
-use crate::support::eventually;
+use super::{
+    WIDTH, cases, found, indexing, list, open, paths, scan, series, some_series, states, write,
+};
+use crate::support::{self, eventually};
 
 /// Builds the index of a metric and waits for the end.
 pub(super) async fn build(store: &CassandraStore, metric: &str) -> Job {
@@ -204,5 +209,37 @@ async fn a_build_writes_rows_that_last_as_long_as_what_they_lead_to() {
     assert_eq!((theirs, tag_of_theirs), (None, None));
     let (ours, tag) = (ours.expect("it ends"), tag_of_ours.expect("it ends"));
     assert!(ours > 400_000 && tag.abs_diff(ours) < 60, "{ours} {tag}");
+    keyspace.drop().await;
+}
+
+/// Windows in which more was deleted than a Cassandra reads past, side by side on its ring.
+const DEAD: i32 = 110_000;
+
+#[tokio::test]
+async fn a_build_of_all_metrics_gets_past_deleted_windows() {
+    let (keyspace, metrics) = (TestKeyspace::new().await, CassandraMetrics::default());
+    let before = keyspace.open().await;
+    for metric in ["m", "n"] {
+        write(&before, &some_series(metric), 1_000).await;
+    }
+    before.close().await.expect("closes");
+    let row_keys = "DELETE FROM {k}.row_keys WHERE metric = ? AND table_name = 'data_points' AND row_time = ? \
+                    AND data_type = 'kairos_double' AND tags = {'host': 'a'}";
+    let row_times = "DELETE FROM {k}.row_key_time_index WHERE metric = ? AND table_name = 'data_points' \
+                     AND row_time = ?";
+    for cql in [row_keys, row_times] {
+        bury(&keyspace, DEAD, cql, |at| (format!("dead_{at}"), CqlTimestamp(0))).await;
+    }
+    let options = indexing(&keyspace, &[("*", &["host"])]);
+    let store = support::cassandra::open(options, &metrics).await;
+    let states = states(&store).await;
+    assert!(states.iter().all(|(tag, _)| tag.ends_with("readable")), "{states:?}");
+    assert!(metrics.reads_given_up.get() > 0, "there are fewer tombstones than the test needs");
+    let job = build(&store, "*").await;
+    assert_eq!((job.state, job.windows_done), (JobState::Done, 4));
+    let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
+    let range = TimeRange::new(0, WIDTH - 1);
+    assert_eq!(paths(&store, &matchers, range).await, ["host"]);
+    assert_eq!(found(&store, &matchers, range).await, scan(&some_series("m"), &matchers));
     keyspace.drop().await;
 }

@@ -1,0 +1,88 @@
+//! Reads of a whole table, page by page, over slices of the token ring.
+//!
+//! Cassandra gives up on a read that passes over more tombstones than `tombstone_failure_threshold`. Such a slice is cut
+//! by token, down to a single partition. Invariant: each row comes at least once, or the read fails. Rows of a slice that
+//! was cut may come twice.
+
+use std::ops::ControlFlow;
+
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryRowsResult;
+
+use super::executor::{Executor, Failure, unreadable};
+use super::statements::Prepared;
+
+/// Parts that a slice is cut into.
+const PARTS: i128 = 16;
+
+/// The first and the last token of the ring.
+pub(super) const WHOLE_RING: (i64, i64) = (i64::MIN, i64::MAX);
+
+/// A read under way.
+pub(super) struct RingPages<'a> {
+    executor: &'a Executor,
+    prepared: &'a Prepared,
+    /// Slices that are left, by their first and their last token; the last one is next.
+    left: Vec<(i64, i64)>,
+    /// How far the next slice was read.
+    state: Option<PagingState>,
+}
+
+impl<'a> RingPages<'a> {
+    /// `prepared` takes the first and the last token.
+    pub(super) fn new(executor: &'a Executor, prepared: &'a Prepared) -> Self {
+        Self { executor, prepared, left: vec![WHOLE_RING], state: None }
+    }
+
+    /// The next page; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<QueryRowsResult>, Failure> {
+        while let Some(&slice) = self.left.last() {
+            let state = self.state.take().unwrap_or_else(PagingState::start);
+            let (first, last) = slice;
+            let (result, next) = match self.executor.page(self.prepared, slice, &state).await {
+                Err(Failure::Unread(_)) if first < last => {
+                    self.left.pop();
+                    self.left.extend(parts(first, last).rev());
+                    continue;
+                }
+                page => page?,
+            };
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) => self.state = Some(next),
+                ControlFlow::Break(()) => drop(self.left.pop()),
+            }
+            let rows = result.into_rows_result().map_err(|e| unreadable(self.prepared.name, e))?;
+            return Ok(Some(rows));
+        }
+        Ok(None)
+    }
+}
+
+/// The tokens from `first` to `last`, which lies behind it, in parts of about the same size.
+pub(super) fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i64, i64)> {
+    let (begin, count) = (i128::from(first), i128::from(last) - i128::from(first) + 1);
+    let parts = PARTS.min(count);
+    let place = move |number: i128| begin + count * number / parts;
+    let token = |place: i128| i64::try_from(place).expect("it lies between two tokens");
+    (0..parts as u8).map(move |number| {
+        let number = i128::from(number);
+        (token(place(number)), token(place(number + 1) - 1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_a_slice_without_a_gap() {
+        for (first, last) in [WHOLE_RING, (-3, 9), (5, 6), (i64::MAX - 40, i64::MAX)] {
+            let mut next = i128::from(first);
+            for (begin, end) in parts(first, last) {
+                assert!(i128::from(begin) == next && begin <= end, "{begin} {end}");
+                next = i128::from(end) + 1;
+            }
+            assert_eq!(next, i128::from(last) + 1);
+        }
+    }
+}
