@@ -4,6 +4,7 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto proto
 COPY src src
+COPY crates crates
 COPY bench bench
 COPY tests/sim tests/sim
 COPY README.md README.md

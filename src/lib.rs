@@ -15,15 +15,15 @@
 //! [`telemetry`]: log, metrics and traces.
 
 pub mod api;
-pub mod chunk;
 pub mod cli;
 pub mod config;
 pub mod copy;
-pub mod kairos;
-pub mod limits;
-pub mod model;
 pub mod promql;
 pub mod server;
 pub mod storage;
 pub mod telemetry;
-pub mod wire;
+
+pub use promkairos_chunk as chunk;
+pub use promkairos_kairos as kairos;
+pub use promkairos_model::{self as model, limits};
+pub use promkairos_wire as wire;

@@ -112,8 +112,8 @@ pub fn head_too_large() -> String {
 /// What is said of a path that is too long, or a query that the server did not find in time.
 pub fn target_too_long() -> String {
     format!(
-        "the head of a request may have {MAX_HEAD_BYTES} bytes, its path {MAX_TARGET_BYTES} bytes, over HTTP/2 or before \
-         the answer to another request its path and query; {NO_SETTING}: where the path takes POST, send the \
+        "the head of a request may have {MAX_HEAD_BYTES} bytes, its path {MAX_TARGET_BYTES} bytes, over HTTP/2 or \
+         before the answer to another request its path and query; {NO_SETTING}: where the path takes POST, send the \
          parameters as a form in the body\n"
     )
 }

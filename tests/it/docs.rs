@@ -170,8 +170,10 @@ fn source(module: &str) -> Option<String> {
         Some(name) => format!("../sim/tests/{name}"),
         None => path,
     };
-    ["tests/it", "src"].iter().find_map(|folder| {
-        let base = root().join(folder).join(&path);
+    let (first, rest) = path.split_once('/').unwrap_or((&path, "lib"));
+    let of_crate = format!("crates/{first}/src/{rest}");
+    [format!("tests/it/{path}"), format!("src/{path}"), of_crate].iter().find_map(|path| {
+        let base = root().join(path);
         let files = [base.with_extension("rs"), base.join("mod.rs")];
         files.iter().find_map(|file| std::fs::read_to_string(file).ok())
     })

@@ -14,24 +14,21 @@ const FUNCTION_LINES: usize = 70;
 /// Longest line, in characters.
 const LINE: usize = 120;
 
-/// What each module may use of this crate: the drawing in ARCHITECTURE.md and in src/lib.rs.
+/// What each crate, and each module of the program, may use of the others: the drawing in ARCHITECTURE.md and in
+/// src/lib.rs.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("model", &["limits"]),
-    ("limits", &["model"]),
-    ("config", &["limits", "model"]),
+    ("model", &[]),
+    ("config", &["model"]),
     ("telemetry", &["config", "model"]),
-    ("chunk", &["limits", "model"]),
-    ("kairos", &["limits", "model"]),
-    ("wire", &["limits", "model"]),
-    ("storage", &["chunk", "config", "kairos", "limits", "model", "telemetry", "wire"]),
-    ("promql", &["chunk", "limits", "model", "storage"]),
-    ("api", &["chunk", "config", "limits", "model", "promql", "storage", "telemetry", "wire"]),
-    ("server", &["api", "config", "limits", "model", "storage", "telemetry"]),
-    ("copy", &["chunk", "limits", "model", "promql", "storage", "wire"]),
-    (
-        "cli",
-        &["api", "config", "copy", "limits", "model", "promql", "server", "storage", "telemetry"],
-    ),
+    ("chunk", &["model"]),
+    ("kairos", &["model"]),
+    ("wire", &["model"]),
+    ("storage", &["chunk", "config", "kairos", "model", "telemetry", "wire"]),
+    ("promql", &["chunk", "model", "storage"]),
+    ("api", &["chunk", "config", "model", "promql", "storage", "telemetry", "wire"]),
+    ("server", &["api", "config", "model", "storage", "telemetry"]),
+    ("copy", &["chunk", "model", "promql", "storage", "wire"]),
+    ("cli", &["api", "config", "copy", "model", "promql", "server", "storage", "telemetry"]),
     ("main", &["cli"]),
 ];
 
@@ -65,8 +62,33 @@ fn modules_use_only_what_is_below_them() {
         };
         let prefix = if module == "main" { "promkairos::" } else { "crate::" };
         for used in uses(file.code(), prefix) {
+            // They are of the crate `model`.
+            let used = if used == "limits" { "model".to_owned() } else { used };
             if used != module && !allowed.contains(&used.as_str()) {
                 wrong.push(format!("{}: {module} -> {used}", file.path));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn crates_use_only_what_is_below_them() {
+    let mut wrong = Vec::new();
+    for package in files_below(&root().join("crates")) {
+        let Some(name) = package.path.strip_suffix("/Cargo.toml") else { continue };
+        let name = name.strip_prefix("crates/").expect("a crate");
+        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+            wrong.push(format!("ARROWS does not know the crate {name}"));
+            continue;
+        };
+        let manifest: toml::Table = package.text.parse().expect("TOML");
+        let used = manifest.get("dependencies").and_then(toml::Value::as_table);
+        for used in
+            used.into_iter().flatten().filter_map(|(used, _)| used.strip_prefix("promkairos-"))
+        {
+            if !allowed.contains(&used) {
+                wrong.push(format!("{name} -> {used}"));
             }
         }
     }
@@ -103,7 +125,7 @@ fn stores_do_not_know_each_other() {
 #[test]
 fn reserved_crates_stay_where_they_belong() {
     let mut wrong = Vec::new();
-    for file in sources("src") {
+    for file in product() {
         for (name, places) in RESERVED {
             let is_used = code_lines(file.code()).any(|line| has_path(line, name));
             if is_used && !places.iter().any(|place| file.path.starts_with(place)) {
@@ -137,7 +159,7 @@ fn one_file_opens_files_for_writing() {
         "fs::create_dir",
     ];
     let (mut wrong, mut found) = (Vec::new(), 0);
-    for file in sources("src") {
+    for file in product() {
         let opens = |line: &&str| OPENS.iter().any(|call| line.contains(call));
         for line in code_lines(file.code()).filter(opens) {
             match file.path.as_str() {
@@ -157,7 +179,7 @@ fn routes_are_made_from_the_table_alone() {
     const MADE: &str = "src/api/router.rs";
     const ADDS: [&str; 4] = [".route(", ".route_service(", ".nest(", ".nest_service("];
     let (mut wrong, mut found) = (Vec::new(), 0);
-    for file in sources("src") {
+    for file in product() {
         let adds = |line: &&str| ADDS.iter().any(|call| line.contains(call));
         for line in code_lines(file.code()).filter(adds) {
             match file.path == MADE {
@@ -255,7 +277,10 @@ const ROOT_FOLDERS: [&str; 3] = ["fuzz/fuzz_targets", "bench/micro/benches", "te
 
 fn is_root(path: &str) -> bool {
     let folder = Path::new(path).parent().and_then(Path::to_str);
-    ROOTS.contains(&path) || folder.is_some_and(|folder| ROOT_FOLDERS.contains(&folder))
+    let of_crate = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
+    ROOTS.contains(&path)
+        || of_crate.is_some_and(|(_, path)| path == "src/lib.rs")
+        || folder.is_some_and(|folder| ROOT_FOLDERS.contains(&folder))
 }
 
 /// Where the modules of a file are.
@@ -372,7 +397,7 @@ fn names_say_what_a_thing_is() {
 #[test]
 fn public_functions_take_no_bool() {
     let mut wrong = Vec::new();
-    for file in sources("src") {
+    for file in product() {
         let (plain, waiting) = (file.code().match_indices("pub fn "), "pub async fn ");
         for (at, _) in plain.chain(file.code().match_indices(waiting)) {
             let rest = &file.code()[at..];
@@ -438,10 +463,18 @@ fn every_package_denies_what_only_one_file_may_do() {
     let mut packages = files_below(root());
     packages.retain(|file| Path::new(&file.path).ends_with("Cargo.toml"));
     assert!(packages.len() > 3, "this one, the benchmarks and the fuzz targets");
+    let first: toml::Table = std::fs::read_to_string(root().join("Cargo.toml"))
+        .expect("a manifest")
+        .parse()
+        .expect("TOML");
+    let shared = first.get("workspace").and_then(|workspace| workspace.get("lints")).cloned();
     let mut wrong = Vec::new();
     for package in packages {
         let manifest: toml::Table = package.text.parse().expect("TOML");
-        let lints = manifest.get("lints").and_then(|lints| lints.get("rust"));
+        let lints = manifest.get("lints");
+        let is_shared = lints.and_then(|lints| lints.get("workspace")).is_some();
+        let lints = if is_shared { shared.as_ref() } else { lints };
+        let lints = lints.and_then(|lints| lints.get("rust"));
         let level = lints.and_then(|rust| rust.get(["uns", "afe_code"].concat()));
         if level.and_then(toml::Value::as_str) != Some("deny") {
             wrong.push(package.path);
@@ -525,7 +558,7 @@ pub(crate) fn root() -> &'static Path {
 }
 
 fn rust_files() -> Vec<File> {
-    ["src", "tests", "bench", "fuzz", "build.rs"].into_iter().flat_map(sources).collect()
+    ["src", "crates", "tests", "bench", "fuzz", "build.rs"].into_iter().flat_map(sources).collect()
 }
 
 /// The files with code in a folder, which must be there and have some.
@@ -565,9 +598,15 @@ fn files_below(path: &Path) -> Vec<File> {
     files
 }
 
-/// The module of the crate that a file belongs to.
+/// The files with code of the program and its crates.
+fn product() -> Vec<File> {
+    ["src", "crates"].into_iter().flat_map(sources).collect()
+}
+
+/// The crate, or the module of the program, that a file belongs to.
 fn module_of(path: &str) -> String {
-    let rest = path.strip_prefix("src/").expect("below src");
+    let rest = path.strip_prefix("src/").or_else(|| path.strip_prefix("crates/"));
+    let rest = rest.expect("below src or crates");
     rest.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned()
 }
 

@@ -1,8 +1,8 @@
 //! Reads of a whole table, page by page, over slices of the token ring.
 //!
-//! Cassandra gives up on a read that passes over more tombstones than `tombstone_failure_threshold`. Such a slice is cut
-//! by token, down to a single partition. Invariant: each row comes at least once, or the read fails. Rows of a slice that
-//! was cut may come twice.
+//! Cassandra gives up on a read that passes over more tombstones than `tombstone_failure_threshold`. Such a slice is
+//! cut by token, down to a single partition. Invariant: each row comes at least once, or the read fails. Rows of a
+//! slice that was cut may come twice.
 
 use std::ops::ControlFlow;
 

@@ -141,13 +141,18 @@ fn label(map: &SeriesMap, id: u32, depth: usize) -> (&[u8], &[u8]) {
 }
 
 #[cfg(test)]
+use crate::model::Labels;
+
+#[cfg(test)]
+#[path = "../../../crates/model/src/label_cases.rs"]
+mod cases;
+
+#[cfg(test)]
 mod tests {
     use parking_lot::RwLock;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::Labels;
-    use crate::model::label_groups::cases;
 
     fn check(sets: &[Labels]) {
         let mut map = SeriesMap::default();

@@ -1,0 +1,258 @@
+//! The counts of the histograms of a chunk: how each is coded against the one before.
+//!
+//! A bucket of an integer histogram is a delta to its neighbour; one of a float histogram is
+//! absolute. Times and layout are the business of the appender and the reader.
+
+use crate::bits::{BitReader, BitWriter};
+use crate::varbit::{IntValue, read_signed, read_unsigned, write_signed, write_unsigned};
+use crate::xor::XorValue;
+use crate::{ChunkError, ChunkKind};
+use promkairos_model::{Counts, Histogram};
+
+/// The counts of the last histogram, and what the next is coded against.
+#[derive(Debug, Clone)]
+pub(super) enum Columns {
+    Integer { count: IntValue, zero_count: IntValue, buckets: Vec<IntValue> },
+    Float { count: XorValue, zero_count: XorValue, buckets: Vec<XorValue> },
+}
+
+impl Columns {
+    /// Those of a chunk of which nothing is read yet. All is zero.
+    pub(super) fn unread(kind: ChunkKind) -> Self {
+        let (int, float) = (IntValue::new(0), XorValue::new(0.0));
+        match kind {
+            ChunkKind::FloatHistogram => {
+                Self::Float { count: float, zero_count: float, buckets: Vec::new() }
+            }
+            _ => Self::Integer { count: int, zero_count: int, buckets: Vec::new() },
+        }
+    }
+
+    /// Kind of the chunk.
+    pub(super) fn kind(&self) -> ChunkKind {
+        match self {
+            Self::Integer { .. } => ChunkKind::Histogram,
+            Self::Float { .. } => ChunkKind::FloatHistogram,
+        }
+    }
+
+    /// Writes what follows the time of the first histogram.
+    pub(super) fn first(bits: &mut BitWriter, histogram: &Histogram) -> Self {
+        let stale = histogram.is_stale();
+        let sum = histogram.sum.to_bits();
+        match &histogram.counts {
+            Counts::Integer { count, zero_count, positive, negative } => {
+                let totals = if stale { [0, 0] } else { [*count, *zero_count] };
+                totals.iter().for_each(|&total| write_unsigned(bits, total));
+                bits.write(sum, 64);
+                let mut buckets = Vec::new();
+                if !stale {
+                    buckets.reserve_exact(positive.len() + negative.len());
+                    buckets.extend(positive.iter().chain(negative).map(|&b| IntValue::new(b)));
+                    buckets.iter().for_each(|bucket| write_signed(bits, bucket.value));
+                }
+                let [count, zero_count] = totals.map(|total| IntValue::new(total as i64));
+                Self::Integer { count, zero_count, buckets }
+            }
+            Counts::Float { count, zero_count, positive, negative } => {
+                let totals = if stale { [0.0, 0.0] } else { [*count, *zero_count] };
+                totals.iter().for_each(|total| bits.write(total.to_bits(), 64));
+                bits.write(sum, 64);
+                let mut buckets = Vec::new();
+                if !stale {
+                    buckets.reserve_exact(positive.len() + negative.len());
+                    buckets.extend(positive.iter().chain(negative).map(|&b| XorValue::new(b)));
+                    buckets.iter().for_each(|bucket| bits.write(bucket.value, 64));
+                }
+                let [count, zero_count] = totals.map(XorValue::new);
+                Self::Float { count, zero_count, buckets }
+            }
+        }
+    }
+
+    /// Writes what follows the time of a later histogram. The kinds agree.
+    pub(super) fn write(
+        &mut self,
+        bits: &mut BitWriter,
+        sum: &mut XorValue,
+        histogram: &Histogram,
+    ) {
+        let stale = histogram.is_stale();
+        match (self, &histogram.counts) {
+            (
+                Self::Integer { count, zero_count, buckets },
+                Counts::Integer { count: c, zero_count: z, positive, negative },
+            ) => {
+                if stale {
+                    bits.write(0b00, 2);
+                    return sum.write(bits, histogram.sum);
+                }
+                count.write(bits, *c as i64);
+                zero_count.write(bits, *z as i64);
+                sum.write(bits, histogram.sum);
+                for (bucket, &value) in buckets.iter_mut().zip(positive.iter().chain(negative)) {
+                    bucket.write(bits, value);
+                }
+            }
+            (
+                Self::Float { count, zero_count, buckets },
+                Counts::Float { count: c, zero_count: z, positive, negative },
+            ) => {
+                let [c, z] = if stale { [0.0, 0.0] } else { [*c, *z] };
+                count.write(bits, c);
+                zero_count.write(bits, z);
+                sum.write(bits, histogram.sum);
+                if stale {
+                    return;
+                }
+                for (bucket, &value) in buckets.iter_mut().zip(positive.iter().chain(negative)) {
+                    bucket.write(bits, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a counter of the same layout went down. `positive` is the number of
+    /// buckets of the positive side.
+    pub(super) fn reset_before(&self, next: &Counts, positive: u64) -> bool {
+        match (self, next) {
+            (
+                Self::Integer { count, zero_count, buckets },
+                Counts::Integer { count: c, zero_count: z, positive: p, negative: n },
+            ) => {
+                let (before_p, before_n) = buckets.split_at(buckets.len().min(positive as usize));
+                *c < count.value as u64
+                    || *z < zero_count.value as u64
+                    || deltas_fell(before_p, p)
+                    || deltas_fell(before_n, n)
+            }
+            (
+                Self::Float { count, zero_count, buckets },
+                Counts::Float { count: c, zero_count: z, positive: p, negative: n },
+            ) => {
+                let fell = |(before, next): (&XorValue, &f64)| *next < f64::from_bits(before.value);
+                fell((count, c))
+                    || fell((zero_count, z))
+                    || buckets.iter().zip(p.iter().chain(n)).any(fell)
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads what follows the time of the first histogram, which has so many buckets.
+    pub(super) fn read_first(
+        &mut self,
+        bits: &mut BitReader<'_>,
+        sum: &mut XorValue,
+        number: u64,
+    ) -> Result<(), ChunkError> {
+        match self {
+            Self::Integer { count, zero_count, buckets } => {
+                count.value = read_unsigned(bits)? as i64;
+                zero_count.value = read_unsigned(bits)? as i64;
+                *sum = XorValue::read_raw(bits)?;
+                if !sum.is_stale() {
+                    buckets.reserve_exact(bounded(number, bits.remaining())?);
+                    for _ in 0..number {
+                        buckets.push(IntValue::new(read_signed(bits)?));
+                    }
+                }
+            }
+            Self::Float { count, zero_count, buckets } => {
+                *count = XorValue::read_raw(bits)?;
+                *zero_count = XorValue::read_raw(bits)?;
+                *sum = XorValue::read_raw(bits)?;
+                if !sum.is_stale() {
+                    buckets.reserve_exact(bounded(number, bits.remaining() / 64)?);
+                    for _ in 0..number {
+                        buckets.push(XorValue::read_raw(bits)?);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what follows the time of a later histogram.
+    pub(super) fn read_next(
+        &mut self,
+        bits: &mut BitReader<'_>,
+        sum: &mut XorValue,
+    ) -> Result<(), ChunkError> {
+        let was_stale = sum.is_stale();
+        match self {
+            Self::Integer { count, zero_count, buckets } => {
+                count.read(bits)?;
+                zero_count.read(bits)?;
+                sum.read(bits)?;
+                if !sum.is_stale() && !was_stale {
+                    for bucket in buckets {
+                        bucket.read(bits)?;
+                    }
+                }
+            }
+            Self::Float { count, zero_count, buckets } => {
+                count.read(bits)?;
+                zero_count.read(bits)?;
+                sum.read(bits)?;
+                if !sum.is_stale() && !was_stale {
+                    for bucket in buckets {
+                        bucket.read(bits)?;
+                    }
+                }
+            }
+        }
+        if was_stale && !sum.is_stale() {
+            return Err(ChunkError::Field("histogram after a stale marker"));
+        }
+        Ok(())
+    }
+
+    /// The counts of the last histogram. `positive` is the number of buckets of the
+    /// positive side.
+    pub(super) fn counts(&self, positive: u64) -> Counts {
+        match self {
+            Self::Integer { count, zero_count, buckets } => {
+                let (positive, negative) = buckets.split_at(buckets.len().min(positive as usize));
+                Counts::Integer {
+                    count: count.value as u64,
+                    zero_count: zero_count.value as u64,
+                    positive: positive.iter().map(|bucket| bucket.value).collect(),
+                    negative: negative.iter().map(|bucket| bucket.value).collect(),
+                }
+            }
+            Self::Float { count, zero_count, buckets } => {
+                let (positive, negative) = buckets.split_at(buckets.len().min(positive as usize));
+                let float = |bucket: &XorValue| f64::from_bits(bucket.value);
+                Counts::Float {
+                    count: float(count),
+                    zero_count: float(zero_count),
+                    positive: positive.iter().map(float).collect(),
+                    negative: negative.iter().map(float).collect(),
+                }
+            }
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Integer { buckets, .. } => size_of_val(&buckets[..]),
+            Self::Float { buckets, .. } => size_of_val(&buckets[..]),
+        }
+    }
+}
+
+/// Whether a count, the sum of its deltas, is smaller than before.
+fn deltas_fell(before: &[IntValue], next: &[i64]) -> bool {
+    let (mut old, mut new) = (0i64, 0i64);
+    before.iter().zip(next).any(|(before, next)| {
+        old = old.wrapping_add(before.value);
+        new = new.wrapping_add(*next);
+        new < old
+    })
+}
+
+fn bounded(number: u64, most: usize) -> Result<usize, ChunkError> {
+    usize::try_from(number).ok().filter(|&number| number <= most).ok_or(ChunkError::Truncated)
+}

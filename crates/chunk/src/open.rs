@@ -1,0 +1,222 @@
+//! An open chunk of whatever kind, and a builder that cuts a run of points into chunks.
+//!
+//! An [`OpenChunk`] always holds at least one point and never more than
+//! [`MAX_CHUNK_POINTS`]. What does not fit, be it for its kind, its time or its histogram
+//! layout, is never forced in: the caller is told to begin another chunk.
+
+use super::Chunk;
+use super::column::Column;
+use super::histogram::HistogramAppender;
+use super::xor::XorAppender;
+use promkairos_model::limits::MAX_CHUNK_POINTS;
+use promkairos_model::{Point, Value};
+
+/// What became of a point given to an open chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Appended {
+    /// It is in.
+    Yes,
+    /// It needs a new chunk: this one is full, of another kind or layout, or not before it in time.
+    Cut,
+    /// It needs a new chunk, because its counter was reset.
+    Reset,
+}
+
+/// A chunk that still grows.
+#[derive(Debug, Clone)]
+pub struct OpenChunk {
+    body: Body,
+    /// Start timestamps and acceptance times, once there is one that is not 0.
+    sides: Option<Box<Sides>>,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Floats(XorAppender),
+    Histograms(Box<HistogramAppender>),
+}
+
+#[derive(Debug, Clone)]
+struct Sides {
+    starts: Column,
+    stamps: Column,
+}
+
+impl OpenChunk {
+    /// A chunk with its first point. `stamp` is the acceptance time in milliseconds; 0 = not kept.
+    pub fn new(point: &Point, stamp: i64) -> Self {
+        match &point.value {
+            Value::Float(value) => {
+                Self::with_float(point.timestamp, point.start_timestamp, *value, stamp)
+            }
+            Value::Histogram(histogram) => {
+                let appender = HistogramAppender::new(point.timestamp, histogram);
+                let mut chunk = Self { body: Body::Histograms(Box::new(appender)), sides: None };
+                chunk.push_sides(point.start_timestamp, stamp);
+                chunk
+            }
+        }
+    }
+
+    /// The same for a float: timestamp, start timestamp and acceptance time in milliseconds.
+    #[inline]
+    pub fn with_float(timestamp: i64, start: i64, value: f64, stamp: i64) -> Self {
+        let body = Body::Floats(XorAppender::new(timestamp, value));
+        let mut chunk = Self { body, sides: None };
+        chunk.push_sides(start, stamp);
+        chunk
+    }
+
+    /// Adds a point, or says why not.
+    pub fn append(&mut self, point: &Point, stamp: i64) -> Appended {
+        let histogram = match &point.value {
+            Value::Float(value) => {
+                return self.append_float(point.timestamp, point.start_timestamp, *value, stamp);
+            }
+            Value::Histogram(histogram) => histogram,
+        };
+        let Body::Histograms(appender) = &mut self.body else { return Appended::Cut };
+        if appender.count() >= MAX_CHUNK_POINTS || point.timestamp <= appender.max_time() {
+            return Appended::Cut;
+        }
+        let appended = appender.append(point.timestamp, histogram);
+        if appended == Appended::Yes {
+            self.push_sides(point.start_timestamp, stamp);
+        }
+        appended
+    }
+
+    /// Adds a float, or says why not.
+    #[inline]
+    pub fn append_float(&mut self, timestamp: i64, start: i64, value: f64, stamp: i64) -> Appended {
+        let Body::Floats(appender) = &mut self.body else { return Appended::Cut };
+        if appender.count() >= MAX_CHUNK_POINTS || timestamp <= appender.max_time() {
+            return Appended::Cut;
+        }
+        appender.append(timestamp, value);
+        self.push_sides(start, stamp);
+        Appended::Yes
+    }
+
+    /// Adds a point; where it needs a new chunk, begins one and gives back the old one.
+    pub fn push(&mut self, point: &Point, stamp: i64) -> Option<Chunk> {
+        let appended = self.append(point, stamp);
+        if appended == Appended::Yes {
+            return None;
+        }
+        let closed = self.to_chunk();
+        *self = Self::new(point, stamp);
+        if let (Appended::Reset, Body::Histograms(appender)) = (appended, &mut self.body) {
+            appender.mark_reset();
+        }
+        Some(closed)
+    }
+
+    #[inline]
+    fn push_sides(&mut self, start: i64, stamp: i64) {
+        if self.sides.is_some() || start != 0 || stamp != 0 {
+            self.push_kept_sides(start, stamp);
+        }
+    }
+
+    fn push_kept_sides(&mut self, start: i64, stamp: i64) {
+        let before = self.count() - 1;
+        let sides = self.sides.get_or_insert_with(|| {
+            Box::new(Sides { starts: Column::of_zeros(before), stamps: Column::of_zeros(before) })
+        });
+        sides.starts.push(start);
+        sides.stamps.push(stamp);
+    }
+
+    /// How many points; at least 1.
+    pub fn count(&self) -> usize {
+        match &self.body {
+            Body::Floats(appender) => appender.count(),
+            Body::Histograms(appender) => appender.count(),
+        }
+    }
+
+    /// Timestamp of the first point, in milliseconds.
+    pub fn min_time(&self) -> i64 {
+        match &self.body {
+            Body::Floats(appender) => appender.min_time(),
+            Body::Histograms(appender) => appender.min_time(),
+        }
+    }
+
+    /// Timestamp of the last point, in milliseconds.
+    #[inline]
+    pub fn max_time(&self) -> i64 {
+        match &self.body {
+            Body::Floats(appender) => appender.max_time(),
+            Body::Histograms(appender) => appender.max_time(),
+        }
+    }
+
+    /// The last value, where the chunk holds floats.
+    pub fn last_float(&self) -> Option<f64> {
+        match &self.body {
+            Body::Floats(appender) => Some(appender.last_value()),
+            Body::Histograms(_) => None,
+        }
+    }
+
+    /// Bytes on the heap, about.
+    pub fn heap_bytes(&self) -> usize {
+        let body = match &self.body {
+            Body::Floats(appender) => appender.heap_bytes(),
+            Body::Histograms(appender) => appender.heap_bytes(),
+        };
+        let sides = self.sides.as_ref().map_or(0, |sides| {
+            size_of::<Sides>() + sides.starts.heap_bytes() + sides.stamps.heap_bytes()
+        });
+        body + sides
+    }
+
+    /// The points so far. The open chunk goes on.
+    pub fn to_chunk(&self) -> Chunk {
+        let mut chunk = match &self.body {
+            Body::Floats(appender) => appender.to_chunk(),
+            Body::Histograms(appender) => appender.to_chunk(),
+        };
+        if let Some(sides) = &self.sides {
+            chunk.starts = sides.starts.to_bytes();
+            chunk.stamps = sides.stamps.to_bytes();
+        }
+        chunk
+    }
+}
+
+/// Cuts points into chunks.
+#[derive(Debug, Default)]
+pub struct ChunkBuilder {
+    closed: Vec<Chunk>,
+    open: Option<OpenChunk>,
+}
+
+impl ChunkBuilder {
+    /// Adds a point, which should be later than all before: one that is not begins a chunk
+    /// that overlaps. `stamp` is the acceptance time in milliseconds; 0 = not kept.
+    pub fn push(&mut self, point: &Point, stamp: i64) {
+        match &mut self.open {
+            Some(open) => self.closed.extend(open.push(point, stamp)),
+            None => self.open = Some(OpenChunk::new(point, stamp)),
+        }
+    }
+
+    /// All chunks.
+    pub fn finish(mut self) -> Vec<Chunk> {
+        self.closed.extend(self.open.map(|open| open.to_chunk()));
+        self.closed
+    }
+}
+
+/// Cuts points that rise in time into chunks, without acceptance times.
+pub fn encode_points<'a>(points: impl IntoIterator<Item = &'a Point>) -> Vec<Chunk> {
+    let mut builder = ChunkBuilder::default();
+    for point in points {
+        builder.push(point, 0);
+    }
+    builder.finish()
+}

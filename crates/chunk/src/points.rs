@@ -1,0 +1,181 @@
+//! Reading chunks: as points, as floats alone, and checking them whole.
+//!
+//! Bytes are never trusted: whatever they are, reading ends in points that rise in time
+//! or in a [`ChunkError`], and allocates no more than the bytes can stand for.
+
+use super::column::ColumnValues;
+use super::histogram::HistogramReader;
+use super::packed::Unpacked;
+use super::xor::{self, XorReader};
+use super::{Chunk, ChunkError, ChunkKind};
+use promkairos_model::{Point, TimeRange, Value};
+
+impl Chunk {
+    /// Whether it has a point in the range. Both of its times are those of points, so it is decoded only where it
+    /// begins before the range and ends after it.
+    pub fn has_point_in(&self, range: TimeRange) -> Result<bool, ChunkError> {
+        if range.contains(self.min_time) || range.contains(self.max_time) {
+            return Ok(true);
+        }
+        if self.max_time < range.start || self.min_time > range.end {
+            return Ok(false);
+        }
+        for point in self.points() {
+            let timestamp = point?.timestamp;
+            if timestamp >= range.start {
+                return Ok(timestamp <= range.end);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The points. Ends after the first error.
+    pub fn points(&self) -> Points<'_> {
+        let body = match self.kind {
+            ChunkKind::Xor => XorReader::new(&self.data, self.count).map(Body::Floats),
+            ChunkKind::Packed => self.unpack().map(|all| Body::Unpacked(Box::new(all), 0)),
+            kind => HistogramReader::new(&self.data, self.count, kind)
+                .map(|reader| Body::Histograms(Box::new(reader))),
+        };
+        let starts = ColumnValues::new(&self.starts, self.count);
+        Points { body: body.unwrap_or_else(Body::Failed), starts, left: self.count }
+    }
+
+    /// The acceptance times, one a point, in milliseconds; 0 = not kept. Ends after the first error.
+    pub fn stamps(&self) -> ColumnValues<'_> {
+        ColumnValues::new(&self.stamps, self.count)
+    }
+
+    /// The points with their acceptance times. Ends after the first error.
+    pub fn stamped_points(&self) -> impl Iterator<Item = Result<(Point, i64), ChunkError>> + '_ {
+        self.points().zip(self.stamps()).map(|(point, stamp)| Ok((point?, stamp?)))
+    }
+
+    /// Calls `visit` with every timestamp and float; a chunk of histograms has none.
+    /// The fast way to read floats.
+    #[inline]
+    pub fn visit_floats(&self, visit: impl FnMut(i64, f64)) -> Result<(), ChunkError> {
+        self.visit_floats_in(TimeRange::ALL, visit)
+    }
+
+    /// The same for those of a range; of a chunk that is read point by point others may come too.
+    #[inline]
+    pub fn visit_floats_in(
+        &self,
+        range: TimeRange,
+        mut visit: impl FnMut(i64, f64),
+    ) -> Result<(), ChunkError> {
+        match self.kind {
+            ChunkKind::Xor => xor::visit(&self.data, self.count, visit)?,
+            ChunkKind::Packed => {
+                let Unpacked { times, values, .. } = self.unpack()?;
+                let first = times.partition_point(|time| *time < range.start);
+                let wanted = times.iter().zip(&values).skip(first);
+                let wanted = wanted.take_while(|(time, _)| **time <= range.end);
+                wanted.for_each(|(&timestamp, &value)| visit(timestamp, value));
+            }
+            ChunkKind::Histogram | ChunkKind::FloatHistogram => {}
+        }
+        Ok(())
+    }
+
+    fn unpack(&self) -> Result<Unpacked, ChunkError> {
+        let mut unpacked = Unpacked::default();
+        unpacked.read(self)?;
+        Ok(unpacked)
+    }
+
+    /// Appends every timestamp and float to `floats`; a chunk of histograms has none.
+    pub fn floats(&self, floats: &mut Vec<(i64, f64)>) -> Result<(), ChunkError> {
+        self.visit_floats(|timestamp, value| floats.push((timestamp, value)))
+    }
+
+    /// Decodes everything and compares it with what the chunk says of itself.
+    pub fn validate(&self) -> Result<(), ChunkError> {
+        let mut points = self.points();
+        let (mut first, mut last) = (None, None);
+        while let Some(point) = points.next().transpose()? {
+            first.get_or_insert(point.timestamp);
+            last = Some(point.timestamp);
+        }
+        if (first, last) != (Some(self.min_time), Some(self.max_time)) {
+            return Err(ChunkError::TimeRange);
+        }
+        let mut stamps = self.stamps();
+        stamps.by_ref().try_for_each(|stamp| stamp.map(drop))?;
+        let rests = [points.remaining(), points.starts.remaining(), stamps.remaining()];
+        if rests.iter().any(|&bits| bits >= 8) {
+            return Err(ChunkError::Trailing);
+        }
+        Ok(())
+    }
+}
+
+/// The points of a chunk.
+#[derive(Debug)]
+pub struct Points<'a> {
+    body: Body<'a>,
+    starts: ColumnValues<'a>,
+    left: u16,
+}
+
+#[derive(Debug)]
+enum Body<'a> {
+    Floats(XorReader<'a>),
+    Histograms(Box<HistogramReader<'a>>),
+    /// With the place of the next one.
+    Unpacked(Box<Unpacked>, usize),
+    Failed(ChunkError),
+}
+
+impl Points<'_> {
+    fn step(&mut self) -> Result<Option<Point>, ChunkError> {
+        let (timestamp, value) = match &mut self.body {
+            Body::Floats(reader) => match reader.next_sample()? {
+                Some((timestamp, value)) => (timestamp, Value::Float(value)),
+                None => return Ok(None),
+            },
+            Body::Histograms(reader) => match reader.next_histogram()? {
+                Some((timestamp, histogram)) => (timestamp, Value::Histogram(histogram)),
+                None => return Ok(None),
+            },
+            Body::Unpacked(all, next) => {
+                let at = *next;
+                *next += 1;
+                match all.times.get(at) {
+                    Some(timestamp) => (*timestamp, Value::Float(all.values[at])),
+                    None => return Ok(None),
+                }
+            }
+            Body::Failed(error) => return Err(*error),
+        };
+        let start_timestamp = self.starts.next().transpose()?.unwrap_or(0);
+        Ok(Some(Point { timestamp, start_timestamp, value }))
+    }
+
+    fn remaining(&self) -> usize {
+        match &self.body {
+            Body::Floats(reader) => reader.remaining(),
+            Body::Histograms(reader) => reader.remaining(),
+            Body::Unpacked(all, _) => all.trailing * 8,
+            Body::Failed(_) => 0,
+        }
+    }
+}
+
+impl Iterator for Points<'_> {
+    type Item = Result<Point, ChunkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let point = self.step();
+        self.left = if point.is_ok() { self.left - 1 } else { 0 };
+        point.transpose()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(usize::from(self.left)))
+    }
+}

@@ -1,0 +1,41 @@
+//! Pure bytes of the KairosDB Cassandra schema, both ways.
+//!
+//! What a real KairosDB writes is read, and what is written here a real KairosDB
+//! reads; `docs/FORMAT.md` fixes the layouts that are ours. Everything is a function from
+//! plain values to bytes and back. Bytes from a database are hostile: decoding them
+//! never panics and allocates no more than a small multiple of their length.
+//! No I/O, no CQL, no clock, no configuration.
+//!
+//! ```
+//! use promkairos_kairos::{DEFAULT_ROW_WIDTH, DataType, RowKey, RowSpec, Tags, TimeUnit};
+//!
+//! let spec = RowSpec::new(TimeUnit::Milliseconds, DEFAULT_ROW_WIDTH)?;
+//! let (row_time, offset) = spec.split(1_700_000_000_000);
+//! let tags = Tags::from_pairs([("host", "a")])?;
+//! let key = RowKey { metric: "up".into(), row_time, data_type: DataType::Double, tags };
+//! assert_eq!(RowKey::decode(&key.encode()?)?, key);
+//! assert_eq!(spec.timestamp(row_time, offset), 1_700_000_000_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod cell;
+mod data_type;
+mod error;
+mod histogram;
+pub mod index;
+mod metadata;
+mod murmur3;
+mod reader;
+mod row_key;
+mod row_spec;
+mod tags;
+
+pub use cell::Cell;
+pub use data_type::{DataType, TableName};
+pub use error::{DecodeError, EncodeError};
+pub use row_key::{MAX_KEY_BYTES, RowKey};
+pub use row_spec::{
+    ColumnRange, DEFAULT_ROW_WIDTH, LegacyKind, Offset, RowSpec, RowTime, RowTimeBounds, SpecError,
+    TimeUnit,
+};
+pub use tags::Tags;

@@ -1,0 +1,46 @@
+//! Why a pattern is refused, in Go's words.
+//!
+//! Knows nothing of how patterns are read.
+
+use crate::ShownSize;
+use crate::limits::{MAX_REGEX_DEPTH, MAX_REQUEST_REGEX_BYTES, NO_SETTING};
+
+/// Why a pattern is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegexError {
+    /// Not RE2.
+    #[error("error parsing regexp: {0}")]
+    Syntax(String),
+    /// Nested too deeply.
+    #[error("regular expression is nested deeper than {MAX_REGEX_DEPTH}; {NO_SETTING}")]
+    TooDeep,
+    /// Compiles to more than it may.
+    #[error(
+        "regular expression takes more than {} compiled, its share of the {} that those of a request may take: \
+         a sixteenth of the setting memory-limit, at most {}",
+        ShownSize::of(*most),
+        ShownSize::of(*whole),
+        ShownSize::of(MAX_REQUEST_REGEX_BYTES)
+    )]
+    TooLarge {
+        /// Bytes that it may take.
+        most: usize,
+        /// Bytes that all of a request may take.
+        whole: usize,
+    },
+}
+
+impl RegexError {
+    /// The same for one of a request whose patterns may take so many bytes.
+    pub fn among(self, whole: usize) -> Self {
+        match self {
+            Self::TooLarge { most, .. } => Self::TooLarge { most, whole },
+            error => error,
+        }
+    }
+
+    /// What is wrong, and the piece of the pattern where it is.
+    pub(super) fn syntax(what: &str, at: &str) -> Self {
+        Self::Syntax(format!("{what}: `{at}`"))
+    }
+}
