@@ -20,6 +20,8 @@ use super::output;
 /// What stands before the table of settings.
 const HEAD: &str = "# Settings
 
+After this page you can set everything that can be set, as a flag, as a variable or in a file.
+
 The flag `--a-b` is also the environment variable `PROMKAIROS_A_B`, and the key `a_b` of the TOML
 file that `--config FILE` (`PROMKAIROS_CONFIG`) names. Flags win over the environment, the environment
 over the file. `promkairos check-config` says whether they are valid, and who said what.
