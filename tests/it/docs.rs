@@ -1,6 +1,6 @@
 //! The pages of `docs/` and the README against what is there: links lead to pages and headings, flags
-//! and commands are those of the program, tests that are named exist. Whether a page is right is not
-//! seen here.
+//! and commands are those of the program and all are described, tests that are named exist, each page
+//! is in an index. Whether a page is right is not seen here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,15 +10,20 @@ use crate::tidy::{flags, root};
 
 /// All pages, by their path from the root of the project.
 fn pages() -> BTreeMap<PathBuf, String> {
-    let files = std::fs::read_dir(root().join("docs")).expect("docs").map(|file| {
-        let name = file.expect("a file").file_name();
-        Path::new("docs").join(name)
-    });
     let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/README.md"];
-    let paths = files.chain(others.map(PathBuf::from));
-    let pages = paths.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let paths = FOLDERS.into_iter().flat_map(pages_in).chain(others.map(PathBuf::from));
     let text = |path: &PathBuf| std::fs::read_to_string(root().join(path)).expect("a page");
-    pages.map(|path| (path.clone(), text(&path))).collect()
+    paths.map(|path| (path.clone(), text(&path))).collect()
+}
+
+/// Folders of pages, each with an index.
+const FOLDERS: [&str; 2] = ["docs", "docs/decisions"];
+
+/// The paths of the pages of a folder.
+fn pages_in(folder: &str) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(root().join(folder)).expect(folder);
+    let paths = files.map(|file| Path::new(folder).join(file.expect("a file").file_name()));
+    paths.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
 }
 
 /// The lines of a page, and whether each stands in a fence.
@@ -161,6 +166,67 @@ fn flags_and_commands_are_those_of_the_program() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count > 50, "{count}");
+}
+
+/// The flags that the first column of a table names.
+fn described_flags(page: &str) -> BTreeSet<String> {
+    let rows = page.lines().filter(|line| line.starts_with("| `--"));
+    rows.flat_map(|row| flags(row.split('|').nth(1).unwrap_or_default())).collect()
+}
+
+#[test]
+fn the_pages_describe_every_flag() {
+    let known = flags(&help(&[]));
+    assert!(known.contains("--listen"), "{known:?}");
+    let pages = pages();
+    let docs = pages.iter().filter(|(path, _)| path.starts_with("docs"));
+    let docs: String = docs.map(|(_, page)| page.as_str()).collect();
+    let missing: Vec<&String> =
+        known.iter().filter(|flag| !docs.contains(&format!("`{flag}"))).collect();
+    assert!(missing.is_empty(), "docs/ does not describe {missing:?}");
+    let lists = ["docs/settings.md", "docs/settings-by-topic.md"];
+    let [all, mut by_topic] = lists.map(|path| described_flags(&pages[Path::new(path)]));
+    assert!(all.is_subset(&known), "{:?}", all.difference(&known).collect::<Vec<_>>());
+    // It names the file of settings, so it is no setting.
+    assert!(by_topic.remove("--config"), "{by_topic:?}");
+    assert_eq!(by_topic, all, "the settings by topic, and all of them");
+}
+
+#[test]
+fn the_first_pages_stay_short() {
+    let pages = pages();
+    for (path, most) in [("README.md", 200), ("ARCHITECTURE.md", 150)] {
+        let lines = pages[Path::new(path)].lines().count();
+        assert!(lines <= most, "{path}: {lines} lines");
+    }
+}
+
+#[test]
+fn every_page_is_in_the_index_of_its_folder() {
+    let pages = pages();
+    let mut wrong = Vec::new();
+    for folder in FOLDERS {
+        let index = Path::new(folder).join("README.md");
+        let listed = links(&pages[&index]);
+        for path in pages_in(folder).into_iter().filter(|path| *path != index) {
+            let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+            if !listed.iter().any(|link| link == name) {
+                wrong.push(format!("{}: no link to {name}", index.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_page_begins_with_what_it_is_for() {
+    let pages = pages();
+    let begins = |path: &PathBuf| {
+        let first = pages[path].lines().nth(2).unwrap_or_default();
+        first.starts_with("After this page you ")
+    };
+    let wrong: Vec<PathBuf> = pages_in("docs").into_iter().filter(|path| !begins(path)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// The source file of a module of the tests or of the program.

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Longest file, in lines without its tests.
 const FILE_LINES: usize = 500;
@@ -503,29 +502,6 @@ fn no_file_knows_a_machine() {
         }
     }
     none(&wrong);
-}
-
-#[test]
-fn the_readme_describes_every_flag() {
-    let help = Command::new(env!("CARGO_BIN_EXE_promkairos")).arg("--help").output();
-    let help = String::from_utf8(help.expect("it runs").stdout).expect("UTF-8");
-    let flags = flags(&help);
-    assert!(flags.contains("--listen"), "{help}");
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("a README");
-    let missing: Vec<&String> =
-        flags.iter().filter(|flag| !readme.contains(&format!("`{flag}"))).collect();
-    assert!(missing.is_empty(), "README.md does not describe {missing:?}");
-    let unknown: Vec<String> = documented_flags(&readme).difference(&flags).cloned().collect();
-    assert!(unknown.is_empty(), "README.md describes {unknown:?}, which --help does not know");
-}
-
-/// The flags that the first column of a table names.
-fn documented_flags(readme: &str) -> BTreeSet<String> {
-    readme.lines().filter(|line| line.starts_with("| `--")).flat_map(flags_of_cell).collect()
-}
-
-fn flags_of_cell(row: &str) -> BTreeSet<String> {
-    flags(row.split('|').nth(1).unwrap_or_default())
 }
 
 /// Everything that looks like a long flag.
