@@ -99,6 +99,8 @@ enum Mode {
     FlushUnanswered = 2,
     /// Everything fails.
     Away = 3,
+    /// The same, until it is asked whether it is ready: then it answers for the last time that it is not.
+    Returns = 4,
 }
 
 /// A memory store that can be away.
@@ -137,7 +139,7 @@ fn away() -> StoreError {
 #[async_trait]
 impl Front for Gate {
     fn behind(&self) -> Result<&dyn Store, StoreError> {
-        if self.is(Mode::Away) { Err(away()) } else { Ok(&self.store) }
+        if self.is(Mode::Away) || self.is(Mode::Returns) { Err(away()) } else { Ok(&self.store) }
     }
 
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
@@ -154,6 +156,9 @@ impl Front for Gate {
     async fn ready(&self) -> Result<(), StoreError> {
         let ready = self.behind().map(drop);
         self.asked.fetch_add(u64::from(ready.is_err()), Ordering::SeqCst);
+        if self.is(Mode::Returns) {
+            self.set(Mode::Open);
+        }
         ready
     }
 

@@ -48,6 +48,8 @@ pub(super) struct Flusher {
     hurried: AtomicUsize,
     /// Whether the last flush failed.
     failed: AtomicBool,
+    /// Whether it failed because the store below was away.
+    found_away: AtomicBool,
     /// Whether flushes are given up, the one under way too.
     given_up: watch::Sender<bool>,
 }
@@ -67,7 +69,8 @@ impl Flusher {
         let deletes_pending = (!turn.deletes.is_empty()).into();
         let (hurried, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let given_up = watch::Sender::new(false);
-        Self { turn: Mutex::new(turn), deletes_pending, hurried, failed, given_up }
+        let found_away = AtomicBool::new(false);
+        Self { turn: Mutex::new(turn), deletes_pending, hurried, failed, found_away, given_up }
     }
 
     /// Whether the last flush failed: the next one waits for its time.
@@ -116,14 +119,14 @@ async fn flush_for_ever(
     (interval, spread): (Duration, Duration),
     (first, longest): (Duration, Duration),
 ) {
-    let mut backoff = None;
+    let (mut backoff, mut was_away) = (None, false);
     // Flushes begin at the interval, but never sooner than half of it after the one before.
     let mut rest = interval;
     loop {
         let over = match backoff {
             // Being woken does not make a store come back sooner.
             Some(backoff) => {
-                let _ = timeout(backoff, comes_back(&head)).await;
+                let _ = timeout(backoff, comes_back(&head, was_away)).await;
                 Duration::ZERO
             }
             None => match timeout(rest, wake.notified()).await {
@@ -148,6 +151,7 @@ async fn flush_for_ever(
                     _ => warn!("a flush failed, {again}: {error}"),
                 }
                 backoff = Some(next);
+                was_away = head.flusher.found_away.load(Ordering::Relaxed);
             }
         }
     }
@@ -155,8 +159,7 @@ async fn flush_for_ever(
 
 /// Waits until the store below was away and is back, or the head is gone. A store that was never
 /// away, and refuses the flush for another reason, does not come back.
-async fn comes_back(head: &Weak<Inner>) {
-    let mut was_away = false;
+async fn comes_back(head: &Weak<Inner>, mut was_away: bool) {
     loop {
         let Some(below) = head.upgrade().map(|head| head.below.clone()) else { return };
         match below.ready().await {
@@ -209,7 +212,9 @@ impl Inner {
             }
             Err(error) => {
                 self.metrics.flush_failures.inc();
-                if !self.is_away(error).await {
+                let is_away = self.is_away(error).await;
+                self.flusher.found_away.store(is_away, Ordering::Relaxed);
+                if !is_away {
                     self.failures.note(error);
                 }
             }

@@ -250,3 +250,25 @@ async fn a_store_below_that_is_away_does_not_keep_a_large_log_from_being_read() 
     eventually("the store is back and has all", async || check(&below.store).await).await;
     check(&head).await.expect("all is there");
 }
+
+/// The flush itself has seen that it was away.
+#[tokio::test]
+async fn a_store_that_is_back_at_once_is_not_waited_for() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = Arc::new(Gate::default());
+    let mut options = options(&dir);
+    options.flush_interval = Duration::from_millis(50);
+    // Far beyond what this test waits.
+    options.flush_backoff = (Duration::from_secs(24 * 3600), Duration::from_secs(24 * 3600));
+    let front: SharedStore = Arc::new(Fronted(below.clone()));
+    let metrics = HeadMetrics::default();
+    let head = Head::open(options, front, metrics.clone()).await.expect("the head opens");
+    below.set(Mode::Returns);
+    put(&head, &one("m", T, 1.0)).await;
+    eventually("the store has it", async || match values(&below.store, "m").await {
+        Ok(values) if values == [(T, 1.0)] => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    assert_eq!(metrics.flush_failures.get(), 1);
+}
