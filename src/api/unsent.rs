@@ -336,7 +336,7 @@ mod tests {
         let labels = (0..1_000)
             .map(|n| Labels::from_pairs([(METRIC_NAME, "m".to_owned()), ("n", format!("{n:064}"))]))
             .map(|labels| labels.expect("valid"));
-        let store = MemoryStore::of_series(labels).await;
+        let store = MemoryStore::of_series(labels).await.expect("stored");
         let state = AppState::new(Arc::default());
         let unsent = Unsent { patience, ..Unsent::new(&Arc::new(Pressure::new(bytes * 8))) };
         let state = AppState { unsent, ..state };

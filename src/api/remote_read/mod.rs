@@ -211,7 +211,7 @@ mod tests {
             let pairs = [(METRIC_NAME, "up".to_owned()), ("job", job.to_string())];
             Labels::from_pairs(pairs).expect("valid")
         });
-        Arc::new(MemoryStore::of_series(labels).await)
+        Arc::new(MemoryStore::of_series(labels).await.expect("stored"))
     }
 
     fn queries() -> Vec<Query> {

@@ -454,6 +454,10 @@ impl LabelIndex for PartReader<'_> {
 }
 
 #[cfg(test)]
+#[path = "../../../crates/storage/src/index/cases.rs"]
+mod cases;
+
+#[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
@@ -469,7 +473,7 @@ mod tests {
     use crate::chunk::encode_points;
     use crate::model::{Labels, MatchOp, Matcher, Point, Value};
     use crate::storage::disk::Disk;
-    use crate::storage::index::{MemoryIndex, cases, evaluate};
+    use crate::storage::index::{MemoryIndex, evaluate};
     use crate::telemetry::StoreMetrics;
 
     /// Many blocks of everything, and postings of every size.

@@ -5,7 +5,7 @@
 //! turns matchers into sets of series.
 
 #[cfg(test)]
-pub(in crate::storage) mod cases;
+mod cases;
 mod lists;
 mod memory;
 mod names;
@@ -13,7 +13,7 @@ mod postings;
 
 use roaring::RoaringBitmap;
 
-use crate::model::{MatchOp, Matcher};
+use promkairos_model::{MatchOp, Matcher};
 
 use super::StoreError;
 
@@ -134,7 +134,7 @@ fn rank<I: LabelIndex>(index: &I, matcher: &Matcher) -> (u8, u64) {
 
 /// Judges the values of series, one series after the other. Neighbours often have the same value, so that
 /// of the last one is remembered.
-pub(super) struct ValueJudge<'p> {
+pub struct ValueJudge<'p> {
     prefix: &'p str,
     passes: &'p dyn Fn(&str) -> bool,
     last: String,
@@ -143,13 +143,13 @@ pub(super) struct ValueJudge<'p> {
 
 impl<'p> ValueJudge<'p> {
     /// Values that begin with `prefix` are put to `passes`; no others pass.
-    pub(super) fn new(prefix: &'p str, passes: &'p dyn Fn(&str) -> bool) -> Self {
+    pub fn new(prefix: &'p str, passes: &'p dyn Fn(&str) -> bool) -> Self {
         // The empty value is that of a series without the label, which never passes.
         Self { prefix, passes, last: String::new(), passed: false }
     }
 
     /// Whether the value passes.
-    pub(super) fn passes(&mut self, value: &str) -> bool {
+    pub fn passes(&mut self, value: &str) -> bool {
         if self.last != value {
             value.clone_into(&mut self.last);
             self.passed =

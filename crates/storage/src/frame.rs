@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 
-use crate::chunk::{Chunk, ChunkKind, ColumnBytes};
+use promkairos_chunk::{Chunk, ChunkKind, ColumnBytes};
 
 use super::codec::{Cursor, Damage, put_varint, put_zigzag, seal, unseal};
 
@@ -77,7 +77,7 @@ pub fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> {
 
 /// How many of the frames at the front of a file are read in one go, and where they end. Each is its
 /// offset and its length; they rise.
-pub(super) fn together(frames: impl Iterator<Item = (u64, u32)>) -> (usize, u64) {
+pub fn together(frames: impl Iterator<Item = (u64, u32)>) -> (usize, u64) {
     let mut count = 0;
     let (mut start, mut end) = (0, 0);
     for (offset, len) in frames {

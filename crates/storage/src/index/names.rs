@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::model::LabelRef;
+use promkairos_model::LabelRef;
 
 /// Bytes, about, that a new pair of a new name takes here while the tables grow.
 pub(super) const NEW: usize = 3 * size_of::<Name>() + 3 * size_of::<u32>();

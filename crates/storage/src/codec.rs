@@ -15,9 +15,9 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use zstd::bulk::Decompressor;
 
-use crate::model::{Labels, varint};
+use promkairos_model::{Labels, varint};
 
-pub(super) use crate::model::varint::{push as put_varint, push_zigzag as put_zigzag};
+pub use promkairos_model::varint::{push as put_varint, push_zigzag as put_zigzag};
 
 /// Bytes around the payload of a block.
 const BLOCK_OVERHEAD: usize = 9;
@@ -28,81 +28,96 @@ const ZSTD_LEVEL: i32 = 1;
 
 /// Bytes that are not what was written; says what is wrong with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Damage(pub(super) &'static str);
+pub struct Damage(pub &'static str);
 
 /// Bytes being taken apart from the front.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
+pub struct Cursor<'a>(
+    /// What is left.
+    pub &'a [u8],
+);
 
 impl<'a> Cursor<'a> {
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], Damage> {
+    /// The next bytes, as many as this.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Damage> {
         let (head, rest) = self.0.split_at_checked(len).ok_or(Damage("ends too early"))?;
         self.0 = rest;
         Ok(head)
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, Damage> {
+    /// The next byte.
+    pub fn u8(&mut self) -> Result<u8, Damage> {
         Ok(self.take(1)?[0])
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Damage> {
+    /// The next four bytes, little-endian.
+    pub fn u32(&mut self) -> Result<u32, Damage> {
         let bytes = self.take(4)?;
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Damage> {
+    /// The next eight bytes, little-endian.
+    pub fn u64(&mut self) -> Result<u64, Damage> {
         let (low, high) = (self.u32()?, self.u32()?);
         Ok(u64::from(low) | u64::from(high) << 32)
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, Damage> {
+    /// The next varint.
+    pub fn varint(&mut self) -> Result<u64, Damage> {
         varint::read(|| self.u8(), Damage("a varint is too long"))
     }
 
-    pub(super) fn varint_u32(&mut self) -> Result<u32, Damage> {
+    /// The next varint, which must fit 32 bits.
+    pub fn varint_u32(&mut self) -> Result<u32, Damage> {
         u32::try_from(self.varint()?).map_err(|_| Damage("a number is too large"))
     }
 
-    pub(super) fn zigzag(&mut self) -> Result<i64, Damage> {
+    /// The next zigzag varint.
+    pub fn zigzag(&mut self) -> Result<i64, Damage> {
         self.varint().map(varint::unzigzag)
     }
 
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Damage> {
+    /// Bytes behind their length.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Damage> {
         let len = self.varint()?;
         self.take(usize::try_from(len).map_err(|_| Damage("ends too early"))?)
     }
 
-    pub(super) fn text(&mut self) -> Result<&'a str, Damage> {
+    /// Text behind its length.
+    pub fn text(&mut self) -> Result<&'a str, Damage> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Damage("text is not UTF-8"))
     }
 
-    pub(super) fn labels(&mut self) -> Result<Labels, Damage> {
+    /// A label set behind its length, in canonical bytes.
+    pub fn labels(&mut self) -> Result<Labels, Damage> {
         labels(self.bytes()?)
     }
 }
 
 /// A label set from its canonical bytes.
-pub(super) fn labels(bytes: &[u8]) -> Result<Labels, Damage> {
+pub fn labels(bytes: &[u8]) -> Result<Labels, Damage> {
     Labels::from_bytes(bytes).map_err(|_| Damage("a label set is malformed"))
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends bytes behind their length.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Appends the checksum of `out[start..]`.
-pub(super) fn seal(out: &mut Vec<u8>, start: usize) {
+pub fn seal(out: &mut Vec<u8>, start: usize) {
     let crc = crc32c::crc32c(&out[start..]);
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
 /// What [`seal`] has sealed, without the checksum.
-pub(super) fn unseal(bytes: &[u8]) -> Result<&[u8], Damage> {
+pub fn unseal(bytes: &[u8]) -> Result<&[u8], Damage> {
     let at = bytes.len().checked_sub(4).ok_or(Damage("ends too early"))?;
     let (content, crc) = bytes.split_at(at);
     if crc32c::crc32c(content).to_le_bytes() != crc {
@@ -112,7 +127,7 @@ pub(super) fn unseal(bytes: &[u8]) -> Result<&[u8], Damage> {
 }
 
 /// Packs `raw` as a block; packed only where that is smaller.
-pub(super) fn pack(raw: &[u8]) -> Vec<u8> {
+pub fn pack(raw: &[u8]) -> Vec<u8> {
     // A failure to compress is no failure to store.
     let packed =
         zstd::bulk::compress(raw, ZSTD_LEVEL).ok().filter(|packed| packed.len() < raw.len());
@@ -134,7 +149,7 @@ thread_local! {
 }
 
 /// The bytes given to [`pack`].
-pub(super) fn unpack(block: &[u8]) -> Result<Bytes, Damage> {
+pub fn unpack(block: &[u8]) -> Result<Bytes, Damage> {
     let mut cursor = Cursor(unseal(block)?);
     let packing = cursor.u8()?;
     let raw_len = cursor.u32()? as usize;

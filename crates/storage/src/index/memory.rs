@@ -12,8 +12,8 @@
 use hashbrown::DefaultHashBuilder;
 use roaring::RoaringBitmap;
 
-use crate::model::{Label, LabelPlace, LabelRef, LabelTexts, Labels, LabelsRef};
-use crate::storage::StoreError;
+use crate::StoreError;
+use promkairos_model::{Label, LabelPlace, LabelRef, LabelTexts, Labels, LabelsRef};
 
 use super::names::{self, Name, Names, Place, growth};
 use super::postings::{Ids, Left, Postings, Sets, bitmap_bytes, bitmap_of_sorted};
@@ -333,8 +333,8 @@ mod tests {
     use proptest::test_runner::TestRunner;
 
     use super::*;
-    use crate::model::Matcher;
-    use crate::storage::index::{cases, evaluate};
+    use crate::index::{cases, evaluate};
+    use promkairos_model::Matcher;
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
         Labels::from_pairs(pairs.iter().copied()).expect("valid labels")

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::model::Labels;
+use promkairos_model::Labels;
 
 /// A result that may have been cut at a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl<T: Listed> Limited<T> {
 impl Limited<String> {
     /// The union with the texts that `walk` gives, in order and each once, within the limit. Only those are
     /// copied that are not there yet. `Break` means that greater ones need not be given.
-    pub(super) fn merged<E>(
+    pub fn merged<E>(
         self,
         limit: ListSize,
         walk: impl FnOnce(&mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), E>,
@@ -145,7 +145,7 @@ impl<T: Listed> Growing<T> {
 
 /// The smallest of the items that are added in any order, within a limit. It never holds more than
 /// that allows.
-pub(super) struct Smallest<T> {
+pub struct Smallest<T> {
     items: BTreeSet<T>,
     bytes: usize,
     limit: ListSize,
@@ -156,12 +156,12 @@ pub(super) struct Smallest<T> {
 
 impl<T: Listed> Smallest<T> {
     /// Nothing yet.
-    pub(super) fn new(limit: ListSize) -> Self {
+    pub fn new(limit: ListSize) -> Self {
         Self { items: BTreeSet::new(), bytes: 0, limit, end: None }
     }
 
     /// Adds an item. `Break` means that greater ones need not be added.
-    pub(super) fn add(&mut self, item: T) -> ControlFlow<()> {
+    pub fn add(&mut self, item: T) -> ControlFlow<()> {
         if self.end.as_ref().is_some_and(|end| *end <= item) {
             return ControlFlow::Break(());
         }
@@ -178,14 +178,14 @@ impl<T: Listed> Smallest<T> {
     }
 
     /// The list.
-    pub(super) fn finish(self) -> Limited<T> {
+    pub fn finish(self) -> Limited<T> {
         Limited { truncated: self.end.is_some(), items: self.items.into_iter().collect() }
     }
 }
 
 impl Smallest<String> {
     /// Adds a text, which is copied only where it is not there yet. `Break` as for [`Smallest::add`].
-    pub(super) fn add_text(&mut self, text: &str) -> ControlFlow<()> {
+    pub fn add_text(&mut self, text: &str) -> ControlFlow<()> {
         if self.end.as_deref().is_some_and(|end| end <= text) {
             return ControlFlow::Break(());
         }

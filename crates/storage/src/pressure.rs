@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use tokio::sync::watch;
 
 use super::StoreError;
-use crate::limits::RETRY_AFTER;
-use crate::model::{RejectReason, ShownSize};
+use promkairos_model::limits::RETRY_AFTER;
+use promkairos_model::{RejectReason, ShownSize};
 
 /// The setting that says how much memory the process may take.
 pub const MEMORY_LIMIT: &str = "memory-limit";

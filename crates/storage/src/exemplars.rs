@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::StoreError;
-use crate::model::{Exemplar, Labels, ShownSize, TimeRange};
+use promkairos_model::{Exemplar, Labels, ShownSize, TimeRange};
 
 /// Series with their exemplars, sorted: series by labels, exemplars by time and then by labels.
 pub type ExemplarList = Vec<(Labels, Vec<Exemplar>)>;
@@ -37,24 +37,24 @@ pub fn bytes_of(list: &ExemplarList) -> usize {
 
 /// How much may still be read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Budget {
+pub struct Budget {
     most: usize,
     left: usize,
 }
 
 impl Budget {
     /// So many bytes.
-    pub(super) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { most, left: most }
     }
 
     /// Counts an exemplar.
-    pub(super) fn exemplar(&mut self, labels: &Labels) -> Result<(), StoreError> {
+    pub fn exemplar(&mut self, labels: &Labels) -> Result<(), StoreError> {
         self.take(bytes_of_exemplar(labels))
     }
 
     /// Counts a series.
-    pub(super) fn series(&mut self, labels: &Labels) -> Result<(), StoreError> {
+    pub fn series(&mut self, labels: &Labels) -> Result<(), StoreError> {
         self.take(bytes_of_series(labels))
     }
 
@@ -82,7 +82,7 @@ impl Gathered {
     }
 
     /// Adds exemplars of a series, in any order; they win over what is there. A series without any is none.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         labels: &Labels,
         exemplars: impl IntoIterator<Item = Exemplar>,

@@ -6,12 +6,12 @@
 use proptest::prelude::*;
 use roaring::RoaringBitmap;
 
-use crate::model::{Labels, MatchOp, Matcher};
+use promkairos_model::{Labels, MatchOp, Matcher};
 
 const VALUES: [&str; 8] = ["", "a", "ab", "abc", "b", "bc", "é", "a\nb"];
 
 /// Sorted label sets. A hundred series share a metric; each has a host of its own; racks have 150 values.
-pub(in crate::storage) fn sets(count: usize) -> Vec<Labels> {
+pub(crate) fn sets(count: usize) -> Vec<Labels> {
     let set = |n: usize| {
         let pairs = [
             ("__name__", format!("metric_{}", n / 100)),
@@ -29,7 +29,7 @@ pub(in crate::storage) fn sets(count: usize) -> Vec<Labels> {
 }
 
 /// A matcher of one of these labels, or of one that no series has.
-pub(in crate::storage) fn matcher() -> impl Strategy<Value = Matcher> {
+pub(crate) fn matcher() -> impl Strategy<Value = Matcher> {
     let of = |name: &'static str, values: &'static [&'static str]| {
         (Just(name), prop::sample::select(values))
     };
@@ -59,6 +59,6 @@ pub(in crate::storage) fn matcher() -> impl Strategy<Value = Matcher> {
 }
 
 /// The series that match, asked one by one.
-pub(in crate::storage) fn matching(sets: &[Labels], matchers: &[Matcher]) -> RoaringBitmap {
+pub(crate) fn matching(sets: &[Labels], matchers: &[Matcher]) -> RoaringBitmap {
     (0..).zip(sets).filter(|(_, set)| Matcher::all_match(matchers, set)).map(|(id, _)| id).collect()
 }

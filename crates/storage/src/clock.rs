@@ -41,7 +41,7 @@ impl fmt::Debug for Clock {
 }
 
 /// Milliseconds since 1970; 0 when the clock stands before.
-pub(super) fn now_ms() -> i64 {
+pub fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::SeriesReader;
-use crate::chunk::Chunk;
+use promkairos_chunk::Chunk;
 
 /// The length of the runs of one selection.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub fn chunk_bytes(chunks: &[Vec<Chunk>]) -> usize {
 }
 
 /// Bytes of a chunk in memory.
-pub(super) fn bytes_of_chunk(chunk: &Chunk) -> usize {
+pub fn bytes_of_chunk(chunk: &Chunk) -> usize {
     size_of::<Chunk>() + chunk.data.len() + chunk.starts.len() + chunk.stamps.len()
 }
 
@@ -65,8 +65,8 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
-    use crate::model::TimeRange;
-    use crate::storage::{Forecast, StoreError};
+    use crate::{Forecast, StoreError};
+    use promkairos_model::TimeRange;
 
     /// Knows what its series bring, or not.
     struct Knowing(Option<Vec<usize>>);

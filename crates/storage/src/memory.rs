@@ -17,10 +17,11 @@ use super::{
     Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader,
     Stats, Store, StoreError, check_label_bytes,
 };
-use crate::chunk::{self, Chunk};
-use crate::limits::LABEL_LIMITS;
-use crate::model::{
-    Exemplar, Labels, Matcher, Metadata, Point, TimeRange, Value, WriteBatch, WriteOutcome,
+use promkairos_chunk::Chunk;
+use promkairos_model::limits::LABEL_LIMITS;
+use promkairos_model::{
+    Exemplar, Labels, Matcher, Metadata, Point, RawLabels, Sample, SeriesEntry, TimeRange, Value,
+    WriteBatch, WriteOutcome,
 };
 
 /// A store in memory.
@@ -49,10 +50,8 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// A store of these series, for tests: each has the value 1 at the time 1.
-    #[cfg(test)]
-    pub(crate) async fn of_series(all: impl IntoIterator<Item = Labels>) -> Self {
-        use crate::model::{RawLabels, Sample, SeriesEntry};
+    /// A store of these series: each has the value 1 at the time 1.
+    pub async fn of_series(all: impl IntoIterator<Item = Labels>) -> Result<Self, StoreError> {
         let store = Self::new();
         for labels in all {
             let series = vec![SeriesEntry {
@@ -64,9 +63,9 @@ impl MemoryStore {
             }];
             let samples = vec![Sample { timestamp: 1, start_timestamp: 0, value: 1.0 }];
             let batch = WriteBatch { series, samples, ..WriteBatch::default() };
-            store.write(batch).await.expect("stored");
+            store.write(batch).await?;
         }
-        store
+        Ok(store)
     }
 }
 
@@ -298,7 +297,7 @@ struct Snapshot {
 
 impl Snapshot {
     fn chunks(&self, points: &[Point]) -> Vec<Chunk> {
-        let mut chunks = chunk::encode_points(points);
+        let mut chunks = promkairos_chunk::encode_points(points);
         chunks
             .retain(|chunk| chunk.max_time >= self.range.start && chunk.min_time <= self.range.end);
         chunks

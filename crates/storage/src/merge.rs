@@ -6,8 +6,8 @@
 //! A reset hint says something of the point before, which may be another after a merge or a cut. Reading a
 //! chunk gives no hint about the chunk before, and encoding points finds out the others from the values.
 
-use crate::chunk::{Chunk, ChunkBuilder, ChunkError};
-use crate::model::{Point, TimeRange};
+use promkairos_chunk::{Chunk, ChunkBuilder, ChunkError};
+use promkairos_model::{Point, TimeRange};
 
 /// Merges chunks that may overlap, in order of precedence: of two points at one time, that of
 /// the later chunk in the list wins. The result rises in time from chunk to chunk.
@@ -118,8 +118,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chunk::encode_points;
-    use crate::model::{Counts, Histogram, ResetHint, Value};
+    use promkairos_chunk::encode_points;
+    use promkairos_model::{Counts, Histogram, ResetHint, Value};
 
     fn float(timestamp: i64, value: f64) -> Point {
         Point { timestamp, start_timestamp: 0, value: Value::Float(value) }

@@ -85,7 +85,7 @@ impl Folders for Disk {
 impl Disk {
     /// A new, empty file. What has its name is removed first: what an earlier process left there, or a link, which is
     /// not followed.
-    pub(crate) fn make(path: &Path) -> io::Result<File> {
+    pub fn make(path: &Path) -> io::Result<File> {
         let mut options = writing();
         options.create_new(true);
         match options.open(path) {
@@ -98,17 +98,17 @@ impl Disk {
     }
 
     /// A file that is there; a link to one is an error.
-    pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+    pub fn open_to_write(path: &Path) -> io::Result<File> {
         writing().open(path).map_err(of_link)
     }
 
     /// The same, made where it is not there.
-    pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
+    pub fn open_or_make(path: &Path) -> io::Result<File> {
         writing().create(true).truncate(false).open(path).map_err(of_link)
     }
 
     /// A new file of these bytes, synced.
-    pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = Self::make(path)?;
         file.write_all(bytes)?;
         file.sync_all()
@@ -133,7 +133,7 @@ fn of_link(error: io::Error) -> io::Error {
 
 /// Why a file did not take the place of another, and which of the two is there.
 #[derive(Debug)]
-pub(crate) enum NotReplaced {
+pub enum NotReplaced {
     /// It could not be written: the old one.
     Write(io::Error),
     /// It could not be renamed: the old one, if the disk can be trusted.
@@ -154,7 +154,7 @@ impl From<NotReplaced> for io::Error {
 
 /// Puts a new file in the place of the one at `path`, if there is one, durably: so there is always a whole one.
 /// `write` makes it under the name `unfinished`, in the same folder, and syncs it.
-pub(crate) fn replace(
+pub fn replace(
     disk: &dyn Folders,
     path: &Path,
     unfinished: &Path,
@@ -165,13 +165,13 @@ pub(crate) fn replace(
 }
 
 /// The folder that a path is in.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
 }
 
 /// The same without a sync of the folder, which is left to the caller.
-pub(crate) fn place(
+pub fn place(
     disk: &dyn Folders,
     path: &Path,
     unfinished: &Path,

@@ -23,8 +23,8 @@ use super::{
     SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes,
     check_label_bytes,
 };
-use crate::chunk::Chunk;
-use crate::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
+use promkairos_chunk::Chunk;
+use promkairos_model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 
 /// The stores.
 pub struct Clusters {
@@ -422,6 +422,6 @@ impl SeriesReader for MergedReader {
     }
 }
 
-fn damaged(error: crate::chunk::ChunkError) -> StoreError {
+fn damaged(error: promkairos_chunk::ChunkError) -> StoreError {
     StoreError::Backend { what: "a chunk of a cluster".into(), source: Box::new(error) }
 }

@@ -15,13 +15,13 @@ const NAME: &str = "lock";
 
 /// Held until it is dropped or the process ends.
 #[derive(Debug)]
-pub(crate) struct FolderLock {
+pub struct FolderLock {
     locked: Vec<File>,
 }
 
 /// Why a folder is not locked.
 #[derive(Debug)]
-pub(crate) enum NotLocked {
+pub enum NotLocked {
     /// Another process has it.
     InUse,
     /// The lock cannot be used.
@@ -30,14 +30,14 @@ pub(crate) enum NotLocked {
 
 impl FolderLock {
     /// Locks a folder that is there.
-    pub(crate) fn acquire(folder: &Path) -> Result<Self, NotLocked> {
+    pub fn acquire(folder: &Path) -> Result<Self, NotLocked> {
         let path = folder.join(NAME);
         let file = Disk::open_or_make(&path).map_err(|error| NotLocked::Failed(path, error))?;
         Self { locked: Vec::with_capacity(2) }.with(folder, Some(file))
     }
 
     /// The same without making the file, for who changes nothing.
-    pub(crate) fn acquire_to_look(folder: &Path) -> Result<Self, NotLocked> {
+    pub fn acquire_to_look(folder: &Path) -> Result<Self, NotLocked> {
         let path = folder.join(NAME);
         let file = match File::open(&path) {
             Ok(file) => Some(file),

@@ -99,14 +99,14 @@ impl LogFile for OpenLogFile {
 }
 
 /// A new file of these bytes, synced.
-pub(super) fn write_new(disk: &dyn LogFiles, path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_new(disk: &dyn LogFiles, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = disk.create(path, bytes.len() as u64)?;
     write_all(file.as_ref(), bytes, 0).map_err(|(_, error)| error)?;
     file.sync_data()
 }
 
 /// All bytes of a file.
-pub(super) fn read_all(file: &dyn LogFile) -> io::Result<Vec<u8>> {
+pub fn read_all(file: &dyn LogFile) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; file.size()? as usize];
     let mut done = 0;
     while done < bytes.len() {
@@ -122,11 +122,7 @@ pub(super) fn read_all(file: &dyn LogFile) -> io::Result<Vec<u8>> {
 }
 
 /// Writes all of `bytes`. On failure says how many of them may have reached the file.
-pub(super) fn write_all(
-    file: &dyn LogFile,
-    bytes: &[u8],
-    offset: u64,
-) -> Result<(), (usize, io::Error)> {
+pub fn write_all(file: &dyn LogFile, bytes: &[u8], offset: u64) -> Result<(), (usize, io::Error)> {
     let mut done = 0;
     while done < bytes.len() {
         match file.write_at(&bytes[done..], offset + done as u64) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::PARTITION_MS;
+use promkairos_model::limits::PARTITION_MS;
 
 /// Days that are counted, at most; more are only known to be many.
 const MOST_DAYS: usize = 1 << 16;

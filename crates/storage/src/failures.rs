@@ -12,7 +12,7 @@ const STANDS_AT: u64 = 2;
 
 /// How one kind of work has failed since it last succeeded.
 #[derive(Debug)]
-pub(super) struct Failures {
+pub struct Failures {
     /// The work, as a sentence begins with it.
     work: &'static str,
     last: Mutex<Option<Failed>>,
@@ -29,12 +29,12 @@ struct Failed {
 
 impl Failures {
     /// None yet.
-    pub(super) fn of(work: &'static str) -> Self {
+    pub fn of(work: &'static str) -> Self {
         Self { work, last: Mutex::default() }
     }
 
     /// The work has failed.
-    pub(super) fn note(&self, error: &StoreError) {
+    pub fn note(&self, error: &StoreError) {
         let mut last = self.last.lock();
         let times = last.as_ref().map_or(0, |failed| failed.times) + 1;
         let needs_somebody = matches!(error, StoreError::Backend { .. } | StoreError::Denied(_));
@@ -42,12 +42,12 @@ impl Failures {
     }
 
     /// The work has succeeded.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         *self.last.lock() = None;
     }
 
     /// What keeps failing, and why; `None` = nothing.
-    pub(super) fn standing(&self) -> Option<String> {
+    pub fn standing(&self) -> Option<String> {
         let last = self.last.lock();
         let Failed { times, why, needs_somebody } = last.as_ref()?;
         if *times < STANDS_AT && !needs_somebody {

@@ -3,8 +3,8 @@
 //! A forecast costs no more than a look at the index and at a few chunks. It is about right, and never exact:
 //! only answers about cost may depend on it. Nothing is read here.
 
-use crate::chunk::Chunk;
-use crate::model::{TimeRange, Value};
+use promkairos_chunk::Chunk;
+use promkairos_model::{TimeRange, Value};
 
 /// Histograms that are looked at for one forecast, at most; the others are taken to be like them.
 const HISTOGRAMS: usize = 64;
@@ -131,8 +131,8 @@ pub fn length(range: TimeRange) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::encode_points;
-    use crate::model::Point;
+    use promkairos_chunk::encode_points;
+    use promkairos_model::Point;
 
     fn floats(times: impl Iterator<Item = i64>) -> Vec<Chunk> {
         let point = |timestamp| Point { timestamp, start_timestamp: 0, value: Value::Float(1.0) };
